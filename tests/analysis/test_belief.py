@@ -101,7 +101,7 @@ def test_success_is_judged_whatever_disturbed_the_times(four: Bench) -> None:
     case = found.cases[0]
     assert (case.instrument, case.metrics[P50].why) == ("REFUSED", "refused")
     assert case.metrics["probe.success_rate"].value == 1.0
-    assert [one.outcome for one in found.thresholds] == ["passed", "failed", "refused", "refused"]
+    assert [one.outcome for one in found.thresholds] == ["passed", "failed", "passed", "failed"]
     assert found.thresholds[2].measured == pytest.approx(case.metrics[P50].belief.as_measured)  # type: ignore[union-attr]
 
 
@@ -120,22 +120,26 @@ def test_what_breaks_the_trial_as_a_whole_breaks_all_its_numbers(four: Bench) ->
         ("response.p50 < 170 ms", Belief(grade="WEAK", below=0.1, above=0.15), None),
         ("response.p50 < 150 ms", Belief(grade="WEAK", below=0.1, above=0.15), False),
         ("response.p50 < 150 ms", Belief(grade="REFUSED", below=0.1, above=9.0), False),
-        ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=9.0), None),
-        ("response.p50 < 150 ms", Belief(grade="REFUSED", below=None, above=None), None),
+        ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=9.0), True),
+        ("response.p50 < 1 s", Belief(grade="REFUSED", below=0.1, above=9.0), None),
+        ("response.p50 < 800 ms", Belief(grade="WEAK", below=None, above=None), None),
+        ("response.p50 < 1 s", Belief(grade="WEAK", below=None, above=None), True),
+        ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=0.1, doubts=("physics",)), None),
     ],
 )
 def test_a_value_beyond_the_limit_even_at_its_bound_is_decided(
     four: Bench, text: str, belief: Belief | None, held: bool | None
 ) -> None:
     criterion = criterion_of(text, four.configs["TC0"])
-    assert outcome(criterion, Estimate(value=0.18, belief=belief)) is held
+    assert outcome(criterion, Estimate(value=0.18, low=0.18, high=0.18, belief=belief)) is held
 
 
 def test_beyond_the_time_out_fails_an_upper_limit_unless_it_is_refused(four: Bench) -> None:
     criterion = criterion_of("response.p99 < 5 s", four.configs["TC0"])
     beyond = Estimate(value=None, reason="> time-out (3 % failed)", why="time-out")
     assert outcome(criterion, beyond, 20.0) is False
-    refused = beyond.model_copy(update={"belief": Belief(grade="REFUSED", below=None, above=None)})
+    broken = Belief(grade="REFUSED", below=None, above=None, doubts=("load-asked",))
+    refused = beyond.model_copy(update={"belief": broken})
     assert outcome(criterion, refused, 20.0) is None
 
 

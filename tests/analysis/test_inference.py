@@ -10,12 +10,11 @@ import pytest
 from scipy import stats
 
 from svload.analysis.inference import (
-    bootstrap_interval,
     hodges_lehmann,
     least_detectable,
-    mean_interval,
     permutation_over_cases_p,
     permutation_p,
+    replicates_for,
     sd_of_interval,
     sign_flip_p,
     sign_test_p,
@@ -144,15 +143,17 @@ def test_t_interval_is_students() -> None:
     x = [1.0, 2.0, 4.0, 5.0]
     expected = stats.t.interval(0.95, 3, loc=np.mean(x), scale=stats.sem(x))
     assert t_interval(x) == pytest.approx(expected)
-    assert mean_interval(x) == t_interval(x)
     assert t_interval([1.0]) is None
 
 
-def test_bootstrap_takes_over_at_twenty() -> None:
-    x = np.random.default_rng(6).exponential(1.0, 20)
-    assert mean_interval(x[:19]) == t_interval(x[:19])
-    assert mean_interval(x) == bootstrap_interval(x)
-    assert mean_interval(x) == pytest.approx(t_interval(x), rel=0.25)
+def test_replicates_that_an_interval_needs_follow_from_t() -> None:
+    assert replicates_for(1.0, 4) == 5, "one more at least"
+    half = stats.t.ppf(0.975, 2) / sqrt(3)
+    found = replicates_for(2.0, 3)
+    assert found is not None
+    assert stats.t.ppf(0.975, found - 1) / sqrt(found) <= half / 2
+    assert stats.t.ppf(0.975, found - 2) / sqrt(found - 1) > half / 2
+    assert replicates_for(1e6, 3) is None
 
 
 def test_welch_is_scipys() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import exp, log
+from math import exp, isinf, log
 from types import MappingProxyType
 from typing import Literal
 
@@ -19,15 +19,18 @@ from svload.analysis.criteria import (
     ends,
     fails_by_overload,
     find,
+    is_broken,
     mirror_of,
+    number_of,
     outcome,
+    range_of,
     show,
 )
 from svload.analysis.evidence import case_evidence
-from svload.analysis.inference import mean_interval
+from svload.analysis.inference import replicates_for, t_interval
 from svload.analysis.pooling import Distributions, with_pooled
 from svload.analysis.server import most_severe
-from svload.model.metrics import CATALOGUE, MetricRef, Source, metric_name
+from svload.model.metrics import CATALOGUE, Criterion, MetricRef, Source, metric_name
 from svload.model.results import (
     Belief,
     CaseResult,
@@ -161,6 +164,8 @@ def _believed(name: str, found: Sequence[Estimate | None], least: int) -> Estima
     doubts = Counter(check for one in found if one and one.grade == "REFUSED" for check in _doubts(one)[:1])
     return Estimate(
         value=None,
+        low=whole.low,
+        high=whole.high,
         n=len(kept),
         reason=f"REFUSED in {len(found) - len(kept)} of {len(found)} trials: "
         f"{', '.join(check for check, _ in doubts.most_common())}",
@@ -242,13 +247,15 @@ def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
     weak = any(one.weak for one in found if one)
     grows = next((one for one in found if one and one.why == "grows"), None)
     metric = metric_name(name)
-    if metric in _LOGARITHMIC and min(values) > 0:
+    if len(values) == 1 and (only := next(one for one in found if one)):
+        low, high, value = only.low, only.high, values[0]
+    elif metric in _LOGARITHMIC and min(values) > 0:
         logs = [log(value) for value in values]
-        interval = mean_interval(logs)
+        interval = t_interval(logs)
         low, high = (exp(interval[0]), exp(interval[1])) if interval else (None, None)
         value = exp(sum(logs) / len(logs))
     else:
-        interval = mean_interval(values)
+        interval = t_interval(values)
         low, high = (_inside(metric, bound) for bound in interval) if interval else (None, None)
         value = sum(values) / len(values)
     return Estimate(
@@ -277,8 +284,8 @@ def _inside(metric: str, bound: float | None) -> float | None:
 def threshold_results(
     configs: Mapping[str, CaseConfig], cases: Iterable[CaseResult], owners: Mapping[str, Source]
 ) -> tuple[ThresholdResult, ...]:
-    """Each threshold on each case that it is for, by the number that it names alone, and by
-    whether the server is OVERLOADED; a REFUSED number never passes one."""
+    """Each threshold on each case that it is for, by the range of the number that it names alone, and by
+    whether the server is OVERLOADED."""
     return tuple(
         _threshold(case, configs[case.case], text, owners)
         for case in cases
@@ -298,25 +305,28 @@ def _threshold(
         if criterion.ref.owner.partition(".")[0] == group.name
     ]
     mirror = mirror_of(criterion.ref, case.metrics)
-    held = outcome(criterion, estimate, max(timeouts, default=None), case.server, mirror)
+    timeout_s = max(timeouts, default=None)
+    held = outcome(criterion, estimate, timeout_s, case.server, mirror)
     overloaded = fails_by_overload(criterion, estimate, case.server)
-    value = estimate.value
-    if value is None and estimate.why == "refused" and estimate.belief:
-        value = estimate.belief.as_measured
-    shown = f"it is {show(criterion.ref, value)}{_bounds(criterion.ref, value, estimate, mirror)}"
-    known = shown if value is not None else estimate.reason
+    value = number_of(estimate)
+    within = range_of(criterion.ref, estimate, mirror, timeout_s)
+    known = estimate.reason
+    if value is not None and within is not None:
+        margin = _margin(criterion, value)
+        known = f"it is {show(criterion.ref, value)}{_ends(criterion.ref, within, estimate)}{margin}"
     if overloaded:
         result: Outcome = "failed"
         told = f"failed (the server is OVERLOADED, which is worse than any limit; {known})"
     elif held is not None:
         result = "passed" if held else "failed"
-        told = f"holds ({shown})" if held else f"failed ({known})"
-    elif estimate.grade == "REFUSED":
-        result, told = "refused", f"is open: this number can't be believed ({estimate.reason or shown})"
-    elif value is not None and estimate.why == "grows":
-        result, told = "refused", f"is open: {shown}, and in some of its trials it {estimate.reason}"
-    elif value is not None:
-        result, told = "refused", f"is open: {shown}, and the limit lies between"
+        told = f"{'holds' if held else 'failed'} ({known})"
+    elif is_broken(estimate):
+        result, told = "refused", f"is open: this number can't be believed ({estimate.reason or known})"
+    elif value is not None and within is not None and estimate.why == "grows":
+        result, told = "refused", f"is open: {known}, and in some of its trials it {estimate.reason}"
+    elif value is not None and within is not None:
+        result = "refused"
+        told = f"is open: {known}, and the limit lies within; {_decides(criterion, estimate, value, within, case)}"
     else:
         result, told = "no value", f"has no number ({estimate.reason})"
     return ThresholdResult(
@@ -330,12 +340,45 @@ def _threshold(
     )
 
 
-def _bounds(ref: MetricRef, value: float | None, estimate: Estimate, mirror: Estimate | None) -> str:
-    """How far a number that is not simply VALID may be off, as a clause."""
-    if value is None:
-        return ""
-    within = ends(value, estimate, mirror)
-    if within is None:
-        return ", off by an unknown amount"
+def _ends(ref: MetricRef, within: tuple[float, float], estimate: Estimate) -> str:
+    """The range of a number as a clause; nothing where it has none."""
     low, high = within
-    return f", by its own bound {show(ref, max(low, 0.0))} to {show(ref, high)}" if low < high else ""
+    if low == high:
+        return ""
+    if estimate.high is None and ref.metric.source == "traffic" and ref.stat not in (None, "min", "max"):
+        return f", at least {show(ref, low)}" if low > 0 else ", from too few requests for an interval"
+    return f", {show(ref, low)} to {show(ref, high)}"
+
+
+def _margin(criterion: Criterion, value: float) -> str:
+    """How far the value lies from its limit, as a clause."""
+    limit = criterion.value
+    if limit <= 0 or value == limit or criterion.op in ("==", "!="):
+        return ""
+    side = "below" if value < limit else "above"
+    if criterion.ref.metric.dimension == "ratio":
+        return f"; {100 * abs(value - limit):.3g} points {side} the limit"
+    if value > 1.95 * limit:
+        return f"; {value / limit:.3g} × the limit"
+    return f"; {100 * abs(value / limit - 1):.3g} % {side} the limit"
+
+
+def _decides(
+    criterion: Criterion, estimate: Estimate, value: float, within: tuple[float, float], case: CaseResult
+) -> str:
+    """What would decide an open threshold: a calmer machine, more replicates, or a longer load."""
+    away = abs(value - criterion.value)
+    upper = value < criterion.value
+    disturbed = ends(value, estimate) or within
+    pushed = (disturbed[1] - value) if upper else (value - disturbed[0])
+    doubts = _doubts(estimate)
+    if pushed >= away:
+        return f"a calmer machine would decide it{f' ({doubts[0]})' if doubts else ''}"
+    scatter = (within[1] - value if upper else value - within[0]) - pushed
+    if away == 0 or isinf(scatter) or (upper and estimate.high is None):
+        return "a longer load would decide it"
+    times = (scatter / (away - pushed)) ** 2
+    if len(case.trials) < 2:
+        return f"a load {max(times, 1.1):.2g} times as long would decide it"
+    wanted = replicates_for(scatter / (away - pushed), len(case.trials))
+    return f"{wanted} replicates would decide it" if wanted else "more replicates would hardly decide it"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 
+from svload.analysis import limits
 from svload.model.metrics import Criterion, MetricRef, Source, parse_criterion, parse_metric
 from svload.model.results import Belief, Estimate, ServerState
 from svload.model.study import CaseConfig
@@ -12,7 +14,28 @@ from svload.model.units import show_duration, show_size
 
 TIMED_OUT = "> time-out"
 """How the reason of a number begins that so many failures reach; what decides is its code."""
-_UPPER, _LOWER = ("<", "<=", "=="), (">", ">=", "==")
+_UPPER, _LOWER, _EXACT = ("<", "<=", "=="), (">", ">=", "=="), ("==", "!=")
+_BROKEN = frozenset(
+    [
+        "carried-over",
+        "clocks",
+        "connection-reuse",
+        "generator-first",
+        "generator-limits",
+        "identities",
+        "imported-little",
+        "little",
+        "load-asked",
+        "manipulation",
+        "physics",
+        "reconciliation",
+        "repeats",
+        "tls-sessions",
+        "warm-files",
+        "warm-up",
+    ]
+)
+"""Checks that refuse a number since the load or the instrument failed, not since something disturbed it."""
 _NO_SUCH_NUMBER = ("not measured", "in stages", "no request", "no looks-up")
 """Why a case has no number that more load could have made worse."""
 
@@ -66,26 +89,62 @@ def mirror_of(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate | Non
 
 
 def ends(value: float, estimate: Estimate, mirror: Estimate | None = None) -> tuple[float, float] | None:
-    """The least and the most that `value` may be by its bounds, in its unit. None: a bound is not known.
+    """The least and the most that `value` may be by what disturbed it, in its unit. None: that is not known.
 
     A bound is a share of the value, and no share of 0 errors is one: what success may be off by widens it.
     """
-    own = _within(value, estimate.belief)
+    own = _within(value, value, value, estimate.belief)
     if own is None or mirror is None or mirror.value is None:
         return own
-    success = _within(mirror.value, mirror.belief)
+    success = _within(mirror.value, mirror.value, mirror.value, mirror.belief)
     if success is None:
         return None
     least, most = success
     return (min(own[0], 1 - most), max(own[1], 1 - least)) if least < most else own
 
 
-def _within(value: float, belief: Belief | None) -> tuple[float, float] | None:
+def _within(value: float, low: float, high: float, belief: Belief | None) -> tuple[float, float] | None:
     if belief is None:
-        return value, value
+        return low, high
     if belief.below is None or belief.above is None:
         return None
-    return value * (1 - belief.below), value * (1 + belief.above)
+    return low - value * belief.below, high + value * belief.above
+
+
+def number_of(estimate: Estimate) -> float | None:
+    """What was measured, also where it is not shown since too few of its trials can be believed."""
+    if estimate.value is None and estimate.why == "refused" and estimate.belief:
+        return estimate.belief.as_measured
+    return estimate.value
+
+
+def is_broken(estimate: Estimate) -> bool:
+    """Whether the instrument or the load itself failed, so that no range holds what would have been measured."""
+    doubts = estimate.belief.doubts if estimate.belief else ()
+    return estimate.grade == "REFUSED" and not _BROKEN.isdisjoint(doubts)
+
+
+def range_of(
+    ref: MetricRef, estimate: Estimate, mirror: Estimate | None = None, timeout_s: float | None = None
+) -> tuple[float, float] | None:
+    """Where the number truly lies with 95 %: the interval of its replicates (for a single load, of batches),
+    widened by what disturbed it. What is not known takes the widest range, or has no end but the time-out.
+    None: no number."""
+    value = number_of(estimate)
+    if value is None:
+        return None
+    low, high = estimate.low, estimate.high
+    if ref.metric.source == "traffic" and ref.stat and ref.stat not in ("min", "max"):
+        most = timeout_s if timeout_s is not None and ref.metric.dimension == "time_s" else inf
+        low, high = (0.0 if low is None else low), (max(most, value) if high is None else high)
+    low, high = (value if low is None else low), (value if high is None else high)
+    widest = value * (1 - limits.WIDEST[0]), value * (1 + limits.WIDEST[1])
+    disturbed = ends(value, estimate, mirror) or widest
+    if mirror is None:
+        disturbed = max(disturbed[0], widest[0]), min(disturbed[1], widest[1])
+    if value <= 0:  # no share of 0 is a range
+        return min(low, disturbed[0]), max(high, disturbed[1])
+    return low * max(disturbed[0], 0.0) / value, high * disturbed[1] / value
 
 
 def outcome(
@@ -95,34 +154,34 @@ def outcome(
     server: ServerState | None = None,
     mirror: Estimate | None = None,
 ) -> bool | None:
-    """Whether it surely holds; None where there is no number, or where its own bound leaves both (docs/method.md §3).
+    """Whether it holds: by where the whole of its range lies; None where that leaves both, or there is no number
+    (docs/method.md §2, *A threshold has three answers*).
 
     A percentile beyond the time-out fails every upper limit within it, and so does what an OVERLOADED server
-    makes worse (`fails_by_overload`). A REFUSED number may fail, beyond the limit by more than it can be off,
-    and never holds; nor does one that grows with the run's length. `mirror`: the number's own (`mirror_of`).
+    makes worse (`fails_by_overload`). A broken number has no answer, and one that grows with the run's length
+    never holds. `mirror`: the number's own (`mirror_of`).
     """
+    if is_broken(estimate):
+        return None
     if fails_by_overload(criterion, estimate, server):
         return False
-    belief = estimate.belief
-    value = estimate.value
-    if value is None and estimate.why == "refused" and belief:
-        value = belief.as_measured
-    if value is None and estimate.why == "not recovered":
-        above = criterion.op in _UPPER and estimate.low is not None and estimate.low >= criterion.value
-        return False if above and estimate.grade != "REFUSED" else None
-    if value is None:
-        beyond = estimate.why == "time-out" and criterion.op in _UPPER
-        sure = (
-            beyond and estimate.grade != "REFUSED" and timeout_s is not None and criterion.value <= timeout_s
-        )
-        return False if sure else None
-    within = ends(value, estimate, mirror)
-    if within is None:
-        return None
-    answers = {criterion.holds(one) for one in (within[0], value, within[1])}
+    if (within := range_of(criterion.ref, estimate, mirror, timeout_s)) is None:
+        return False if _fails_without_number(criterion, estimate, timeout_s) else None
+    value = number_of(estimate)
+    assert value is not None
+    if criterion.op in _EXACT:
+        return criterion.holds(value)
+    answers = {criterion.holds(one) for one in (*within, value)}
     held = answers.pop() if len(answers) == 1 else None
-    unsure = estimate.grade == "REFUSED" or (estimate.why == "grows" and criterion.op in _UPPER)
-    return None if held and unsure else held
+    return None if held and estimate.why == "grows" and criterion.op in _UPPER else held
+
+
+def _fails_without_number(criterion: Criterion, estimate: Estimate, timeout_s: float | None) -> bool:
+    if criterion.op not in _UPPER:
+        return False
+    if estimate.why == "not recovered":
+        return estimate.low is not None and estimate.low >= criterion.value
+    return estimate.why == "time-out" and timeout_s is not None and criterion.value <= timeout_s
 
 
 def fails_by_overload(criterion: Criterion, estimate: Estimate, server: ServerState | None) -> bool:
@@ -130,8 +189,8 @@ def fails_by_overload(criterion: Criterion, estimate: Estimate, server: ServerSt
 
     That is an upper limit on a time that the load saw, or a lower one on goodput: while the backlog grows, a
     longer load brings any time above its limit. What an overloaded server completes does not grow with the
-    run's length, so throughput, shares and counts are judged as they are. A REFUSED number is open. `server`
-    is the case's state; None: not known, and the number itself says whether it grows.
+    run's length, so throughput, shares and counts are judged as they are. `server` is the case's state; None:
+    not known, and the number itself says whether it grows.
     """
     metric = criterion.ref.metric
     if metric.source != "traffic" or metric.name == "generator_lag":
@@ -139,7 +198,7 @@ def fails_by_overload(criterion: Criterion, estimate: Estimate, server: ServerSt
     worse = (metric.dimension == "time_s" and criterion.op in _UPPER) or (
         metric.name == "goodput" and criterion.op in _LOWER
     )
-    if not worse or estimate.grade == "REFUSED":
+    if not worse or is_broken(estimate):
         return False
     if estimate.value is None and estimate.why in _NO_SUCH_NUMBER:
         return False

@@ -32,19 +32,15 @@ def t_interval(values: ArrayLike, level: float = 1 - 2 * limits.TAIL) -> Interva
     return mean - half, mean + half
 
 
-def bootstrap_interval(values: ArrayLike, level: float = 1 - 2 * limits.TAIL) -> Interval:
-    """Percentile bootstrap of the mean, seeded."""
-    x = np.asarray(values, dtype=float)
-    rng = np.random.default_rng(20_000)
-    means = x[rng.integers(0, len(x), (4_000, len(x)))].mean(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+def replicates_for(shrink: float, made: int) -> int | None:
+    """How many replicates have a t interval `shrink` times narrower than that of those `made`; None: above
+    `MOST_MORE_BLOCKS`."""
 
+    def half(n: int) -> float:
+        return float(stdtrit(n - 1, 1 - limits.TAIL)) / sqrt(n)
 
-def mean_interval(values: ArrayLike) -> Interval | None:
-    """95 % interval of the mean: t, bootstrap from `BOOTSTRAP_FROM` values on."""
-    x = np.asarray(values, dtype=float)
-    return bootstrap_interval(x) if len(x) >= limits.BOOTSTRAP_FROM else t_interval(x)
+    wanted = half(made) / max(shrink, 1e-9)
+    return next((n for n in range(made + 1, limits.MOST_MORE_BLOCKS) if half(n) <= wanted), None)
 
 
 def welch_interval(treatment: ArrayLike, baseline: ArrayLike) -> tuple[float, Interval | None]:

@@ -26,8 +26,6 @@ BATCH_LAG1 = 0.2
 """Lag-1 correlation of batch means above which no interval within a run is given."""
 REGROUPED = (20, 40)
 """Batches are regrouped to this many for the variance."""
-BOOTSTRAP_FROM = 20
-"""Blocks per side from which the bootstrap gives the interval instead of t."""
 ENUMERATE_UP_TO = 16
 """Sign flips are enumerated up to 2^this, drawn above."""
 POWER = 0.8
@@ -170,6 +168,8 @@ EXACT_VALUES = 20_000
 COUNTED = (0.05, 0.20)
 """Largest distance of a number from where it can truly lie, over its value, by counting the
 requests that a disturbance touched."""
+WIDEST = (0.9, 4.0)
+"""How far below and above it a disturbed number may lie where nothing tells how far, as shares of it."""
 GAP_S = 0.005
 """A gap of a thread of the load that is longer is a disturbance; of a pass of its own
 loop one above `HICCUP_PERIOD_S`."""

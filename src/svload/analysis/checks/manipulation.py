@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis.checks.base import Check, Context
-from svload.analysis.criteria import criterion_of, find, mirror_of, outcome, show
+from svload.analysis.criteria import criterion_of, find, show
 from svload.analysis.recovery import ended_services
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
@@ -32,7 +32,7 @@ class Manipulation(Check):
             criterion = criterion_of(text, config, context.owners)
             estimate = find(criterion.ref, context.metrics)
             shown = show(criterion.ref, estimate.value)
-            if outcome(criterion, estimate, mirror=mirror_of(criterion.ref, context.metrics)):
+            if estimate.value is not None and criterion.holds(estimate.value):
                 held.append(f"{text} (it was {shown})")
             elif estimate.value is None and criterion.ref.owner in fallen:
                 held.append(f"{text} (its counters went with {criterion.ref.owner})")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import exp, isclose, log
 
-from svload.analysis.inference import mean_interval
+from svload.analysis.inference import t_interval
 from svload.model.results import CaseResult, Grade
 from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet, form_of_key
@@ -60,7 +60,7 @@ def bound_over_cases(
         return
     arithmetic = is_arithmetic(one)
     interval = (
-        mean_interval(values if arithmetic else [log(value) for value in values])
+        t_interval(values if arithmetic else [log(value) for value in values])
         if is_mean(values, one)
         else None
     )
