@@ -155,7 +155,7 @@ def test_what_no_column_holds_is_not_measured() -> None:
     assert all(one.sentence.startswith("Not measured: it needs ") for one in results)
 
 
-@pytest.mark.parametrize(("cell", "is_one"), [("1,234.5", 1234.5), ("-3", -3.0), ("1e3", 1000.0), ("1e999", None), ("=1+1", None), ("nan", None), ("", None)])  # fmt: skip
+@pytest.mark.parametrize(("cell", "is_one"), [("1,234.5", None), ("-3", -3.0), ("1e3", 1000.0), ("1e999", None), ("=1+1", None), ("nan", None), ("", None)])  # fmt: skip
 def test_a_cell_is_a_number_or_none(cell: str, is_one: float | None) -> None:
     assert number(cell) == is_one or (is_one is None and number(cell) != number(cell))
 

@@ -3,6 +3,8 @@ the number below the next one."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,3 +79,19 @@ def test_a_rate_of_data(text: str, rate: int, shown: str) -> None:
 def test_what_is_no_rate_of_data(text: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         bytes_per_s(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("1,5s", "“1.5s” or “15s”"),
+        ("0,2 s", "“0.2 s”"),
+        ("1_5s", "“1.5s” or “15s”"),
+        ("1'500 ms", "“1.500 ms” or “1500 ms”"),
+        ("1,2,3s", "“123s”"),
+        ("2,50s", "“2.50s” or “250s”"),
+    ],
+)
+def test_a_mark_that_two_people_read_differently_is_refused(text: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"write {meant}")):
+        duration_ns(text)

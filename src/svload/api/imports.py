@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from svload.model.results import Findings, Imported
     from svload.model.tables import TableCheckResult
     from svload.store import RunDir
+    from svload.store.foreign.decimals import Mark
 
 Form = Literal["jtl", "locust", "k6", "table"]
 Emit = Callable[[Event], None]
@@ -98,9 +99,11 @@ def levels_of(files: Sequence[str]) -> list[tuple[str, Path]]:
     return found
 
 
-def check_tables(files: Sequence[str], given: Sequence[str] = ()) -> tuple[TableCheckResult, ...]:
+def check_tables(
+    files: Sequence[str], given: Sequence[str] = (), decimal: Mark | None = None
+) -> tuple[TableCheckResult, ...]:
     """Every check of finished tables over these CSV files together. `given` are facts that
-    stand in no column, `users=50`.
+    stand in no column, `users=50`; `decimal` is what marks their decimals, where the cells don't show it.
 
     Raises SvloadError usage, import-unreadable with file and line.
     """
@@ -113,7 +116,7 @@ def check_tables(files: Sequence[str], given: Sequence[str] = ()) -> tuple[Table
         if not equals or not value:
             raise fail("usage", reason=f"--given {text} is no fact", hint="Write it like --given users=50.")
         facts[key] = value
-    return judge_tables([read_table_file(Path(file), facts) for file in files])
+    return judge_tables([read_table_file(Path(file), facts, decimal) for file in files])
 
 
 def are_tables(files: Sequence[str]) -> bool:

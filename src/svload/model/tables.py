@@ -228,7 +228,7 @@ class TableCheckResult:
 
 def number(cell: str) -> float:
     """A cell as a number; NaN where it is none, or none that is finite."""
-    text = cell.strip().replace(",", "")
+    text = cell.strip()
     if not _PLAIN_NUMBER.fullmatch(text):
         return math.nan
     value = float(text)

@@ -33,7 +33,9 @@ _UNITS: dict[str, tuple[Dimension, float]] = {
 }
 _FINEST = 1e9
 """Times are counted in ns: what overflows in them is no number here."""
-_QUANTITY = re.compile(r"^\s*([-+]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\s*([^\d\s].*?)?\s*$")
+_QUANTITY = re.compile(r"^\s*([-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\s*([^\d\s].*?)?\s*$")
+_MARKED = re.compile(r"^\s*[-+]?[0-9]+(?:[,_'’][0-9]+)+")
+"""A number with a mark that some read as a decimal point and others as a separator of thousands."""
 
 
 def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
@@ -52,10 +54,12 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
         raise ValueError(f"a unit is missing ({', '.join(units_of(dimension))})")
     if not isinstance(text, str):
         raise ValueError("a quantity was expected, such as 200 ms or 1 GiB")
+    if marked := _MARKED.match(text):
+        raise ValueError(ambiguous(text, marked[0].strip()))
     match = _QUANTITY.match(text)
     if not match:
         raise ValueError(f"“{text}” is not a number with a unit ({', '.join(units_of(dimension)) or 'none'})")
-    value = float(match[1].replace(",", "").replace("_", ""))
+    value = float(match[1])
     if not math.isfinite(value * _FINEST * (_UNITS[match[2]][1] if match[2] in _UNITS else 1.0)):
         raise ValueError(f"“{text}” is no number to measure with")
     unit = match[2]
@@ -64,6 +68,18 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
     if unit not in _UNITS or _UNITS[unit][0] != dimension:
         raise ValueError(f"the unit “{unit}” does not fit here ({', '.join(units_of(dimension)) or 'none'})")
     return value * _UNITS[unit][1]
+
+
+def ambiguous(text: str, number: str) -> str:
+    """Say why `text`, which begins with `number`, is refused, and both ways in which it could be meant."""
+    whole = re.sub(r"[,_'’]", "", number)
+    point = re.sub(r"[,_'’]", ".", number)
+    readings = [
+        *([point] if point.count(".") == 1 else []),
+        *([] if whole.lstrip("+-").startswith("0") else [whole]),
+    ]
+    meant = " or ".join(f"“{reading}{text.strip()[len(number) :]}”" for reading in readings)
+    return f"“{text}” has a “,”, “_” or “'” in its number: write {meant}"
 
 
 def written_dimension(text: str) -> Dimension | None:

@@ -22,6 +22,13 @@ class Form(StrEnum):
     TABLE = "table"
 
 
+class Decimal(StrEnum):
+    """What marks the decimals of a table's numbers."""
+
+    COMMA = "comma"
+    POINT = "point"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
     app.command("import")(import_)
@@ -47,6 +54,9 @@ def import_(
         "--given",
         help="A fact that no column of a table holds, such as users=50 or run_time=60s; repeatable.",
     ),
+    decimal: Decimal | None = typer.Option(
+        None, "--decimal", help="What marks the decimals of a table's numbers, where its cells don't show it."
+    ),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
@@ -55,11 +65,12 @@ def import_(
     from svload import api
 
     if form is Form.TABLE or (form is None and api.are_tables(files)):
-        _tables(files, given or [], json)
+        _tables(files, given or [], decimal, json)
         return
-    if given:
+    if given or decimal:
+        option = "--given" if given else "--decimal"
         raise fail(
-            "usage", reason="--given is about finished tables", hint="Add --as table, or leave it out."
+            "usage", reason=f"{option} is about finished tables", hint="Add --as table, or leave it out."
         )
     told: Any = form.value if form else None
     result = api.import_files(
@@ -88,11 +99,11 @@ def import_(
     leave(code)
 
 
-def _tables(files: list[str], given: list[str], json: bool) -> None:
+def _tables(files: list[str], given: list[str], decimal: Decimal | None, json: bool) -> None:
     from svload import api
     from svload.report import show_tables, tables_as_json
 
-    results: Any = api.check_tables(files, given)
+    results: Any = api.check_tables(files, given, decimal.value if decimal else None)
     if json:
         print_json({"checks": tables_as_json(results)})
     else:

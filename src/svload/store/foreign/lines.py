@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,6 +63,13 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
             if "\0" in text:
                 raise unreadable(path, number, "it holds a NUL character", PLAIN)
             yield number, text
+
+
+def delimiter_of(path: Path) -> str:
+    """What separates the cells of a CSV file: the sign that its first line holds most often outside of quotes."""
+    _, first = next(lines_of(path), (1, ""))
+    bare = re.sub(r'"[^"]*"', "", first)
+    return max((",", ";", "\t", "|"), key=bare.count)
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:

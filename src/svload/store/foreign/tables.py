@@ -13,7 +13,8 @@ from svload.model.errors import SvloadError
 from svload.model.tables import About, Given, Table, number
 from svload.model.units import Dimension, parse_quantity
 from svload.store.foreign.bounds import TABLE_COLUMNS, TABLE_ROWS, unreadable
-from svload.store.foreign.lines import csv_rows
+from svload.store.foreign.decimals import Mark, plain_numbers
+from svload.store.foreign.lines import csv_rows, delimiter_of
 from svload.study.tree import plain, read_tree
 
 _NAME = re.compile(r"[A-Za-z0-9_*^% ()/.+-]{1,80}")
@@ -25,9 +26,13 @@ _QUANTITIES: Mapping[str, Dimension] = {
 _HINT = "A table is a CSV file: one line of names, then a line a row with as many values."
 
 
-def read_table_file(path: Path, given: Mapping[str, str] | None = None) -> Table:
-    """The table at `path`; `given` stands over what its .about.yaml gives. Raises SvloadError import-unreadable."""
-    rows = csv_rows(path)
+def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal: Mark | None = None) -> Table:
+    """The table at `path`; `given` stands over what its .about.yaml gives, `decimal` over what its cells say.
+
+    Raises SvloadError import-unreadable.
+    """
+    delimiter = delimiter_of(path)
+    rows = csv_rows(path, delimiter)
     line, names = next(rows, (1, []))
     names = [name.strip() for name in names]
     if not names or any(not _NAME.fullmatch(name) for name in names):
@@ -60,6 +65,7 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None) -> Table
         lines.append(line)
     if not cells:
         raise unreadable(path, line, "it has no row", _HINT)
+    cells = plain_numbers(path, cells, lines, delimiter, decimal)
     columns = {name: tuple(row[place] for row in cells) for place, name in enumerate(names)}
     about = _about(path, given or {})
     return Table(path.stem, str(path), {**columns, **_derived(path, columns, about)}, tuple(lines), about)
