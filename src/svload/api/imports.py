@@ -47,10 +47,11 @@ def import_files(
     name: str = "imported",
     out: Path = RUNS,
     emit: Emit = lambda event: None,
+    whole: bool = False,
     write_report: bool = True,
 ) -> ImportedRun:
     """Each file as a trial of one run: `FILE`, or `LEVEL=FILE`; several files of a level are its
-    replicates, in the order given.
+    replicates, in the order given. Measured is each without its ramps, or the `whole` of it.
 
     Raises SvloadError usage, import-unreadable with file and line. Tables are for `check_tables`.
     """
@@ -72,7 +73,7 @@ def import_files(
             "usage", reason=f"these files are not of one load tester ({', '.join(sorted(forms))})", hint=hint
         )
     with writing(out):
-        run = write_run(out, name, factor, sources, forms.pop(), emit)
+        run = write_run(out, name, factor, sources, forms.pop(), emit, whole)
     findings, written = runs.report(run) if write_report else (runs.analyse(run), {})
     summaries = (TrialSummary.read(run.trial(trial).summary) for trial in run.sealed_trials())
     imported = {one.trial: one.imported for one in summaries if one.imported is not None}

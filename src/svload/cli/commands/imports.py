@@ -22,6 +22,13 @@ class Form(StrEnum):
     TABLE = "table"
 
 
+class Window(StrEnum):
+    """Which part of a file is measured."""
+
+    LOAD = "load"
+    ALL = "all"
+
+
 class Decimal(StrEnum):
     """What marks the decimals of a table's numbers."""
 
@@ -54,6 +61,9 @@ def import_(
         "--given",
         help="A fact that no column of a table holds, such as users=50 or run_time=60s; repeatable.",
     ),
+    window: Window = typer.Option(
+        "load", "--window", help="What is measured: the load without its first and last ramp, or all of it."
+    ),
     decimal: Decimal | None = typer.Option(
         None, "--decimal", help="What marks the decimals of a table's numbers, where its cells don't show it."
     ),
@@ -79,6 +89,7 @@ def import_(
         factor=factor,
         name=name,
         out=out or api.RUNS,
+        whole=window is Window.ALL,
         emit=lambda event: typer.echo(str(event.data.get("text", "")), err=True),
     )
     code = api.verdict_exit(result.findings)

@@ -10,12 +10,14 @@ from typing import Literal
 from svload.store.foreign.bounds import shortened, unreadable
 
 Mark = Literal["comma", "point"]
-_NUMBERS: dict[Mark, re.Pattern[str]] = {
-    mark: re.compile(
-        rf"[+-]?(?:(?:\d+|[1-9]\d{{0,2}}(?:{grouping}\d{{3}})+)(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d{{1,3}})?"
-    )
-    for mark, decimal, grouping in (("comma", ",", r"\."), ("point", r"\.", ","))
-}
+
+
+def _number(decimal: str, grouping: str) -> re.Pattern[str]:
+    whole = rf"(?:\d+|[1-9]\d{{0,2}}(?:{grouping}\d{{3}})+)"
+    return re.compile(rf"[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d{{1,3}})?")
+
+
+_NUMBERS: dict[Mark, re.Pattern[str]] = {"comma": _number(",", r"\."), "point": _number(r"\.", ",")}
 """How a number may be written: three digits between two separators of thousands."""
 _HINT = "Say which: --decimal comma or --decimal point."
 

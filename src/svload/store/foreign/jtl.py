@@ -6,16 +6,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
+from numpy.typing import NDArray
 
 from svload.model.errors import SvloadError
 from svload.model.request_errors import ERRORS
 from svload.store.foreign.bounds import BLOCK_BYTES, NAMES, THREADS, shortened, unreadable
 from svload.store.foreign.lines import csv_rows, first_fault, lines_of, open_bytes
+from svload.store.foreign.nested import PLAIN, TRANSACTION, UNKNOWN, requests_among, whole_of
 from svload.store.foreign.requests import Codes, Columns, Ints, Requests, Users, changes, from_first, mapped
 
 MS = 1_000_000
@@ -32,8 +35,13 @@ HINT = (
 _WHOLE = ("timeStamp", "elapsed", "bytes", "sentBytes", "grpThreads", "allThreads", "Latency", "Connect")
 _TEXTS = ("label", "responseCode", "responseMessage", "threadName")
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
-_TYPES = {**dict.fromkeys(_WHOLE, pa.int64()), **dict.fromkeys(_TEXTS, _DICTIONARY), "success": pa.bool_()}
-TRANSACTION = "Number of samples in transaction"
+_TYPES = {
+    "URL": pa.string(),
+    **dict.fromkeys(_WHOLE, pa.int64()),
+    **dict.fromkeys(_TEXTS, _DICTIONARY),
+    "success": pa.bool_(),
+}
+TRANSACTION_MESSAGE = "Number of samples in transaction"
 """How the message of a transaction controller's sample begins, which holds the time of samples that stand there too."""
 OWN_ERROR = "Non HTTP response code: svload."
 """How the code of a request without an answer begins in what svload exports; its error's name follows."""
@@ -66,13 +74,12 @@ def read_jtl(path: Path) -> Requests:
     labels, threads = Codes(NAMES), Codes(THREADS)
     groups = Codes(NAMES)
     group_of: dict[int, int] = {}
-    left_out = 0
     try:
         for batch in _batches(path, delimiter, names):
-            left_out += _add(batch, columns, labels, threads, groups, group_of)
+            _add(batch, columns, labels, threads, groups, group_of)
     except (pa.ArrowException, OSError, _Faulty) as why:
         raise _at_its_line(path, delimiter, why) from why
-    return requests_of(path, columns, labels, threads, groups, left_out)
+    return requests_of(path, columns, labels, groups)
 
 
 def _header(path: Path) -> tuple[str, list[str]]:
@@ -125,16 +132,9 @@ def _add(
     threads: Codes,
     groups: Codes,
     group_of: dict[int, int],
-) -> int:
-    """A block's requests; how many rows were transactions, which hold others."""
+) -> None:
+    """Add a block's samples."""
     names = set(batch.schema.names)
-    kept: Ints | None = None
-    left_out = 0
-    if "responseMessage" in names:
-        codes, words = _coded(batch, "responseMessage")
-        is_transaction = mapped(codes, words, lambda text: int(text.startswith(TRANSACTION)), bool)
-        left_out = int(is_transaction.sum())
-        kept = ~is_transaction if left_out else None
 
     def column(name: str) -> Ints:
         cells = batch.column(batch.schema.get_field_index(name))
@@ -143,12 +143,12 @@ def _add(
         if cells.null_count:
             cells = pc.fill_null(cells, 0)
         found: Ints = cells.to_numpy(zero_copy_only=False)
-        return found if kept is None else found[kept]
+        return found
 
     elapsed = column("elapsed")
     rows = len(elapsed)
     if not rows:
-        return left_out
+        return
     if int(elapsed.min()) < 0 or int(elapsed.max()) > LARGEST_MS:
         raise _Faulty("elapsed is no time in ms")
     stamps = column("timeStamp")
@@ -173,32 +173,47 @@ def _add(
                 raise _Faulty(f"{name} is no sensible number")
             pieces[name] = cells.astype(dtype)
     if "responseCode" in names:
-        codes, words = _coded(batch, "responseCode", kept)
+        codes, words = _coded(batch, "responseCode")
         pieces["status"] = mapped(codes, words, status_of, np.uint16)
         pieces["failure"] = mapped(codes, words, failure_of, np.uint16)
     if "label" in names:
-        codes, words = _coded(batch, "label", kept)
+        codes, words = _coded(batch, "label")
         pieces["label"] = labels.of(words)[codes].astype(np.int16)
     if "threadName" in names:
-        codes, words = _coded(batch, "threadName", kept)
+        codes, words = _coded(batch, "threadName")
         known = threads.of(words)
         for code, word in zip(known.tolist(), words, strict=True):
             if code not in group_of:
                 group_of[code] = int(groups.of([thread_group(word)])[0])
         pieces["thread"] = known[codes]
         pieces["group"] = np.array([group_of[code] for code in known.tolist()], dtype=np.int16)[codes]
+        pieces["kind"] = _kinds(batch, names)
     columns.add(rows, **pieces)
-    return left_out
 
 
-def _coded(batch: pa.RecordBatch, name: str, kept: Ints | None = None) -> tuple[Ints, list[str]]:
+def _kinds(batch: pa.RecordBatch, names: set[str]) -> Ints:
+    """What each row is to the samples that lie within it (`nested`)."""
+    kinds = np.full(len(batch), UNKNOWN if not names & {"responseMessage", "URL"} else PLAIN, dtype=np.uint8)
+    if "responseMessage" in names:
+        codes, words = _coded(batch, "responseMessage")
+        kinds[mapped(codes, words, lambda text: int(text.startswith(TRANSACTION_MESSAGE)), bool)] = (
+            TRANSACTION
+        )
+    if "URL" in names:
+        urls = batch.column(batch.schema.get_field_index("URL"))
+        without = pc.is_in(pc.fill_null(urls, ""), value_set=pa.array(["", "null"]))
+        kinds[without.to_numpy(zero_copy_only=False)] = TRANSACTION
+    return kinds
+
+
+def _coded(batch: pa.RecordBatch, name: str) -> tuple[Ints, list[str]]:
     """(place in the words, the words) of a column of texts; a missing one is the empty text."""
     cells = batch.column(batch.schema.get_field_index(name))
     words: list[str] = cells.dictionary.to_pylist()
     if cells.null_count:
         words = [*words, ""]
     codes: Ints = pc.fill_null(cells.indices, len(words) - 1).to_numpy(zero_copy_only=False)
-    return codes if kept is None else codes[kept], words
+    return codes, words
 
 
 def thread_group(thread: str) -> str:
@@ -222,47 +237,56 @@ def failure_of(code: str) -> int:
     return ERRORS.index(next((error for sign, error in _EXCEPTIONS if sign in code), "other"))
 
 
-def requests_of(
-    path: Path, columns: Columns, labels: Codes, threads: Codes, groups: Codes, left_out: int
-) -> Requests:
+def requests_of(path: Path, columns: Columns, labels: Codes, groups: Codes) -> Requests:
     """What JMeter's columns say, CSV's or XML's."""
     notes: list[str] = []
-    if left_out:
-        notes.append(
-            f"{left_out:,} rows of transaction controllers are left out: the samples in them stand for themselves."
-        )
     if labels.full or groups.full:
         notes.append(f"It has more than {NAMES:,} labels or thread groups; the rest are called “others”.")
-    rows = columns.rows
     spent = columns.take("elapsed", np.int64)
     spent *= MS
     begun = columns.take("timeStamp", np.int64)
     begun *= MS
     thread = columns.take("thread", np.int32) if columns.has("thread") else None
-    if _stamped_at_end(begun, spent, thread):
+    label = columns.take("label", np.int16) if columns.has("label") else np.zeros(len(begun), dtype=np.int16)
+    kind = columns.take("kind", np.uint8) if columns.has("kind") else None
+    if _stamped_at_end(begun, spent, thread, _alone(label, kind, labels)):
         begun -= spent
         notes.append(
             "Its time stamps are those of the samples' ends (sampleresult.timestamp.start=false): so they "
             "ascend, and no thread overlaps itself."
         )
+    kept = None
+    if thread is not None and kind is not None:
+        kept, left_out = requests_among(begun, spent, thread, label, kind, labels.all() or ("request",))
+        notes += left_out
+
+    def of_requests(cells: Ints) -> Ints:
+        return cells if kept is None else cells[kept]
+
+    def column(name: str, dtype: Any) -> Ints | None:
+        return of_requests(columns.take(name, dtype)) if columns.has(name) else None
+
+    spent, begun, label = of_requests(spent), of_requests(begun), of_requests(label)
+    thread = of_requests(thread) if thread is not None else None
+    rows = len(begun)
     epoch, begun = from_first(path, begun)
-    group = columns.take("group", np.int16) if columns.has("group") else np.zeros(rows, dtype=np.int16)
+    group = column("group", np.int16)
+    group = np.zeros(rows, dtype=np.int16) if group is None else group
     names = groups.all() or ("load",)
-    ok = columns.take("ok", bool)
-    failure = (
-        columns.take("failure", np.uint16)
-        if columns.has("failure")
-        else np.full(rows, ERRORS.index("other"), dtype=np.uint16)
-    )
+    ok = of_requests(columns.take("ok", bool))
+    failure = column("failure", np.uint16)
+    failure = np.full(rows, ERRORS.index("other"), dtype=np.uint16) if failure is None else failure
     failure[ok] = 0
-    users, of_group = _users(columns, begun, spent, group, names)
+    everybody, in_group = column("allThreads", np.int32), column("grpThreads", np.int32)
+    users, of_group = _users(everybody, in_group, begun, spent, group, names)
     if not of_group:
         notes.append(
-            "It does not say how many threads there were at each moment (allThreads, grpThreads), so ramps "
-            "can't be told from the load."
+            "It does not say how many threads there were at each moment (allThreads, grpThreads): its ramps are "
+            "found by the requests that began in each second."
         )
     if thread is not None and not of_group:
         of_group = tuple(len(np.unique(thread[group == place])) for place in range(len(names)))
+    status = column("status", np.uint16)
     return Requests(
         epoch_ns=epoch,
         clock_ns=MS,
@@ -270,19 +294,17 @@ def requests_of(
         spent_ns=spent,
         ok=ok,
         group=group,
-        label=columns.take("label", np.int16) if columns.has("label") else np.zeros(rows, dtype=np.int16),
+        label=label,
         groups=names,
         labels=labels.all() or ("request",),
-        status=columns.take("status", np.uint16)
-        if columns.has("status")
-        else np.zeros(rows, dtype=np.uint16),
+        status=np.zeros(rows, dtype=np.uint16) if status is None else status,
         error=failure,
         vu=thread,
-        first_byte=columns.take("Latency", np.uint32) if columns.has("Latency") else None,
+        first_byte=column("Latency", np.uint32),
         detail_ns=MS,
-        connect=columns.take("Connect", np.uint32) if columns.has("Connect") else None,
-        received_bytes=columns.take("bytes", np.uint32) if columns.has("bytes") else None,
-        sent_bytes=columns.take("sentBytes", np.uint32) if columns.has("sentBytes") else None,
+        connect=column("Connect", np.uint32),
+        received_bytes=column("bytes", np.uint32),
+        sent_bytes=column("sentBytes", np.uint32),
         users=users,
         users_of_group=of_group,
         notes=tuple(notes),
@@ -292,13 +314,20 @@ def requests_of(
 _LOOKED_AT = 100_000
 
 
-def _stamped_at_end(begun: Ints, spent: Ints, thread: Ints | None) -> bool:
+def _alone(label: Ints, kind: Ints | None, labels: Codes) -> NDArray[np.bool_]:
+    """Which of the first rows seem to be neither a transaction nor a part of another sample."""
+    names = labels.all() or ("request",)
+    alone = whole_of(names)[label[:_LOOKED_AT]] < 0
+    return alone if kind is None else alone & (kind[:_LOOKED_AT] != TRANSACTION)
+
+
+def _stamped_at_end(begun: Ints, spent: Ints, thread: Ints | None, alone: NDArray[np.bool_]) -> bool:
     """Whether stamps are of the ends: JMeter writes a sample as it ends, so that the ends ascend, and a
-    thread's samples never overlap."""
-    at, took = begun[:_LOOKED_AT], spent[:_LOOKED_AT]
+    thread's samples never overlap, `alone` being those that can't lie within another."""
+    at, took = begun[:_LOOKED_AT][alone], spent[:_LOOKED_AT][alone]
     ends_fall = int(np.count_nonzero(np.diff(at + took) < -MS))
     stamps_fall = int(np.count_nonzero(np.diff(at) < -MS))
-    by_begin, by_end = _overlaps(at, took, thread[:_LOOKED_AT]) if thread is not None else (0, 0)
+    by_begin, by_end = _overlaps(at, took, thread[:_LOOKED_AT][alone]) if thread is not None else (0, 0)
     if by_begin or by_end:
         return by_begin > 10 * by_end
     return ends_fall > max(10 * stamps_fall, 10)
@@ -316,11 +345,14 @@ def _overlaps(at: Ints, took: Ints, whose: Ints) -> tuple[int, int]:
 
 
 def _users(
-    columns: Columns, begun: Ints, spent: Ints, group: Ints, names: tuple[str, ...]
+    everybody: Ints | None,
+    of_group: Ints | None,
+    begun: Ints,
+    spent: Ints,
+    group: Ints,
+    names: tuple[str, ...],
 ) -> tuple[Users | None, tuple[int, ...]]:
     """The threads over time (JMeter notes them as a sample ends), and the most of each group."""
-    everybody = columns.take("allThreads", np.int32) if columns.has("allThreads") else None
-    of_group = columns.take("grpThreads", np.int32) if columns.has("grpThreads") else None
     if everybody is None and of_group is None:
         return None, ()
     if everybody is None:

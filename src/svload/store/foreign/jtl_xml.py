@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.parsers import expat
 
 import numpy as np
 
 from svload.store.foreign.bounds import LINE_BYTES, NAMES, THREADS, shortened, unreadable
-from svload.store.foreign.jtl import LARGEST_MS, TRANSACTION, failure_of, requests_of, status_of, thread_group
+from svload.store.foreign.jtl import (
+    LARGEST_MS,
+    TRANSACTION_MESSAGE,
+    failure_of,
+    requests_of,
+    status_of,
+    thread_group,
+)
 from svload.store.foreign.lines import open_bytes
+from svload.store.foreign.nested import TRANSACTION, left_out
 from svload.store.foreign.requests import Codes, Columns, Requests
 
 HINT = "JMeter writes <testResults> with <httpSample> and <sample> in it; see that the file is whole."
@@ -65,19 +75,29 @@ def read_jtl_xml(path: Path) -> Requests:
     return reader.done()
 
 
+@dataclass(frozen=True)
+class _Transaction:
+    """An open sample of a transaction controller, and how many requests came before it."""
+
+    attributes: dict[str, str]
+    line: int
+    samples_before: int
+
+
 class _Reader:
-    """Samples as they come. Of nested ones the outermost counts, of a transaction controller's those in it."""
+    """Samples as they come. Of nested ones the outermost counts, of a transaction controller's those in it, if any."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._columns = Columns(path)
         self._labels, self._threads, self._groups = Codes(NAMES), Codes(THREADS), Codes(NAMES)
-        self._open: list[bool] = []
+        self._open: list[_Transaction | Literal[True] | None] = []
+        self._samples = 0
         self._counting = 0
         self._names: frozenset[str] | None = None
         self._rows: dict[str, list[int]] = {}
         self._count = 0
-        self._left_out = 0
+        self._left_out: Counter[str] = Counter()
         self.events = 0
         """What expat has told so far."""
 
@@ -95,21 +115,28 @@ class _Reader:
             raise unreadable(self._path, line, f"its first element is <{shortened(name, 40)}>", HINT)
         if len(self._open) >= _DEEPEST:
             raise unreadable(self._path, line, f"elements are nested {_DEEPEST} deep", HINT)
-        counts = name in _SAMPLES and not self._counting
-        if counts and attributes.get("rm", "").startswith(TRANSACTION):
-            self._left_out += 1
-            counts = False
-        self._open.append(counts)
-        if counts:
+        if name not in _SAMPLES or self._counting:
+            self._open.append(None)
+        elif attributes.get("rm", "").startswith(TRANSACTION_MESSAGE):
+            self._open.append(_Transaction(attributes, line, self._samples))
+        else:
+            self._open.append(True)
             self._counting += 1
             self._sample(attributes, line)
 
     def end(self, name: str) -> None:
         self.events += 1
-        if self._open and self._open.pop():
+        ended = self._open.pop() if self._open else None
+        if isinstance(ended, _Transaction):
+            if self._samples == ended.samples_before:
+                self._sample(ended.attributes, ended.line)
+            else:
+                self._left_out[shortened(ended.attributes.get("lb", ""), 80)] += 1
+        elif ended:
             self._counting -= 1
 
     def _sample(self, said: dict[str, str], line: int) -> None:
+        self._samples += 1
         names = frozenset(said) & {*_WHOLE, "s", "lb", "rc", "tn"}
         if self._names is None:
             missing = [name for name in _NEEDED if name not in names]
@@ -180,9 +207,9 @@ class _Reader:
         """All of them. Raises SvloadError import-unreadable where there is none."""
         if self._count:
             self._keep()
-        return requests_of(
-            self._path, self._columns, self._labels, self._threads, self._groups, self._left_out
-        )
+        found = requests_of(self._path, self._columns, self._labels, self._groups)
+        notes = left_out(self._left_out, TRANSACTION)
+        return replace(found, notes=(*notes, *found.notes))
 
 
 def is_xml(path: Path) -> bool:

@@ -19,18 +19,20 @@ from svload.store.foreign.requests import Ints, changes
 from svload.store.foreign.tabulate import (
     ALL,
     MOST_STEPS,
+    SECOND_NS,
     SERVICE,
     Arrays,
     Made,
     plain_names,
-    steady,
     users_read,
+    without_ramps,
 )
 
 ALL_NAMES = "Aggregated"
 """How Locust calls the row of all requests."""
 HINT = "Locust writes NAME_stats_history.csv with locust --headless --csv NAME."
-SECOND_NS = 10**9
+MOST_SECONDS_A_ROW = 600
+"""Locust writes a row a second; of rows further apart no second can be known, and a table of seconds has no bound."""
 _NEEDED = (
     "Timestamp",
     "User Count",
@@ -48,7 +50,7 @@ def is_history(first: str) -> bool:
     return first.startswith("Timestamp,User Count,")
 
 
-def read_history(path: Path) -> Made:
+def read_history(path: Path, measure_all: bool = False) -> Made:
     """The aggregated rows as a trial's tables. Raises SvloadError import-unreadable with the line of what is wrong."""
     rows = csv_rows(path)
     line, names = next(rows, (1, []))
@@ -74,10 +76,15 @@ def read_history(path: Path) -> Made:
     whole = found.pop(ALL_NAMES, [])
     if len(whole) < 2 or whole[-1][2] < 1:
         raise unreadable(path, line, f"it holds fewer than two rows called {ALL_NAMES} with requests", HINT)
+    if whole[-1][0] - whole[0][0] > MOST_SECONDS_A_ROW * len(whole):
+        hint = "Cut it into a file for each run."
+        raise unreadable(
+            path, line, f"its {len(whole)} rows are {whole[-1][0] - whole[0][0]:,.0f} s apart", hint
+        )
     parts = {name: np.array(of_name, dtype=float) for name, of_name in found.items() if of_name[-1][2] > 0}
     told = sum(float(part[-1, 2]) for part in parts.values())
     full = 1 < len(parts) <= MOST_STEPS and told == whole[-1][2]
-    return _made(np.array(whole, dtype=float), parts if full else {})
+    return _made(np.array(whole, dtype=float), parts if full else {}, measure_all)
 
 
 def _number(path: Path, line: int, name: str, cell: str) -> float:
@@ -144,14 +151,14 @@ def _counted(rows: Any, begin: float, size: int) -> _Counted:
     )
 
 
-def _made(rows: Any, parts: Mapping[str, Any]) -> Made:
+def _made(rows: Any, parts: Mapping[str, Any], measure_all: bool) -> Made:
     begin, size = float(rows[0, 0]), int(rows[-1, 0] - rows[0, 0])
     end_ns = max(size, 1) * SECOND_NS
     whole = _counted(rows, begin, size)
     names = plain_names(parts, taken=(SERVICE,)) if parts else (ALL,)
     counted = [_counted(part, begin, size) for part in parts.values()] if parts else [whole]
     users = changes(((rows[:, 0] - begin) * SECOND_NS).astype(np.int64), rows[:, 1].astype(np.int64))
-    low, high = steady(users, end_ns)
+    low, high = (0, end_ns) if measure_all else without_ramps(users, end_ns)
     if high <= low:
         low, high = 0, end_ns
     most = int(max(users.count.max(), 1))

@@ -19,6 +19,7 @@ from svload.model.results import GeneratorSummary, TrialSummary
 from svload.model.study import Lock
 from svload.model.summaries import Imported
 from svload.store.foreign import jtl, jtl_xml, k6, locust
+from svload.store.foreign.gaps import one_run
 from svload.store.foreign.lines import lines_of
 from svload.store.foreign.steps import summed, with_steps
 from svload.store.foreign.tabulate import ALL, MOST_STEPS, Made, tabulate
@@ -57,37 +58,45 @@ def form_of(path: Path) -> str | None:
     return "table" if "," in first else None
 
 
-def read_foreign(path: Path, form: str) -> Made:
-    """The file's tables and totals. Raises SvloadError import-unreadable."""
+def read_foreign(path: Path, form: str, whole: bool = False) -> Made:
+    """The file's tables and totals, measured without ramps or as a `whole`. Raises SvloadError import-unreadable."""
     if form == "locust":
-        return locust.read_history(path)
+        return locust.read_history(path, whole)
     if form == "jtl":
-        return tabulate(jtl_xml.read_jtl_xml(path) if jtl_xml.is_xml(path) else jtl.read_jtl(path))
-    _, first = next(lines_of(path), (1, ""))
-    return tabulate(k6.read_k6_csv(path) if k6.is_k6_csv(first) else k6.read_k6_json(path))
+        requests = jtl_xml.read_jtl_xml(path) if jtl_xml.is_xml(path) else jtl.read_jtl(path)
+    else:
+        _, first = next(lines_of(path), (1, ""))
+        requests = k6.read_k6_csv(path) if k6.is_k6_csv(first) else k6.read_k6_json(path)
+    return tabulate(one_run(path, requests), whole)
 
 
-def write_run(out: Path, name: str, factor: str, sources: Sequence[Source], form: str, emit: Emit) -> RunDir:
+def write_run(
+    out: Path, name: str, factor: str, sources: Sequence[Source], form: str, emit: Emit, whole: bool = False
+) -> RunDir:
     """A run in `out` with a trial a file, sealed; several files of one level are its replicates, in the order given.
+
+    Each is measured without its ramps, or as a `whole`.
 
     Raises SvloadError import-unreadable; OSError (disk full), and leaves no folder then.
     """
     run = RunDir.create(out, name)
     try:
-        return _write(run, name, factor, sources, form, emit)
+        return _write(run, name, factor, sources, form, emit, whole)
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)
         raise
 
 
-def _write(run: RunDir, name: str, factor: str, sources: Sequence[Source], form: str, emit: Emit) -> RunDir:
+def _write(
+    run: RunDir, name: str, factor: str, sources: Sequence[Source], form: str, emit: Emit, whole: bool
+) -> RunDir:
     levels = list(dict.fromkeys(source.level for source in sources))
     seen: dict[str, int] = dict.fromkeys(levels, 0)
     made: list[tuple[Source, int, Made, str]] = []
     for source in sources:
         seen[source.level] += 1
         emit(Event("notice", {"text": f"reading {source.path}"}))
-        read = read_foreign(source.path, form)
+        read = read_foreign(source.path, form, whole)
         folder = run.trial(trial_name(source.level, seen[source.level])).path
         write_trial_tables(folder, read.tables)
         made.append((source, seen[source.level], _small(read), sha256_file(source.path)))

@@ -33,6 +33,9 @@ _RESPONSE, _FAILED, _SERVICE = (
 )
 _BUCKETS = 1 << 13
 _PIECE = 2_000_000
+SECOND_NS = 10**9
+LEAST_KEPT = 0.5
+"""Share of the requests that a window without ramps must hold; of less the whole file is measured."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,13 @@ class Made:
     single: bool = True
 
 
-def tabulate(requests: Requests) -> Made:
-    """Tables and totals of a file's requests."""
+def tabulate(requests: Requests, whole: bool = False) -> Made:
+    """Tables and totals of a file's requests, measured without their ramps, or as a `whole`."""
     notes = list(requests.notes)
     if len(requests.groups) > MOST_GROUPS:
         notes.append(f"It has more than {MOST_GROUPS} groups of users: they are taken for one.")
         requests = _as_one(requests)
-    low, high = window_of(requests, notes)
+    low, high = window_of(requests, notes, whole)
     interval_ns = interval_of(high - low, requests.clock_ns)
     names = plain_names(requests.groups, taken=(SERVICE,))
     label_names = plain_names(requests.labels, taken=())
@@ -122,31 +125,55 @@ def _as_one(requests: Requests) -> Requests:
     return replace(requests, group=group, groups=("load",), users_of_group=everybody)
 
 
-def window_of(requests: Requests, notes: list[str]) -> tuple[int, int]:
-    """[begin, end) of the load without its ramps: while there were the most users, up
-    to the last request that began."""
+def window_of(requests: Requests, notes: list[str], whole: bool) -> tuple[int, int]:
+    """[from, until) of what is measured, in ns from the first request: the file without its first and last ramp.
+
+    By users where the file has them, else by starts a second. The whole file where `whole` asks for it, or
+    where less than half of its requests would stay.
+    """
     last = int(requests.begun_ns.max())
-    low, high = 0, last
-    if requests.users is not None:
-        low, high = steady(requests.users, last)
-        if high - low < (last - low) / 2 and high - low < last / 4:
-            notes.append(
-                "It holds its most users for less than a quarter of the load: what is measured is short."
-            )
-    if high <= low:
-        low, high = 0, max(last, int(requests.spent_ns.max()), 1)
+    everything = 0, int((requests.begun_ns + requests.spent_ns).max()) + 1
+    level = requests.users if requests.users is not None else _starts(requests.begun_ns, last)
+    if whole or level is None:
+        return everything
+    low, high = without_ramps(level, last)
+    kept = np.count_nonzero((requests.begun_ns >= low) & (requests.begun_ns < high)) / len(requests)
+    if kept < LEAST_KEPT:
+        notes.append(
+            f"Without its ramps only {kept:.0%} of the requests would stay: the whole file is measured, ramps included."
+        )
+        return everything
+    if kept < 1:
+        notes.append(
+            f"Measured without its ramps: {kept:.1%} of the requests, from {low / 1e9:.1f} s to {high / 1e9:.1f} s "
+            "(--window all measures the whole file)."
+        )
     return low, high
 
 
-def steady(users: Users, last: int) -> tuple[int, int]:
-    """From when the most users were there for the first time until they were fewer for
-    good, or the last request began."""
-    most = int(users.count.max())
-    at_most = np.flatnonzero(users.count == most)
-    low = 0 if at_most[0] == 0 else int(users.at_ns[at_most[0]])
-    after = int(at_most[-1]) + 1
-    high = min(int(users.at_ns[after]), last) if after < len(users.at_ns) else last
-    return low, high
+def _starts(begun_ns: Ints, last: int) -> Users | None:
+    """Requests that began in each second that has any, as a level over time; None of a file shorter than 10 s."""
+    if last < 10 * SECOND_NS:
+        return None
+    seconds, counts = _unique(begun_ns // SECOND_NS)
+    pauses = np.setdiff1d(seconds + 1, seconds)
+    at = np.concatenate([seconds, pauses])
+    count = np.concatenate([counts, np.zeros(len(pauses), dtype=counts.dtype)])
+    order = np.argsort(at)
+    return Users(at[order] * SECOND_NS, count[order])
+
+
+def without_ramps(level: Users, last: int) -> tuple[int, int]:
+    """From when `level` first reaches 90 % of its 90th percentile over time until it last leaves it, or `last`."""
+    lasts = np.diff(np.append(level.at_ns, max(last, int(level.at_ns[-1]))))
+    order = np.argsort(level.count, kind="stable")
+    share = np.cumsum(lasts[order])
+    usual = level.count[order][np.searchsorted(share, 0.9 * share[-1])] if share[-1] else level.count.max()
+    there = np.flatnonzero(level.count >= 0.9 * usual)
+    low = 0 if there[0] == 0 else int(level.at_ns[there[0]])
+    after = int(there[-1]) + 1
+    high = min(int(level.at_ns[after]), last) if after < len(level.at_ns) else last
+    return low, max(high, low)
 
 
 def interval_of(length_ns: int, clock_ns: int) -> int:
@@ -275,34 +302,34 @@ class _Part:
     def intervals(self, group: int) -> Arrays:
         """By interval of the begin, and of the end."""
         size = int(self.done.max()) // self.interval_ns + 1
-        steps = int(self.step.max()) + 1
         begun = self.step.astype(np.int64) * size + self.begun // self.interval_ns
         done = self.step.astype(np.int64) * size + self.done // self.interval_ns
+        # One row for each interval that has something: a file of two rows a month apart takes two.
+        keys = np.union1d(_unique(begun)[0], _unique(done)[0])
+        begun, done = np.searchsorted(keys, begun), np.searchsorted(keys, done)
 
         def count(at: Ints) -> NDArray[np.uint64]:
-            return np.bincount(at, minlength=size * steps).astype("<u8")
+            return np.bincount(at, minlength=len(keys)).astype("<u8")
 
         def total(at: Ints, weights: Ints | None) -> NDArray[np.uint64]:
             if weights is None:
-                return np.zeros(size * steps, dtype="<u8")
-            return np.rint(np.bincount(at, weights=weights, minlength=size * steps)).astype("<u8")
+                return np.zeros(len(keys), dtype="<u8")
+            return np.rint(np.bincount(at, weights=weights, minlength=len(keys))).astype("<u8")
 
-        table = {
-            "group": np.full(size * steps, group, dtype="<u2"),
-            "step": np.repeat(np.arange(steps, dtype="<u2"), size),
-            "interval": np.tile(np.arange(size, dtype="<u4"), steps),
+        return {
+            "group": np.full(len(keys), group, dtype="<u2"),
+            "step": (keys // size).astype("<u2"),
+            "interval": (keys % size).astype("<u4"),
             "due": count(begun),
             "begun": count(begun),
             "ok": count(begun[self.ok]),
             "failed": count(begun[~self.ok]),
-            "dropped": np.zeros(size * steps, dtype="<u8"),
+            "dropped": np.zeros(len(keys), dtype="<u8"),
             "completed_ok": count(done[self.ok]),
             "completed_failed": count(done[~self.ok]),
             "bytes_received": total(done, self.received),
             "response_sum_ns": total(begun, self.spent),
         }
-        there = (table["due"] + table["completed_ok"] + table["completed_failed"]) > 0
-        return {name: cells[there] for name, cells in table.items()}
 
     def histograms(self, group: int) -> Arrays:
         """Response and service of the ok requests, response of the failed: their service, since

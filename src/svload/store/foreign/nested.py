@@ -1,0 +1,120 @@
+"""Sort out samples that lie within another sample of their thread: parts of a request, or requests of a transaction."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.store.foreign.requests import Ints
+
+MS = 1_000_000
+PLAIN, TRANSACTION, UNKNOWN = 0, 1, 2
+"""What may hold other samples: a request, whose samples are its parts; a transaction, whose samples are requests;
+or either, in a file without the columns that tell."""
+_PART = re.compile(r"(?P<whole>.+)-\d+", re.DOTALL)
+_NAMED = 5
+
+
+def whole_of(labels: Sequence[str]) -> Ints:
+    """For each label X-n the place of X among the labels; −1 where there is none."""
+    place = {label: number for number, label in enumerate(labels)}
+    found = [_PART.fullmatch(label) for label in labels]
+    return np.array([place.get(match["whole"], -1) if match else -1 for match in found], dtype=np.int64)
+
+
+def requests_among(
+    begun_ns: Ints, spent_ns: Ints, thread: Ints, label: Ints, kind: Ints, labels: Sequence[str]
+) -> tuple[NDArray[np.bool_] | None, list[str]]:
+    """(which rows are requests, None: all; what was left out, in sentences).
+
+    A row within a row of its thread is its part, unless the outer one is a transaction. A transaction is left
+    out where it holds samples, which stand for themselves; an empty one is a request like any other.
+    """
+    ended = begun_ns + spent_ns
+    order = np.lexsort((-ended, begun_ns, thread))
+    within, outermost = _within(begun_ns[order], ended[order], thread[order])
+    if not within.any():
+        return None, []
+    rows = order[within | outermost]
+    out = _left_out(
+        rows.tolist(),
+        thread[rows].tolist(),
+        begun_ns[rows].tolist(),
+        ended[rows].tolist(),
+        label[rows].tolist(),
+        kind[rows].tolist(),
+        whole_of(labels).tolist(),
+    )
+    kept = np.ones(len(order), dtype=bool)
+    notes: list[str] = []
+    for role in (TRANSACTION, PLAIN):
+        gone = [row for row, why in out.items() if why == role]
+        kept[gone] = False
+        notes += left_out(Counter(labels[code] for code in label[gone].tolist()), role)
+    return kept, notes
+
+
+def left_out(counted: Counter[str], role: int) -> list[str]:
+    """The sentence on rows that are no requests, by label: of transactions, or parts of other samples. None of none."""
+    if not counted:
+        return []
+    what = (
+        "rows of transactions are left out, since the samples in them stand for themselves"
+        if role == TRANSACTION
+        else "parts of other samples (redirects, embedded resources) are left out"
+    )
+    named = ", ".join(f"{label}: {count:,}" for label, count in counted.most_common(_NAMED))
+    more = f", and {len(counted) - _NAMED} more labels" if len(counted) > _NAMED else ""
+    return [f"{counted.total():,} {what} ({named}{more})."]
+
+
+def _within(begun: Ints, ended: Ints, thread: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of rows sorted by thread and begin: which lie within an earlier one, and which hold the ones that follow.
+
+    Stamps are whole milliseconds, so that a sample may seem to begin 1 ms before the last one ended.
+    """
+    first = np.concatenate([[True], thread[1:] != thread[:-1]])
+    # Ends of one thread after another, each above all of the thread before, so that one running maximum serves.
+    lift = np.cumsum(first).astype(np.int64) * (int(ended.max()) + MS + 1)
+    reached = np.maximum.accumulate(ended + lift) - lift
+    within = np.concatenate([[False], (reached[:-1] - begun[1:] > MS) & ~first[1:]])
+    return within, ~within & np.concatenate([within[1:], [False]])
+
+
+def _left_out(
+    rows: list[int],
+    thread: list[int],
+    begun: list[int],
+    ended: list[int],
+    label: list[int],
+    kind: list[int],
+    whole: list[int],
+) -> dict[int, int]:
+    """Row → TRANSACTION or PLAIN (a part), of the rows that are no requests."""
+    out: dict[int, int] = {}
+    holders: list[int] = []  # places of the samples that are still open, the outermost first
+    for place, row in enumerate(rows):
+        while holders and (
+            thread[holders[-1]] != thread[place]
+            or ended[holders[-1]] - begun[place] <= MS
+            or ended[place] > ended[holders[-1]] + MS
+        ):
+            holders.pop()
+        if holders:
+            holder = holders[-1]
+            # Of no length and at its begin: as likely the sample before it.
+            if ended[place] == begun[place] == begun[holder] and whole[label[place]] != label[holder]:
+                continue
+            held_as = kind[holder]
+            if held_as == UNKNOWN:
+                held_as = PLAIN if whole[label[place]] == label[holder] else TRANSACTION
+            if out.get(rows[holder]) == PLAIN or held_as == PLAIN:
+                out[row] = PLAIN
+            else:
+                out[rows[holder]] = TRANSACTION
+        holders.append(place)
+    return out

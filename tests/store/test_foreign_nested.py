@@ -1,0 +1,130 @@
+"""Which rows of a JTL are requests: not the parts of another sample, nor a transaction that holds samples."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.store.foreign.jtl import read_jtl
+from svload.store.foreign.jtl_xml import read_jtl_xml
+
+START = 1_700_000_000_000
+HOLDS = "Number of samples in transaction : 2, number of failing samples : 0"
+Row = tuple[int, int, str, str]
+"""ms from the start, elapsed ms, label, and `T` for a transaction, `U` for one without a URL, else empty."""
+
+
+def write(path: Path, rows: Sequence[Row], columns: Sequence[str] = (), threads: Sequence[int] = ()) -> Path:
+    names = (
+        "timeStamp",
+        "elapsed",
+        "label",
+        "responseCode",
+        "responseMessage",
+        "threadName",
+        "success",
+        "URL",
+    )
+    kept = columns or names
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, kept, extrasaction="ignore", lineterminator="\n")
+        table.writeheader()
+        for place, (at, spent, label, kind) in enumerate(rows):
+            thread = threads[place] if threads else 1
+            cells: dict[str, Any] = {
+                "timeStamp": START + at, "elapsed": spent, "label": label, "responseCode": "200", "responseMessage": HOLDS if kind == "T" else "OK",
+                "threadName": f"Users 1-{thread}", "success": "true", "URL": "" if kind else f"http://x/{label}",
+            }  # fmt: skip
+            table.writerow(cells)
+    return path
+
+
+CASES: dict[str, tuple[list[Row], list[str], str]] = {
+    "redirects, the whole first": (
+        [(0, 300, "home", ""), (0, 200, "home-0", ""), (200, 100, "home-1", ""), (310, 50, "next", "")],
+        ["home", "next"],
+        "2 parts of other samples (redirects, embedded resources) are left out (home-0: 1, home-1: 1).",
+    ),
+    "redirects, the whole last": (
+        [(0, 40, "a b-0", ""), (41, 30, "a b-1", ""), (0, 71, "a b", "")],
+        ["a b"],
+        "2 parts of other samples",
+    ),
+    "parts with names of their own": (
+        [(0, 500, "page", ""), (10, 90, "logo.png", ""), (120, 380, "site.css", ""), (501, 20, "logo.png", "")],
+        ["page", "logo.png"],
+        "2 parts of other samples",
+    ),
+    "a transaction of samplers that are called as its parts would be": (
+        [(0, 100, "Search-1", ""), (100, 150, "Search-2", ""), (0, 250, "Search", "T")],
+        ["Search-1", "Search-2"],
+        "1 rows of transactions are left out, since the samples in them stand for themselves (Search: 1).",
+    ),
+    "a transaction without a message, by its empty URL": (
+        [(0, 300, "buy", "U"), (0, 120, "cart", ""), (130, 170, "pay", "")],
+        ["cart", "pay"],
+        "1 rows of transactions are left out",
+    ),
+    "a transaction in a transaction, with a redirect inside": (
+        [(0, 900, "all", "T"), (0, 400, "first", "T"), (0, 390, "get", ""), (5, 100, "get-0", ""), (410, 480, "put", "")],
+        ["get", "put"],
+        "2 rows of transactions are left out",
+    ),
+    "a transaction that holds nothing is the request": (
+        [(0, 100, "Checkout", "T"), (200, 100, "Checkout", "T"), (400, 10, "home", "")],
+        ["Checkout", "Checkout", "home"],
+        "",
+    ),
+    "a sampler without a URL that holds nothing": ([(0, 7, "script", "U"), (8, 9, "home", "")], ["script", "home"], ""),
+    "one after the other, with clocks that round": (
+        [(0, 100, "x", ""), (99, 1, "x-1", ""), (100, 0, "y", ""), (100, 50, "x", "")],
+        ["x", "x-1", "y", "x"],
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_are_requests(name: str, tmp_path: Path) -> None:
+    rows, stand, sentence = CASES[name]
+    read = read_jtl(write(tmp_path / "a.jtl", rows))
+    assert sorted(read.labels[code] for code in read.label.tolist()) == sorted(stand)
+    assert [note for note in read.notes if "left out" in note] == [] if not sentence else True
+    assert any(sentence in note for note in read.notes) or not sentence
+
+
+def test_another_threads_samples_are_never_parts(tmp_path: Path) -> None:
+    rows = [(0, 300, "home", ""), (10, 100, "home-0", ""), (10, 100, "home-0", ""), (150, 100, "other", "")]
+    read = read_jtl(write(tmp_path / "a.jtl", rows, threads=(1, 1, 2, 2)))
+    assert [read.labels[code] for code in read.label.tolist()] == ["home", "home-0", "other"]
+    assert [read.vu[place] for place in range(3)] == [0, 1, 1]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("rows", "stand"),
+    [
+        ([(0, 300, "home", ""), (0, 200, "home-0", "")], ["home"]),
+        ([(0, 300, "Checkout", ""), (0, 200, "cart", ""), (210, 60, "pay", "")], ["cart", "pay"]),
+    ],
+)
+def test_without_message_and_url_names_decide(rows: list[Row], stand: list[str], tmp_path: Path) -> None:
+    columns = ("timeStamp", "elapsed", "label", "threadName", "success")
+    read = read_jtl(write(tmp_path / "a.jtl", rows, columns))
+    assert [read.labels[code] for code in read.label.tolist()] == stand
+
+
+@pytest.mark.parametrize(
+    ("inside", "stand"), [("", ["Checkout"]), ('<httpSample t="5" ts="0" s="true" lb="pay"/>', ["pay"])]
+)
+def test_an_empty_transaction_in_xml_is_the_request(inside: str, stand: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text(
+        f'<testResults version="1.2"><sample t="9" ts="0" s="false" lb="Checkout" rm="{HOLDS}">{inside}</sample></testResults>',
+        encoding="utf-8",
+    )
+    read = read_jtl_xml(path)
+    assert [read.labels[code] for code in read.label.tolist()] == stand
