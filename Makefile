@@ -40,19 +40,24 @@ demo: setup  ## the svLoad study on the embedded lab: no root, nothing global, a
 check:  ## the quick layers: tests in process, and some whole commands on the embedded lab
 	@$(STEP) --begin
 	@$(STEP) setup $(MAKE) setup
-	@$(STEP) tests tools/beside.sh -q -m "(pure or (truth and smoke)) and not timing"
+	@$(STEP) tests tools/beside.sh -q -m "(pure or (truth and smoke)) and not (timing or long)"
 	@$(STEP) --total
 
 .PHONY: test
 test:  ## everything: lint, the engine's tests, all layers, journeys on real servers
 	@tools/test.sh
 
-.PHONY: test-real test-timing
-test-real: setup  ## all journeys on real servers, and the long ones
-	@tools/beside.sh -m "((real and not smoke) or long) and not timing"
+.PHONY: test-real test-timing test-fuzz
+# LEFT=seconds: what is not begun by then is named and not run. The commit chooses the order, so that each has its turn.
+test-real: setup  ## all journeys on real servers, and the long ones (LEFT=seconds)
+	@tools/beside.sh --durations=15 -m "((real and not smoke) or long) and not timing" \
+		--shuffle $(or $(SEED),$(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 0)) $(if $(LEFT),--left $(LEFT))
 
-test-timing: setup  ## the tests that assert elapsed times and rates
-	@$(PYTEST) -m timing
+test-timing: setup  ## the tests that assert elapsed times and rates, each in a calm moment (ONLY="PATHS -k …")
+	@$(PYTEST) -p tests.calm -m timing $(ONLY)
+
+test-fuzz: setup  ## the fuzzers with a fresh seed (HOURS=8)
+	@$(BIN)/python -m tests.fuzz --hours $(or $(HOURS),0.1)
 
 .PHONY: studies
 studies: setup  ## the studies on their real servers with their tables (ONLY=002, PROFILE=short)
@@ -60,7 +65,7 @@ studies: setup  ## the studies on their real servers with their tables (ONLY=002
 
 .PHONY: test-vm
 test-vm: deps  ## limits by version 2 of control groups, and netem, in Debian's own kernel under qemu
-	@$(BIN)/python tools/test_vm.py
+	@LEFT=$(LEFT) $(BIN)/python tools/test_vm.py
 
 .PHONY: lint
 lint: setup  ## format, style, types, layers; the engine's too

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import select
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -42,12 +44,17 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> None:
         os.environ["SVLOAD_LOCK"] = str(tmp_path_factory.getbasetemp() / "machine.lock")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         layers = [name for name in LAYERS if item.get_closest_marker(name)]
         if not layers:
             item.add_marker(pytest.mark.pure)
     items.sort(key=_turn)
+    if seed := config.getoption("--shuffle"):
+        files = sorted({_unit(item.nodeid) for item in items})
+        random.Random(seed).shuffle(files)
+        places = {file: place for place, file in enumerate(files)}
+        items.sort(key=lambda item: places[_unit(item.nodeid)])
 
 
 def _turn(item: pytest.Item) -> int:
@@ -55,32 +62,75 @@ def _turn(item: pytest.Item) -> int:
     return 1 if item.get_closest_marker("pure") else 0
 
 
-class _LeftOut:
-    """Counts the timing tests that a run deselects, and prints the count at its end."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", help="take the files in an order that this chooses")
+    parser.addoption("--left", metavar="SECONDS", type=float, help="begin no test after that")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_NotRun(config))
+
+
+class _NotRun:
+    """What a run does not run: timing tests, which it counts, and those for which no time was left, which it names."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.count = 0
+        self.timing = 0
+        left_s = config.getoption("--left")
+        self.until = None if left_s is None else time.time() + left_s
+        if hasattr(config, "workerinput"):
+            self.until = config.workerinput["until"]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["until"] = self.until
+
+    def pytest_report_header(self) -> str | None:
+        seed = self.config.getoption("--shuffle")
+        return seed and f"order of the files: seed {seed}"
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self.count += sum(item.get_closest_marker("timing") is not None for item in items)
+        self.timing += sum(item.get_closest_marker("timing") is not None for item in items)
 
     def pytest_sessionfinish(self) -> None:
         if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput["timing_left_out"] = self.count
+            self.config.workeroutput["timing"] = self.timing
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take the count from a worker of xdist: each has collected the same tests."""
-        self.count = max(self.count, getattr(node, "workeroutput", {}).get("timing_left_out", 0))
+        self.timing = max(self.timing, getattr(node, "workeroutput", {}).get("timing", 0))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if self.until is None or time.time() < self.until:
+            return None
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        item.ihook.pytest_runtest_logreport(report=not_run(item, "no time was left"))
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
+        """An outcome of its own, neither a pass nor a failure nor a skip."""
+        if why := dict(report.user_properties).get("not run"):
+            return "not run", "N", (f"NOT RUN: {why}", {"yellow": True})
+        return None
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.count:
-            terminalreporter.write_line(f"left out: {self.count} timing tests (make test-timing)")
+        for report in terminalreporter.stats.get("not run", ()):
+            why = dict(report.user_properties)["not run"]
+            terminalreporter.write_line(f"not run: {report.nodeid}: {why}", yellow=True)
+        if self.timing:
+            terminalreporter.write_line(f"left out: {self.timing} timing tests (make test-timing)")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_LeftOut(config))
+def not_run(item: pytest.Item, why: str) -> pytest.TestReport:
+    """The report of a test that was not run."""
+    return pytest.TestReport(
+        item.nodeid, item.location, {}, "skipped", why, "call", user_properties=[("not run", why)]
+    )
 
 
 APART = ("tests/docs/", "tests/journeys/")
@@ -100,10 +150,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return TOGETHER.get(file) or (nodeid if file.startswith(APART) else file)
+            return _unit(nodeid)
 
     return ByFile(config, log)
+
+
+def _unit(nodeid: str) -> str:
+    """What one worker takes as a whole."""
+    file = nodeid.partition("::")[0]
+    return TOGETHER.get(file) or (nodeid if file.startswith(APART) else file)
 
 
 @pytest.fixture(scope="session")

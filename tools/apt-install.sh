@@ -28,8 +28,8 @@ if [ ! -e "$guard" ]; then
     chmod 755 "$guard"
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get -o DPkg::Lock::Timeout=120 update -qq
-apt-get -o DPkg::Lock::Timeout=120 install -y -qq --no-install-recommends "${packages[@]}" </dev/null >/dev/null
+"$(dirname "$0")/thrice.sh" apt-get -o DPkg::Lock::Timeout=120 update -qq
+"$(dirname "$0")/thrice.sh" apt-get -o DPkg::Lock::Timeout=120 install -y -qq --no-install-recommends "${packages[@]}" </dev/null >/dev/null
 
 for program in "${programs[@]}"; do
     command -v "$program" >/dev/null || { echo "apt did not bring $program" >&2; exit 3; }

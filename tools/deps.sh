@@ -6,7 +6,7 @@ set -eu
 python=$(tools/preflight.sh)
 
 .venv/bin/python -c 'import pip' 2>/dev/null || "$python" -m venv --clear .venv
-pip="python -m pip install --quiet --require-hashes"
+pip="tools/thrice.sh python -m pip install --quiet --require-hashes"
 $pip -r requirements/uv.txt
 uv pip install --quiet --require-hashes -r requirements/dev.txt || {
     echo "setup: uv did not get the packages, trying pip" >&2

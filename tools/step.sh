@@ -14,8 +14,8 @@ case $1 in
 --total)
     awk -F'\t' -v now="$EPOCHREALTIME" '
         NR == 1 { begun = $2; next }
-        { printf "step %-28s %7.1f s%s\n", $1 ":", $2, ($3 == 0 ? "" : "  FAILED"); bad += ($3 != 0) }
-        END { printf "step %-28s %7.1f s\n", "total:", now - begun; exit bad > 0 }' "$ledger"
+        { printf "step %-28s %7.1f s %7.1f s of CPU%s\n", $1 ":", $2, $4, ($3 == 0 ? "" : "  FAILED"); bad += ($3 != 0); cpu += $4 }
+        END { printf "step %-28s %7.1f s %7.1f s of CPU\n", "total:", now - begun, cpu; exit bad > 0 }' "$ledger"
     exit
     ;;
 esac
@@ -26,6 +26,9 @@ begun=$EPOCHREALTIME
 status=0
 "$@" || status=$?
 took=$(awk -v a="$begun" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
-printf '%s\t%s\t%s\n' "$name" "$took" "$status" >>"$ledger"
-echo "step $name: $took s" >&2
+times >"build/times.$$"  # in a pipe they would be those of a subshell
+cpu=$(awk -F'[ms ]' 'NR == 2 { printf "%.1f", 60 * $1 + $2 + 60 * $4 + $5 }' "build/times.$$")
+rm -f "build/times.$$"
+printf '%s\t%s\t%s\t%s\n' "$name" "$took" "$status" "$cpu" >>"$ledger"
+echo "step $name: $took s, $cpu s of CPU" >&2
 exit "$status"

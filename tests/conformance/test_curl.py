@@ -20,10 +20,11 @@ from typing import Any
 
 import pytest
 import trustme
+from tests.bounds import HANG_S
 
 from svload.drive.probe import VARIABLES, probe
 
-pytestmark = [pytest.mark.truth, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.truth
 TRANSFERS = 20
 SIZES = ("size_download", "size_header", "size_request")
 TIMES = ("time_connect", "time_appconnect", "time_pretransfer", "time_starttransfer", "time_total")
@@ -48,7 +49,7 @@ def ports(
     }
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     ready = serve_truth(https_port=0, tls=tls, service_time={"constant_ns": 10_000_000})
-    line = http.client.HTTPConnection("127.0.0.1", ready["http_port"], timeout=10)
+    line = http.client.HTTPConnection("127.0.0.1", ready["http_port"], timeout=HANG_S)
     for path, body in (("/v1/a/c", None), (OBJECT, os.urandom(100 * 1024))):
         line.request("PUT", path, body)
         assert line.getresponse().read() is not None
@@ -62,7 +63,7 @@ def curl(scheme: str, port: int, ca: Path) -> Row:
     done = subprocess.run(
         ["curl", "-sS", "-A", "curl/8", "--cacert", str(ca), "--resolve", f"localhost:{port}:127.0.0.1", "-w", WANTED,
          "-o", "/dev/null", urls[0], "-o", "/dev/null", urls[1]],
-        capture_output=True, text=True, timeout=30, check=True,
+        capture_output=True, text=True, timeout=HANG_S, check=True,
     )  # fmt: skip
     row: Row = json.loads(done.stdout.splitlines()[1])
     return row

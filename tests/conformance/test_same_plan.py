@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload import _native
 from svload.drive.probe import rows_of
@@ -64,7 +65,7 @@ class Server:
         self.http, self.admin = ports["http_port"], ports["admin_port"]
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        line = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=10)
+        line = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=HANG_S)
         try:
             line.request(method, path, body)
             answer = line.getresponse()

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PATTERNS = ("*.md", "docs/**/*.md", "examples/**/*.md", "studies/**/*.md")
@@ -156,7 +157,6 @@ def test_every_block_says_who_runs_it(document: str) -> None:
     assert not faults, "\n".join(f"{document}:{line}: {fault}" for line, fault in faults)
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("document", "layer"), list(cases()))
 def test_examples_run(document: str, layer: str, tmp_path: Path) -> None:
     for folder in ("studies", "examples"):
@@ -194,7 +194,7 @@ def _bounded(
         code = process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        said, told = process.communicate(timeout=30)
+        said, told = process.communicate(timeout=HANG_S)
         code, told = -signal.SIGKILL, f"{told}\nnot done within {bound_s:.0f} s"
     return subprocess.CompletedProcess(command, code, said, told)
 
@@ -259,7 +259,7 @@ def served(asked: str | None) -> Iterator[int | None]:
             yield server.server_address[1]
         finally:
             server.shutdown()
-            thread.join(timeout=10)
+            thread.join(timeout=HANG_S)
 
 
 SAMPLE = """

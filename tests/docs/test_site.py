@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "object": "data"}
@@ -43,7 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = dict(os.environ, NO_MKDOCS_2_WARNING="true")
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -119,6 +120,6 @@ def test_opened_as_a_file_it_can_be_searched_and_keeps_names_whole(
     assert broken == []
     page.locator("input.md-search__input").click()
     page.keyboard.type("generator-harm")
-    page.locator("article.md-search-result__article").first.wait_for(timeout=20_000)
+    page.locator("article.md-search-result__article").first.wait_for(timeout=1000 * HANG_S)
     assert failed == []
     page.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 import trustme
-from tests.servers import free_port, running
+from tests.servers import free_port, running, wait_until
 
 from svload import _native
 
@@ -119,13 +118,13 @@ def logged(
     folder: Path, requests: int, name: str = "access.log", begins: Sequence[str] = ()
 ) -> list[list[str]]:
     """The server's lines that begin so, once all are written."""
-    deadline = time.monotonic() + 5
-    while True:
+
+    def written() -> list[list[str]]:
         lines = [line.split() for line in (folder / name).read_text().splitlines()]
-        lines = [line for line in lines if line[: len(begins)] == [*begins]]
-        if len(lines) >= requests or time.monotonic() > deadline:
-            return lines
-        time.sleep(0.02)
+        return [line for line in lines if line[: len(begins)] == [*begins]]
+
+    wait_until(lambda: len(written()) >= requests)
+    return written()
 
 
 @pytest.mark.parametrize(("vus", "streams", "connections"), [(64, 1, 64), (64, 16, 4), (10, 100, 1)])

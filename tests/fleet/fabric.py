@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 NETWORK = "10.203.77"
@@ -61,7 +62,7 @@ class Fabric:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=HANG_S,
             check=False,
             cwd=self.folder,
             env={**os.environ, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.folder / "cp"), **environment},
@@ -81,7 +82,7 @@ class Fabric:
             ["ip", "netns", "exec", self.namespace(host), *words],
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=HANG_S,
             check=True,
         )
         return done.stdout.strip()
@@ -118,7 +119,9 @@ def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
         _ip("-n", made.middle, "link", "set", "br0", "up")
         _ip("-n", made.middle, "addr", "add", f"{NETWORK}.254/24", "dev", "br0")
         subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", made.folder / "id"], check=True, timeout=20
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", made.folder / "id"],
+            check=True,
+            timeout=HANG_S,
         )
         for host in hosts:
             _connect(made, host)
@@ -129,17 +132,17 @@ def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
     finally:
         for process in made.processes:
             process.kill()
-            process.wait(20)
+            process.wait(HANG_S)
         for host in hosts:
             subprocess.run(
-                ["ip", "netns", "del", made.namespace(host)], capture_output=True, timeout=20, check=False
+                ["ip", "netns", "del", made.namespace(host)], capture_output=True, timeout=HANG_S, check=False
             )
-        subprocess.run(["ip", "netns", "del", made.middle], capture_output=True, timeout=20, check=False)
+        subprocess.run(["ip", "netns", "del", made.middle], capture_output=True, timeout=HANG_S, check=False)
         shutil.rmtree(made.folder, ignore_errors=True)
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, timeout=20, capture_output=True)
+    subprocess.run(["ip", *words], check=True, timeout=HANG_S, capture_output=True)
 
 
 def _connect(made: Fabric, host: Host) -> None:
@@ -187,7 +190,7 @@ def _serve(made: Fabric, host: Host) -> subprocess.Popen[bytes]:
     folder = made.folder / host.name
     (folder / "home").mkdir(parents=True)
     subprocess.run(
-        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True, timeout=20
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True, timeout=HANG_S
     )
     with open(made.folder / "known_hosts", "a") as known:
         known.write(f"[{host.address}]:{SSH_PORT} {' '.join((folder / 'key.pub').read_text().split()[:2])}\n")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.host.machines import bearer
@@ -19,7 +20,7 @@ from svload.host.machines import bearer
 def awaited(asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     """In a thread of its own: the browser's driver keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, asked).result(30)
+        return pool.submit(asyncio.run, asked).result(HANG_S)
 
 
 def test_silence_counts_from_the_greeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,5 +32,5 @@ def test_silence_counts_from_the_greeting(tmp_path: Path, monkeypatch: pytest.Mo
     assert "error" not in said
     made = bearer.Bearer("it-too", "a test", 0, "word")
     pid = awaited(made.hello())["said"]["agent_pid"]
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 10)
-    wait_until(lambda: not list((tmp_path / "labs").glob("*")), 10)
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+    wait_until(lambda: not list((tmp_path / "labs").glob("*")))

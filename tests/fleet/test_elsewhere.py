@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 from tests.fleet.fabric import Fabric, Host, fabric
 from tests.fleet.runs import begin, left, load, newest, process
 from tests.servers import wait_until
@@ -19,7 +20,7 @@ from svload.lab.setup import find_mistakes
 from svload.model.study import ServiceSpec
 from svload.store import read_trial
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.real
 GEN, BRNO, PRAHA = HOSTS = [Host("gen", 1, 1_000), Host("brno", 2, 2_000), Host("praha", 3, 3_000)]
 FAULTS = """\
 name: struck
@@ -72,8 +73,9 @@ def study(machines: Fabric, duration: str = "2s", tls: str = "") -> str:
 
 @pytest.mark.parametrize("tls", ["", "hitch"])
 def test_the_place_of_a_cache_is_a_factor(machines: Fabric, tls: str) -> None:
+    began_ns = time.monotonic_ns()
     done, _ = load(machines, study(machines, tls=tls), "-i", inventory(machines))
-    assert done.returncode in (0, 4), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     run = newest(machines)
     assert len(run.sealed_trials()) == 2
     places = {}
@@ -87,22 +89,20 @@ def test_the_place_of_a_cache_is_a_factor(machines: Fabric, tls: str) -> None:
         assert (
             trial.lab.after["cache"].values["requests"] - trial.lab.before["cache"].values["requests"] == 200
         )
-        assert abs(trial.lab.after["cache"].at_ns - time.monotonic_ns()) < 600e9, (
-            "by the clock of who commands"
-        )
+        assert began_ns < trial.lab.after["cache"].at_ns < time.monotonic_ns(), "by the commander's clock"
         read = {
             (service, monitor)
             for service, monitor in zip(*(trial.monitors[key] for key in ("service", "monitor")), strict=True)
         }
         assert {("cache", "varnish"), ("files", "nginx"), ("cache", "process"), ("files", "process")} <= read
     assert places == {"brno": {BRNO.address}, "praha": {PRAHA.address}}
-    wait_until(lambda: not left(machines) and not served(machines), 10)
+    wait_until(lambda: not left(machines) and not served(machines))
 
 
 def test_the_place_study_runs_where_a_machine_makes_load_and_serves(machines: Fabric) -> None:
     place = ROOT / "studies/001-svload/place.yaml"
     done, _ = load(machines, str(place), "--profile", "demo", "-i", inventory(machines, [BRNO, PRAHA, GEN]))
-    assert done.returncode in (0, 4), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     run = newest(machines)
     found = [read_trial(run.trial(name).path).lab.services for name in run.sealed_trials()]
     assert sorted(one.machine for services in found for one in services if one.service == "cache") == [
@@ -115,7 +115,7 @@ def test_planned_faults_strike_servers_elsewhere(machines: Fabric) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(FAULTS)
     done, _ = load(machines, str(path), "-i", inventory(machines))
-    assert done.returncode in (0, 1, 4), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     run = newest(machines)
     (name,) = run.sealed_trials()
     trial = read_trial(run.trial(name).path)
@@ -153,19 +153,19 @@ def test_servers_elsewhere_end_with_whoever_holds_them(machines: Fabric, victim:
     before = set((machines.folder / "runs").glob("*/trials/*/events.jsonl"))
     running = begin(machines, "run", study(machines, "8s"), "-i", where)
     try:
-        wait_until(lambda: bool(set((machines.folder / "runs").glob("*/trials/*/events.jsonl")) - before), 90)
+        wait_until(lambda: bool(set((machines.folder / "runs").glob("*/trials/*/events.jsonl")) - before))
         time.sleep(1)
         module, host = (
             ("svload", None) if victim == "the controller" else ("svload.host.machines.worker", BRNO)
         )
         os.kill(process(machines, host, module), signal.SIGKILL)
-        said = running.communicate(timeout=60)[1]
+        said = running.communicate(timeout=HANG_S)[1]
     finally:
         running.kill()
         running.wait()
     assert "Traceback" not in said, said
-    assert running.returncode not in (0, 4)
-    wait_until(lambda: not left(machines) and not served(machines), 15)
+    assert running.returncode == 3, said
+    wait_until(lambda: not left(machines) and not served(machines))
     assert not newest(machines).sealed_trials()
 
 

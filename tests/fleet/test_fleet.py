@@ -14,7 +14,7 @@ from tests.servers import wait_until
 
 from svload.fleet.inventory import DEFAULT_PORT
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.real
 FIRST, SECOND = Host("h1", 1, 1_000), Host("h2", 2, 50_000)
 BARE, SMALL = Host("h3", 3, 0, bare=True), Host("h4", 4, 0, small=True)
 STUDY = str(Path(__file__).resolve().parents[2] / "studies" / "001-svload")

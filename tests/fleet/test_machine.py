@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.fleet.wheel import stand_in
 
 from svload.fleet.on_host import machine
@@ -128,7 +129,7 @@ def said(*words: str) -> tuple[int, dict[str, Any]]:
         input=program,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert done.stderr == ""

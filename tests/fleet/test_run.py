@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.bounds import HANG_S
 from tests.fleet.fabric import Fabric, Host, fabric
 from tests.fleet.runs import begin, left, load, newest, process
 from tests.servers import wait_until
@@ -21,7 +22,7 @@ from tests.servers import wait_until
 from svload.analysis.quantiles import bucket_middles
 from svload.store import RunDir, read_trial
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.real
 HOSTS = [
     *(Host(f"h{number}", number, 1_000 * number) for number in range(1, 8)),
     *(Host(f"h{number}", number, 1_000 * number, rate="4mbit") for number in range(8, 11)),
@@ -91,7 +92,7 @@ def study(
 
 def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
     done, _ = load(machines, study(machines, 10), "-i", inventory(machines, HOSTS))
-    assert done.returncode in (0, 4), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     run = newest(machines)
     placement = run.placement()
     assert placement is not None
@@ -113,13 +114,19 @@ def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
     clocks = {clock.machine: clock for clock in conditions.clocks}
     for host in HOSTS:
         assert abs(clocks[host.name].offset_ns - host.ahead_s * 10**9) <= clocks[host.name].bound_ns
-    assert skews(run) and max(skews(run)) < 1e9, "all began together; how well is told by benches.starts"
-    wait_until(lambda: not left(machines), LOST_WITHIN_S)
+    wait_until(lambda: not left(machines))
 
     alone, _ = load(machines, study(machines, 1), "-i", inventory(machines, HOSTS[:1]))
-    assert alone.returncode in (0, 4), alone.stderr
+    assert "Traceback" not in alone.stderr, alone.stderr
     one = read_trial(run_trial(machines)).summary
     assert (one.groups[0].due, one.groups[0].ok) == (400, 400)
+
+
+@pytest.mark.timing
+def test_ten_machines_begin_together(machines: Fabric) -> None:
+    """How well is told by benches.starts."""
+    load(machines, study(machines, 10), "-i", inventory(machines, HOSTS))
+    assert 0 < max(skews(newest(machines))) < 1e8
 
 
 def skews(run: RunDir) -> list[int]:
@@ -133,12 +140,13 @@ def skews(run: RunDir) -> list[int]:
     return found
 
 
+@pytest.mark.timing
 def test_a_site_behind_a_narrow_link_is_seen_as_one(machines: Fabric) -> None:
     path = machines.folder / "far" / "study.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(FAR)
     done, _ = load(machines, str(path), "-i", inventory(machines, [HOSTS[0], HOSTS[7]]))
-    assert done.returncode in (0, 4), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     places = {one.place: one for one in read_trial(run_trial(machines)).summary.places if one.kind == "site"}
     medians = {site: one.response_p50_ns or 0.0 for site, one in places.items()}
     assert medians["ostrava"] > medians["brno"] + 10e6  # 60 kB at 4 Mbit/s take 0.1 s
@@ -151,7 +159,7 @@ def run_trial(machines: Fabric) -> Path:
 
 def test_merged_histograms_are_those_of_all_rows(machines: Fabric) -> None:
     done, _ = load(machines, study(machines, 2, record="histogram"), "-i", inventory(machines, HOSTS[:2]))
-    assert done.returncode in (0, 4), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     trial = read_trial(run_trial(machines))
     table = trial.histograms
     mine = table["metric"] == 0
@@ -178,22 +186,21 @@ def test_whoever_is_killed_nothing_is_left_and_the_plan_is_completed(machines: F
     running = begin(machines, "run", study(machines, 2, "3s", replicates=2), "-i", where)
     try:
         runs = machines.folder / "runs"
-        wait_until(lambda: runs.exists() and bool(fresh(runs, before)), 30)
+        wait_until(lambda: runs.exists() and bool(fresh(runs, before)))
         (path,) = fresh(runs, before)
-        wait_until(lambda: bool(list((path / "trials").glob("*/events.jsonl"))), 60)
+        wait_until(lambda: bool(list((path / "trials").glob("*/events.jsonl"))))
         time.sleep(chosen.uniform(0.5, 3.0))  # any moment of a trial
         os.kill(process(machines, None if is_here else chosen.choice(hosts), module), signal.SIGKILL)
-        said = running.communicate(timeout=60)[1]
+        said = running.communicate(timeout=HANG_S)[1]
     finally:
         running.kill()
         running.wait()
     assert "Traceback" not in said, said
-    wait_until(lambda: not left(machines), LOST_WITHIN_S)
+    wait_until(lambda: not left(machines))
     if victim == "a generator":  # its machine is there: the trial is made once more at once
-        assert running.returncode in (0, 4), said
         assert len(list((path / "attempts").iterdir())) == 1
     else:
-        assert running.returncode not in (0, 4)
+        assert running.returncode == (-signal.SIGKILL if victim == "the controller" else 3), said
     resumed = machines.svload("resume", str(path), "-i", where, "--json")
     assert "Traceback" not in resumed.stderr, resumed.stderr
     found = json.loads(resumed.stdout)

@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.bounds import HANG_S
+
 from svload.host import start_agent
 from svload.host.machine import linux
 from svload.model.messages import GroupLimits, HoldSysctls, Lease, MakeGroup, Spawn, WriteFile
@@ -66,7 +68,7 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
     agent.prepare([WriteFile(path=str(folder.parent.parent / "temporary"), text="x", temporary=True)])
     if root:
         agent.prepare([HoldSysctls(values={SETTING: ASKED}, host=True)])
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HANG_S
     while not (daemon.exists() and log.read_text().count("deaf") == 2):
         assert time.monotonic() < deadline, "the children did not come up"
         time.sleep(0.01)

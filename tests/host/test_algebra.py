@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host.process.algebra import THREADS
 
@@ -39,7 +40,7 @@ def test_a_command_has_one_thread_and_a_server_the_users_environment(tmp_path: P
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=True,
     )
     threads, _, server = done.stdout.partition("\n")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.host.clock import answerer, exchange
@@ -96,7 +97,7 @@ def answering(seconds: int = 20, wrap: tuple[str, ...] = ()) -> Iterator[int]:
     program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
     done = subprocess.run(
         [*wrap, sys.executable, "-", "0", str(seconds)], input=program, capture_output=True, text=True,
-        env={**os.environ, "SVLOAD_WORD": WORD}, timeout=20, check=True,
+        env={**os.environ, "SVLOAD_WORD": WORD}, timeout=HANG_S, check=True,
     )  # fmt: skip
     port = int(json.loads(done.stdout)["port"])
     try:
@@ -145,7 +146,7 @@ def test_a_taken_port_is_said() -> None:
         program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
         done = subprocess.run(
             [sys.executable, "-", str(port), "5"], input=program, capture_output=True, text=True,
-            env={**os.environ, "SVLOAD_WORD": WORD}, timeout=20, check=False,
+            env={**os.environ, "SVLOAD_WORD": WORD}, timeout=HANG_S, check=False,
         )  # fmt: skip
     assert done.returncode == 1
     assert json.loads(done.stdout)["problem"] == "fleet-port-taken"

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host.machine import conditions, preflight, sock_diag
 from svload.host.machine.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports
@@ -22,10 +23,10 @@ from svload.host.machine.sock_diag import TCP_LISTEN, count_time_wait, end_time_
 
 
 def test_a_moment_holds_the_three_clocks() -> None:
-    before = time.monotonic_ns()
+    before, wall = time.monotonic_ns(), time.time_ns()
     now = conditions.moment(42.0)
     assert before <= now.monotonic_ns <= time.monotonic_ns()
-    assert abs(now.realtime_ns - time.time_ns()) < 10**10
+    assert wall <= now.realtime_ns <= time.time_ns()
     assert now.boottime_ns >= now.monotonic_ns - 10**6
     assert (now.calibration_ns, now.time_wait) == (42.0, None)
     resting = conditions.moment(ports=True).time_wait
@@ -91,7 +92,7 @@ def test_the_machine_says_what_it_can_carry() -> None:
     raise_it = (
         "import resource, sys; n = int(sys.argv[1]); resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))"
     )
-    subprocess.run([sys.executable, "-c", raise_it, str(found.open_files)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", raise_it, str(found.open_files)], check=True, timeout=HANG_S)
     assert found.port_reuse_s in (REUSED_AFTER_S, TIME_WAIT_S)
 
 

@@ -20,7 +20,8 @@ from svload.host import list_labs
 from svload.host.machine import linux
 
 pytestmark = pytest.mark.truth
-CONTROLLER = Path(__file__).with_name("controller.py")
+CONTROLLER = ("-m", "tests.host.controller")
+ROOT = Path(__file__).resolve().parents[2]
 SETTING = "/proc/sys/net/ipv4/tcp_fin_timeout"
 FINISH = (
     "import sys; from pathlib import Path; from svload.host import finish_leftovers; "
@@ -47,7 +48,7 @@ class Stage:
         if os.geteuid() == 0:
             argv = ("nsenter", f"--net=/proc/self/fd/{self.network}", *argv)
         return subprocess.run(
-            argv, pass_fds=(self.network,), check=True, capture_output=True, text=True, timeout=60
+            argv, pass_fds=(self.network,), check=True, capture_output=True, text=True, timeout=HANG_S
         ).stdout
 
     def setting(self) -> str:
@@ -79,8 +80,8 @@ def stage(tmp_path: Path, isolate: bool) -> Iterator[Callable[..., Stage]]:
     def begin(seconds: str = "") -> Stage:
         before = Path(SETTING).read_text().strip()
         folder = tmp_path / "labs" / "lab"
-        argv = [sys.executable, str(CONTROLLER), str(folder), "isolated" if isolate else "plain", seconds]
-        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        argv = [sys.executable, *CONTROLLER, str(folder), "isolated" if isolate else "plain", seconds]
+        process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, "the controller did not come up"
@@ -99,7 +100,7 @@ def stage(tmp_path: Path, isolate: bool) -> Iterator[Callable[..., Stage]]:
             if linux.is_alive(pid, ticks):
                 os.kill(pid, signal.SIGKILL)
         stage.controller.kill()
-        stage.controller.wait(10)
+        stage.controller.wait(HANG_S)
         stage.finish_leftovers()
         os.close(stage.network)
 
@@ -148,6 +149,7 @@ def test_agent_and_keeper_killed_together_the_next_command_finishes(
     assert lab.finish_leftovers().strip() == ""
 
 
+@pytest.mark.timing
 def test_looking_for_leftovers_is_quick_when_there_are_none(tmp_path: Path) -> None:
     from svload.host import finish_leftovers
 

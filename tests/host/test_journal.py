@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host import finish_leftovers, list_labs, start_agent
 from svload.host.agent import journal
@@ -59,7 +60,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     for process in started:
         assert process.stdin is not None
         process.stdin.close()  # ends it, and any member of its session that reads the same pipe
-        process.wait(10)
+        process.wait(HANG_S)
 
 
 def announce(lab: Path, pid: int, **changed: Any) -> None:
@@ -86,7 +87,7 @@ def test_a_journaled_process_is_ended_and_the_folder_goes(
     announce(lab, process.pid)
     assert [(found.id, found.owner, found.alive) for found in list_labs(tmp_path)] == [("lab", "gone", False)]
     assert [str(one) for one in finish_leftovers(tmp_path)] == [f"lab: ended s (pid {process.pid})"]
-    assert process.wait(10) == -9
+    assert process.wait(HANG_S) == -9
     assert not lab.exists()
     assert finish_leftovers(tmp_path) == []
 
@@ -109,7 +110,7 @@ def test_a_member_whose_leader_is_gone_needs_the_mark(
     lab: Path, start: Callable[..., subprocess.Popen[bytes]], mark: str, ended: bool
 ) -> None:
     leader = start(LEAVES_A_MEMBER, SVLOAD_LAB=mark)
-    leader.wait(10)
+    leader.wait(HANG_S)
     (member,) = [found for found in linux.processes() if found.session == leader.pid]
     announce(lab, leader.pid, start_ticks=member.start_ticks)
     assert undo(lab).failures == []
@@ -125,7 +126,7 @@ def test_a_stray_that_left_its_session_is_found_by_the_mark(
     log.announce("lab", name="lab", mark="lab-1-2", boot_id=linux.boot_id())
     log.close()
     assert undo(lab).lines == ["ended 1 strays"]
-    assert marked.wait(10) == -9
+    assert marked.wait(HANG_S) == -9
     assert other.poll() is None
 
 
@@ -136,7 +137,7 @@ def test_a_new_lab_in_a_dead_ones_folder_undoes_it_first(
     process = start()
     announce(lab, process.pid)
     with start_agent(lab, Lease(), "the next"):
-        assert process.wait(10) == -9
+        assert process.wait(HANG_S) == -9
     assert lab.is_dir()  # it was there before
 
 

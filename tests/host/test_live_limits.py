@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.host import Agent, finish_leftovers
@@ -188,7 +189,7 @@ time.sleep(600)
     paths = controller.stdout.readline().split()
     assert paths and all(os.path.isdir(path) for path in paths)
     controller.send_signal(signal.SIGKILL)
-    controller.wait(10)
+    controller.wait(HANG_S)
     finish_leftovers(tmp_path)
     wait_until(lambda: not any(os.path.isdir(path) for path in paths))
     wait_until(lambda: not (tmp_path / "labs" / "one").exists())

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host import machine_lock
 from svload.model.errors import SvloadError
@@ -61,7 +62,7 @@ def test_a_killed_holder_lets_go(holder: subprocess.Popen[bytes], tmp_path: Path
 
     with machine_lock("mine", 20.0, end_it, path=tmp_path / "lock"):
         assert (tmp_path / "lock").read_text().startswith(f"mine, pid {os.getpid()}, since ")
-    assert holder.wait(5) == -signal.SIGKILL
+    assert holder.wait(HANG_S) == -signal.SIGKILL
 
 
 def test_it_is_open_to_all_users_and_passes_to_no_child(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.bounds import HANG_S
+
 from svload.host import passing_folder
 
 HOLDS = """
@@ -38,12 +40,12 @@ def test_a_killed_one_goes_with_the_next_and_a_living_one_stays(tmp_path: Path) 
     killed, left = holder(tmp_path)
     living, kept = holder(tmp_path)
     killed.kill()
-    killed.communicate(timeout=10)
+    killed.communicate(timeout=HANG_S)
     assert left.exists()
     with passing_folder("load", tmp_path):
         assert not left.exists()
         assert (kept / "study.yaml").exists()
-    living.communicate("", timeout=10)
+    living.communicate("", timeout=HANG_S)
     assert living.returncode == 0
     assert not kept.exists()
 

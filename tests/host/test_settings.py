@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host import Agent, finish_leftovers, start_agent
 from svload.host.agent import journal, settings
@@ -232,7 +233,7 @@ def test_killed_in_the_middle_of_applying_every_setting_is_back(
             assert holder.stdout.readline() == "turn\n"
         for pid in (keeper.parent, agent, holder.pid):
             os.kill(pid, signal.SIGKILL)
-        holder.wait(10)
+        holder.wait(HANG_S)
         with linux.in_network(f"/proc/self/fd/{network}"):
             until(
                 lambda: all(linux.process_stat(pid) is None for pid in (keeper.parent, agent))

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE_LINES_MAX = 600
@@ -33,7 +34,7 @@ MACHINE_PATH = re.compile(rb"(?<![\w.:/-])/(?:work|root|home)/[\w.-]+")
 def committed() -> list[Path]:
     """Every file that git tracks and that is there (a link counts as what it is: a name)."""
     listing = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, timeout=30
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, timeout=HANG_S
     ).stdout.decode()
     paths = [ROOT / name for name in listing.split("\0") if name]
     return [path for path in paths if path.is_file() and not path.is_symlink()]

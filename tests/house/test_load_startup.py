@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 JUDGING = {
     "numpy",
@@ -42,7 +43,7 @@ def run(code: str, *words: str, folder: Path) -> Any:
     places = {name: str(folder / name.lower()) for name in ("SVLOAD_STATE", "SVLOAD_CACHE")}
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
-        capture_output=True, text=True, timeout=60, check=True, cwd=folder, env=os.environ | places,
+        capture_output=True, text=True, timeout=HANG_S, check=True, cwd=folder, env=os.environ | places,
     )  # fmt: skip
     return json.loads(done.stdout)
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 HEAVY = {"pyarrow", "duckdb", "numpy", "scipy", "altair", "vl_convert", "pandas", "xlsxwriter"}
 NOT_BEFORE_A_LOAD = {
@@ -18,7 +19,7 @@ NOT_BEFORE_A_LOAD = {
     "svload.watch",
     "svload.report.page",
 }
-HELP_S_MAX = 1.0  # the promise is 0.2 s on an idle machine; a test machine may be busy
+HELP_S_MAX = 0.2
 TRIES = 5
 STUDY = str(Path(__file__).resolve().parents[2] / "studies" / "001-svload")
 
@@ -30,7 +31,7 @@ def imported(folder: Path, *words: str) -> set[str]:
         [sys.executable, "-X", "importtime", "-m", "svload", *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=True,
         env=os.environ | places,
         cwd=folder,
@@ -65,18 +66,19 @@ def test_what_must_not_be_loaded_is_named_as_it_is() -> None:
         "print(*sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
     )
     loaded = set(done.stdout.split())
     assert {"pyarrow", "numpy", "svload.watch"} | NOT_BEFORE_A_LOAD <= loaded
 
 
+@pytest.mark.timing
 def test_help_is_quick() -> None:
     command = [str(Path(sys.executable).with_name("svload")), "--help"]
     times = []
     for _ in range(TRIES):
         begun = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True)
         times.append(time.perf_counter() - begun)
     assert "svload" in done.stdout
     assert min(times) < HELP_S_MAX, f"the quickest of {TRIES} took {min(times):.2f} s"

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.bounds import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = ["setup", "demo", "check", "test", "studies", "lint", "bench", "docs", "wheel", "clean"]
@@ -28,7 +29,7 @@ def run(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         check=False,
     )
 
@@ -73,10 +74,10 @@ def test_steps_tell_their_time_and_keep_the_status(steps: Path) -> None:
     bad = run(str(steps), "bad", "sh", "-c", "exit 7")
     total = run(str(steps), "--total")
     assert good.returncode == 0
-    assert re.search(r"^step good: \d+\.\d s$", good.stderr, re.MULTILINE)
+    assert re.search(r"^step good: \d+\.\d s, \d+\.\d s of CPU$", good.stderr, re.MULTILINE)
     assert bad.returncode == 7
-    assert re.search(r"^step bad: +\d+\.\d s  FAILED$", total.stdout, re.MULTILINE)
-    assert re.search(r"^step total: +\d+\.\d s$", total.stdout, re.MULTILINE)
+    assert re.search(r"^step bad: +\d+\.\d s +\d+\.\d s of CPU  FAILED$", total.stdout, re.MULTILINE)
+    assert re.search(r"^step total: +\d+\.\d s +\d+\.\d s of CPU$", total.stdout, re.MULTILINE)
     assert total.returncode == 1
 
 
@@ -99,6 +100,7 @@ def test_without_real_servers_the_tests_go_on_with_a_loud_line(
     says = '#!/bin/sh\necho "$(basename "$0")" "$@"\n'
     stubs = {
         "env.sh": f'PATH="{tools}:$PATH"\n',
+        "thrice.sh": '#!/bin/sh\n"$@"\n',
         "preflight.sh": f"#!/bin/sh\necho {sys.executable}\n",
         "cargo_lock.py": "",
         "apt-install.sh": f"#!/bin/sh\necho not here: varnishd >&2\nexit {apt}\n",
@@ -109,7 +111,7 @@ def test_without_real_servers_the_tests_go_on_with_a_loud_line(
         (tools / name).chmod(0o755)
     done = subprocess.run(
         ["bash", tools / "test.sh"], cwd=tmp_path, env=os.environ | {"CI": ci},
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     assert f"-m (pure or {layers}) and not (timing or long)" in done.stdout
@@ -203,9 +205,7 @@ def test_other():
     ("ci", "status", "tally"), [("", 0, "1 passed, 1 skipped"), ("true", 1, "1 failed, 1 passed")]
 )
 def test_a_skip_is_loud_and_in_ci_a_failure(tmp_path: Path, ci: str, status: int, tally: str) -> None:
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "test_sample.py").write_text(SKIPPING)
+    sample(tmp_path, SKIPPING)
     environment = dict(os.environ, CI=ci)
     done = run(sys.executable, "-m", "pytest", "-q", str(tmp_path), cwd=tmp_path, environment=environment)
     assert done.returncode == status, done.stdout
@@ -215,15 +215,92 @@ def test_a_skip_is_loud_and_in_ci_a_failure(tmp_path: Path, ci: str, status: int
 
 
 def test_in_ci_a_silent_skip_is_a_failure_too(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "test_sample.py").write_text(
-        "import pytest\n\ndef test_it():\n    pytest.skip('not today')\n"
-    )
+    sample(tmp_path, "import pytest\n\ndef test_it():\n    pytest.skip('not today')\n")
     environment = dict(os.environ, CI="true")
     done = run(sys.executable, "-m", "pytest", "-q", str(tmp_path), cwd=tmp_path, environment=environment)
     assert done.returncode == 1, done.stdout
     assert "in CI that is a failure" in done.stdout
+
+
+@pytest.mark.parametrize(("good_at", "code", "times"), [(1, 0, 1), (3, 0, 3), (4, 7, 3)])
+def test_a_download_is_tried_three_times(tmp_path: Path, good_at: int, code: int, times: int) -> None:
+    tried = f"echo x >> tried; [ $(wc -l < tried) -ge {good_at} ] || exit 7"
+    environment = os.environ | {"PAUSE_S": "0"}
+    done = run(str(ROOT / "tools/thrice.sh"), "sh", "-c", tried, cwd=tmp_path, environment=environment)
+    assert done.returncode == code
+    assert len((tmp_path / "tried").read_text().split()) == times
+    assert done.stderr.count("sh failed") == times - 1
+
+
+@pytest.mark.parametrize(
+    ("fails", "budget_s", "code", "made"),
+    [
+        ("", 1000, 0, ["test", "test-real", "test-vm"]),
+        ("test-real", 1000, 1, ["test", "test-real", "test-vm"]),
+        ("test", 1000, 1, ["test", "test-real", "test-vm"]),
+        ("", 30, 0, ["test"]),
+    ],
+    ids=["all", "a failure", "the first fails", "no time"],
+)
+def test_ci_takes_test_whole_and_the_others_with_what_is_left(
+    tmp_path: Path, fails: str, budget_s: int, code: int, made: list[str]
+) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/run", tmp_path / ".ci")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "build/shared-runs/old").mkdir(parents=True)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    stubs = {
+        tmp_path / "tools/thrice.sh": '"$@"',
+        programs / "make": f'echo "made $1 $(echo "$2" | tr -dc A-Z=)"; [ "$1" != "{fails}" ]',
+        **{programs / name: "true" for name in ("apt-get", "cc", "qemu-system-x86_64")},
+    }
+    for path, text in stubs.items():
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "BUDGET_S": str(budget_s)}
+    done = run(str(tmp_path / ".ci/run"), cwd=tmp_path, environment=environment)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert re.findall(r"^made (\S+)", done.stdout, re.MULTILINE) == made
+    assert re.findall(r"^made \S+ (LEFT=)", done.stdout, re.MULTILINE) == ["LEFT="] * (len(made) - 1)
+    assert [name for name in ("test-real", "test-vm") if f"NOT RUN: {name}" in done.stderr] == [
+        name for name in ("test-real", "test-vm") if name not in made
+    ]
+    assert (f"FAILED: {fails}" in done.stderr) == bool(fails)
+    assert not (tmp_path / "build/shared-runs").exists()
+
+
+def sample(folder: Path, *files: str) -> None:
+    """A suite of its own, with the configuration of this one."""
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    shutil.copy(ROOT / "tests" / "conftest.py", folder)
+    for number, text in enumerate(files):
+        (folder / f"test_{number}.py").write_text(text)
+
+
+@pytest.mark.parametrize("beside", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_what_no_time_is_left_for_is_named_and_no_failure(tmp_path: Path, beside: tuple[str, ...]) -> None:
+    sample(tmp_path, "def test_one(): pass\ndef test_two(): assert False\n")
+    environment = os.environ | {"CI": "true"}
+    done = run(
+        sys.executable, "-m", "pytest", *beside, "--left", "0", str(tmp_path), cwd=tmp_path, environment=environment
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "not run: test_0.py::test_two: no time was left" in done.stdout
+    assert re.search(r"= 2 not run in ", done.stdout)
+
+
+def test_a_seed_chooses_the_order_of_the_files_and_is_printed(tmp_path: Path) -> None:
+    sample(tmp_path, *["def test_a(): pass\ndef test_b(): pass\n"] * 6)
+    orders = []
+    for seed in ("1", "1", "2"):
+        done = run(sys.executable, "-m", "pytest", "-v", "--shuffle", seed, "-p", "no:randomly", cwd=tmp_path)
+        assert f"order of the files: seed {seed}" in done.stdout
+        orders.append(re.findall(r"^test_(\d)\.py::test_(\w)", done.stdout, re.MULTILINE))
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+    assert [letter for _, letter in orders[0]] == ["a", "b"] * 6, "a file's tests stay together"
 
 
 LEFT_OUT = """
@@ -244,9 +321,7 @@ def test_other():
 def test_timing_tests_are_left_out_and_counted(
     tmp_path: Path, beside: tuple[str, ...], asked: tuple[str, ...]
 ) -> None:
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "test_sample.py").write_text(LEFT_OUT)
+    sample(tmp_path, LEFT_OUT)
     done = run(sys.executable, "-m", "pytest", *beside, *asked, str(tmp_path), cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "left out: 1 timing tests (make test-timing)" in done.stdout

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host import Agent, start_agent
 from svload.lab import Lab
@@ -82,7 +83,7 @@ class PlainHost:
             except subprocess.TimeoutExpired:
                 exits[name] = -1
             self._signal(child, signal.SIGKILL)
-            child.wait(5)
+            child.wait(HANG_S)
         return exits
 
     def exited(self, child: str) -> int | None:
@@ -131,9 +132,8 @@ def spec(name: str, kit: str, **options: Any) -> ServiceSpec:
 
 
 def settled(lab: Lab, service: str, wanted: dict[str, float], before: dict[str, float]) -> dict[str, float]:
-    """The service's counters since `before`, read again until `wanted` is reached, for at
-    most its settle time and a bit."""
-    deadline = time.monotonic() + lab.facts()[service].settle_s + 5.0
+    """The service's counters since `before`, read again until `wanted` is reached."""
+    deadline = time.monotonic() + HANG_S
     while True:
         values = lab.counters()[service].values
         found = {key: values[key] - before[key] for key in wanted}

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.bounds import HANG_S
+
 from svload.model.facts import ServiceFacts
 
 
@@ -92,4 +94,4 @@ def running(store: Store, data_dir: Path | None) -> Iterator[ServiceFacts]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(HANG_S)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.lab import data, store_api
@@ -166,10 +167,10 @@ def test_kill_9_while_it_fills_loses_nothing(tmp_path: Path, at: int) -> None:
         words = [facts.model_dump_json(), objects.model_dump_json(), str(SEED)]
         child = subprocess.Popen([sys.executable, "-c", KILLED, *words])
         try:
-            wait_until(lambda: len(store.puts) >= at, 60.0)
+            wait_until(lambda: len(store.puts) >= at)
         finally:
             os.kill(child.pid, signal.SIGKILL)
-            child.wait(10)
+            child.wait(HANG_S)
         before = len(store.puts)
         assert before < 1500, "it was killed before its end"
         done = filled(facts, objects)

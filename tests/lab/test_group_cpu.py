@@ -54,6 +54,6 @@ def test_children_that_nobody_waits_for_count_where_there_is_a_group(
         read = {one.metric: one.value for one in monitor.sample() if not one.entity}
         return read["processes"] == 1
 
-    wait_until(ended, 20)
+    wait_until(ended)
     lab.down()
     assert (read["cpu_seconds_total"] >= BURNT_S) is sees_all

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 from tests.lab.set_holder import SETS, read_set
 from tests.servers import wait_until
 
@@ -22,7 +23,7 @@ from svload.lab import Lab
 from svload.lab.kits.varnish import _number
 from svload.model.messages import Lease
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.real
 HOLDER = Path(__file__).with_name("set_holder.py")
 MOST_LINES = 70
 """Lines that two to three sets leave in the journal: processes, files, settings."""
@@ -53,7 +54,7 @@ def in_a_network_of_nobody() -> Iterator[None]:
             yield
     finally:
         child.kill()
-        child.wait(10)
+        child.wait(HANG_S)
 
 
 @pytest.mark.parametrize("moment", range(10))
@@ -81,10 +82,10 @@ def test_killed_in_the_middle_of_a_set_every_parameter_is_back(
         journal = folder / "journal.jsonl"
         enough = lines(journal) + after
         assert processes_of(folder)
-        wait_until(lambda: lines(journal) >= enough, 60)
+        wait_until(lambda: lines(journal) >= enough)
         for pid in (keeper.parent, agent, holder.pid):
             os.kill(pid, signal.SIGKILL)
-        holder.wait(10)
+        holder.wait(HANG_S)
         wait_until(lambda: all(linux.process_stat(pid) is None for pid in (keeper.parent, agent)))
         assert b'"name":"net.core.somaxconn"' in journal.read_bytes(), "there is something to put back"
         with linux.in_network(f"/proc/self/fd/{network}"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.lab.lab import Lab
 from svload.lab.ports import HIGHEST, LOWEST, Ports
@@ -116,7 +117,7 @@ def test_a_service_that_dies_later_is_noticed(tmp_path: Path, host: Any) -> None
     lab.up()
     try:
         host.children["api.server"].kill()
-        host.children["api.server"].wait(5)
+        host.children["api.server"].wait(HANG_S)
         assert [problem.code for problem in lab.alive()] == ["service-died"]
     finally:
         lab.down()
@@ -177,7 +178,7 @@ def running() -> Iterator[int]:
     yield server.server_address[1]
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(HANG_S)
 
 
 def test_an_external_server_is_neither_started_nor_stopped(tmp_path: Path, host: Any, running: int) -> None:

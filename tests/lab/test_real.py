@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.lab import memcache
 from svload.lab.nginx_directives import DIRECTIVES, OWN
@@ -30,10 +31,10 @@ def ask(endpoint: Endpoint, name: str, path: str, times: int = 1, **headers: str
     if endpoint.scheme == "https":
         context = ssl.create_default_context(cadata=endpoint.ca_pem)
         connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            "localhost", endpoint.port, context=context, timeout=10
+            "localhost", endpoint.port, context=context, timeout=HANG_S
         )
     else:
-        connection = http.client.HTTPConnection(endpoint.address, endpoint.port, timeout=10)
+        connection = http.client.HTTPConnection(endpoint.address, endpoint.port, timeout=HANG_S)
     found = []
     try:
         for number in range(times):
@@ -236,7 +237,7 @@ def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: s
     client = ["mariadb", "--no-defaults", f"--host={at.address}", f"--port={at.port}", f"--user={user}"]
     form = ["--batch", "--skip-column-names", "lab", f"--execute={statement}"]
     done = subprocess.run(
-        [*client, f"--password={password}", *form], capture_output=True, text=True, timeout=20
+        [*client, f"--password={password}", *form], capture_output=True, text=True, timeout=HANG_S
     )
     return (done.stdout + done.stderr).strip()
 
@@ -333,7 +334,7 @@ def _is_taken(folder: Path, directive: str) -> bool:
     config.write_text(f"events {{}}\nhttp {{ {directive}; }}\n")
     command = [path_of("nginx"), "-t", "-q", "-e", "stderr", "-p", str(folder), "-c", str(config)]
     return f'invalid number of arguments in "{directive}"' in subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=10
+        command, capture_output=True, text=True, check=False, timeout=HANG_S
     ).stderr  # fmt: skip
 
 

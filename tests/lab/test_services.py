@@ -11,6 +11,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.host.machine.page_cache import in_page_cache
@@ -82,7 +83,7 @@ def teller(words: str = "${port}", **options: Any) -> dict[str, Any]:
 
 
 def told(url: str) -> dict[str, Any]:
-    with urlopen(url, timeout=5) as answer:
+    with urlopen(url, timeout=HANG_S) as answer:
         found: dict[str, Any] = json.load(answer)
         return found
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host import Agent
 from svload.lab import Lab, install
@@ -50,10 +51,10 @@ def lab(tmp_path: Path, agent: Agent, cache: Path, needs: Any) -> Iterator[Lab]:
 def fetch(at: Endpoint, path: str, **headers: str) -> bytes:
     if at.scheme == "https":
         line: http.client.HTTPConnection = http.client.HTTPSConnection(
-            "localhost", at.port, context=ssl.create_default_context(cadata=at.ca_pem), timeout=30
+            "localhost", at.port, context=ssl.create_default_context(cadata=at.ca_pem), timeout=HANG_S
         )
     else:
-        line = http.client.HTTPConnection(at.address, at.port, timeout=30)
+        line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
     try:
         line.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         answer = line.getresponse()
@@ -64,7 +65,7 @@ def fetch(at: Endpoint, path: str, **headers: str) -> bytes:
 
 
 def grown(lab: Lab, service: str, before: dict[str, float], wanted: dict[str, float]) -> dict[str, float]:
-    deadline = time.monotonic() + lab.facts()[service].settle_s + 5.0
+    deadline = time.monotonic() + HANG_S
     while True:
         now = lab.counters()[service].values
         found = {key: now[key] - before.get(key, 0.0) for key in wanted}

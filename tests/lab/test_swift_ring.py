@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.host import Agent
@@ -62,7 +63,7 @@ class Store:
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> tuple[int, str, bytes]:
         """Status, the token if the answer has one, and the body."""
-        with closing(http.client.HTTPConnection(self._at.address, self._at.port, timeout=60)) as line:
+        with closing(http.client.HTTPConnection(self._at.address, self._at.port, timeout=HANG_S)) as line:
             line.request(method, path, body, headers | ({"X-Auth-Token": self._token} if self._token else {}))
             answer = line.getresponse()
             return answer.status, answer.getheader("X-Auth-Token", ""), answer.read()
@@ -108,7 +109,7 @@ def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_
     def held() -> list[int]:
         return [files_below((devices / f"o{n}").resolve()) for n in (1, 2, 3)]
 
-    wait_until(lambda: held() == [8, 8, 8], 30.0)
+    wait_until(lambda: held() == [8, 8, 8])
     kit = lab._here._standing["backend"].kit
     assert isinstance(kit, Swift)
     assert kit.parts("object-2") == [f"object-2{end}" for end in ends]
@@ -123,12 +124,12 @@ def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_
             os.killpg(group, signal.SIGSTOP)
         for name in [*bodies][8:]:
             store.put(name, bodies[name])
-        wait_until(lambda: held() == [12, 8, 12], 30.0)  # two copies of three are enough
+        wait_until(lambda: held() == [12, 8, 12])  # two copies of three are enough
         assert {name: store.digest(name) for name in bodies} == digests
     finally:
         for group in groups:
             os.killpg(group, signal.SIGCONT)
-    wait_until(lambda: held() == [12, 12, 12], 60.0)
+    wait_until(lambda: held() == [12, 12, 12])
     assert {name: store.digest(name) for name in bodies} == digests
 
 
@@ -196,7 +197,7 @@ def test_a_listing_gets_what_it_missed_while_its_server_was_away(lab: Lab, tmp_p
     owed = [path for n in (1, 2, 3) for path in (devices / f"o{n}").resolve().glob("async_pending*/*/*")]
     assert owed, "each object server keeps what the container server did not take"
     lab.faults.act("start", "backend", "container", {})
-    wait_until(lambda: store.call("GET", "/v1/AUTH_lab/c")[2].split() == [b"known", b"missed"], 30.0)
+    wait_until(lambda: store.call("GET", "/v1/AUTH_lab/c")[2].split() == [b"known", b"missed"])
 
 
 def test_each_updater_has_the_device_of_its_server_alone() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.report.chromium import ARGUMENTS
 
 pytestmark = pytest.mark.look
@@ -92,7 +93,7 @@ def test_a_screenshot_taken_by_a_link_is_not_blank(
     address = f"file://{reported('plain').files['report.html']}{anchor}"
     told = subprocess.run(
         ["chromium", "--headless", *ARGUMENTS, f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,900", f"--screenshot={file}", address],
-        capture_output=True, timeout=120, check=True, text=True,
+        capture_output=True, timeout=HANG_S, check=True, text=True,
     )  # fmt: skip
     assert re.search(r"bytes written", told.stderr + told.stdout)
     assert file.stat().st_size > 30_000  # an empty page of that size is below 7 kB

@@ -13,6 +13,7 @@ from typing import Any
 import openpyxl
 import pytest
 from openpyxl.worksheet.formula import ArrayFormula
+from tests.bounds import HANG_S
 
 pytestmark = pytest.mark.look
 Reporter = Callable[[str], Any]
@@ -149,7 +150,7 @@ def test_recalculated_the_workbook_keeps_its_values(
     monkeypatch.setattr(rows, "MOST_PROBE_ROWS", 400)  # so that response times alone are recalculated too
     write_workbook(gather(found.run, found.findings), path)
     subprocess.run(
-        ["ssconvert", "--recalc", str(path), str(again)], capture_output=True, timeout=240, check=True
+        ["ssconvert", "--recalc", str(path), str(again)], capture_output=True, timeout=HANG_S, check=True
     )
     live, stored, anew = (
         openpyxl.load_workbook(path),

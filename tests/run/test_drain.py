@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from svload.drive.generators import ShareResult
 from svload.drive.share.cut import Share
+from svload.run import drain
 from svload.run.drain import timed_out, wait_for_rest
-
-SPIN = """\
-import time
-print(flush=True)
-ends = time.process_time() + {}
-while time.process_time() < ends:
-    pass
-time.sleep(60)
-"""
+from svload.watch.proc import Stat
 
 
 @pytest.fixture
-def spinning() -> Iterator[Any]:
-    started: list[subprocess.Popen[bytes]] = []
-
-    def spin(cpu_s: float) -> int:
-        started.append(subprocess.Popen([sys.executable, "-c", SPIN.format(cpu_s)], stdout=subprocess.PIPE))
-        assert started[-1].stdout is not None
-        started[-1].stdout.readline()  # a busy machine starts it late, and it would seem to rest
-        return started[-1].pid
-
-    yield spin
-    for one in started:
+def resting() -> Iterator[int]:
+    with subprocess.Popen(["sleep", "600"]) as one:
+        yield one.pid
         one.kill()
-        one.communicate(timeout=10)
 
 
 def result(**errors: int) -> ShareResult:
@@ -52,34 +34,59 @@ def test_only_time_outs_leave_work_behind() -> None:
     assert timed_out([result(), result(timeout_first_byte=1)])
 
 
-def waited(pid: int, said: list[str], **how: Any) -> tuple[bool, float]:
-    begun = time.monotonic()
-    rests = wait_for_rest([pid], said.append, how.pop("should_stop", lambda: False), look_s=0.1, **how)
-    return rests, time.monotonic() - begun
+@dataclass
+class Machine:
+    """A clock, and one process that uses a whole core until it has used `works_s`."""
+
+    works_s: float
+    now_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def renew(self) -> list[Stat]:
+        return [Stat(7, "R", 1, 7, 7, min(self.now_s, self.works_s), 1, 0, 0)]
+
+    def families(self, roots: Iterable[int]) -> frozenset[int]:
+        return frozenset(roots)
+
+    def close(self) -> None:
+        pass
 
 
-def test_a_server_that_works_on_is_waited_for(spinning: Any) -> None:
+@pytest.mark.parametrize(
+    ("works_s", "rests", "seconds", "said"),
+    [
+        (2.5, True, 3.0, "worked on for 3 s: waited for"),
+        (0.0, True, 0.5, ""),
+        (1.2, True, 2.0, "worked on for 2 s: waited for"),
+        (99.0, False, 60.0, "after 60 s the servers still use 1 cores"),
+    ],
+    ids=["works on", "at rest costs one look", "just told", "bounded"],
+)
+def test_servers_are_waited_for_until_they_rest(
+    monkeypatch: pytest.MonkeyPatch, works_s: float, rests: bool, seconds: float, said: str
+) -> None:
+    machine, told = Machine(works_s), list[str]()
+    monkeypatch.setattr(drain, "time", machine)
+    monkeypatch.setattr(drain, "ProcessTable", lambda: machine)
+    assert wait_for_rest([7], told.append, lambda: False) == rests
+    assert machine.now_s == seconds
+    assert (said in told[0]) if said else not told
+
+
+def test_a_wait_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(99.0)
+    monkeypatch.setattr(drain, "time", machine)
+    monkeypatch.setattr(drain, "ProcessTable", lambda: machine)
+    assert wait_for_rest([7], print, lambda: machine.now_s >= 3)
+    assert machine.now_s == 3
+    assert wait_for_rest([], print, lambda: False)
+
+
+def test_a_process_that_rests_is_seen_to_rest(resting: int) -> None:
     said: list[str] = []
-    rests, seconds = waited(spinning(2.5), said)
-    assert rests
-    assert 2.4 < seconds < 30
-    assert "worked on for" in said[0]
-
-
-def test_a_server_at_rest_costs_one_look(spinning: Any) -> None:
-    said: list[str] = []
-    rests, seconds = waited(spinning(0.0), said)
-    assert rests
-    assert seconds < 2
-    assert not said
-
-
-def test_the_wait_is_bounded_and_can_be_stopped(spinning: Any) -> None:
-    said: list[str] = []
-    pid = spinning(60.0)
-    rests, seconds = waited(pid, said, bound_s=0.5)
-    assert not rests
-    assert 0.5 < seconds < 10
-    assert "still use" in said[0]
-    assert waited(pid, said, should_stop=lambda: True)[1] < 1
-    assert wait_for_rest([], said.append, lambda: False)
+    assert wait_for_rest([resting], said.append, lambda: False, look_s=0.1)

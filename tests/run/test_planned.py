@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.model.errors import SvloadError, fail
@@ -35,7 +36,7 @@ class Hands:
 
     def act(self, do: str, server: str, part: str, limits: dict[str, float]) -> dict[str, float]:
         if server == self.slow and do == "stop":
-            assert self.let_go.wait(10)
+            assert self.let_go.wait(HANG_S)
         if server == self.broken:
             raise fail("agent-refused", reason="it cannot", hint="")
         self.done.append((do, server, part))

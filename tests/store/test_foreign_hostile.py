@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 from tests.store import foreign_files as files
 
 from svload import api
@@ -187,7 +188,7 @@ def test_a_file_of_many_names_stays_small(tmp_path: Path) -> None:
         "print(len(made.groups), made.requests, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=HANG_S, check=True
     )
     groups, requests, kib = map(int, done.stdout.split())
     assert requests == 300_000 and groups <= 20

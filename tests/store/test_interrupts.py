@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.testing import SyntheticRun, make_run
@@ -34,10 +35,10 @@ def test_it_ends_at_once(run: SyntheticRun, sql: str, number: signal.Signals) ->
     command = [sys.executable, "-m", "svload", "query", str(run.path), sql]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
-            wait_until(lambda: cpu_s(process.pid) > BUSY_S or process.poll() is not None, 60)
+            wait_until(lambda: cpu_s(process.pid) > BUSY_S or process.poll() is not None)
             process.send_signal(number)
             before_s, ended_s = cpu_s(process.pid), of_children_s()
-            assert process.wait(10) == 130
+            assert process.wait(HANG_S) == 130
             # Of its own time, for others may have the cores.
             assert of_children_s() - ended_s - before_s < 1.0
             assert process.stderr is not None

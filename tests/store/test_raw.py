@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bounds import HANG_S
 
 from svload.model.errors import SvloadError
 from svload.store.raw import read_tables, write_tables
@@ -71,7 +72,7 @@ def test_the_process_that_makes_load_needs_only_the_standard_library() -> None:
     )
     assert (
         subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
         ).stdout.strip()
         == "[]"
     )

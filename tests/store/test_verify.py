@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload import api
 from svload.model.events import Event
@@ -133,4 +134,4 @@ def test_what_rests_on_a_damaged_trial_says_so(run: RunDir, command: tuple[str, 
 
 
 def said_by(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stderr
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False).stderr

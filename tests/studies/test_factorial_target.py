@@ -15,6 +15,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import free_port, running, wait_until
 
 from svload.host import cache_dir
@@ -31,9 +32,9 @@ def python() -> Path:
     wanted = TARGET / "requirements.txt"
     folder = cache_dir() / f"test-factorial-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]}"
     if not (folder / "made").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=120)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=HANG_S)
         pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
-        subprocess.run([*pip, "-r", str(wanted)], check=True, timeout=240)
+        subprocess.run([*pip, "-r", str(wanted)], check=True, timeout=HANG_S)
         (folder / "made").touch()
     return folder / "bin/python"
 
@@ -74,7 +75,7 @@ def serving(python: Path, folder: Path, storage: str, redis: bool = True) -> Ite
     ]
 
     def ask(path: str) -> tuple[int, str]:
-        connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", port, timeout=HANG_S)
         connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read().decode()
@@ -84,7 +85,7 @@ def serving(python: Path, folder: Path, storage: str, redis: bool = True) -> Ite
     with running(command, redis_port) as server, running(web, port, folder / "web.log"):
         if not redis:
             server.terminate()
-            server.wait(10)
+            server.wait(HANG_S)
         else:
             wait_until(lambda: ask("/ready")[0] == 204)
         yield ask

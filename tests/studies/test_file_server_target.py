@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import free_port, running, wait_until
 
 pytestmark = pytest.mark.real
@@ -67,7 +68,9 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         f"--datadir={data}",
         "--auth-root-authentication-method=socket",
     ]
-    subprocess.run([*install, "--user=root", "--skip-test-db"], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [*install, "--user=root", "--skip-test-db"], check=True, capture_output=True, timeout=HANG_S
+    )
     command = [
         "mariadbd",
         "--no-defaults",
@@ -81,7 +84,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         sql = f"CREATE DATABASE lab; USE lab; {(TARGET / 'schema.sql').read_text()}"
         sql += f"CREATE USER lab@localhost IDENTIFIED BY '{PASSWORD}'; GRANT ALL ON lab.* TO lab@localhost;"
         subprocess.run(
-            ["mariadb", "--no-defaults", "-uroot", "-S", str(path), "-e", sql], check=True, timeout=60
+            ["mariadb", "--no-defaults", "-uroot", "-S", str(path), "-e", sql], check=True, timeout=HANG_S
         )
         yield path
 
@@ -95,7 +98,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
         if checked not in made:
             out = tmp_path_factory.mktemp("built")
             flags = ["CXXFLAGS=-std=c++17 -g -pthread -O1 -fsanitize=address,undefined"] if checked else []
-            subprocess.run(["make", "-s", "-C", str(TARGET), f"OUT={out}", *flags], check=True, timeout=240)
+            subprocess.run(
+                ["make", "-s", "-C", str(TARGET), f"OUT={out}", *flags], check=True, timeout=HANG_S
+            )
             made[checked] = out
         return made[checked]
 
@@ -154,7 +159,7 @@ def serving(
         yield made
         for server in ends:
             server.send_signal(signal.SIGTERM)
-        assert [server.wait(30) for server in ends] == [0, 0]
+        assert [server.wait(HANG_S) for server in ends] == [0, 0]
         for name in ("auth", "front"):
             said = (folder / f"{name}.log").read_text()
             assert "Sanitizer" not in said and "runtime error" not in said, said[-3_000:]
@@ -296,8 +301,8 @@ def test_a_thousand_bad_peers_at_once_neither_crash_nor_leak(servers: Servers, w
         )
     assert sum(answer.startswith(good) for answer in answers) >= len(answers) // 10
     assert servers.ask(f"get:{_user(servers)}:secret", "small").startswith(b"ok\nfile 1000\n")
-    wait_until(lambda: len(_pids(port)) == processes, 30)
-    wait_until(lambda: max(map(_descriptors, _pids(port))) < 40, 30)
+    wait_until(lambda: len(_pids(port)) == processes)
+    wait_until(lambda: max(map(_descriptors, _pids(port))) < 40)
 
 
 def _pids(port: int) -> list[int]:
@@ -447,7 +452,7 @@ def test_an_authentication_server_that_takes_nobody_is_given_up(
 
 def _sql(database: Path, text: str) -> str:
     command = ["mariadb", "--no-defaults", "-uroot", "-N", "-S", str(database), "-e", text]
-    return subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+    return subprocess.run(command, check=True, timeout=HANG_S, capture_output=True, text=True).stdout
 
 
 def test_without_a_database_it_says_so(built: Callable[[bool], Path], tmp_path: Path) -> None:

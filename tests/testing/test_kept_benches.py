@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from benches import busy, capacity, disturbances, nstar
 from benches.command import Clock, Kept
+from tests.bounds import HANG_S
 
 from svload.model.results import Claim, Estimate
 
@@ -39,12 +40,12 @@ def test_searches_of_equal_servers_must_overlap_and_follow_the_quota() -> None:
     def result(kept: int, broken: int, state: str = "bracketed") -> dict[str, Any]:
         return {"kept": kept, "broken": broken, "state": state, "sentence": "it is so"}
 
-    good = {"closed-2": result(9, 10), "nginx-1": result(8000, 8800), "nginx-2": result(8600, 9400), "nginx-half-1": result(4000, 4400)}  # fmt: skip
+    good = {"closed-2": result(HANG_S, 10), "nginx-1": result(HANG_S, 8800), "nginx-2": result(HANG_S, 9400), "nginx-half-1": result(HANG_S, 4400)}  # fmt: skip
     assert capacity.verdicts(known, good) == []
-    assert len(capacity.verdicts(known, {**good, "nginx-2": result(9000, 9900)})) == 1
-    assert len(capacity.verdicts(known, {**good, "nginx-half-1": result(7000, 7700)})) == 1
-    assert len(capacity.verdicts(known, {**good, "closed-2": result(11, 12)})) == 1
-    assert len(capacity.verdicts(known, {**good, "closed-2": result(9, 10, "undecided")})) == 1
+    assert len(capacity.verdicts(known, {**good, "nginx-2": result(HANG_S, 9900)})) == 1
+    assert len(capacity.verdicts(known, {**good, "nginx-half-1": result(HANG_S, 7700)})) == 1
+    assert len(capacity.verdicts(known, {**good, "closed-2": result(HANG_S, 12)})) == 1
+    assert len(capacity.verdicts(known, {**good, "closed-2": result(HANG_S, 10, "undecided")})) == 1
 
 
 def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:

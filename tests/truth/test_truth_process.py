@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.truth
-LIMIT_S = 20.0
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def running(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            assert select.select([process.stdout], [], [], LIMIT_S)[0], "no ready line"
+            assert select.select([process.stdout], [], [], HANG_S)[0], "no ready line"
             line = process.stdout.readline()
             assert line, process.stderr and process.stderr.read()
             yield process, json.loads(line)
@@ -40,7 +41,7 @@ def running(
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()
@@ -72,9 +73,10 @@ def test_store_and_cache_count_the_same_requests(tmp_path: Path) -> None:
             assert counters(store)["requests"] == 3
 
 
+@pytest.mark.timing
 def test_service_time_is_what_was_asked(tmp_path: Path) -> None:
     with running(tmp_path, role="store", service_time={"constant_ns": 2_000_000}, log=True) as (_, ready):
-        connection = http.client.HTTPConnection("127.0.0.1", ready["http_port"], timeout=LIMIT_S)
+        connection = http.client.HTTPConnection("127.0.0.1", ready["http_port"], timeout=HANG_S)
         took_ns = []
         for _ in range(50):
             before_ns = time.monotonic_ns()
@@ -85,8 +87,7 @@ def test_service_time_is_what_was_asked(tmp_path: Path) -> None:
         rows = [json.loads(line) for line in ask(ready["admin_port"], "GET", "/log")[1].splitlines()]
     served_ns = sorted(row[2] - row[1] for row in rows)
     assert len(served_ns) == 50
-    assert served_ns[0] >= 2_000_000
-    assert served_ns[25] < 100_000_000  # typically 60 µs above, which benches hold; loose for a busy machine
+    assert 2_000_000 <= served_ns[0] <= served_ns[25] < 2_500_000  # typically 60 µs above, which benches hold
     assert sorted(took_ns)[25] >= served_ns[25]
 
 
@@ -94,13 +95,11 @@ def test_service_time_is_what_was_asked(tmp_path: Path) -> None:
 def test_it_ends_by_a_signal_at_once_with_a_request_under_way(tmp_path: Path, number: signal.Signals) -> None:
     hour = {"constant_ns": 3_600_000_000_000}
     with running(tmp_path, "--verbose", role="store", service_time=hour) as (process, ready):
-        connection = http.client.HTTPConnection("127.0.0.1", ready["http_port"], timeout=LIMIT_S)
+        connection = http.client.HTTPConnection("127.0.0.1", ready["http_port"], timeout=HANG_S)
         connection.request("GET", "/v1/a/c/o")
-        until = time.monotonic() + LIMIT_S
-        while counters(ready)["in_service"] != 1:
-            assert time.monotonic() < until
+        wait_until(lambda: counters(ready)["in_service"] == 1)
         process.send_signal(number)
-        _, said = process.communicate(timeout=LIMIT_S)
+        _, said = process.communicate(timeout=HANG_S)
         connection.close()
         assert process.returncode == 0
         final = json.loads(said)
@@ -115,12 +114,12 @@ def test_the_ready_line_can_go_elsewhere(tmp_path: Path) -> None:
     with subprocess.Popen(command, pass_fds=[writable], stdout=subprocess.PIPE) as process:
         os.close(writable)
         try:
-            assert select.select([readable], [], [], LIMIT_S)[0]
+            assert select.select([readable], [], [], HANG_S)[0]
             with os.fdopen(readable) as lines:
                 ready = json.loads(lines.readline())
             assert ask(ready["http_port"], "GET", "/healthcheck") == (200, b"OK")
             process.terminate()
-            assert process.communicate(timeout=LIMIT_S)[0] == b""
+            assert process.communicate(timeout=HANG_S)[0] == b""
         finally:
             process.kill()
 
@@ -140,6 +139,6 @@ def test_a_bad_configuration_is_one_line_that_names_the_field(
     file = tmp_path / "bad.json"
     file.write_text(json.dumps(config))
     command = [sys.executable, "-m", "svload.truth", "--config", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert field in done.stderr

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.host.machine.qdiscs import qdiscs
@@ -321,7 +322,7 @@ def test_a_queueing_discipline_that_drops_is_seen(needs: Any, places: ExitStack)
         ["unshare", "-n", "sh", "-c", script, sys.executable, program],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.watch.look import look_round
 
@@ -31,11 +32,11 @@ def burners(tmp_path: Path) -> Iterator[tuple[int, int]]:
     assert child.stdout is not None
     stranger = int(orphan.stdout.readline())
     child.stdout.readline()
-    orphan.wait(10)
+    orphan.wait(HANG_S)
     yield stranger, child.pid
     os.kill(stranger, signal.SIGKILL)
     child.kill()
-    child.wait(10)
+    child.wait(HANG_S)
     orphan.stdout.close()
     child.stdout.close()
 

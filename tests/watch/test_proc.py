@@ -3,10 +3,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 from svload.watch import proc
 from svload.watch.monitor import Reading
@@ -187,11 +188,13 @@ def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.Monke
                 {"name": "sleep", "pid": child, "start_ticks": start_of(child)},
             ]
         }
-        deadline = time.monotonic() + 10
-        while True:  # between its fork and its exec the child has no memory of its own
-            values = {(r.entity, r.metric): r.value for r in ProcessMonitor("s", facts).sample()}
-            if values["sleep", "rss_bytes"] > 0 or time.monotonic() > deadline:
-                break
+
+        def sampled() -> dict[tuple[str, str], float]:
+            return {(r.entity, r.metric): r.value for r in ProcessMonitor("s", facts).sample()}
+
+        # between its fork and its exec the child has no memory of its own
+        wait_until(lambda: sampled()["sleep", "rss_bytes"] > 0)
+        values = sampled()
         assert values["", "processes"] == 2
         assert values["python", "processes"] == 2
         assert values["sleep", "processes"] == 1
@@ -201,7 +204,7 @@ def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.Monke
         stale = {"processes": [{"name": "python", "pid": server.pid, "start_ticks": stat.start_ticks + 1}]}
         with pytest.raises(ProcessLookupError, match="no process of s"):
             ProcessMonitor("s", stale).sample()
-        server.communicate("", timeout=30)
+        server.communicate("", timeout=HANG_S)
     with pytest.raises(ProcessLookupError):
         ProcessMonitor("s", facts).sample()
 

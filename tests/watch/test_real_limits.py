@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import free_port, running, wait_until
 from tests.watch.watched import Watched, moved, saturated, states
 
@@ -159,7 +160,7 @@ public class Hog {
 def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path: Path) -> None:
     needs("java", "javac")
     (tmp_path / "Hog.java").write_text(HOG)
-    subprocess.run(["javac", "Hog.java"], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(["javac", "Hog.java"], cwd=tmp_path, check=True, timeout=HANG_S)
     log = tmp_path / "log"
     with open(log, "wb") as said:
         java = places.enter_context(

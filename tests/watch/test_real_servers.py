@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import free_port, running, wait_until
 
 from svload.watch import Monitor, monitors_for
@@ -91,7 +92,7 @@ def test_nginx(needs: Any, tmp_path: Path) -> None:
         )
         before = values(monitor)
         for _ in range(3):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5).read()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=HANG_S).read()
         after = values(monitor)
         monitor.close()
     assert after["requests_total"] - before["requests_total"] == 4
@@ -138,7 +139,7 @@ def test_varnish(needs: Any, tmp_path: Path) -> None:
         wait_until(lambda: values(monitor)["threads"] > 0)
         before = values(monitor)
         for _ in range(4):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/x.html", timeout=5).read()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/x.html", timeout=HANG_S).read()
         # A worker's counts are added up when it becomes idle.
         wait_until(lambda: values(monitor)["cache_hit_total"] - before["cache_hit_total"] >= 3)
         after = values(monitor)

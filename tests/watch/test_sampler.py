@@ -228,9 +228,9 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     to_ns = time.monotonic_ns()
     table = control.readings(before_ns, to_ns, from_ns)
     assert list(table) == list(MONITORS)
-    offsets = array("q", table["offset_ns"][1])
-    assert before_ns - from_ns <= min(offsets) < 0, "the marked reading is the first"
-    assert max(offsets) >= to_ns - from_ns
+    moments = [from_ns + offset for offset in array("q", table["offset_ns"][1])]
+    assert before_ns <= min(moments) < from_ns, "the marked reading is the first"
+    assert max(moments) >= to_ns
     assert {
         (service, monitor) for service, monitor in zip(table["service"][1], table["monitor"][1], strict=True)
     } - {("", "qdisc")} == {

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.watch.http import AdminConnection
 from svload.watch.monitors.mariadb import MariadbMonitor
@@ -61,7 +62,7 @@ def server(answer: Callable[[bytes], bytes | None]) -> Iterator[tuple[int, list[
                 pass
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(10)
+        thread.join(HANG_S)
 
 
 def http(body: bytes, status: str = "200 OK") -> bytes:
@@ -178,7 +179,7 @@ def mariadb(path: str, log_in: bytes, answers: list[bytes]) -> Iterator[list[byt
     try:
         yield got
     finally:
-        thread.join(10)
+        thread.join(HANG_S)
         listener.close()
 
 

@@ -65,7 +65,7 @@ def test_the_hot_function_of_processes_that_live_shortly_is_named(tmp_path: Path
         sampler.begin()
         assert sampler.problem is None, in_words(sampler.problem)
         from_ns = time.monotonic_ns()
-        wait_until(until_used(1.0, facts.processes[0].pid), WITHIN_S)
+        wait_until(until_used(1.0, facts.processes[0].pid))
         found = sampler.stacks(from_ns, time.monotonic_ns())
         assert agent.exited("stacks") is not None
         left = sorted(path.name for path in agent.dir.iterdir() if path.name.startswith("perf"))
