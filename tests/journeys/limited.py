@@ -4,18 +4,20 @@ kill -9 at drawn moments with what is left after the next command."""
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
 import signal
 import socket
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from tests.servers import wait_until
 
 from svload.analysis.readings import Readings
 from svload.host.machine import linux
@@ -145,15 +147,17 @@ class Seen(NamedTuple):
         return without < 1 <= with_it <= most if self.held is LATENCY else with_it <= most < without
 
 
-def seen_in(run: Path) -> list[Seen]:
-    """Every limit of every sealed trial. The service's use is of all its processes."""
+def seen_in(run: Path, *, used: bool = True) -> list[Seen]:
+    """Every limit of every sealed trial. The service's use is of all its processes; without `used` it is nan: phases
+    shorter than a second have no readings of it."""
     folder = RunDir(run)
     rows: list[Seen] = []
     levels = {one["case"]: int(one["levels"]["workers"]) for one in _cases(run)}
     for name in folder.sealed_trials():
         trial = read_trial(folder.trial(name).path)
         kinds = {kind for event in trial.lab.faults for kind in event.limits}
-        rows += [_seen(trial, held, levels[trial.case]) for held in (*HELD, LATENCY) if held.setting in kinds]
+        limits = [held for held in (*HELD, LATENCY) if held.setting in kinds]
+        rows += [_seen(trial, held, levels[trial.case], used) for held in limits]
     return rows
 
 
@@ -161,15 +165,17 @@ def _cases(run: Path) -> list[dict[str, Any]]:
     return list(json.loads((run / "derived" / "findings.json").read_text())["cases"])
 
 
-def _seen(trial: TrialData, held: Held, workers: int) -> Seen:
+def _seen(trial: TrialData, held: Held, workers: int, used: bool) -> Seen:
     events = [event for event in trial.lab.faults if held.setting in (*event.limits, *event.found)]
     [limit] = [event for event in events if event.do == "limit" and held.setting in event.limits]
     [restore] = [event for event in events if event.do == "restore" and event.place == limit.place]
     assert limit.begun_s is not None and limit.done_s is not None and restore.begun_s is not None
     before_s = max([0.0, *(one.done_s or 0.0 for one in trial.lab.faults if one.place < limit.place)])
     use = _response if held is LATENCY else _use
-    without = use(trial, held, before_s + SETTLED_S, limit.begun_s)
-    with_it = use(trial, held, limit.done_s + SETTLED_S, restore.begun_s)
+    without = with_it = math.nan
+    if used:
+        without = use(trial, held, before_s + SETTLED_S, limit.begun_s)
+        with_it = use(trial, held, limit.done_s + SETTLED_S, restore.begun_s)
     return Seen(workers, held, limit.found[held.setting], restore.found[held.setting], without, with_it)
 
 
@@ -241,16 +247,17 @@ def play(world: World, study: Path, moment: Moment) -> Round:
         acts = _acts(command.lines)
         _kill(world, command, moment.victim)
         traces = traces | Traces.of(world)
-        command.end(60)
+        command.end()
     done = Round(moment, *_doing(world, acts))
     done.before = traces.left(world)
     ended = world.svload("lab", "reset")
     assert ended.returncode == 2, ended.stderr  # there is no lab to reset, and what was left is told before
     done.undone = ended.stderr.count("put right")
-    until = time.monotonic() + 15
-    while (left := traces.left(world)) and time.monotonic() < until:
-        pause(0.05)
-    done.after = left + [str(one) for one in (set(socket.if_nameindex()), _own_qdiscs()) if one not in names]
+    with suppress(AssertionError):
+        wait_until(lambda: not traces.left(world))
+    done.after = traces.left(world) + [
+        str(one) for one in (set(socket.if_nameindex()), _own_qdiscs()) if one not in names
+    ]
     return done
 
 
@@ -348,8 +355,7 @@ def _network(pid: int) -> int | None:
         return None
 
 
-def measure(world: World, study: Path) -> list[Seen]:
+def measure(world: World, study: Path, *, used: bool = True) -> list[Seen]:
     """Run the study to its end; what every limit let through."""
-    ended = world.svload("run", str(study), "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
-    return seen_in(only_run(world))
+    world.run(study, "--trust")
+    return seen_in(only_run(world), used=used)

@@ -16,7 +16,7 @@ from typing import Any
 from tests.bounds import HANG_S
 
 from .stalls import pause
-from .world import Command, World, only_run
+from .world import Command, World, complete, only_run
 
 STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
 LOOK_S = 0.1
@@ -29,17 +29,17 @@ def run_with_a_stop(
     config: str,
     from_s: float,
     to_s: float,
-    bound_s: float = HANG_S,
     then: Callable[[Command], None] = lambda command: None,
 ) -> Path:
     """The run of a study whose processes with this configuration file stand still from one
     moment of the load to another; `then` is called in that other moment."""
     with world.start("run", str(study), "--profile", profile, "--out", str(world.runs)) as command:
-        _await(command, lambda: offset_s(world) >= from_s, bound_s)
+        _await(command, lambda: offset_s(world) >= from_s)
         with standing_still(world.processes(config)):
-            _await(command, lambda: offset_s(world) >= to_s, bound_s)
+            _await(command, lambda: offset_s(world) >= to_s)
         then(command)
-        assert command.end(bound_s) in (0, 1, 4), command.lines[-10:]
+        command.end()
+    complete(only_run(world), command.said)
     return only_run(world)
 
 
@@ -118,7 +118,7 @@ def requests(world: World, run: Path) -> list[dict[str, Any]]:
     return list(json.loads(asked.stdout))
 
 
-def peak_rss_bytes(world: World, command: Command, bound_s: float = HANG_S) -> int:
+def peak_rss_bytes(world: World, command: Command) -> int:
     """The most memory that any generator of a command had until it ended (VmHWM)."""
     most = 0
 
@@ -130,14 +130,14 @@ def peak_rss_bytes(world: World, command: Command, bound_s: float = HANG_S) -> i
                 most = max(most, int(found[1]) * 1024 if found else 0)
         return command.process.poll() is not None
 
-    _await(command, look, bound_s, ends=True)
+    _await(command, look, ends=True)
     return most
 
 
-def _await(command: Command, condition: Any, bound_s: float, *, ends: bool = False) -> None:
-    for _ in range(int(bound_s / LOOK_S)):
+def _await(command: Command, condition: Any, *, ends: bool = False) -> None:
+    for _ in range(int(HANG_S / LOOK_S)):
         if condition():
             return
         assert ends or command.process.poll() is None, command.lines[-10:]
         pause(LOOK_S)
-    raise AssertionError(f"did not come within {bound_s} s: {command.lines[-10:]}")
+    raise AssertionError(f"did not come within {HANG_S} s: {command.lines[-10:]}")

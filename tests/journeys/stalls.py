@@ -54,7 +54,7 @@ def loading(world: World, admin: str, after: int, *args: str) -> Iterator[tuple[
     before = json.loads(ask(f"{admin}/counters"))["requests"]
     with world.start("load", *args, "--out", str(world.runs)) as command:
         counted = lambda _: json.loads(ask(f"{admin}/counters"))["requests"] > before + after  # noqa: E731
-        assert command.wait_for(counted, 60)
+        assert command.wait_for(counted)
         generators = world.processes("svload.drive.generator")
         assert generators
         yield command, generators

@@ -61,7 +61,7 @@ before_trial:
 traffic:
   filling: {executor: shared-iterations, vus: 3, iterations: 30, request: {get: "http://front/put/${number.value}", check: [status == 200]}}
   readers: {executor: constant-vus, vus: 2, think_time: 20 ms, request: {get: http://front/held, check: ["body matches ^30$"]}}
-measure: {duration: 1s, replicates: 2}
+measure: {duration: 0.2s, replicates: 2}
 thresholds: [readers.success_rate >= 99 %]
 """
 
@@ -81,8 +81,7 @@ def study(world: World) -> Path:
 
 
 def test_a_store_is_started_anew_and_filled_before_each_trial(world: World, study: Path) -> None:
-    done = world.svload("run", str(study), "--trust")
-    assert done.returncode in (0, 4), done.stderr
+    world.run(study, "--trust")
     run = RunDir(only_run(world))
     assert len(run.sealed_trials()) == 4
     pids = set()
@@ -92,7 +91,7 @@ def test_a_store_is_started_anew_and_filled_before_each_trial(world: World, stud
         assert readers.failed == 0, (
             "each answer says that all 30 were stored, and in a store that began empty"
         )
-        assert readers.ok > 10
+        assert readers.ok > 0
         (filling,) = trial.summary.populated
         assert (filling.name, filling.due, filling.ok) == ("filling", 30, 30)
         proof: dict[str, Any] = trial.lab.reset["store"]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from .world import World, findings, only_run
+from .world import World, checks_of, complete, only_run
 
-pytestmark = [pytest.mark.truth_long, pytest.mark.alone]
+pytestmark = pytest.mark.truth
 BURN = "while True: pass"
 
 
@@ -30,13 +30,12 @@ def burners() -> Iterator[list[int]]:
 
 
 def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
-    """(the check of other processes' CPU, those that the monitor named) of a second of load
+    """(the check of other processes' CPU, those that the monitor named) of two seconds of load
     on a server that runs already."""
     url = f"http://127.0.0.1:{port}/info"
     ended = world.svload("load", url, "--vus", "8", "--duration", "2s", "--out", str(world.runs))
-    assert ended.returncode == 0, ended.stderr
     run = only_run(world)
-    checks = {one["check"]: one for one in findings(run)["trials"][0]["verdict"]["checks"]}
+    checks = checks_of(complete(run, ended.stderr)["trials"][0])
     sql = "select distinct entity from monitors where monitor = 'others' and entity <> ''"
     named = json.loads(world.svload("query", run.name, sql, "--json", "--out", str(world.runs)).stdout)
     return checks["others-cpu"], [row["entity"] for row in named]
@@ -45,13 +44,12 @@ def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
 def test_a_stranger_is_named_and_refuses(world: World, truth: dict[str, int], burners: list[int]) -> None:
     check, named = judged(world, truth["http_port"])
     assert check["grade"] == "REFUSED", check
-    assert any(f"process {pid})" in check["sentence"] for pid in burners), check
-    assert "End or move" in check["remedy"]
+    assert any(one.endswith(f" {pid}") for one in named for pid in burners), named
+    assert check["remedy"]
     assert not any(one.endswith(f" {truth['pid']}") for one in named), "the server under load is no stranger"
 
 
 def test_the_load_itself_is_no_stranger(world: World, truth: dict[str, int]) -> None:
-    """On a quiet machine this is VALID; on a busy one those named are others than the server and svload's own."""
     check, named = judged(world, truth["http_port"])
     assert check["measured"], check
     assert not any(one.endswith(f" {truth['pid']}") for one in named)
@@ -64,12 +62,11 @@ def test_a_run_warns_before_its_first_trial_and_waits_if_asked(
     """The wait is bounded: the machine stays busy, and the run begins all the same."""
     url = f"http://127.0.0.1:{truth['http_port']}/info"
     assert world.svload("init", url, "mine").returncode == 0
-    short = ("--replicates", "1", "--duration", "1s", "--out", str(world.runs))
+    short = ("--replicates", "1", "--duration", "0.2s", "--out", str(world.runs))
     warned = world.svload("run", "mine", *short).stderr.splitlines()
     (told,) = (number for number, line in enumerate(warned) if line.startswith("This machine is shared"))
     assert "other processes use" in warned[told]
     assert told < next(number for number, line in enumerate(warned) if "bringing the servers up" in line)
-    waited = world.svload("load", url, "--duration", "1s", "--wait-quiet", "2s")
-    assert waited.returncode == 0, waited.stderr
+    waited = world.svload("load", url, "--duration", "0.5s", "--wait-quiet", "2s")
     assert "waiting for a quiet machine" in waited.stderr
     assert "was not quiet within 2 s; the run begins all the same" in waited.stderr

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from .world import NOISE, World, findings, only_run, refused_trials, sealed
+from .world import World, complete, findings, only_run, sealed
 
-pytestmark = pytest.mark.truth_long
+pytestmark = pytest.mark.truth
 STUDY = """\
 name: bears
 question: How many users does it bear?
@@ -31,6 +30,8 @@ measure: {duration: 1s, replicates: 3}
 USERS = 8
 """4 workers of 10 ms serve 400 a second, so that each user more adds 2.5 ms to the
 mean: 8 wait 20 ms, 9 wait 22.5 ms."""
+LONG_S = 800.0
+"""A whole search has a bound of its own: it makes some dozens of trials."""
 CRITERIA = "mean <= 21.2 ms and success_rate >= 99 %"
 
 
@@ -48,52 +49,41 @@ def trials_of(run: Path) -> list[str]:
     return [trial["trial"] for text in plan_of(run).values() for trial in json.loads(text)["trials"]]
 
 
-def undecided(run: Path, ended: subprocess.CompletedProcess[str]) -> bool:
-    """Whether a busy machine left the search without an answer: then its trials are REFUSED for that,
-    it says so, and it is no pass."""
-    found = findings(run)
-    if found["capacity"]["state"] != "undecided":
-        return False
-    refused = refused_trials(found)
-    assert refused, found["capacity"]["sentence"]
-    assert all(NOISE & set(checks) for checks in refused.values()), refused
-    assert "REFUSED" in found["capacity"]["sentence"]
-    assert ended.returncode == 4
-    return True
-
-
-@pytest.mark.alone
-@pytest.mark.timeout(600)
-def test_the_answer_is_the_arithmetic_and_a_kill_in_the_middle_costs_nothing(world: World):
-    asked = ("capacity", study(world), "--that", CRITERIA, "--at-least", "6", "--out", str(world.runs))
-    with world.start(*asked) as command:
-        assert command.wait_for(lambda lines: sum(line.startswith("[") for line in lines) >= 6)
-        assert any(line.startswith("users:") and "next," in line for line in command.lines), command.lines
+def test_a_kill_in_the_middle_of_a_search_costs_nothing(world: World):
+    """Whatever a busy machine lets it find."""
+    asked = ("--that", "p50 <= 10 s", "--from", "1", "--to", "4", "--duration", "0.2s")
+    with world.start("capacity", study(world), *asked, "--out", str(world.runs)) as command:
+        assert command.wait_for(lambda lines: sum(line.startswith("[") for line in lines) >= 2)
         os.kill(command.process.pid, signal.SIGKILL)
-        command.end(30)
-    assert world.silent(15) == []
+        command.end()
+    assert world.silent() == []
     run = only_run(world)
     before, planned = sealed(run), plan_of(run)
     assert before
-    ended = world.svload("resume", bound_s=500)  # by no name: the search is the run that goes on
+    ended = world.svload("resume")  # by no name: the search is the run that goes on
+    found = complete(run, ended.stderr)["capacity"]
     assert {name: digest for name, digest in sealed(run).items() if name in before} == before
     assert {name: text for name, text in plan_of(run).items() if name in planned} == planned
     names = trials_of(run)
     assert len(set(names)) == len(names), "no trial is planned twice"
     assert len(list(run.glob("trials/*/seal.json"))) == len(names)
     assert world.silent() == []
-
     assert world.svload("verify", str(run)).returncode == 0
     assert world.svload("resume").returncode == 2, "nothing is left to go on with"
-    found = findings(run)["capacity"]
     assert [one["trial"] for one in found["trials"]] == names, "told in the order they ran"
     assert 'id="search-for"' in (run / "derived" / "report.html").read_text()
-    if undecided(run, ended):
-        return
+
+
+@pytest.mark.timing
+def test_the_answer_is_the_arithmetic(world: World):
+    asked = ("capacity", study(world), "--that", CRITERIA, "--at-least", "6", "--out", str(world.runs))
+    ended = world.svload(*asked, bound_s=LONG_S)
+    run = only_run(world)
+    found = complete(run, ended.stderr)["capacity"]
     assert ended.returncode == 0, (ended.stdout[-3000:], ended.stderr[-2000:])
     assert (found["state"], found["ended"]) == ("bracketed", True), found["sentence"]
     assert found["kept"] <= USERS < found["broken"], found["sentence"]
-    assert found["broken"] / found["kept"] <= 1.25, "neighbours, or nearly so where the machine is busy"
+    assert found["broken"] / found["kept"] <= 1.25, "neighbours, or nearly so"
     assert {one["way"] for one in found["confirmed"]} == {"from above", "from below"}
     kept = next(one for one in found["levels"] if one["load"] == found["kept"])
     assert kept["value"] == pytest.approx(0.0025 * found["kept"], rel=0.1)
@@ -108,8 +98,7 @@ def test_the_answer_is_the_arithmetic_and_a_kill_in_the_middle_costs_nothing(wor
     assert "holds up to" in (run / "derived" / "summary.md").read_text()
 
 
-@pytest.mark.alone
-@pytest.mark.timeout(600)
+@pytest.mark.timing
 def test_by_rate_the_limit_is_where_arrivals_pile_up(
     world: World, serve_truth: Callable[..., dict[str, Any]]
 ):
@@ -132,10 +121,10 @@ def test_by_rate_the_limit_is_where_arrivals_pile_up(
         "-d",
         "1s",
     )
-    ended = world.svload("capacity", url, *asked, "--at-least", "800", "--out", str(world.runs), bound_s=500)
+    ended = world.svload(
+        "capacity", url, *asked, "--at-least", "800", "--out", str(world.runs), bound_s=LONG_S
+    )
     assert world.silent() == []
-    if undecided(only_run(world), ended):
-        return
     found = findings(only_run(world))["capacity"]
     assert found["state"] == "bracketed", (found["sentence"], ended.stderr[-2000:])
     assert found["kept"] <= 440, found["sentence"]
@@ -144,14 +133,12 @@ def test_by_rate_the_limit_is_where_arrivals_pile_up(
     assert ended.returncode == 1, "800 a second are needed, and surely too much"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timing
 def test_a_limit_beyond_the_range_is_not_bracketed_and_no_pass(world: World):
     ended = world.svload(
-        "capacity", study(world), "--that", "p50 <= 10 s", "--from", "1", "--to", "4", "--out", str(world.runs), bound_s=250
+        "capacity", study(world), "--that", "p50 <= 10 s", "--from", "1", "--to", "4", "--out", str(world.runs), bound_s=LONG_S
     )  # fmt: skip
     assert ended.returncode == 4
-    if undecided(only_run(world), ended):
-        return
     found = findings(only_run(world))["capacity"]
     assert (found["state"], found["broken"]) == ("above", None)
     assert "Not bracketed" in ended.stdout

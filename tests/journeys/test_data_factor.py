@@ -23,8 +23,8 @@ data:
   things: {in: store, containers: 2, count: "${stored.count}", size: "${stored.size}"}
 factors:
   stored:
-    few: {count: 5, size: 1 KiB, within: 4s}
-    many: {count: 40, size: 3 KiB, within: 5s}
+    few: {count: 5, size: 1 KiB, within: 100s}
+    many: {count: 40, size: 3 KiB, within: 101s}
 feeders:
   thing: {from: things, take: sequential}
 traffic:
@@ -46,8 +46,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_each_trial_asks_for_what_its_level_says(world: World) -> None:
     (world.root / "study.yaml").write_text(STUDY)
-    done = world.svload("run", "study.yaml")
-    assert done.returncode in (0, 4), done.stderr
+    world.run("study.yaml")
     run = RunDir(only_run(world))
     lock = run.lock()
     assert len(run.sealed_trials()) == 4
@@ -58,7 +57,7 @@ def test_each_trial_asks_for_what_its_level_says(world: World) -> None:
         table = rows_of(run.inputs / f"{table_of(lock, case.name)}.csv")
         assert (len(table), {int(row["size_bytes"]) for row in table}) == (count, {size})
         plan = next(one for one in run.planned_trials() if one.trial == name)
-        assert plan.at.duration_ns == {"few": 4, "many": 5}[case.levels["stored"]] * 10**9
+        assert plan.at.duration_ns == {"few": 100, "many": 101}[case.levels["stored"]] * 10**9
         (group,) = trial.summary.groups
         assert (group.ok, group.failed) == (80, 0), "each row's size was checked against what came"
 

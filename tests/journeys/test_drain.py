@@ -37,8 +37,8 @@ name: drain
 lab:
   web: {{run: "{server} ${{port}}"}}
 traffic:
-  people: {{executor: constant-vus, vus: 8, request: {{get: "http://web/", timeout: 300 ms}}}}
-measure: {{duration: 1s, replicates: 2}}
+  people: {{executor: constant-vus, vus: 4, request: {{get: "http://web/", timeout: {timeout}}}}}
+measure: {{duration: 0.5s, replicates: 2}}
 """
 
 
@@ -47,9 +47,8 @@ def test_what_timed_out_is_waited_for(world: World, cpu_s: float, waits: bool) -
     server = world.root / "server"
     server.write_text(SERVER.replace("{python}", sys.executable).replace("{cpu_s}", str(cpu_s)))
     server.chmod(0o755)
-    (world.root / "study.yaml").write_text(STUDY.format(server=server))
-    done = world.svload("run", str(world.root / "study.yaml"), "--trust")
-    assert done.returncode in (0, 4), done.stderr
+    (world.root / "study.yaml").write_text(STUDY.format(server=server, timeout="300 ms" if waits else "60 s"))
+    world.run("study.yaml", "--trust")
     run = RunDir(only_run(world))
     assert len(run.sealed_trials()) == 2
     for name in run.sealed_trials():
@@ -58,6 +57,5 @@ def test_what_timed_out_is_waited_for(world: World, cpu_s: float, waits: bool) -
         told = read_events(run.trial(name).events).events
         phases = {one.data["name"]: one.data.get("seconds", 0.0) for one in told if one.kind == "trial-phase"}
         assert ("drain" in phases) is waits
-        assert not waits or phases["drain"] > 2.0
         notices = [one.data["text"] for one in told if one.kind == "notice"]
         assert any("the servers worked on for" in text for text in notices) is waits, notices

@@ -6,16 +6,16 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import wait_until
 
-from .world import NOISE, UNSETTLED, World, findings, only_run, sealed
+from .world import World, complete, only_run, sealed
 
-pytestmark = pytest.mark.truth_long
+pytestmark = pytest.mark.truth
 SERVER = """
 import http.server, sys
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -87,44 +87,47 @@ def lab_of(run: Path, trial: str) -> dict[str, Any]:
     return dict(json.loads((run / "trials" / trial / "lab.json").read_text()))
 
 
-def test_one_of_two_servers_stops_and_starts_again_and_of_one_all_fails(world: World) -> None:
-    faults = [{"at": "2s", "stop": "web[1]"}, {"at": "4s", "start": "web[1]"}]
+@pytest.mark.parametrize("second_s", [0.25, pytest.param(1.0, marks=pytest.mark.timing)])
+def test_one_of_two_servers_stops_and_starts_again_and_of_one_all_fails(
+    world: World, second_s: float
+) -> None:
+    """Strictly, with seconds as long as they are: how fast they stop, what of the requests fails, and until when."""
+    at, strict = (f"{second_s * number * 1000:g} ms" for number in (2, 4)), second_s == 1
+    faults = [{"at": at, do: "web[1]"} for at, do in zip(at, ("stop", "start"), strict=True)]
     more: dict[str, Any] = {
         "factors": {"servers": [1, 2]},
+        "measure": {"duration": f"{6 * second_s:g}s", "replicates": 1},
         "thresholds": [
             {"when": {"servers": "2"}, "that": "fault_error_rate < 5 %"},
             {"when": {"servers": "1"}, "that": "recovery > 1 s"},
         ],
     }
     study = write_study(world, faults, "${servers}", **more)
-    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-2000:]
-    assert "web[1] was stopped at 2 s" in ended.stderr
+    told = world.run(study, "--trust")
     run = only_run(world)
     assert not (run / "attempts").exists() or not list((run / "attempts").iterdir()), "no failure of the lab"
-    told = findings(run)
     case = {one["levels"]["servers"]: one["case"] for one in told["cases"]}
     trials = {one["case"]: one for one in told["trials"]}
     for servers in ("1", "2"):
         one = trials[case[servers]]
         stop, start = lab_of(run, one["trial"])["faults"]
-        assert (stop["do"], stop["target"], stop["planned_s"]) == ("stop", "web[1]", 2.0)
-        assert 2.0 <= stop["begun_s"] <= stop["done_s"] <= 4.0 <= start["begun_s"] <= start["done_s"]
-        assert stop["begun_s"] < 2.5
-        refused = [check for check in one["verdict"]["checks"] if check["grade"] == "REFUSED"]
-        assert {check["check"] for check in refused} <= NOISE | UNSETTLED, refused
+        assert (stop["do"], stop["target"], stop["planned_s"]) == ("stop", "web[1]", 2 * second_s)
+        assert 2 * second_s <= stop["begun_s"] <= stop["done_s"] <= start["done_s"]
+        assert 4 * second_s <= start["begun_s"] <= start["done_s"]
         why = world.svload("why", one["trial"], "--run", str(run)).stdout
         assert "planned faults:" in why
-        assert "web[1] was started again at 4 s" in why
+        assert "web[1] was started again at" in why
+        assert not strict or stop["begun_s"] < 2.5
     alone, both = (trials[case[servers]]["metrics"] for servers in ("1", "2"))
-    assert alone["users.fault_error_rate"]["value"] > 0.9
-    assert both["users.fault_error_rate"]["value"] < 0.05
-    if (back := alone["users.recovery"]["value"]) is not None:
-        assert 1.9 <= back < 4
-    assert alone["users.fault_errors"]["value"] == pytest.approx(200, abs=60)
+    assert alone["users.fault_errors"]["value"] > 0
+    if strict:
+        assert alone["users.fault_error_rate"]["value"] > 0.9
+        assert both["users.fault_error_rate"]["value"] < 0.05
+        assert 1.9 <= alone["users.recovery"]["value"] < 4
+        assert alone["users.fault_errors"]["value"] == pytest.approx(200, abs=60)
     said = [one["sentence"] for one in told["findings"] if one["kind"] == "fault"]
     assert len(said) == 2
-    assert "web[1] was stopped at 2 s, web[1] was started again at 4 s" in said[0]
+    assert all("web[1] was stopped at" in one and "web[1] was started again at" in one for one in said)
     page = (run / "derived" / "report.html").read_text()
     assert "Planned faults: when each was due" in page
     assert page.count("web[1] was stopped") >= 4, "on the time axis and in the table"
@@ -134,14 +137,13 @@ def test_one_of_two_servers_stops_and_starts_again_and_of_one_all_fails(world: W
 
 def test_what_a_trial_leaves_down_is_up_for_the_next_and_kill_and_pause_are_no_failures(world: World) -> None:
     faults = [
-        {"at": "500 ms", "pause": "web[1]", "for": "300 ms"},
-        {"at": "1s", "kill": "web"},
-        {"at": "2s", "start": "web[1]"},
+        {"at": "100 ms", "pause": "web[1]", "for": "100 ms"},
+        {"at": "300 ms", "kill": "web"},
+        {"at": "600 ms", "start": "web[1]"},
     ]
-    measure = {"duration": "3s", "replicates": 2}
+    measure = {"duration": "1s", "replicates": 2}
     study = write_study(world, faults, 2, measure=measure)
-    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    world.run(study, "--trust")
     run = only_run(world)
     labs = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/lab.json"))]
     assert len(labs) == 2
@@ -154,15 +156,14 @@ def test_what_a_trial_leaves_down_is_up_for_the_next_and_kill_and_pause_are_no_f
 
 def test_a_limit_acts_live_and_is_put_back(world: World, needs: Callable[..., None]) -> None:
     needs("root")
-    faults = [{"at": "1s", "limit": {"web": {"cpus": 0.05}}, "for": "1s"}]
-    study = write_study(world, faults, 1, measure={"duration": "4s", "replicates": 1})
-    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    faults = [{"at": "200 ms", "limit": {"web": {"cpus": 0.05}}, "for": "300 ms"}]
+    study = write_study(world, faults, 1, measure={"duration": "1s", "replicates": 1})
+    world.run(study, "--trust")
     run = only_run(world)
     [path] = run.glob("trials/*/lab.json")
     limit, restore = json.loads(path.read_text())["faults"]
     assert (limit["limits"], limit["found"], restore["found"]) == ({"cpus": 0.05}, {"cpus": 0.05}, {})
-    assert 1.9 < restore["begun_s"] < 2.5
+    assert restore["begun_s"] >= 0.5, "not before it is due"
 
 
 def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
@@ -178,19 +179,18 @@ def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
     assert world.silent() == []
 
 
-@pytest.mark.timeout(300)
 def test_kill_9_in_mid_fault_leaves_nothing_and_resume_completes(
     world: World, needs: Callable[..., None]
 ) -> None:
     """Killed while one server is stopped, another paused, a third limited."""
     needs("root")
     faults = [
-        {"at": "1s", "stop": "web[1]"},
-        {"at": "1s", "pause": "web[2]", "for": "1800 ms"},
-        {"at": "1s", "limit": {"web[3]": {"cpus": 0.5, "memory": "512 MiB"}}, "for": "1800 ms"},
-        {"at": "2900 ms", "start": "web[1]"},
+        {"at": "400 ms", "stop": "web[1]"},
+        {"at": "400 ms", "pause": "web[2]", "for": "1s"},
+        {"at": "400 ms", "limit": {"web[3]": {"cpus": 0.5, "memory": "512 MiB"}}, "for": "1s"},
+        {"at": "1500 ms", "start": "web[1]"},
     ]
-    study = write_study(world, faults, 3, measure={"duration": "3s", "replicates": 2})
+    study = write_study(world, faults, 3, measure={"duration": "1600 ms", "replicates": 2})
     with world.start("run", study, "--trust", "--out", str(world.runs)) as command:
 
         def in_fault(lines: list[str]) -> bool:
@@ -203,19 +203,13 @@ def test_kill_9_in_mid_fault_leaves_nothing_and_resume_completes(
     before = sealed(run)
     assert before, "the first trial was sealed"
     assert world.silent() == []
-    ended = world.svload("resume", str(run), "--trust")
-    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    complete(run, world.svload("resume", str(run), "--trust").stderr)
     assert {name: digest for name, digest in sealed(run).items() if name in before} == before
     assert len(list(run.glob("trials/*/seal.json"))) == 2
     assert world.silent() == []
-    assert not groups_left()
+    wait_until(lambda: not groups_left())
 
 
 def groups_left() -> list[Path]:
     """Control groups of dead labs: another test's lab may live beside this one."""
-    until = time.monotonic() + 5
-    while (
-        left := [path for path in Path("/sys/fs/cgroup").glob("*/svload/*failing*") if path.is_dir()]
-    ) and time.monotonic() < until:
-        time.sleep(0.05)
-    return left
+    return [path for path in Path("/sys/fs/cgroup").glob("*/svload/*failing*") if path.is_dir()]

@@ -22,7 +22,7 @@ def study(record: str) -> dict[str, object]:
         "data": {"objects": {"in": "store", "count": 20, "size": "1 KiB"}},
         "feeders": {"object": {"from": "objects", "take": "walk"}},
         "traffic": {"users": {**users, "request": ASKED}, "probe": probe},
-        "measure": {"duration": "0.6s", "replicates": 2},
+        "measure": {"duration": "0.5s", "replicates": 1},
     }
 
 
@@ -32,8 +32,7 @@ def test_each_generator_is_kept_apart_and_all_are_the_group(world: World, record
     folder = world.root / "ten"
     folder.mkdir()
     (folder / "study.yaml").write_text(json.dumps(study(record)))
-    ended = world.svload("run", str(folder), "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    told = world.run(folder)
     run = only_run(world)
     for trial in sorted((run / "trials").iterdir()):
         summary = TrialSummary.read(trial / "summary.json")
@@ -48,7 +47,6 @@ def test_each_generator_is_kept_apart_and_all_are_the_group(world: World, record
         assert all(part.connections_opened == 4 for part in summary.parts), "four of the forty users each"
         assert all(0 < part.response_p50_ns <= part.response_p99_ns for part in summary.parts)
         assert sum(part.responses for part in summary.parts) <= users.ok
-    told = json.loads((run / "derived" / "findings.json").read_text())
     [case] = told["cases"]
     assert [one["generator"] for one in case["generators"]] == list(range(10))
     page = (run / "derived" / "report.html").read_text()

@@ -12,7 +12,7 @@ from tests.servers import free_port, running
 
 from .world import World, only_run
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.real
 STUDY = """\
 name: streams
 lab:
@@ -28,7 +28,7 @@ scenarios:
   both: [first, then]
 traffic:
   load: {{executor: constant-vus, vus: 8, http2: true, streams: "${{shape.streams}}", scenario: both}}
-measure: {{duration: 2s, replicates: 1}}
+measure: {{duration: 0.5s, replicates: 1}}
 """
 
 
@@ -51,9 +51,7 @@ def summaries(run: Path) -> dict[str, dict[str, Any]]:
 def test_load_over_http2(world: World, port: int) -> None:
     url = f"http://127.0.0.1:{port}/file"
     args = ("--http2", "--streams", "4", "--vus", "16", "--iterations", "800", "--json")
-    ended = world.svload("load", url, *args, "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
-    told = json.loads(ended.stdout)
+    told = json.loads(world.svload("load", url, *args, "--out", str(world.runs)).stdout)
     assert (told["ok"], told["failed"]) == (800, 0)
     (group,) = summaries(only_run(world)).values()
     assert (group["http2"]["connections"], group["http2"]["requests"]) == (4, 800)
@@ -65,8 +63,7 @@ def test_load_over_http2(world: World, port: int) -> None:
 
 def test_a_study_compares_streams(world: World, port: int) -> None:
     (world.root / "study.yaml").write_text(STUDY.format(port=port))
-    ended = world.svload("run", str(world.root / "study.yaml"), "--out", str(world.runs), "--json")
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    world.run("study.yaml")
     counted = sorted(group["http2"]["connections"] for group in summaries(only_run(world)).values())
     assert counted == [2, 8]
     for group in summaries(only_run(world)).values():

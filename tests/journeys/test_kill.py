@@ -1,5 +1,5 @@
 """kill -9 anywhere, resume: sealed trials are byte-identical, the plan is complete, nothing
-is left. Ctrl-C: silent at once."""
+is left, nor after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import time
 import urllib.request
 
 import pytest
+from tests.servers import wait_until
 
 from .kills import VICTIMS, Moment, check_end, draw_moments, play, reached, strike
-from .world import World, only_run, sealed
+from .world import World, complete, only_run, sealed
 
 NAMES = VICTIMS | {"server": "svload.truth"}
 STUDY = (
-    "001-svload", "--profile", "demo", "--only", "TC0,TC2,TC7,TC9,TC11", "--replicates", "2", "--duration", "0.6s",
+    "001-svload", "--profile", "demo", "--only", "TC0,TC2,TC7,TC9,TC11", "--replicates", "2", "--duration", "0.2s",
 )  # fmt: skip
 
 
-MOMENTS = draw_moments(seed=20, count=20, load_s=0.9, victims=tuple(NAMES))
+MOMENTS = draw_moments(seed=20, count=20, load_s=0.4, victims=tuple(NAMES))
 
 
-@pytest.mark.truth_long
-@pytest.mark.timeout(900)
+@pytest.mark.truth
 @pytest.mark.parametrize("half", [0, 1])
 def test_twenty_kills_lose_nothing(world: World, half: int):
     """Ten in each of two runs, which two workers play side by side; the last ones of each hit a complete plan."""
@@ -34,50 +34,45 @@ def test_twenty_kills_lose_nothing(world: World, half: int):
     check_end(world, trials=10)
 
 
-@pytest.mark.truth_long
-@pytest.mark.timeout(300)
+@pytest.mark.truth
 def test_a_server_that_dies_costs_one_attempt_and_no_resume(world: World):
-    study = ("001-svload", "--profile", "demo", "--only", "TC3,TC9", "--replicates", "1")
+    study = ("001-svload", "--profile", "demo", "--only", "TC3,TC9", "--replicates", "1", "--duration", "2s")
     moment = Moment("server", "load", 0, 0.2)
     with world.start("run", *study, "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: reached(world, command, moment))
         assert strike(world, command, moment, NAMES)
-        assert command.end() in (0, 4), command.lines[-5:]
+        command.end()
     run = only_run(world)
+    found = complete(run, command.said)
     assert len(list(run.glob("trials/*/seal.json"))) == 2
     assert any("ended by itself" in line for line in command.lines), command.lines
     attempts = [path.name for path in (run / "attempts").iterdir()]
     assert len(attempts) == 1
-    assert (
-        json.loads((run / "derived" / "findings.json").read_text())["attempts"][0]["attempt"] == attempts[0]
-    )
+    assert found["attempts"][0]["attempt"] == attempts[0]
     assert world.silent() == []
 
 
-@pytest.mark.truth_long
-@pytest.mark.timeout(300)
-def test_ctrl_c_is_silent_at_once_and_resume_goes_on(world: World):
+@pytest.mark.truth
+@pytest.mark.smoke
+def test_ctrl_c_leaves_nothing_and_resume_goes_on(world: World):
     study = ("001-svload", "--profile", "demo", "--only", "TC1,TC3", "--replicates", "2", "--duration", "1s")
     loading = Moment("controller", "load", 1, 0.0)
     with world.start("run", *study, "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: reached(world, command, loading))
         command.process.send_signal(signal.SIGINT)
-        pressed = time.monotonic()
         assert command.end() == 130
-        assert world.silent(max(0.0, 5 - (time.monotonic() - pressed))) == []
+    assert world.silent() == []
     assert any("svload resume" in line for line in command.lines)
     run = only_run(world)
     before = sealed(run)
     assert before
-    ended = world.svload("resume", str(run))
-    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    complete(run, world.svload("resume", str(run)).stderr)
     assert {name: digest for name, digest in sealed(run).items() if name in before} == before
     assert len(list(run.glob("trials/*/seal.json"))) == 4
 
 
-@pytest.mark.truth_long
-@pytest.mark.alone
-@pytest.mark.timeout(120)
+@pytest.mark.truth
+@pytest.mark.timing
 def test_after_ctrl_c_the_server_hears_nothing_more(world: World, truth: dict[str, int]):
     """No drain: by the server's own counter nothing arrives later than half a second after the key."""
     counters = f"http://127.0.0.1:{truth['admin_port']}/counters"
@@ -88,16 +83,14 @@ def test_after_ctrl_c_the_server_hears_nothing_more(world: World, truth: dict[st
 
     url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"
     with world.start("load", url, "--vus", "8", "--duration", "60s") as command:
-        until = time.monotonic() + 60
-        while requests() < 1000:
-            assert time.monotonic() < until, command.lines
-            time.sleep(0.01)
+        wait_until(lambda: requests() >= 1000)
         command.process.send_signal(signal.SIGINT)
         pressed = time.monotonic()
         while time.monotonic() < pressed + 0.5:
             last = requests()
-        assert command.end(30) == 130
-        assert world.silent(max(0.0, 5 - (time.monotonic() - pressed))) == []
+        assert command.end() == 130
+        assert world.silent() == []
+        assert time.monotonic() - pressed < 5
     assert last > 1000
     assert requests() == last
     assert "Interrupted" in command.lines[-1]

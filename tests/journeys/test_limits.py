@@ -13,11 +13,12 @@ import pytest
 from svload.host.machine import fabric
 
 from .limited import HELD, WORKERS, Moment, measure, play, write_study
-from .world import World, findings, only_run
+from .world import World
 
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("lab", "whose"),
     [
@@ -43,9 +44,7 @@ def test_one_quota_for_all_workers(
         "measure": {"duration": "2s", "replicates": 2},
     }
     (folder / "study.yaml").write_text(json.dumps(study))
-    ended = world.svload("run", str(folder), "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
-    for trial in findings(only_run(world))["trials"]:
+    for trial in world.run(folder, "--trust")["trials"]:
         [check] = [one for one in trial["verdict"]["checks"] if one["check"] == "limits-acted"]
         assert check["grade"] == "VALID"
         told = re.search(
@@ -56,23 +55,23 @@ def test_one_quota_for_all_workers(
         assert float(told[2]) > 0.2
 
 
-@pytest.mark.alone
-@pytest.mark.timeout(240)
+@pytest.mark.parametrize("phase_s", [0.4, pytest.param(3.0, marks=pytest.mark.timing)])
 def test_each_limit_is_lowered_under_load_and_holds_all_workers(
-    world: World, needs: Callable[..., None]
+    world: World, needs: Callable[..., None], phase_s: float
 ) -> None:
+    """What the kernel holds, always; what it lets through, where the machine leaves the servers their cores."""
     can_hold(needs)
-    seen = measure(world, write_study(world.root / "limited", 3.0))
+    strict = phase_s == 3.0
+    seen = measure(world, write_study(world.root / "limited", phase_s), used=strict)
     assert {(one.workers, one.held.option) for one in seen} == {
         (workers, held.option) for workers in WORKERS for held in HELD
     }
     for one in seen:
         assert one.is_set_and_back, one
-        assert one.holds(1.7), one
+        assert not strict or one.holds(1.7), one
     assert world.silent() == []
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("moment", [Moment("all", 1, 0.2), Moment("controller", 2, 0.1)])
 def test_nothing_is_left_of_them_after_kill_9(
     world: World, needs: Callable[..., None], moment: Moment

@@ -4,6 +4,7 @@ do, and nothing is left of it."""
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ from tests.servers import wait_until
 
 from svload.host.machine import fabric, linux
 
-from .world import World, findings, only_run
+from .world import World, checks_of, only_run
 
 pytestmark = pytest.mark.real
 RATE = 1_250_000
@@ -31,24 +32,18 @@ def run(world: World, **more: Any) -> dict[str, Any]:
         "name": "linked",
         "lab": {"site": SITE},
         "traffic": {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://site/a"}},
-        "measure": {"duration": "3s", "replicates": 1},
+        "measure": {"duration": "0.5s", "replicates": 1},
     }
     (folder / "study.yaml").write_text(json.dumps({**study, **more}))
     before = socket.if_nameindex()
-    ended = world.svload("run", str(folder), "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    found = world.run(folder, "--trust")
     assert socket.if_nameindex() == before
-    return dict(findings(only_run(world)))
+    return found
 
 
 def services(world: World, trial: dict[str, Any]) -> dict[str, dict[str, Any]]:
     lab = json.loads((only_run(world) / "trials" / trial["trial"] / "lab.json").read_text())
     return {one["service"]: one for one in lab["services"]}
-
-
-def check(trial: dict[str, Any], name: str) -> dict[str, Any]:
-    [found] = [one for one in trial["verdict"]["checks"] if one["check"] == name]
-    return dict(found)
 
 
 @pytest.fixture(autouse=True)
@@ -58,21 +53,31 @@ def _able(needs: Callable[..., None]) -> None:
         pytest.skip(why)
 
 
+@pytest.mark.timing
 def test_its_rate_is_what_users_get(world: World) -> None:
-    [trial] = run(world, lab={"site": {**SITE, "link": {"rate": "10 Mbit/s"}}})["trials"]
-    acted = check(trial, "limits-acted")
+    lab = {"site": {**SITE, "link": {"rate": "10 Mbit/s"}}}
+    [trial] = run(world, lab=lab, measure={"duration": "3s", "replicates": 1})["trials"]
+    acted = checks_of(trial)["limits-acted"]
     assert acted["grade"] == "VALID", acted["sentence"]
     assert "site used" in acted["sentence"]
     assert "of its 1.25 MB/s of link" in acted["sentence"]
-    assert 0.8 < acted["value"] < 1.03, "a busy machine leaves some of it unused, and nothing exceeds it"
+    assert 0.8 < acted["value"] < 1.03
     answers = trial["metrics"]["users.throughput"]["value"]
     assert 0.75 < answers * 20_480 / RATE < 1.02, "what is not payload is headers"
+
+
+@pytest.mark.smoke
+def test_a_rate_is_set_on_a_link_of_its_own(world: World) -> None:
+    [trial] = run(world, lab={"site": {**SITE, "link": {"rate": "10 Mbit/s"}}})["trials"]
+    assert checks_of(trial)["limits-acted"]["value"] > 0, "it was used"
     site = services(world, trial)["site"]
     assert site["endpoints"][0]["address"].startswith("10.203.")
     assert {one["name"]: one["found"] for one in site["settings"]}["link_rate_bytes_per_s"] == str(RATE)
 
 
-def test_its_latency_is_in_every_answer_and_may_be_a_factor(world: World) -> None:
+@pytest.mark.parametrize("most_s", [math.inf, pytest.param(0.01, marks=pytest.mark.timing)])
+def test_its_latency_is_in_every_answer_and_may_be_a_factor(world: World, most_s: float) -> None:
+    """`most_s`: what the servers and the generator may add to it."""
     traffic = {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://site/small"}}
     lab = {"site": {**SITE, "link": {"latency": "${latency}"}}}
     found = run(world, lab=lab, traffic=traffic, factors={"latency": ["5 ms", "20 ms"]})
@@ -80,8 +85,8 @@ def test_its_latency_is_in_every_answer_and_may_be_a_factor(world: World) -> Non
         held = {one["name"]: one["found"] for one in services(world, trial)["site"]["settings"]}
         asked_s = float(held["link_latency_s"])
         assert asked_s in (0.005, 0.02)
-        assert asked_s <= trial["metrics"]["users.response.p50"]["value"] < asked_s + 0.01
-        assert "of a core" in check(trial, "delay-line")["sentence"]
+        assert asked_s <= trial["metrics"]["users.response.mean"]["value"] < asked_s + most_s
+        assert "of a core" in checks_of(trial)["delay-line"]["sentence"]
 
 
 def test_one_before_it_and_one_behind_it_are_reached(world: World) -> None:
@@ -103,7 +108,7 @@ def test_without_a_link_all_is_on_loopback(world: World) -> None:
     site = services(world, trial)["site"]
     assert site["endpoints"][0]["address"] == "127.0.0.1"
     assert site["links"] == []
-    assert check(trial, "delay-line")["sentence"] == "No link has a latency."
+    assert checks_of(trial)["delay-line"]["sentence"] == "No link has a latency."
 
 
 def test_nothing_is_left_after_a_kill_under_load(world: World) -> None:
@@ -121,15 +126,16 @@ def test_nothing_is_left_after_a_kill_under_load(world: World) -> None:
     groups = svload_groups()
     with world.start("run", str(folder), "--trust", "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: any("bringing the servers up" in line for line in lines))
-        wait_until(lambda: world.processes("delay_line") != [], 30)
-        wait_until(lambda: svload_groups() != groups, 30)
+        wait_until(lambda: world.processes("delay_line") != [])
+        wait_until(lambda: svload_groups() != groups)
         command.process.kill()
-    assert world.silent(15.0) == []
-    wait_until(lambda: svload_groups() <= groups, 15)
+    assert world.silent() == []
+    wait_until(lambda: svload_groups() <= groups)
     assert socket.if_nameindex() == before
 
 
-def test_a_kept_lab_keeps_them_and_its_keepers_death_ends_them(world: World) -> None:
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
+def test_a_kept_lab_keeps_them_and_its_keepers_death_ends_them(world: World, strict: bool) -> None:
     folder = world.root / "kept"
     folder.mkdir()
     study = {
@@ -148,12 +154,12 @@ def test_a_kept_lab_keeps_them_and_its_keepers_death_ends_them(world: World) -> 
     with linux.in_network(lab["network"]):
         began = time.monotonic()
         socket.create_connection((address, int(port)), 10).close()
-    assert 0.0199 < time.monotonic() - began < 0.2
+    assert not strict or 0.0199 < time.monotonic() - began < 0.2
     assert world.svload("lab", "reset").returncode == 0
     assert socket.if_nameindex() == before
     [keeper] = world.processes("svload.run.keeper")
     os.kill(keeper, signal.SIGKILL)
-    assert world.silent(15.0) == []
+    assert world.silent() == []
     assert not Path(lab["network"]).exists()
     assert world.svload("lab", "status", "--json").returncode == 0
     assert world.labs() == []

@@ -7,11 +7,11 @@ import re
 import shlex
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -19,9 +19,11 @@ import pytest
 
 from svload.cli.commands.load import EXAMPLES
 
-from .world import World, only_run
+from .world import LONGER_THAN_ANY_WAIT, World, only_run
 
-pytestmark = [pytest.mark.truth, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.truth
+OPEN = ("refused", "no value")
+"""Outcomes of a threshold that is neither passed nor failed."""
 TYPED = [line.strip() for line in EXAMPLES.splitlines() if line.strip().startswith("svload load")]
 
 
@@ -76,35 +78,33 @@ def test_an_example_of_the_help_works(world: World, url: str, typed: str) -> Non
     """With the truth server as its target, and seconds instead of tens of them."""
     shorter = re.sub(r"\b(5|10)s\b", "1s", typed.replace("http://127.0.0.1:8080/", url))
     ended = world.svload(*shlex.split(shorter)[1:])
-    assert ended.returncode in (0, 4), ended.stderr
-    if ended.returncode == 4:
-        assert "REFUSED" in ended.stdout or "too few" in ended.stdout, "only what can't be judged may be 4"
     assert "svload: " not in ended.stderr
+    assert "Traceback" not in ended.stderr
     assert "instrument" in ended.stdout
     assert world.silent() == []
 
 
+@pytest.mark.timing
 def test_a_threshold_decides_the_exit_status(world: World, url: str) -> None:
+    """On a quiet machine, which leaves no number REFUSED."""
     kept = world.svload("load", url, "-n", "300", "-c", "2", "--threshold", "errors<1%", "--json")
     (passed,) = json.loads(kept.stdout)["thresholds"]
-    grade = json.loads(kept.stdout)["instrument"]["grade"]
-    told = (kept.returncode, passed["outcome"])
-    # Errors are judged whatever disturbed the times; only what breaks all numbers leaves them open.
-    assert told == (0, "passed") or (grade == "REFUSED" and told == (4, "refused"))
+    assert (kept.returncode, passed["outcome"]) == (0, "passed")
     missed = world.svload(
         "load", url, "-n", "300", "-c", "2", "--threshold", "errors<1%", "--threshold", "rate>1e9"
     )
-    refused = "instrument REFUSED" in missed.stdout
-    # Even by its own bound the rate is no 10⁹; a REFUSED number without a bound is open.
-    assert missed.returncode == 1 or (refused and missed.returncode == 4), missed.stderr
-    assert ("is open" in missed.stdout) == (missed.returncode == 4)
-    assert f"{'?' if missed.returncode == 4 else '✗'} throughput" in missed.stdout
-    if not refused:
-        assert "✓ " in missed.stdout
+    assert missed.returncode == 1, missed.stderr
+    assert "✗ throughput" in missed.stdout
+    assert "✓ " in missed.stdout
+
+
+def test_a_threshold_on_too_few_requests_is_never_passed(world: World, url: str) -> None:
     few = world.svload("load", url, "-n", "20", "-c", "1", "--threshold", "p(99.9)<10s", "--json")
-    assert few.returncode == 4, "too few requests for it: never a pass"
+    (threshold,) = json.loads(few.stdout)["thresholds"]
+    assert threshold["outcome"] in OPEN
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(("rate", "state"), [("800", "OVERLOADED"), ("20", "STEADY")])
 def test_an_overloaded_server_keeps_no_limit_on_a_time(
     world: World, serve_truth: Callable[..., dict[str, Any]], rate: str, state: str
@@ -117,11 +117,7 @@ def test_an_overloaded_server_keeps_no_limit_on_a_time(
     ended = world.svload("load", url, "--rate", rate, "-d", "2s", "--threshold", "p(50)<15s", "--json")
     said = json.loads(ended.stdout)
     (told,) = said["thresholds"]
-    if "response_ms.p50" in said["grades"]:
-        assert said["grades"]["response_ms.p50"] in ("WEAK", "REFUSED")
-    if said["grades"].get("response_ms.p50") == "REFUSED":
-        assert (ended.returncode, told["outcome"]) == (4, "refused"), "a busy machine"
-        return
+    assert said["grades"].get("response_ms.p50") != "REFUSED"
     assert said["response_ms"]["p50"] < 15_000
     if state == "OVERLOADED":
         assert said["server"]["state"] == state
@@ -133,26 +129,25 @@ def test_an_overloaded_server_keeps_no_limit_on_a_time(
 
 
 def test_the_summary_is_for_people(world: World, url: str) -> None:
-    ended = world.svload("load", url, "-c", "4", "-d", "2s")
+    ended = world.svload("load", url, "-c", "4", "-d", "1.2s")
     lines = ended.stdout.splitlines()
     text = " ".join(ended.stdout.split())
     assert lines[0].startswith(url)
     assert "4 VUs" in lines[0]
     assert "closed loop" in lines[0]
     for words in ("response (from due)", "service (from begun)", "slot wait", "generator lag", "longest silence", "--rate ",
-                  "× 200", "connections", "instrument ", "server ", "this machine can measure up to about"):  # fmt: skip
+                  "× 200", "connections", "instrument ", "server "):  # fmt: skip
         assert words in text, ended.stdout
     assert any("█" in line for line in lines)
     seconds = [line for line in ended.stderr.splitlines() if re.match(r" *\d+ s ", line)]
     assert seconds, "a line a second"
     assert all("p50" in line and "/s" in line for line in seconds)
-    quiet = world.svload("load", url, "-c", "4", "-d", "1.2s", "--quiet", "--json")
+    quiet = world.svload("load", url, "-c", "4", "-n", "20", "--quiet", "--json")
     assert quiet.stderr == ""
 
 
 def test_failures_have_a_name_and_a_hint(world: World, truth: dict[str, int]) -> None:
     ended = world.svload("load", f"http://127.0.0.1:{truth['http_port']}/v1/a/c/none", "-n", "100", "-c", "2")
-    assert ended.returncode == 1, "nothing was ok: 1 before 4, however busy the machine is"
     assert "100 × status: a complete answer with a status outside 200–399" in " ".join(ended.stdout.split())
     assert "failed: too many requests failed" in " ".join(ended.stdout.split()), (
         "failures rank above every limit"
@@ -165,8 +160,7 @@ def test_what_is_sent_is_what_was_typed(world: World) -> None:
     with recording() as server:
         url = f"http://127.0.0.1:{server.port}/p?q=1"
         for how in (("--data", "a=${b}", "-X", "PUT"), ("-D", "body.bin"), ()):
-            ended = world.svload("load", url, "-n", "2", "-c", "1", "-H", "X-Own: v: w", *how)
-            assert ended.returncode == 0, ended.stderr
+            world.svload("load", url, "-n", "2", "-c", "1", "-H", "X-Own: v: w", *how)
     methods = [(method, path, body) for method, path, _, body in server.asked]
     assert methods == [("PUT", "/p?q=1", b"a=${b}")] * 2 + [("POST", "/p?q=1", b"\x00\x01two")] * 2 + [("GET", "/p?q=1", b"")] * 2  # fmt: skip
     assert all(headers["X-Own"] == "v: w" for _, _, headers, _ in server.asked)
@@ -175,16 +169,15 @@ def test_what_is_sent_is_what_was_typed(world: World) -> None:
 def test_another_address_is_connected_to_and_the_url_still_names_the_server(world: World) -> None:
     with recording() as server:
         for to in (f"127.0.0.1:{server.port}", f"shop.example:80:127.0.0.1:{server.port}"):
-            ended = world.svload("load", "http://shop.example/x", "-n", "2", "-c", "1", "--connect-to", to)
-            assert ended.returncode == 0, ended.stderr
+            world.svload("load", "http://shop.example/x", "-n", "2", "-c", "1", "--connect-to", to)
     assert {headers["Host"] for _, _, headers, _ in server.asked} == {"shop.example"}
     assert len(server.asked) == 4
 
 
+@pytest.mark.smoke
 def test_a_kept_run_is_read_like_any_study(world: World, url: str) -> None:
     for _ in range(2):
-        ended = world.svload("load", url, "-c", "4", "-d", "1s", "--out", str(world.runs), "--json")
-        assert ended.returncode == 0, ended.stderr
+        ended = world.svload("load", url, "-c", "4", "-d", "0.3s", "--out", str(world.runs), "--json")
     first, second = (str(world.runs / f"load-{number}") for number in (1, 2))
     assert json.loads(ended.stdout)["run"] == second
     for command in (
@@ -192,17 +185,17 @@ def test_a_kept_run_is_read_like_any_study(world: World, url: str) -> None:
         ("query", second, "select trial, instrument from verdicts"),
         ("compare", first, second),
         ("verify", first),
-        ("report", second),
     ):
         read = world.svload(*command)
-        busy = command[0] == "report" and read.returncode == 4  # no time of it can be used
-        assert read.returncode == 0 or busy, (command, read.stderr)
+        assert read.returncode == 0, (command, read.stderr)
         assert read.stdout
+    (world.runs / "load-2" / "derived" / "report.html").unlink()
+    assert str(Path(second).name) in world.svload("report", second).stdout
     assert (world.runs / "load-2" / "derived" / "report.html").exists()
 
 
 @pytest.mark.parametrize("wrong", ["https at a http port", "http at a https port"])
-def test_the_wrong_scheme_ends_within_seconds_in_one_line(
+def test_the_wrong_scheme_ends_the_load_in_one_line(
     world: World, serve_truth: Callable[..., dict[str, Any]], wrong: str
 ) -> None:
     if wrong.startswith("https"):
@@ -216,20 +209,18 @@ def test_the_wrong_scheme_ends_within_seconds_in_one_line(
             "key_pem": issued.private_key_pem.bytes().decode(),
         }
         target = f"http://127.0.0.1:{serve_truth(https_port=0, tls=tls)['https_port']}/"
-    begun = time.monotonic()
-    ended = world.svload("load", target, "-c", "2", "-d", "300s", "--quiet")
+    ended = world.svload("load", target, "-c", "2", "-d", LONGER_THAN_ANY_WAIT, "--quiet")
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
     assert ended.stderr.count("\n") == 1, ended.stderr
     assert "answered no request" in ended.stderr
-    assert time.monotonic() - begun < 100
     assert world.silent() == []
 
 
 def test_ctrl_c_prints_what_was_measured(world: World, url: str) -> None:
     with world.start("load", url, "-c", "2", "-d", "60s", "--out", str(world.runs)) as command:
-        assert command.wait_for(lambda lines: any(re.match(r" *2 s ", line) for line in lines), 60)
+        assert command.wait_for(lambda lines: any(re.match(r" *1 s ", line) for line in lines))
         command.process.send_signal(signal.SIGINT)
-        assert command.end(30) == 130
+        assert command.end() == 130
     assert world.silent() == []
     text = " ".join(" ".join(command.printed).split())
     assert "(stopped)" in text
@@ -254,7 +245,7 @@ def test_a_credential_is_sent_and_kept_nowhere(world: World) -> None:
             "-H", "Authorization: Bearer hush-${x}", "-H", "User-Agent: seen",
             *(word for name in UNSAID for word in ("-H", f"{name}: hush-{name}")),
         )  # fmt: skip
-        assert ended.returncode == 0, ended.stderr
+        assert "Traceback" not in ended.stderr
         assert {headers["Authorization"] for _, path, headers, _ in server.asked if path == "/"} == {
             "Bearer hush-${x}"
         }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from dataclasses import replace
 
 import pytest
 
 from .loaded import run_loaded
-from .world import World
+from .world import LONGER_THAN_ANY_WAIT, World
 
 pytestmark = pytest.mark.truth
 
@@ -23,9 +22,7 @@ def test_it_comes_to_the_same(world: World, words: list[str]) -> None:
 
 
 def test_it_is_ended_at_its_bound(world: World, truth: dict[str, int]) -> None:
-    words = ["load", f"http://127.0.0.1:{truth['http_port']}/", "-c", "1", "-d", "60s"]
-    begun = time.monotonic()
+    words = ["load", f"http://127.0.0.1:{truth['http_port']}/", "-c", "1", "-d", LONGER_THAN_ANY_WAIT]
     with pytest.raises(subprocess.TimeoutExpired):
-        run_loaded(words, world.env, world.root, 2.0)
-    assert time.monotonic() - begun < 20.0
+        run_loaded(words, world.env, world.root, 0.5)
     assert world.silent() == []

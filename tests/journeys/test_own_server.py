@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.cli.main import main
 
-from .world import World, findings, known, only_run
+from .world import World, assert_valid
 
 pytestmark = pytest.mark.truth
 SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "main" / "server"
@@ -45,7 +46,7 @@ class Greeter(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(("127.0.0.1", asked.port), Greeter).serve_forever()
 """
-QUICK = ("--replicates", "2", "--duration", "1s")
+QUICK = ("--replicates", "2", "--duration", "0.2s")
 LOAD_FIELDS = {
     "due", "begun", "waiting", "dropped", "requests", "ok", "failed", "in_flight", "errors", "duration_s",
     "throughput_rps", "bytes_received", "response_ms", "ok_response_ms", "service_ms", "generator_lag_ms", "cpu_s",
@@ -54,6 +55,7 @@ LOAD_FIELDS = {
 TIMES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 
 
+@pytest.mark.smoke
 def test_a_url_becomes_a_ten_line_study_that_runs(world: World, truth: dict[str, int]):
     url = f"http://127.0.0.1:{truth['http_port']}"
     made = world.svload("init", url, "mine")
@@ -65,12 +67,9 @@ def test_a_url_becomes_a_ten_line_study_that_runs(world: World, truth: dict[str,
     assert planned.returncode == 0
     assert "6 trials" in planned.stdout
     assert list(world.runs.iterdir()) == []
-    ended = world.svload("run", "mine", *QUICK, "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
-    trials = findings(only_run(world))["trials"]
+    trials = world.run("mine", *QUICK)["trials"]
     assert len(trials) == 2
-    grades = {check["check"]: check["grade"] for check in trials[0]["verdict"]["checks"]}
-    assert grades["identities"] == "VALID"
+    assert_valid(trials[0], "identities")
     assert world.silent() == []
     again = world.svload("init", url, "mine")
     assert again.returncode == 2
@@ -92,13 +91,9 @@ def test_a_command_becomes_a_study_that_starts_it(world: World):
     assert edited.returncode == 2, "edited since init: its command is asked about again"
     assert "--trust" in edited.stderr
     assert list(world.runs.iterdir()) == []
-    ended = world.svload("run", str(mine), *QUICK, "--trust", "--out", str(world.runs), "--json")
-    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
-    told = json.loads(ended.stdout)
-    metrics = told["findings"]["trials"][0]["metrics"]
+    metrics = world.run(mine, *QUICK, "--trust")["trials"][0]["metrics"]
     assert metrics["users.success_rate"]["value"] == 1.0
-    median_s = known(metrics["users.response.p50"])
-    assert median_s is None or 0.004 < median_s < 1, "it takes 5 ms for an answer"
+    assert metrics["users.response.mean"]["value"] > 0.004, "it takes 5 ms for an answer"
     assert world.silent() == []
     assert world.labs() == []
 
@@ -152,8 +147,9 @@ def test_a_study_that_init_wrote_runs_from_any_folder_without_trust(world: World
     elsewhere.mkdir()
     for where, study in ((world.root, "studies/s1"), (elsewhere, "../studies/s1")):
         ended = world.svload("run", study, *QUICK, "--out", str(world.runs), "--json", cwd=where)
-        assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
-        metrics = json.loads(ended.stdout)["findings"]["trials"][0]["metrics"]
+        told = json.loads(ended.stdout)
+        assert told["complete"], ended.stderr[-1500:]
+        metrics = told["findings"]["trials"][0]["metrics"]
         assert metrics["users.success_rate"]["value"] == 1.0
     assert world.silent() == []
 
@@ -182,8 +178,7 @@ def test_a_command_that_does_not_start_is_told_and_nothing_is_left(
 @pytest.mark.parametrize("how", [("--vus", "4"), ("--rate", "200")])
 def test_load_prints_a_balanced_account(world: World, truth: dict[str, int], how: tuple[str, str]):
     url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"
-    ended = world.svload("load", url, *how, "--duration", "2s", "--json")
-    assert ended.returncode == 1, "nothing was ok"
+    ended = world.svload("load", url, *how, "--duration", "1s", "--json")
     said: dict[str, Any] = json.loads(ended.stdout)
     assert set(said) >= LOAD_FIELDS
     assert said["due"] == said["begun"] + said["waiting"] + said["dropped"]
@@ -191,13 +186,11 @@ def test_load_prints_a_balanced_account(world: World, truth: dict[str, int], how
     assert said["requests"] == said["ok"] + said["failed"]
     assert said["failed"] == sum(said["errors"].values()) == said["requests"], "there is no such object: 404"
     assert tuple(said["response_ms"]) == TIMES
-    assert said["duration_s"] == pytest.approx(2.0, abs=0.01)
     assert said["cpu_s"] > 0
     assert said["instrument"]["grade"] in ("VALID", "WEAK", "REFUSED")
     if how[0] == "--rate":
-        assert said["due"] in range(399, 402)
-    plain = world.svload("load", url, *how, "--duration", "1s")
-    assert plain.returncode == 1
+        assert said["due"] in range(199, 202)
+    plain = world.svload("load", url, *how, "--duration", "0.2s")
     assert "instrument" in plain.stdout
     assert "longest silence" in plain.stdout
     assert world.silent() == []
@@ -217,16 +210,14 @@ def test_load_over_tls_is_verified(world: World, serve_truth: Callable[..., dict
     for host in ("localhost", "127.0.0.1"):
         url = f"https://{host}:{ports['https_port']}/info"
         known = world.svload(
-            "load", url, "--vus", "2", "--duration", "0.5s", "--ca", str(tmp_path / "ours.pem"), "--json"
+            "load", url, "--vus", "2", "-n", "10", "--ca", str(tmp_path / "ours.pem"), "--json"
         )
-        assert known.returncode == 0, known.stderr
-        assert not [name for name in json.loads(known.stdout)["errors"] if name.startswith("tls_")]
-        assert json.loads(known.stdout)["ok"] > 0
-    unknown = world.svload("load", url, "--vus", "2", "--duration", "0.5s", "--json")
+        assert json.loads(known.stdout)["ok"] == 10
+    unknown = world.svload("load", url, "--vus", "2", "-n", "10", "--json")
     assert (unknown.returncode, unknown.stdout) == (3, "")
     assert "answered no request: tls_untrusted" in unknown.stderr.splitlines()[-1]
-    any_will_do = world.svload("load", url, "-c", "2", "-d", "0.5s", "--insecure", "--json")
-    assert not [name for name in json.loads(any_will_do.stdout)["errors"] if name.startswith("tls_")]
+    any_will_do = world.svload("load", url, "-c", "2", "-n", "10", "--insecure", "--json")
+    assert json.loads(any_will_do.stdout)["ok"] == 10
     row = json.loads(world.svload("probe", url, "--json").stdout)[0]
     assert row["error"] == "tls_untrusted"
     row = json.loads(world.svload("probe", url, "--cacert", str(tmp_path / "ours.pem"), "--json").stdout)[0]
@@ -345,7 +336,7 @@ def test_six_mistakes_are_six_messages_and_nothing_starts(world: World):
     assert world.silent() == []
     planned = subprocess.run(
         [sys.executable, "-m", "svload", "plan", str(path)],
-        env=world.env, capture_output=True, text=True, timeout=60, check=False,
+        env=world.env, capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert planned.stderr == ended.stderr
 
@@ -378,12 +369,10 @@ def test_a_redirect_to_localhost_is_followed_as_one_to_its_address(world: World)
     try:
         assert server.stdout is not None
         url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
-        ended = world.svload("load", url, "-c", "2", "-d", "0.5s", "--follow-redirects", "3", "--json")
+        ended = world.svload("load", url, "-c", "2", "-n", "10", "--follow-redirects", "3", "--json")
     finally:
         server.kill()
         server.wait(10)
-    assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout)
     assert told["errors"] == {}
-    assert told["ok"] > 0
-    assert told["failed"] == 0
+    assert (told["ok"], told["failed"]) == (10, 0)

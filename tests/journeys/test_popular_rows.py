@@ -18,7 +18,7 @@ lab: {{store: {{at: "http://127.0.0.1:PORT"}}}}
 feeders: {{object: {{range: [1, {ROWS}], take: zipf, skew: {SKEW}}}}}
 requests: {{ask: {{get: "http://store/v1/a/c/o${{object.value}}", expect_status: 404}}}}
 traffic: {{users: {{executor: shared-iterations, vus: 8, iterations: {REQUESTS}, request: ask}}}}
-measure: {{duration: 60s, replicates: 1}}
+measure: {{duration: 120s, replicates: 1}}
 """
 
 
@@ -37,8 +37,7 @@ def distance(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any]) -> float:
 
 def test_zipf_is_numpys(world: World, truth: dict[str, Any]) -> None:
     (world.root / "study.yaml").write_text(STUDY.replace("PORT", str(truth["http_port"])))
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    world.run("study.yaml")
     asked = world.svload("query", str(only_run(world)), "select row, asked from asked", "--json")
     assert asked.returncode == 0, asked.stderr
     counts = np.zeros(ROWS)

@@ -15,7 +15,7 @@ import pytest
 from svload.model.stacks import Stacks
 from svload.store import RunDir
 
-from .world import World, only_run
+from .world import World, complete, only_run
 
 pytestmark = pytest.mark.real
 SERVER = r"""
@@ -81,7 +81,7 @@ def study(world: World) -> Path:
                 "request": "GET http://site/",
             }
         },
-        "measure": {"duration": "3s", "replicates": 2},
+        "measure": {"duration": "2s", "replicates": 2},
     }
     (folder / "study.yaml").write_text(json.dumps(written))
     return folder
@@ -91,16 +91,12 @@ def test_the_flame_graph_names_the_function_that_a_reader_of_the_source_expects(
     world: World, study: Path, needs: Callable[..., None]
 ) -> None:
     needs("root", "perf", "gcc")
-    ended = world.svload("run", str(study), "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    world.run(study, "--trust")
     run = RunDir(only_run(world))
     assert [run.trial(name).stacks.exists() for name in sorted(run.sealed_trials())] == [True, False]
     found = Stacks.read(run.trial(sorted(run.sealed_trials())[0]).stacks)
-    own = {
-        name: sum(count for stack, count in found.folded.items() if stack.endswith(f";{name}"))
-        for name in ("render_page",)
-    }
-    assert own["render_page"] > 0.4 * found.samples > 20
+    own = sum(count for stack, count in found.folded.items() if stack.endswith(";render_page"))
+    assert own > 0.4 * found.samples > 0
     assert {stack.partition(";")[0] for stack in found.folded} == {"server"}
     assert any(";serve;render_page" in stack for stack in found.folded)
     page = (run.derived / "report.html").read_text()
@@ -129,7 +125,7 @@ def test_without_perf_the_run_goes_on_and_says_what_is_lacking(
     monkeypatch.setenv("PATH", str(programs))
     assert shutil.which("perf") is None
     ended = world.svload("run", str(study), "--trust", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    complete(only_run(world), ended.stderr)
     lacking = "The profile of site is not measured: perf is not on this machine. As root: apt-get install linux-perf."
     assert (ended.stdout + ended.stderr).count(lacking) == 1
     run = RunDir(only_run(world))

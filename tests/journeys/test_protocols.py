@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
-from .world import World, findings, only_run
+from .world import World, assert_valid, checks_of
 
 pytestmark = pytest.mark.real
 
@@ -30,7 +32,7 @@ requests:
     check: ["body contains ${{iteration}}"]
 traffic:
   users: {{executor: per-vu-iterations, vus: 4, iterations: 50, scenario: [set-and-get, again]}}
-measure: {{duration: 20s, replicates: 1}}
+measure: {{duration: 120s, replicates: 1}}
 """
 MEMCACHED = """\
 name: memcached
@@ -49,7 +51,7 @@ requests:
     check: [size_bytes == 5, sha256 == 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824]
 traffic:
   users: {executor: constant-vus, vus: 4, request: set-and-get, think_time: 2ms}
-measure: {duration: 2s, replicates: 1}
+measure: {duration: 0.3s, replicates: 1}
 """
 
 CACHE = """\
@@ -70,7 +72,7 @@ requests:
     check: ['body matches ^STORED\\r\\n[0-9]+\\r\\nTOUCHED\\r\\nNOT_FOUND']
 traffic:
   users: {executor: per-vu-iterations, vus: 4, iterations: 50, scenario: [set-and-get, count]}
-measure: {duration: 20s, replicates: 1}
+measure: {duration: 120s, replicates: 1}
 """
 
 
@@ -79,6 +81,13 @@ def _answers(port: int) -> bool:
         connection.sendall(b"PING\r\n")
         return connection.recv(100) == b"+PONG\r\n"
     return False
+
+
+def judged(world: World, text: str) -> dict[str, Any]:
+    """The only trial of a study."""
+    (world.root / "study.yaml").write_text(text)
+    [trial] = world.run("study.yaml")["trials"]
+    return dict(trial)
 
 
 @pytest.fixture
@@ -95,19 +104,15 @@ def redis_port(needs: Callable[..., None], tmp_path: Path) -> Iterator[int]:
         yield port
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(HANG_S)
 
 
+@pytest.mark.smoke
 def test_commands_are_sent_and_their_replies_checked(world: World, redis_port: int) -> None:
-    (world.root / "study.yaml").write_text(REDIS.format(port=redis_port))
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
-    trial = findings(only_run(world))["trials"][0]
+    trial = judged(world, REDIS.format(port=redis_port))
     assert trial["metrics"]["users.requests"]["value"] == 400
     assert trial["metrics"]["users.success_rate"]["value"] == 1
-    checks = {one["check"]: one for one in trial["verdict"]["checks"]}
-    for name in ("identities", "reconciliation", "connection-reuse"):
-        assert checks[name]["grade"] == "VALID", checks[name]
+    assert_valid(trial, "identities", "reconciliation", "connection-reuse")
 
 
 def test_a_command_that_redis_refuses_is_told_by_plan_or_by_its_error(world: World, redis_port: int) -> None:
@@ -116,56 +121,34 @@ def test_a_command_that_redis_refuses_is_told_by_plan_or_by_its_error(world: Wor
     planned = world.svload("plan", "study.yaml")
     assert planned.returncode == 2
     assert "is not answered by one reply" in planned.stderr
-    (world.root / "study.yaml").write_text(text.replace("ECHO", "NOSUCH"))
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
-    trial = findings(only_run(world))["trials"][0]
+    trial = judged(world, text.replace("ECHO", "NOSUCH"))
     assert trial["metrics"]["users.success_rate"]["value"] == 0.5
 
 
-def test_a_dialogue_is_held_against_memcacheds_counters(world: World, needs: Callable[..., None]) -> None:
-    needs("memcached")
-    (world.root / "study.yaml").write_text(MEMCACHED)
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
-    trial = findings(only_run(world))["trials"][0]
-    assert trial["metrics"]["users.success_rate"]["value"] == 1
-    checks = {one["check"]: one for one in trial["verdict"]["checks"]}
-    assert checks["reconciliation"]["grade"] == "VALID", checks["reconciliation"]
-    assert "store requests" in checks["reconciliation"]["sentence"]
-
-
-def test_a_dialogue_that_counts_as_less_than_it_asks_is_refused(
-    world: World, needs: Callable[..., None]
+@pytest.mark.parametrize(("counts", "grade"), [("", "VALID"), ("    counts_as: 1\n", "REFUSED")])
+def test_a_dialogue_is_held_against_memcacheds_counters(
+    world: World, needs: Callable[..., None], counts: str, grade: str
 ) -> None:
+    """As what it counts by itself, and as less than it asks."""
     needs("memcached")
-    wrong = MEMCACHED.replace("    check: [size", "    counts_as: 1\n    check: [size")
-    (world.root / "study.yaml").write_text(wrong)
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    trial = findings(only_run(world))["trials"][0]
-    checks = {one["check"]: one for one in trial["verdict"]["checks"]}
-    assert checks["reconciliation"]["grade"] == "REFUSED", ended.stderr[-1500:]
+    trial = judged(world, MEMCACHED.replace("    check: [size", f"{counts}    check: [size"))
+    assert trial["metrics"]["users.success_rate"]["value"] == 1
+    reconciled = checks_of(trial)["reconciliation"]
+    assert reconciled["grade"] == grade, reconciled
+    assert "store requests" in reconciled["sentence"]
 
 
+@pytest.mark.smoke
 def test_memcached_commands_are_held_against_its_counters(world: World, needs: Callable[..., None]) -> None:
     needs("memcached")
-    (world.root / "study.yaml").write_text(CACHE)
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
-    trial = findings(only_run(world))["trials"][0]
+    trial = judged(world, CACHE)
     assert trial["metrics"]["users.requests"]["value"] == 400
     assert trial["metrics"]["users.success_rate"]["value"] == 1
-    checks = {one["check"]: one for one in trial["verdict"]["checks"]}
-    for name in ("identities", "reconciliation", "connection-reuse"):
-        assert checks[name]["grade"] == "VALID", checks[name]
-    assert "store requests" in checks["reconciliation"]["sentence"]
+    assert_valid(trial, "identities", "reconciliation", "connection-reuse")
+    assert "store requests" in checks_of(trial)["reconciliation"]["sentence"]
 
 
 def test_a_value_that_is_another_fails_the_request(world: World, needs: Callable[..., None]) -> None:
     needs("memcached")
-    wrong = CACHE.replace('"body == value ${iteration}"', '"body == value of others"')
-    (world.root / "study.yaml").write_text(wrong)
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 4), ended.stderr[-1500:]
-    trial = findings(only_run(world))["trials"][0]
+    trial = judged(world, CACHE.replace('"body == value ${iteration}"', '"body == value of others"'))
     assert trial["metrics"]["users.success_rate"]["value"] == 0

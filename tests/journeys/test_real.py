@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from .kills import VICTIMS, Moment, check_end, play
-from .world import World
+from .world import World, assert_valid
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 TINY = """\
   tiny:
     data: {objects: {containers: 10, count: 200, size: 8 KiB}}
     traffic: {background: {vus: 8, generators: 1, ramp_up: 0.5s}}
-    measure: {duration: 3s, replicates: 1}
+    measure: {duration: 2s, replicates: 1}
 """
 CASES = {"TC3": ("http", "cache-hit"), "TC7": ("http", "backend"), "TC20": ("https", "cache-miss")}
 
@@ -49,25 +49,24 @@ def study(tmp_path: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.smoke
 def test_the_study_on_swift_and_varnish(world: World, study: str) -> None:
     installed = world.svload("lab", "install", study)
     assert installed.returncode == 0, installed.stderr
     args = ("--profile", "tiny", "--only", ",".join(CASES), "--out", str(world.runs), "--json")
     ended = world.svload("run", study, *args)
-    assert ended.returncode in (0, 4), ended.stderr[-2000:]
     told = json.loads(ended.stdout)
-    assert (told["sealed"], told["complete"]) == (3, True)
+    assert (told["sealed"], told["complete"]) == (3, True), ended.stderr[-2000:]
     for trial in told["findings"]["trials"]:
-        grades = {check["check"]: check for check in trial["verdict"]["checks"]}
-        for name in (
+        assert_valid(
+            trial,
             "identities",
             "manipulation",
             "repeats",
             "reconciliation",
             "tls-sessions",
             "connection-reuse",
-        ):
-            assert grades[name]["grade"] == "VALID", (trial["trial"], grades[name])
+        )
         assert trial["metrics"]["probe.success_rate"]["value"] == 1.0
     run = Path(told["run"])
     _look_at_the_rows(world, run)
@@ -85,7 +84,7 @@ def _look_at_the_rows(world: World, run: Path) -> None:
     rows: list[dict[str, Any]] = json.loads(world.svload("query", str(run), sql, "--json").stdout)
     assert {row["case_name"] for row in rows} == set(CASES)
     for row in rows:
-        assert row["n"] > 10
+        assert row["n"] > 0
         if CASES[row["case_name"]][0] == "https":
             assert row["least"] > 0, "every transfer over a new connection shakes hands"
         else:
@@ -117,56 +116,36 @@ def _look_at_the_counters(run: Path) -> None:
 def test_three_kills_on_the_real_lab_lose_nothing(world: World, study: str) -> None:
     names = VICTIMS | {"server": "varnishd"}
     moments = [
-        Moment("server", "load", 0, 1.0),
-        Moment("agent", "load", 0, 0.5),
+        Moment("server", "load", 0, 0.3),
+        Moment("agent", "load", 0, 0.2),
         Moment("controller", "warm", 1, 0.1),
     ]
-    args = (study, "--profile", "tiny", "--only", ",".join(CASES), "--replicates", "2", "--duration", "2s")
+    args = (study, "--profile", "tiny", "--only", ",".join(CASES), "--replicates", "2", "--duration", "1s")
     play(world, moments, args, names)
     check_end(world, trials=6)
 
 
+@pytest.mark.smoke
 def test_a_real_nginx_from_few_users_to_many(world: World, needs: Callable[..., None]) -> None:
     needs("nginx")
     example = str(ROOT / "examples" / "nginx-sweep")
     planned = json.loads(world.svload("plan", example, "--json").stdout)
     chosen = [case["name"] for case in planned["cases"] if case["levels"]["users"] in ("1", "8", "64")]
     assert len(chosen) == 3
-    args = (
-        "--only",
-        ",".join(chosen),
-        "--replicates",
-        "1",
-        "--duration",
-        "2s",
-        "--out",
-        str(world.runs),
-        "--json",
-    )
-    ended = world.svload("run", example, *args)
-    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
-    told = json.loads(ended.stdout)
-    assert told["complete"]
-    for trial in told["findings"]["trials"]:
-        grades = {check["check"]: check for check in trial["verdict"]["checks"]}
-        for name in ("identities", "reconciliation", "connection-reuse"):
-            assert grades[name]["grade"] == "VALID", (trial["trial"], grades[name])
+    args = ("--only", ",".join(chosen), "--replicates", "1", "--duration", "0.3s")
+    for trial in world.run(example, *args)["trials"]:
+        assert_valid(trial, "identities", "reconciliation", "connection-reuse")
         assert trial["metrics"]["visitors.success_rate"]["value"] == 1.0
     assert world.silent() == []
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_gate_on_two_builds_stops_the_slower_one(world: World) -> None:
     example = str(ROOT / "examples" / "two-builds")
     ended = world.svload("run", example, "--trust", "--duration", "2s", "--out", str(world.runs), "--json")
     told = json.loads(ended.stdout)
     assert told["complete"], ended.stderr[-1500:]
     claim = told["findings"]["claims"][0]
-    # On a busy machine blocks may be refused, or requests too correlated for a percentile: then it is never a pass.
-    if claim["outcome"] in ("refused", "open") or claim["ratio"]["low"] is None:
-        assert claim["lost"], claim["sentence"]
-        assert ended.returncode == 4
-        return
     assert claim["gate"]["outcome"] == "fail", claim["sentence"]
     assert claim["ratio"]["low"] > 1.05
     assert ended.returncode == 1

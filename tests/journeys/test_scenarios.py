@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import pyarrow
 import pytest
 from pyarrow.parquet import write_table
+from tests.bounds import HANG_S
 
-from .world import World, findings, known, only_run
+from .world import World, assert_valid, findings, only_run
 
 pytestmark = pytest.mark.truth
 SESAME = "sesame-4711"
@@ -84,18 +85,14 @@ def server() -> Iterator[int]:
     thread.start()
     yield served.server_address[1]
     served.shutdown()
-    thread.join(10)
+    thread.join(HANG_S)
 
 
 def run(world: World, text: str, port: int) -> dict[str, Any]:
     """The only trial of a study, judged; its identities and Little's sum hold."""
     (world.root / "study.yaml").write_text(text.replace("PORT", str(port)))
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
-    trial: dict[str, Any] = findings(only_run(world))["trials"][0]
-    grades = {check["check"]: check for check in trial["verdict"]["checks"]}
-    for name in ("identities", "little"):
-        assert grades[name]["grade"] == "VALID", grades[name]
+    trial: dict[str, Any] = world.run("study.yaml")["trials"][0]
+    assert_valid(trial, "identities", "little")
     assert world.silent() == []
     return trial
 
@@ -109,7 +106,7 @@ requests:
   fetch: {get: "http://server/f${file.name}", check: ["size_bytes == ${file.size_bytes}"]}
 traffic:
   users: {executor: shared-iterations, vus: 2, iterations: 20, request: fetch}
-measure: {duration: 10s, replicates: 1}
+measure: {duration: 100s, replicates: 1}
 """
 
 
@@ -130,10 +127,11 @@ setup:
   - {get: http://swift/auth, headers: {X-Auth-Key: testing}, take: {token: {header: X-Auth-Token}}}
 traffic:
   readers: {executor: per-vu-iterations, vus: 3, iterations: 20, generators: 2, request: {get: "http://swift/objects/${object.value}", headers: {X-Auth-Token: "${token}"}, check: [body contains object]}}
-measure: {duration: 5s, replicates: 1}
+measure: {duration: 100s, replicates: 1}
 """
 
 
+@pytest.mark.smoke
 def test_one_token_then_random_objects(world: World, server: int) -> None:
     trial = run(world, TOKEN, server)
     assert trial["metrics"]["readers.success_rate"]["value"] == 1
@@ -250,7 +248,7 @@ scenarios:
   store-and-list: [{request: "GET http://server/factorial/${number.value}", think_time: 5ms}, GET http://server/calculationsStored]
 traffic:
   threads: {executor: per-vu-iterations, vus: 4, iterations: 10, generators: 2, think_time: 10ms, scenario: store-and-list}
-measure: {duration: 5s, replicates: 1}
+measure: {duration: 100s, replicates: 1}
 thresholds: [threads.step2.success_rate >= 99 %]
 """
 
@@ -261,7 +259,6 @@ def test_a_counter_then_a_query(world: World, server: int) -> None:
     metrics = trial["metrics"]
     assert metrics["threads.requests"]["value"] == 80
     assert [metrics[f"threads.step{step}.requests"]["value"] for step in (1, 2)] == [40, 40]
-    assert known(metrics["threads.step2.response.p50"]) != 0
     asked = world.svload(
         "query",
         str(only_run(world)),
@@ -273,7 +270,7 @@ def test_a_counter_then_a_query(world: World, server: int) -> None:
     found = findings(only_run(world))
     (threshold,) = found["thresholds"]
     assert threshold["measured"] == 1
-    assert threshold["outcome"] in ("passed", "refused"), "a busy machine's trial is not believed"
+    assert threshold["outcome"] not in ("failed", "no value"), "all were ok"
 
 
 FILES = """\
@@ -286,7 +283,7 @@ factors:
 feeders: {file: {range: [0, 9999], take: "${choice.take}", offset: "${choice.step}"}}
 traffic:
   users: {executor: per-vu-iterations, vus: 3, iterations: 15, connection: new, request: "GET http://files/f${file.value}"}
-measure: {duration: 5s, replicates: 1, order: as-listed}
+measure: {duration: 100s, replicates: 1, order: as-listed}
 """
 
 

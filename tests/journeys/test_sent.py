@@ -23,14 +23,13 @@ factors:
 feeders: {{object: {{range: [1, {OBJECTS}], take: "${{users.take}}"}}}}
 requests: {{download: {{get: "http://store/v1/a/c/o${{object.value}}", expect_status: 404}}}}
 traffic: {{readers: {{executor: per-vu-iterations, vus: 3, iterations: 60, think_time: "${{users.wait}}", record: rows, request: download}}}}
-measure: {{duration: 30s, replicates: 1}}
+measure: {{duration: 120s, replicates: 1}}
 """
 
 
 def test_a_script_that_does_not_do_what_the_text_says_is_seen(world: World, truth: dict[str, Any]) -> None:
     (world.root / "study.yaml").write_text(TEXT.replace("PORT", str(truth["http_port"])))
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    world.run("study.yaml")
     asked = world.svload("query", str(only_run(world)), (STUDY / "queries/sent.sql").read_text(), "--json")
     assert asked.returncode == 0, asked.stderr
     script, text = json.loads(asked.stdout)
@@ -39,5 +38,5 @@ def test_a_script_that_does_not_do_what_the_text_says_is_seen(world: World, trut
     assert [one["objects"] for one in (script, text)] == [OBJECTS, OBJECTS]
     assert script["in_order"] > 0.9, "one after the other, but for the list's end"
     assert text["in_order"] < 0.2, "a random object follows the last one by chance alone"
-    assert script["least_pause_s"] < 0.005
-    assert 0.0099 <= text["least_pause_s"] <= text["mean_pause_s"]
+    assert script["least_pause_s"] < text["least_pause_s"] <= text["mean_pause_s"]
+    assert text["least_pause_s"] >= 0.0099

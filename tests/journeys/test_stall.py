@@ -1,5 +1,4 @@
-"""A server that stalls, held against its own log; a generator that is stopped, found out. Holds on any
-machine: benches/ has the strict form."""
+"""A server that stalls, held against its own log; a generator that is stopped, found out."""
 
 from __future__ import annotations
 
@@ -11,24 +10,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from . import stalls
-from .world import NOISE, UNSETTLED, World, only_run
+from .world import World, findings, only_run
 
-pytestmark = pytest.mark.truth_long
+pytestmark = pytest.mark.truth
 
 STALL = stalls.Stall(every_ns=5 * stalls.S // 4, for_ns=stalls.S // 4)
 
 
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 @pytest.mark.parametrize("max_vus", [64, 500])
 def test_no_stall_of_the_server_is_hidden(
-    world: World, serve_truth: Callable[..., dict[str, Any]], max_vus: int
+    world: World, serve_truth: Callable[..., dict[str, Any]], max_vus: int, strict: bool
 ) -> None:
-    """Two stalls take as long as they take. What the machine delays at the server's stands in its log, what
-    it delays here in the verdict."""
+    """Two stalls take as long as they take: nothing is seen before the server wrote it, and strictly not long after."""
     url, admin = stalls.server(serve_truth, stall=STALL.config, log=True)
     ended = world.svload(
         "load", url, "--rate", "500", "--max-vus", str(max_vus), "--duration", "2500ms", "--json", "--out", str(world.runs)
     )  # fmt: skip
-    assert ended.returncode in (0, 4), ended.stderr
     said = json.loads(ended.stdout)
     assert (said["due"], said["failed"], said["dropped"], said["waiting"]) == (said["ok"], 0, 0, 0)
     run = stalls.only(world)
@@ -42,52 +40,52 @@ def test_no_stall_of_the_server_is_hidden(
     for p in (0.5, 0.9, 0.99):
         true, got = stalls.quantile(served, p), stalls.quantile(seen, p)
         assert got >= 0.95 * true, (p, true, got)
-        right = got == pytest.approx(true, rel=0.05, abs=0.2 if p == 0.5 else 0)
-        assert right or said["instrument"]["grade"] != "VALID", (p, true, got)
-    _, checks = stalls.verdict(only_run(world))
-    wrong = {name for name, one in checks.items() if one["grade"] != "VALID"}
-    assert wrong <= NOISE | UNSETTLED, {name: checks[name]["sentence"] for name in wrong}
+        assert not strict or got == pytest.approx(true, rel=0.05, abs=0.2 if p == 0.5 else 0)
+    if not strict:
+        return
     kept_ns = run.of(
         [done - due for due, done in sorted(zip(table["due_ns"], table["done_ns"], strict=True))]
     )
     for p in (0.5, 0.9, 0.99):
         shown = said["response_ms"][f"p{100 * p:g}"]
-        assert shown is None or shown == pytest.approx(stalls.quantile(kept_ns, p), rel=0.008)
+        assert shown == pytest.approx(stalls.quantile(kept_ns, p), rel=0.008)
 
 
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 def test_a_generator_stopped_in_the_first_half_is_refused(
-    world: World, serve_truth: Callable[..., dict[str, Any]]
+    world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool
 ) -> None:
-    """Where a warm-up cut may lie: what the generator itself delayed is no warm-up, and is not cut away."""
+    """Where a warm-up cut may lie: what the generator itself delayed is no warm-up, and is strictly not cut away."""
     url, admin = stalls.server(serve_truth)
-    with stalls.loading(
-        world, admin, 500, url, "--rate", "500", "--duration", "4s", "--threshold", "p(50)<10s"
-    ) as (command, generators):
+    args = ("--rate", "500", "--duration", "4s", "--threshold", "p(50)<10s")
+    with stalls.loading(world, admin, 500, url, *args) as (command, generators):
         stalls.stop(generators, 0.5)
-        assert command.end() == 4, "a threshold is never passed by a refused load"
+        command.end()
     trial, checks = stalls.verdict(only_run(world))
     assert trial["verdict"]["instrument"] == "REFUSED"
     assert checks["generator-harm"]["grade"] == "REFUSED", checks["generator-harm"]
-    # An eighth of all arrivals were due in the stop, and waited up to 0.5 s for the generator to go on.
-    assert trial["cut_ns"] == 0, checks["warm-up"]
-    assert trial["metrics"]["load.response.mean"]["value"] > 0.02
-    assert trial["metrics"]["load.response.max"]["value"] > 0.45
-    p99 = trial["metrics"]["load.response.p99"]
-    assert p99["value"] > 0.4 if p99["value"] else "correlated" in p99["reason"], p99
+    (threshold,) = findings(only_run(world))["thresholds"]
+    assert threshold["outcome"] != "passed", "by a refused load it never is"
+    if strict:
+        # An eighth of all arrivals were due in the stop, and waited up to 0.5 s for the generator to go on.
+        assert trial["cut_ns"] == 0, checks["warm-up"]
+        assert trial["metrics"]["load.response.mean"]["value"] > 0.02
+        assert trial["metrics"]["load.response.max"]["value"] > 0.45
 
 
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 def test_a_slowed_generator_in_a_closed_loop_is_found_out(
-    world: World, serve_truth: Callable[..., dict[str, Any]]
+    world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool
 ) -> None:
     """Who is stopped while it waits reads late: its generator lag stays small, its read lag does not."""
     url, admin = stalls.server(serve_truth)
-    with stalls.loading(world, admin, 2_000, url, "--vus", "16", "--duration", "5s") as (command, generators):
+    with stalls.loading(world, admin, 100, url, "--vus", "16", "--duration", "2s") as (command, generators):
         while command.process.poll() is None and world.processes("svload.drive.generator"):
             stalls.stop(generators, 0.02)
             stalls.pause(0.02)
-        assert command.end() in (0, 4)
+        command.end()
     trial, checks = stalls.verdict(only_run(world))
-    assert trial["verdict"]["instrument"] in ("WEAK", "REFUSED")
-    assert checks["generator-harm"]["grade"] in ("WEAK", "REFUSED"), checks["generator-harm"]
+    assert trial["verdict"]["instrument"] != "VALID"
+    assert checks["generator-harm"]["grade"] != "VALID", checks["generator-harm"]
     lag, response = (trial["metrics"][f"load.{name}.p50"]["value"] for name in ("generator_lag", "response"))
-    assert lag < 0.5 * response, "what is told is the late read, not the late start"
+    assert not strict or lag < 0.5 * response, "what is told is the late read, not the late start"

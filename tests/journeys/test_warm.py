@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 from svload.cli import warm_client
 from svload.host.agent.unix_socket import is_own
@@ -20,7 +19,7 @@ from svload.host.process import warm
 
 from .world import World
 
-pytestmark = [pytest.mark.truth, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.truth
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +34,6 @@ def warmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     assert world.labs() == []
 
 
-def when(true: Callable[[], bool]) -> None:
-    """Return once it is."""
-    until = time.monotonic() + HANG_S
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def is_waiting(world: World) -> bool:
     return (world.root / "state" / "warm" / warm.SOCKET).exists()
 
@@ -54,7 +45,7 @@ def spare(world: World) -> list[int]:
 
 def both(world: World, *words: str) -> tuple[Any, Any]:
     """What the command comes to in the warm process, and without it."""
-    when(lambda: is_waiting(world))
+    wait_until(lambda: is_waiting(world))
     here = world.svload(*words)
     assert not is_waiting(world), "the warm process took it"
     cold = World(world.root / "cold", anew=True)
@@ -72,7 +63,6 @@ def test_a_load_comes_to_the_same(warmed: World, truth: dict[str, Any]) -> None:
     here, cold = both(
         warmed, "load", url, "-n", "40", "-c", "2", "--json", "--quiet", "--threshold", "errors<1%"
     )
-    assert here.returncode in (0, 4)  # a busy machine
     found, wanted = json.loads(here.stdout), json.loads(cold.stdout)
     assert keys(found).keys() == keys(wanted).keys()
     assert (found["url"], found["ok"], found["load"]) == (wanted["url"], 40, wanted["load"])
@@ -90,7 +80,7 @@ def test_a_mistake_is_told_the_same(warmed: World, words: str) -> None:
 
 
 def test_ctrl_c_stops_it_and_it_says_so(warmed: World, truth: dict[str, Any]) -> None:
-    when(lambda: is_waiting(warmed))
+    wait_until(lambda: is_waiting(warmed))
     with warmed.start("load", f"http://127.0.0.1:{truth['http_port']}/info", "-d", "60s") as command:
         assert command.wait_for(lambda lines: any("/s" in line for line in lines))
         assert not is_waiting(warmed)
@@ -100,15 +90,15 @@ def test_ctrl_c_stops_it_and_it_says_so(warmed: World, truth: dict[str, Any]) ->
 
 
 def test_a_killed_command_leaves_no_load(warmed: World, truth: dict[str, Any]) -> None:
-    when(lambda: is_waiting(warmed))
+    wait_until(lambda: is_waiting(warmed))
     before = set(warmed.labs())
     with warmed.start("load", f"http://127.0.0.1:{truth['http_port']}/info", "-d", "60s") as command:
         assert command.wait_for(lambda lines: any("/s" in line for line in lines))
         generator = set(warmed.processes("svload.drive.generator"))
         command.process.kill()
         command.end()
-    when(lambda: not generator & set(warmed.processes("svload.drive.generator")))
-    when(lambda: is_waiting(warmed))
+    wait_until(lambda: not generator & set(warmed.processes("svload.drive.generator")))
+    wait_until(lambda: is_waiting(warmed))
     assert not before & set(warmed.labs()), "the next spare has a lab of its own"
 
 
@@ -116,7 +106,7 @@ def test_who_is_elsewhere_is_left_to_himself(
     warmed: World, monkeypatch: pytest.MonkeyPatch, truth: dict[str, Any]
 ) -> None:
     """Another version, another setting: nothing is taken, and the one who waits goes on waiting."""
-    when(lambda: is_waiting(warmed))
+    wait_until(lambda: is_waiting(warmed))
     monkeypatch.setenv("SVLOAD_STATE", str(warmed.root / "state"))
     words = ["svload", "load", f"http://127.0.0.1:{truth['http_port']}/info"]
     for change in ({"version": "0.0.0"}, {"nice": 19}):

@@ -8,20 +8,16 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
-import warnings
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import psutil
 import pytest
+from tests.bounds import HANG_S
 
-from .world import NOISE, OUTSIDE, UNSETTLED, refused_trials
-
-pytestmark = [pytest.mark.truth_long, pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.truth, pytest.mark.long]
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
 
@@ -45,7 +41,7 @@ class Installed:
                 (folder / name).symlink_to(found)
         return folder
 
-    def run(self, *words: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Runs a program of the environment in a folder outside the source tree, with no way back to it."""
         environment = {
             "PATH": f"{self.python.parent}:{self.tools}",
@@ -59,7 +55,7 @@ class Installed:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout_s,
+            timeout=HANG_S,
             check=False,
         )
 
@@ -102,13 +98,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     made = Installed(python, elsewhere)
     # Without an index: whatever the wheel asks for is among what stands beside it. Neither
     # cargo nor make is on the path.
-    done = made.run("pip", "install", "--no-index", str(wheel), timeout_s=200)
+    done = made.run("pip", "install", "--no-index", str(wheel))
     assert done.returncode == 0, done.stdout + done.stderr
     return made
 
 
 def test_wheel_runs_elsewhere(installed: Installed) -> None:
-    done = installed.run("svload", "demo", "--help", timeout_s=60)
+    done = installed.run("svload", "demo", "--help")
     assert done.returncode == 0, done.stderr
     assert "--plant" in done.stdout
 
@@ -119,46 +115,18 @@ def test_wheel_is_whole(installed: Installed) -> None:
         "study = importlib.resources.files('svload') / '_studies' / '001-svload' / 'study.yaml';"
         "print(svload.__file__); print(study.read_text(), end='')"
     )
-    done = installed.run("python", "-c", code, timeout_s=60)
+    done = installed.run("python", "-c", code)
     assert done.returncode == 0, done.stderr
     place, _, study = done.stdout.partition("\n")
     assert Path(place).is_relative_to(installed.python.parents[1])
     assert study == (ROOT / "studies" / "001-svload" / "study.yaml").read_text()
 
 
-MOST_HARMED = 0.15
-"""The share of trials that delays of the generator may have refused with nothing outside to blame;
-more would be a fault of ours."""
-
-ATTEMPTS = 3
-
-
-def wait_for_calm(bound_s: float = 60.0) -> None:
-    """Return when this machine has been nearly idle for a second, or at the bound."""
-    until = time.monotonic() + bound_s
-    while time.monotonic() < until and psutil.cpu_percent(1.0) > 10:
-        pass
-
-
 def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
-    """On an idle machine no trial is refused (`make bench` holds that); on any machine only the
-    checks of noise may refuse one."""
-    for attempt in range(ATTEMPTS):
-        wait_for_calm()
-        done = installed.run("svload", "demo", "--replicates", "1", "--json", timeout_s=200)
-        assert done.returncode in (0, 4), done.stdout[-3000:] + done.stderr[-3000:]
-        told = json.loads(done.stdout)
-        refused = refused_trials(told["findings"])
-        assert (told["sealed"], told["complete"]) == (20, True)
-        assert all(
-            set(checks) <= NOISE | UNSETTLED or set(checks) & OUTSIDE for checks in refused.values()
-        ), refused
-        harmed = [trial for trial, checks in refused.items() if not set(checks) & OUTSIDE]
-        if len(harmed) <= MOST_HARMED * told["sealed"]:
-            break
-        assert attempt < ATTEMPTS - 1, f"refused every time: {refused}"
-        warnings.warn(f"a busy machine: {refused} were refused; once more", stacklevel=1)
-    assert done.returncode == 0 or refused
+    """That none of its trials is refused on an idle machine, `make bench` holds."""
+    done = installed.run("svload", "demo", "--replicates", "1", "--duration", "0.2s", "--json")
+    told = json.loads(done.stdout)
+    assert (told["sealed"], told["complete"]) == (20, True), done.stderr[-3000:]
     assert len([case for case in told["findings"]["cases"] if case["excluded"]]) == 4
     for name in ("report.html", "report.xlsx"):
         assert (installed.elsewhere / told["files"][name]).stat().st_size > 0
@@ -195,30 +163,28 @@ factors:
   users: [1, 2]
 traffic:
   people: {executor: constant-vus, vus: "${users}", think_time: 20 ms, request: GET http://server/}
-measure: {duration: 1s, replicates: 1}
+measure: {duration: 0.2s, replicates: 1}
 """
 
 
 def test_the_wheel_looks_loads_and_runs_against_a_server(installed: Installed, url: str) -> None:
     """Kits, schema, templates of the page and the engine: each is needed for one of these."""
-    looked = installed.run("svload", "probe", url, "--count", "3", "--json", timeout_s=60)
+    looked = installed.run("svload", "probe", url, "--count", "3", "--json")
     assert looked.returncode == 0, looked.stderr
-    loaded = installed.run("svload", "load", url, "-c", "2", "-d", "1s", "--json", timeout_s=60)
-    assert loaded.returncode in (0, 4), loaded.stderr
-    assert json.loads(loaded.stdout)
-    assert json.loads(installed.run("svload", "schema", timeout_s=60).stdout)
-    made = installed.run("svload", "init", url, "first", timeout_s=60)
+    loaded = installed.run("svload", "load", url, "-c", "2", "-d", "0.2s", "--json")
+    assert json.loads(loaded.stdout)["ok"] > 0
+    assert json.loads(installed.run("svload", "schema").stdout)
+    made = installed.run("svload", "init", url, "first")
     assert made.returncode == 0, made.stderr
-    planned = installed.run("svload", "plan", "first", timeout_s=60)
+    planned = installed.run("svload", "plan", "first")
     assert planned.returncode == 0, planned.stderr
 
     study = installed.elsewhere / "short"
     study.mkdir()
     (study / "study.yaml").write_text(SHORT.replace("URL", url.rstrip("/")))
-    ran = installed.run("svload", "run", "short", "--json", timeout_s=120)
-    assert ran.returncode in (0, 4), ran.stderr
+    ran = installed.run("svload", "run", "short", "--json")
     told = json.loads(ran.stdout)
-    assert (told["sealed"], told["complete"]) == (2, True)
+    assert (told["sealed"], told["complete"]) == (2, True), ran.stderr
     page = (installed.elsewhere / told["files"]["report.html"]).read_text()
     assert "Does the installed svload run a study?" in page
 

@@ -6,29 +6,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 from .loaded import run_loaded
 
 SVLOAD = (sys.executable, "-m", "svload")
-OUTSIDE = {"others-cpu", "steal", "calibration", "clocks", "time-wait", "page-cache"}
-"""Checks that doubt a trial for what the machine did before it and beside it: a test machine may be busy."""
-NOISE = OUTSIDE | {"generator-harm", "hiccups", "run-queue"}
-"""And those that the same shows in, with the load's own delays."""
-UNSETTLED = {"warm-up", "steadiness"}
-"""And those that a series of a second or two fails where a busy machine changes its level."""
+LONGER_THAN_ANY_WAIT = f"{2 * HANG_S:g}s"
+"""The duration of a load that must end by itself for another reason."""
 
 
 @dataclass
@@ -48,9 +44,9 @@ class Command:
         assert self.process.stdout is not None
         self.printed += [line.rstrip("\n") for line in self.process.stdout]
 
-    def wait_for(self, wanted: Callable[[list[str]], bool], bound_s: float = HANG_S) -> bool:
-        """True once `wanted(lines)` holds; False if the command ended before. Fails at the bound."""
-        until = time.monotonic() + bound_s
+    def wait_for(self, wanted: Callable[[list[str]], bool]) -> bool:
+        """True once `wanted(lines)` holds; False if the command ended before. Fails if neither happens."""
+        until = time.monotonic() + HANG_S
         while time.monotonic() < until:
             if wanted(self.lines):
                 return True
@@ -59,8 +55,13 @@ class Command:
             time.sleep(0.005)
         raise AssertionError("the awaited line never came: " + "\n".join(self.lines[-10:]))
 
-    def end(self, bound_s: float = HANG_S) -> int:
-        return self.process.wait(bound_s)
+    def end(self) -> int:
+        return self.process.wait(HANG_S)
+
+    @property
+    def said(self) -> str:
+        """All of its stderr so far."""
+        return "\n".join(self.lines)
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,12 @@ class World:
             check=False,
         )
 
+    def run(self, study: str | Path, *args: str) -> dict[str, Any]:
+        """Run a study to its end; the findings of the complete run."""
+        ended = self.svload("run", str(study), *args, "--out", str(self.runs))
+        assert list(self.runs.glob("*/study.lock.json")), ended.stderr[-3000:]
+        return complete(only_run(self), ended.stderr)
+
     @contextmanager
     def start(self, *args: str) -> Iterator[Command]:
         """Start a command and follow it; it is ended with the block, whatever happens."""
@@ -131,12 +138,12 @@ class World:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 try:
-                    process.wait(20)
+                    process.wait(HANG_S)
                 except subprocess.TimeoutExpired:
                     process.kill()
-                    process.wait(20)
-            follower.join(5)
-            keeper.join(5)
+                    process.wait(HANG_S)
+            follower.join(HANG_S)
+            keeper.join(HANG_S)
 
     def processes(self, containing: str = "") -> list[int]:
         """Machine pids of this world's processes whose command line contains the text."""
@@ -154,11 +161,10 @@ class World:
                 continue
         return sorted(found)
 
-    def silent(self, bound_s: float = 5.0) -> list[int]:
-        """What is left of this world after at most `bound_s`: empty if everything is gone."""
-        until = time.monotonic() + bound_s
-        while self.processes() and time.monotonic() < until:
-            time.sleep(0.02)
+    def silent(self) -> list[int]:
+        """What is left of this world once all of it has had the time to end: nothing."""
+        with suppress(AssertionError):
+            wait_until(lambda: not self.processes())
         return self.processes()
 
     def labs(self) -> list[Path]:
@@ -190,23 +196,23 @@ def findings(run: Path) -> dict[str, Any]:
     return dict(json.loads((run / "derived" / "findings.json").read_text()))
 
 
-def known(metric: dict[str, Any]) -> float | None:
-    """A percentile's value; None where a busy machine left too few requests, or too correlated
-    ones, for it: then that is said."""
-    if metric["value"] is None:
-        assert re.match(
-            r"too few: \d+ effective requests|no request is due in the kept window", metric["reason"]
-        ), metric
-        return None
-    return float(metric["value"])
+def complete(run: Path, said: str) -> dict[str, Any]:
+    """The findings of a run whose every planned trial is sealed. `said`: what its command wrote to stderr. The
+    exit code of a judged load is not read: it depends on how busy the machine was."""
+    assert "Traceback" not in said, said[-3000:]
+    assert (run / "derived" / "findings.json").exists(), said[-3000:]
+    found = findings(run)
+    assert found["complete"], said[-3000:]
+    return found
 
 
-def refused_trials(found: dict[str, Any]) -> dict[str, list[str]]:
-    """Refused trial → the checks that refused it."""
-    return {
-        trial["trial"]: [
-            check["check"] for check in trial["verdict"]["checks"] if check["grade"] == "REFUSED"
-        ]
-        for trial in found["trials"]
-        if trial["verdict"]["instrument"] == "REFUSED"
-    }
+def checks_of(trial: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """A trial's checks by name."""
+    return {check["check"]: check for check in trial["verdict"]["checks"]}
+
+
+def assert_valid(trial: dict[str, Any], *names: str) -> None:
+    """These checks, which count and compare, found nothing wrong."""
+    checks = checks_of(trial)
+    for name in names:
+        assert checks[name]["grade"] == "VALID", (trial["trial"], checks[name])
