@@ -150,7 +150,7 @@ def test_a_report_made_anew_says_the_same(demo: Demo) -> None:
 
 @pytest.mark.smoke
 def test_two_runs_are_compared_and_json_is_all_of_stdout(demo: Demo) -> None:
-    args = ("--only", "TC2,TC9", "--replicates", "1", "--duration", "0.2s", "--out", str(demo.world.runs))
+    args = ("--only", "TC2,TC9", "--replicates", "1", "--out", str(demo.world.runs))
     ended = demo.world.svload("demo", *args, "--json")
     told = json.loads(ended.stdout)
     assert ended.returncode == told["exit_code"]

@@ -232,12 +232,12 @@ def test_keystone_gives_tokens_for_a_body_and_gives_new_ones(
 
 
 def test_a_wrong_password_gets_no_token(world: World, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OS_PASSWORD", "another")
+    monkeypatch.setenv("OS_PASSWORD", "sesame-wrong")
     (world.root / "study.yaml").write_text(keystone_of_the_docs().replace("PORT", str(server)))
     ended = world.svload("run", "study.yaml", "--out", str(world.runs))
     assert ended.returncode == 3
     assert "set-up-failed" in ended.stderr
-    assert "another" not in ended.stderr
+    assert "sesame-wrong" not in ended.stderr
 
 
 COUNTER = """\
