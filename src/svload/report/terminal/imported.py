@@ -86,11 +86,11 @@ def show_tables(results: Sequence[TableCheckResult]) -> None:
     quiet = [result.check for result in results if result.measured and not result.findings]
     if quiet:
         out.print(f"Nothing found by {', '.join(quiet)}.")
-    lacking = [result.check for result in results if not result.measured]
+    lacking = sum(not result.measured for result in results)
     if lacking:
         out.print(
             Text(
-                f"Not measured, since no column holds the facts (--json says which): {', '.join(lacking)}.",
+                f"{lacking} of {len(results)} checks need facts that no column holds (--json lists them).",
                 style="dim",
             )
         )
