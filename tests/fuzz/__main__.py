@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import answers, packs, studies
+from . import answers, oracle, packs, studies
 from .oracle import Fuzzer, Tally, fuzz
 
 KINDS: dict[str, Fuzzer] = {"studies": studies.one, "packs": packs.one, "answers": answers.one}
@@ -29,6 +29,7 @@ def main() -> int:
     asked = known.parse_args()
     kinds = {name: one for name, one in KINDS.items() if asked.only in (None, name)}
     os.nice(10)
+    oracle.judges_waits = True
     for name in kinds:
         READY.get(name, lambda: None)()
     tallies = {name: Tally(name, asked.seed) for name in kinds}

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from tests.bounds import HANG_S
+
 CODES = (0, 1, 2, 3, 4, 130)
 WAIT_S = 5.0
-WAITED = "waited for"
-HUNG_S = 30.0
-"""A busy machine may take a case's five seconds of CPU this long; then it is ended."""
+judges_waits = False
+"""Whether a case that takes longer is a failure: for `python -m tests.fuzz`, on a machine that is not busy."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,17 @@ def _cpu_s() -> float:
 
 
 def command(words: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> Case:
-    """Run `svload WORDS` in a fork of this process and judge how it ended. What only waited is run again:
-    the machine may have been busy."""
-    found = _command(words, folder, environment or {})
-    return _command(words, folder, environment or {}) if WAITED in found.wrong else found
+    """Run `svload WORDS` in a fork of this process and judge how it ended."""
+    return _command(words, folder, environment or {})
 
 
 def has_waited(waited_s: float, cpu_s: float) -> str:
     """What is wrong with a case's time; empty for nothing."""
+    if not judges_waits:
+        return ""
     if cpu_s > WAIT_S:
         return f"took {cpu_s:.1f} s of CPU"
-    return f"{WAITED} {waited_s:.1f} s" if waited_s > WAIT_S and cpu_s < waited_s / 20 else ""
+    return f"waited for {waited_s:.1f} s" if waited_s > WAIT_S and cpu_s < waited_s / 20 else ""
 
 
 def _command(words: Sequence[str], folder: Path, environment: dict[str, str]) -> Case:
@@ -116,7 +117,7 @@ def _wait(pid: int, begun: float) -> tuple[int, resource.struct_rusage]:
     import select
 
     try:
-        if not select.select([handle], [], [], HUNG_S)[0]:
+        if not select.select([handle], [], [], HANG_S)[0]:
             os.kill(pid, signal.SIGKILL)
         _, status, used = os.wait4(pid, 0)
     finally:

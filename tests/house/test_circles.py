@@ -19,15 +19,20 @@ def _name(path: Path) -> str:
 MODULES = {_name(path): path for path in SRC.rglob("*.py")}
 
 
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """All statements in it, but for those that types alone need."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, ast.expr):
+            yield from statements(node)
+
+
 def imported(tree: ast.Module, known: dict[str, Path]) -> Iterator[str]:
     """Modules of ours that are imported anywhere in it, but for those that types alone need."""
-    types = [
-        one for one in ast.walk(tree) if isinstance(one, ast.If) and "TYPE_CHECKING" in ast.dump(one.test)
-    ]
-    skipped = {child for one in types for child in ast.walk(one)}
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -24,7 +24,7 @@ LOADER = Path(__file__).with_name("loader.py")
 
 
 @cache
-def _door() -> socket.socket:
+def door() -> socket.socket:
     """This end of the loader's door, open as long as these tests."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -45,7 +45,7 @@ def run_loaded(
         with open(os.devnull, "rb") as nothing, _folder(cwd) as here:
             said = {"arguments": ["svload", *arguments], "environment": dict(env)}
             passed = [nothing.fileno(), out_end, err_end, here, told_end]
-            socket.send_fds(_door(), [json.dumps(said).encode()], passed)
+            socket.send_fds(door(), [json.dumps(said).encode()], passed)
         for end in (out_end, err_end, told_end):
             os.close(end)
         stdout, stderr, status = _read_all((out, err, told), time.monotonic() + bound_s)

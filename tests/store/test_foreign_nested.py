@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from svload.model.request_errors import ERRORS
 from svload.store.foreign.jtl import read_jtl
 from svload.store.foreign.jtl_xml import read_jtl_xml
 
@@ -129,28 +128,3 @@ def test_an_empty_transaction_in_xml_is_the_request(inside: str, stand: list[str
     )
     read = read_jtl_xml(path)
     assert [read.labels[code] for code in read.label.tolist()] == stand
-
-
-@pytest.mark.parametrize(
-    ("message", "error"),
-    [
-        ("Connect to shop:443 failed: Connection timed out (Connection timed out)", "connect_timeout"),
-        ("Connect to 127.0.0.1:80 [/127.0.0.1] failed: connect timed out", "connect_timeout"),
-        ("Connect to shop:443 failed: Connection refused", "connect_refused"),
-    ],
-)
-@pytest.mark.parametrize("xml", [False, True])
-def test_a_connection_that_timed_out_was_not_refused(
-    message: str, error: str, xml: bool, tmp_path: Path
-) -> None:
-    code = "Non HTTP response code: org.apache.http.conn.HttpHostConnectException"
-    path = tmp_path / "a.jtl"
-    if xml:
-        sample = f'<httpSample t="9" ts="0" s="false" lb="a" rc="{code}" rm="Non HTTP response message: {message}"/>'
-        path.write_text(f"<testResults>{sample}</testResults>", encoding="utf-8")
-        read = read_jtl_xml(path)
-    else:
-        head = "timeStamp,elapsed,success,responseCode,responseMessage"
-        path.write_text(f"{head}\n0,9,false,{code},Non HTTP response message: {message}\n", encoding="utf-8")
-        read = read_jtl(path)
-    assert ERRORS[int(read.error[0])] == error

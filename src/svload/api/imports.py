@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 Form = Literal["jtl", "locust", "k6", "table"]
 Emit = Callable[[Event], None]
 FACTOR = "file"
-WHAT_CAN_BE_IMPORTED = (
-    "JMeter: results.jtl (jmeter -l). Locust: NAME_stats_history.csv (--csv NAME). k6: --out json= or csv=. A table "
-    "needs columns such as users, throughput_per_s, mean_response_ms; its .about.yaml can name them."
-)
 _LEVEL = re.compile(r"[A-Za-z0-9][\w.+-]{0,79}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -113,7 +109,6 @@ def check_tables(
     Raises SvloadError usage, import-unreadable with file and line.
     """
     from svload.analysis.tables import judge_tables
-    from svload.store.foreign.bounds import shortened
     from svload.store.foreign.tables import read_table_file
 
     facts: dict[str, str] = {}
@@ -122,30 +117,7 @@ def check_tables(
         if not equals or not value:
             raise fail("usage", reason=f"--given {text} is no fact", hint="Write it like --given users=50.")
         facts[key] = value
-    tables = [read_table_file(Path(file), facts, decimal) for file in files]
-    results = judge_tables(tables)
-    if not any(result.measured for result in results):
-        names = ", ".join(list(tables[0].columns)[:8])
-        raise fail(
-            "import-unreadable",
-            place=files[0],
-            path=Path(files[0]).name,
-            reason=f"no column holds a result that any check knows (columns: {shortened(names)})",
-            hint=WHAT_CAN_BE_IMPORTED,
-        )
-    return results
-
-
-def better_files(files: Sequence[str]) -> list[str]:
-    """What to import in place of summaries that hold less than another file of their tool, in sentences."""
-    from svload.store.foreign.locust import is_summary
-
-    return [
-        f"{Path(file).name} is Locust's summary: it holds no time course and no users. Import "
-        f"{Path(file).name.removesuffix('.csv')}_history.csv as well."
-        for file in files
-        if is_summary(Path(file))
-    ]
+    return judge_tables([read_table_file(Path(file), facts, decimal) for file in files])
 
 
 def are_tables(files: Sequence[str]) -> bool:

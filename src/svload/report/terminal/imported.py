@@ -86,11 +86,11 @@ def show_tables(results: Sequence[TableCheckResult]) -> None:
     quiet = [result.check for result in results if result.measured and not result.findings]
     if quiet:
         out.print(f"Nothing found by {', '.join(quiet)}.")
-    lacking = sum(not result.measured for result in results)
+    lacking = [result.check for result in results if not result.measured]
     if lacking:
         out.print(
             Text(
-                f"{lacking} of {len(results)} checks need facts that no column holds (--json lists them).",
+                f"Not measured, since no column holds the facts (--json says which): {', '.join(lacking)}.",
                 style="dim",
             )
         )

@@ -4,10 +4,7 @@ a thread group a traffic group."""
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +17,7 @@ from numpy.typing import NDArray
 from svload.model.errors import SvloadError
 from svload.model.request_errors import ERRORS
 from svload.store.foreign.bounds import BLOCK_BYTES, NAMES, THREADS, shortened, unreadable
-from svload.store.foreign.lines import (
-    UpTo,
-    csv_rows,
-    cut_record,
-    delimiter_of,
-    first_fault,
-    lines_of,
-    open_bytes,
-)
+from svload.store.foreign.lines import csv_rows, first_fault, lines_of, open_bytes
 from svload.store.foreign.nested import PLAIN, TRANSACTION, UNKNOWN, requests_among, whole_of
 from svload.store.foreign.requests import Codes, Columns, Ints, Requests, Users, changes, from_first, mapped
 
@@ -71,12 +60,6 @@ _EXCEPTIONS = (
     ("SocketException", "read_reset"),
     ("MalformedURL", "other"),
 )
-_DATE = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d[ T'_]+\d\d:\d\d:\d\d(?:[.,:](?P<fraction>\d{1,3}))?")
-"""Stamps by jmeter.save.saveservice.timestamp_format: year first, since day and month are told apart by nothing."""
-DATE_HINT = "JMeter writes ms since 1970 by default; yyyy/MM/dd HH:mm:ss.SSS and its like can be read, too."
-_RECORD = re.compile(rb"\d{12,14}[,;\t|]|\d{4}[-/.]\d\d[-/.]\d\d")
-"""How a record begins."""
-_REFUSED, _CONNECT_TIMEOUT = ERRORS.index("connect_refused"), ERRORS.index("connect_timeout")
 LARGEST_MS = 90 * 86_400 * 1000
 
 
@@ -84,117 +67,50 @@ class _Faulty(Exception):
     """A block that can't be what it should be; the line is sought then."""
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How a JTL in CSV is written."""
-
-    delimiter: str
-    names: tuple[str, ...]
-    has_names: bool
-    """whether its first line names the columns"""
-    clock_ns: int
-    """resolution of its stamps"""
-    as_dates: bool
-    """whether stamps are dates rather than ms"""
-    until: int | None
-    """bytes up to which it holds whole records; None: all"""
-
-
 def read_jtl(path: Path) -> Requests:
     """The requests of a JTL file (CSV). Raises SvloadError import-unreadable with the line of what is wrong."""
-    layout = _layout(path)
+    delimiter, names = _header(path)
     columns = Columns(path)
     labels, threads = Codes(NAMES), Codes(THREADS)
     groups = Codes(NAMES)
     group_of: dict[int, int] = {}
     try:
-        for batch in _batches(path, layout):
+        for batch in _batches(path, delimiter, names):
             _add(batch, columns, labels, threads, groups, group_of)
-    except (pa.ArrowException, OSError, EOFError, zlib.error, _Faulty) as why:
-        raise _at_its_line(path, layout, why) from why
-    found = requests_of(path, columns, labels, groups)
-    notes = []
-    if not layout.has_names:
-        notes.append("It has no line of names: its columns are taken for JMeter's in their usual order.")
-    if layout.as_dates:
-        notes.append("Its stamps are dates without a zone: they are taken as UTC.")
-    if layout.until is not None:
-        notes.append(
-            "It ends within a record, as if JMeter had been killed: it is read up to the last whole one."
-        )
-    return replace(found, clock_ns=layout.clock_ns, notes=(*notes, *found.notes))
+    except (pa.ArrowException, OSError, _Faulty) as why:
+        raise _at_its_line(path, delimiter, why) from why
+    return requests_of(path, columns, labels, groups)
 
 
-def is_jtl(path: Path) -> bool:
-    """Whether the file is JMeter's CSV, with its line of names or without."""
+def _header(path: Path) -> tuple[str, list[str]]:
     _, first = next(lines_of(path), (1, ""))
-    return ("timeStamp" in first and "elapsed" in first) or _nameless(path, delimiter_of(path)) is not None
-
-
-def _nameless(path: Path, delimiter: str) -> tuple[str, ...] | None:
-    """JMeter's usual columns, if the file's first row holds their values and no names; else None."""
-    try:
-        _, cells = next(csv_rows(path, delimiter), (1, []))
-    except SvloadError:
-        return None
-    by_name = dict(zip(HEADER, cells, strict=False))
-    fits = len(cells) == len(HEADER) and _is_stamp(by_name["timeStamp"]) and by_name["elapsed"].isdigit()
-    return HEADER if fits and by_name["success"] in ("true", "false") else None
-
-
-def _is_stamp(cell: str) -> bool:
-    return bool(re.fullmatch(r"\d{12,14}", cell) or _DATE.fullmatch(cell))
-
-
-def _layout(path: Path) -> _Layout:
-    delimiter = delimiter_of(path)
-    nameless = _nameless(path, delimiter)
-    rows = csv_rows(path, delimiter, nameless or ())
-    _, names = next(rows, (1, []))
+    delimiter = next(
+        (
+            sign
+            for sign in (",", ";", "\t", "|")
+            if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first
+        ),
+        ",",
+    )
+    _, names = next(csv_rows(path, delimiter), (1, []))
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise unreadable(path, 1, f"its first line has no column {' and no '.join(missing)}", HINT)
     if len(set(names)) < len(names):
         raise unreadable(path, 1, "two columns have one name", HINT)
-    stamp, clock_ns = "", MS
-    try:
-        line, first = next(rows, (2, []))
-    except SvloadError:
-        line, first = 2, []  # found again, with its line, as the file is read
-    if len(first) == len(names):
-        stamp = first[names.index("timeStamp")].strip()
-    date = _DATE.fullmatch(stamp)
-    if stamp and not date and re.fullmatch(r"\d+\D.*", stamp):
-        raise unreadable(
-            path, line, f"timeStamp is no time that is known: “{shortened(stamp, 40)}”", DATE_HINT
-        )
-    if date:
-        clock_ns = 10 ** (9 - len(date["fraction"] or ""))
-    until = cut_record(path, _RECORD, len(names), delimiter)
-    return _Layout(delimiter, tuple(names), nameless is None, clock_ns, date is not None, until)
+    return delimiter, names
 
 
-def _batches(path: Path, layout: _Layout) -> Iterator[pa.RecordBatch]:
-    wanted = [name for name in layout.names if name in _TYPES]
-    types = {name: _TYPES[name] for name in wanted}
-    if layout.as_dates:
-        types["timeStamp"] = pa.string()
+def _batches(path: Path, delimiter: str, names: list[str]) -> Iterator[pa.RecordBatch]:
+    wanted = [name for name in names if name in _TYPES]
     open_bytes(path).close()
-    with ExitStack() as stack:
-        if layout.until is None:
-            stream = stack.enter_context(pa.input_stream(str(path), compression=_compression(path)))
-        else:
-            stream = pa.PythonFile(UpTo(stack.enter_context(path.open("rb")), layout.until), mode="r")
+    with pa.input_stream(str(path), compression=_compression(path)) as stream:
         reader = pacsv.open_csv(
             stream,
-            read_options=pacsv.ReadOptions(
-                block_size=BLOCK_BYTES,
-                use_threads=True,
-                column_names=None if layout.has_names else layout.names,
-            ),
-            parse_options=pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
+            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=True),
+            parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(
-                column_types=types,
+                column_types={name: _TYPES[name] for name in wanted},
                 include_columns=wanted,
                 strings_can_be_null=False,
                 null_values=[""],
@@ -202,17 +118,6 @@ def _batches(path: Path, layout: _Layout) -> Iterator[pa.RecordBatch]:
         )
         with reader:
             yield from reader
-
-
-def _moments_ms(cells: pa.Array) -> pa.Array:
-    """Dates as Unix ms."""
-    if not pc.all(pc.match_substring_regex(cells, f"^(?:{_DATE.pattern})$")).as_py():
-        raise _Faulty("timeStamp is written in two ways")
-    plain = pc.replace_substring_regex(
-        cells, r"^(\d{4}).(\d\d).(\d\d)[ T'_]+(\d\d:\d\d:\d\d)(?:[.,:](\d+))?$", r"\1-\2-\3T\4.\5"
-    )
-    plain = pc.utf8_rtrim(plain, ".")
-    return pc.cast(pc.cast(plain, pa.timestamp("ms")), pa.int64())
 
 
 def _compression(path: Path) -> str | None:
@@ -233,8 +138,6 @@ def _add(
 
     def column(name: str) -> Ints:
         cells = batch.column(batch.schema.get_field_index(name))
-        if pa.types.is_string(cells.type):
-            cells = _moments_ms(cells)
         if cells.null_count and name in (*NEEDED, "timeStamp"):
             raise _Faulty(f"a value of {name} is missing")
         if cells.null_count:
@@ -273,10 +176,6 @@ def _add(
         codes, words = _coded(batch, "responseCode")
         pieces["status"] = mapped(codes, words, status_of, np.uint16)
         pieces["failure"] = mapped(codes, words, failure_of, np.uint16)
-        if "responseMessage" in names:
-            codes, words = _coded(batch, "responseMessage")
-            timed_out = mapped(codes, words, lambda text: int("timed out" in text), bool)
-            pieces["failure"][timed_out & (pieces["failure"] == _REFUSED)] = _CONNECT_TIMEOUT
     if "label" in names:
         codes, words = _coded(batch, "label")
         pieces["label"] = labels.of(words)[codes].astype(np.int16)
@@ -328,13 +227,8 @@ def status_of(code: str) -> int:
     return int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0
 
 
-def failure_of(code: str, message: str = "") -> int:
-    """The error that a sample of this code has if it failed, as far as its `message` tells more."""
-    found = _failure_of(code)
-    return _CONNECT_TIMEOUT if found == _REFUSED and "timed out" in message else found
-
-
-def _failure_of(code: str) -> int:
+def failure_of(code: str) -> int:
+    """The error that a sample of this code has if it failed."""
     status = status_of(code)
     if code.startswith(OWN_ERROR) and code.removeprefix(OWN_ERROR) in ERRORS:
         return ERRORS.index(code.removeprefix(OWN_ERROR))
@@ -474,7 +368,7 @@ def _users(
     return changes(begun + spent, everybody), tuple(max(count, 1) for count in most.tolist())
 
 
-def _at_its_line(path: Path, layout: _Layout, why: Exception) -> SvloadError:
+def _at_its_line(path: Path, delimiter: str, why: Exception) -> SvloadError:
     """The first row that is no sample of JMeter's."""
 
     def fault(row: dict[str, str]) -> str | None:
@@ -482,10 +376,6 @@ def _at_its_line(path: Path, layout: _Layout, why: Exception) -> SvloadError:
             if name not in row or (row[name] == "" and name not in NEEDED):
                 continue
             cell = row[name].strip()
-            if name == "timeStamp" and layout.as_dates:
-                if not _DATE.fullmatch(cell):
-                    return f"timeStamp is no date as those before it: “{shortened(cell, 40)}”"
-                continue
             if not re.fullmatch(r"-?\d{1,18}", cell):
                 return f"{name} is no whole number: “{shortened(cell, 40)}”"
             if int(cell) < 0 or (name == "elapsed" and int(cell) > LARGEST_MS):
@@ -499,8 +389,7 @@ def _at_its_line(path: Path, layout: _Layout, why: Exception) -> SvloadError:
             return f"success is neither true nor false: “{shortened(row['success'], 40)}”"
         return None
 
-    header = () if layout.has_names else layout.names
-    found = first_fault(path, layout.delimiter, fault, header)
+    found = first_fault(path, delimiter, fault)
     if found is None:
         return unreadable(path, None, shortened(str(why)), HINT)
     return unreadable(path, found[0], found[1], HINT)

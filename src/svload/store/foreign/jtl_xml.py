@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,20 +67,11 @@ def read_jtl_xml(path: Path) -> Requests:
                     )
             parser.Parse(b"", True)
         except expat.ExpatError as why:
-            if not piece and reader.samples:
-                # JMeter was killed: what ended before is whole.
-                return reader.done(
-                    "It ends within its samples, as if JMeter had been killed: it is read up to the last whole one."
-                )
             raise unreadable(
                 path, why.lineno, f"this is not XML ({expat.errors.messages[why.code]})", HINT
             ) from why
-        except (OSError, EOFError, zlib.error) as why:
+        except (OSError, EOFError) as why:
             raise unreadable(path, None, f"it is no whole gzip file ({why})", HINT) from why
-        except LookupError as why:
-            raise unreadable(path, 1, "its text is in an encoding that is not known", HINT) from why
-        except ValueError as why:
-            raise unreadable(path, parser.CurrentLineNumber, f"this is not XML ({why})", HINT) from why
     return reader.done()
 
 
@@ -102,8 +92,7 @@ class _Reader:
         self._columns = Columns(path)
         self._labels, self._threads, self._groups = Codes(NAMES), Codes(THREADS), Codes(NAMES)
         self._open: list[_Transaction | Literal[True] | None] = []
-        self.samples = 0
-        """Requests so far."""
+        self._samples = 0
         self._counting = 0
         self._names: frozenset[str] | None = None
         self._rows: dict[str, list[int]] = {}
@@ -129,7 +118,7 @@ class _Reader:
         if name not in _SAMPLES or self._counting:
             self._open.append(None)
         elif attributes.get("rm", "").startswith(TRANSACTION_MESSAGE):
-            self._open.append(_Transaction(attributes, line, self.samples))
+            self._open.append(_Transaction(attributes, line, self._samples))
         else:
             self._open.append(True)
             self._counting += 1
@@ -139,7 +128,7 @@ class _Reader:
         self.events += 1
         ended = self._open.pop() if self._open else None
         if isinstance(ended, _Transaction):
-            if self.samples == ended.samples_before:
+            if self._samples == ended.samples_before:
                 self._sample(ended.attributes, ended.line)
             else:
                 self._left_out[shortened(ended.attributes.get("lb", ""), 80)] += 1
@@ -147,7 +136,7 @@ class _Reader:
             self._counting -= 1
 
     def _sample(self, said: dict[str, str], line: int) -> None:
-        self.samples += 1
+        self._samples += 1
         names = frozenset(said) & {*_WHOLE, "s", "lb", "rc", "tn"}
         if self._names is None:
             missing = [name for name in _NEEDED if name not in names]
@@ -167,7 +156,7 @@ class _Reader:
                 self._rows[name].append(cell == "true")
             elif name == "rc":
                 self._rows["status"].append(status_of(cell))
-                self._rows["failure"].append(failure_of(cell, said.get("rm", "")))
+                self._rows["failure"].append(failure_of(cell))
             elif name == "lb":
                 self._rows[name].append(int(self._labels.of([cell])[0]))
             else:
@@ -214,12 +203,12 @@ class _Reader:
         self._rows = {name: [] for name in self._rows}
         self._count = 0
 
-    def done(self, note: str = "") -> Requests:
-        """All of them, with this note. Raises SvloadError import-unreadable where there is none."""
+    def done(self) -> Requests:
+        """All of them. Raises SvloadError import-unreadable where there is none."""
         if self._count:
             self._keep()
         found = requests_of(self._path, self._columns, self._labels, self._groups)
-        notes = [*([note] if note else []), *left_out(self._left_out, TRANSACTION)]
+        notes = left_out(self._left_out, TRANSACTION)
         return replace(found, notes=(*notes, *found.notes))
 
 

@@ -91,7 +91,7 @@ def read_k6_json(path: Path) -> Requests:
     points = _Points(path)
     try:
         with open_bytes(path) as file:
-            for block in _blocks(points, file):
+            for block in _blocks(path, file):
                 table = pajson.read_json(
                     pa.BufferReader(block),
                     read_options=pajson.ReadOptions(block_size=max(len(block), 1)),
@@ -145,9 +145,8 @@ def read_k6_csv(path: Path) -> Requests:
     return points.requests(clock_ns=unit_ns)
 
 
-def _blocks(points: _Points, file: BinaryIO) -> Iterator[bytes]:
-    """Whole lines, some MiB at a time; a last one that was cut is left out. Raises SvloadError for a line that is
-    longer than any record."""
+def _blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """Whole lines, some MiB at a time. Raises SvloadError for a line that is longer than any record."""
     rest = b""
     while piece := file.read(BLOCK_BYTES):
         end = piece.rfind(b"\n")
@@ -158,13 +157,8 @@ def _blocks(points: _Points, file: BinaryIO) -> Iterator[bytes]:
             continue
         yield rest + piece[: end + 1]
         rest = piece[end + 1 :]
-    cut = rest.startswith(b"{") and not rest.rstrip().endswith(b"}") and len(rest) <= LINE_BYTES
-    if rest.strip() and not cut:
+    if rest.strip():
         yield rest
-    elif cut:
-        points.notes.append(
-            "It ends within a record, as if k6 had been killed: it is read up to the last whole one."
-        )
 
 
 def _unit_of(stamp: int) -> int:

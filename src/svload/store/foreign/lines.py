@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from svload.store.foreign.bounds import LINE_BYTES, unreadable
 
@@ -73,62 +72,15 @@ def delimiter_of(path: Path) -> str:
     return max((",", ";", "\t", "|"), key=bare.count)
 
 
-def cut_record(path: Path, start: re.Pattern[bytes], cells: int, delimiter: str) -> int | None:
-    """Where the last record of a plain CSV file begins, in bytes, if its program was ended within it; else None.
-
-    `start` is how a record begins. The record is whole where it has all of its `cells`; only a file without a
-    last line end can be cut.
-    """
-    with path.open("rb") as file:
-        if file.read(2) == GZIP:
-            return None
-        size = file.seek(0, io.SEEK_END)
-        read_from = max(size - LINE_BYTES, 0)
-        file.seek(read_from)
-        tail = file.read()
-    if not tail or tail.endswith(b"\n"):
-        return None
-    begins = [match.end() for match in re.finditer(rb"\n(?=" + start.pattern + rb")", tail)]
-    if not begins:
-        return None
-    text = tail[begins[-1] :].decode("utf-8", "replace")
-    try:
-        rows = list(csv.reader([text], delimiter=delimiter, strict=True))
-    except csv.Error:
-        rows = []
-    return None if len(rows) == 1 and len(rows[0]) == cells else read_from + begins[-1]
-
-
-class UpTo(io.RawIOBase):
-    """The first bytes of a file."""
-
-    def __init__(self, file: BinaryIO, most: int) -> None:
-        self._file, self._left = file, most
-
-    def readable(self) -> bool:
-        """A file that is read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read on, up to the last byte that counts."""
-        piece = self._file.read(min(len(buffer), self._left))
-        buffer[: len(piece)] = piece
-        self._left -= len(piece)
-        return len(piece)
-
-
-def csv_rows(path: Path, delimiter: str = ",", names: Sequence[str] = ()) -> Iterator[tuple[int, list[str]]]:
-    """(line where it ends, cells) of each row that is not empty, the names first: the file's
-    or these, of a file that has none. Raises SvloadError import-unreadable."""
+def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """(line where it ends, cells) of each row that is not empty, the names first. Raises
+    SvloadError import-unreadable."""
     at = [0]
 
     def texts() -> Iterator[str]:
         for number, text in lines_of(path):
             at[0] = number
             yield text
-
-    if names:
-        yield 0, list(names)
 
     rows = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
@@ -148,13 +100,10 @@ def csv_rows(path: Path, delimiter: str = ",", names: Sequence[str] = ()) -> Ite
 
 
 def first_fault(
-    path: Path, delimiter: str, fault: Callable[[dict[str, str]], str | None], header: Sequence[str] = ()
+    path: Path, delimiter: str, fault: Callable[[dict[str, str]], str | None]
 ) -> tuple[int, str] | None:
-    """(line, reason) of the first row that is torn or that `fault` finds wrong; None where all are right.
-
-    `header` names the columns of a file that has no line of names.
-    """
-    rows = csv_rows(path, delimiter, header)
+    """(line, reason) of the first row that is torn or that `fault` finds wrong; None where all are right."""
+    rows = csv_rows(path, delimiter)
     _, names = next(rows, (1, []))
     for line, cells in rows:
         if len(cells) != len(names):

@@ -14,7 +14,7 @@ import numpy as np
 
 from svload.model.results import GroupSummary, StepSummary
 from svload.store.foreign.bounds import TABLE_ROWS, shortened, unreadable
-from svload.store.foreign.lines import csv_rows, lines_of
+from svload.store.foreign.lines import csv_rows
 from svload.store.foreign.requests import Ints, changes
 from svload.store.foreign.tabulate import (
     ALL,
@@ -48,12 +48,6 @@ _MOST = 1e12
 def is_history(first: str) -> bool:
     """Whether a file whose first line this is holds a history of Locust's totals."""
     return first.startswith("Timestamp,User Count,")
-
-
-def is_summary(path: Path) -> bool:
-    """Whether the file is Locust's summary of a whole test, NAME_stats.csv."""
-    _, first = next(lines_of(path), (1, ""))
-    return first.startswith("Type,Name,Request Count,")
 
 
 def read_history(path: Path, measure_all: bool = False) -> Made:

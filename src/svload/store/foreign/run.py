@@ -53,9 +53,9 @@ def form_of(path: Path) -> str | None:
         return "k6"
     if locust.is_history(first):
         return "locust"
-    if jtl.is_jtl(path):
+    if "timeStamp" in first and "elapsed" in first:
         return "jtl"
-    return "table" if any(sign in first for sign in ",;\t|") else None
+    return "table" if "," in first else None
 
 
 def read_foreign(path: Path, form: str, whole: bool = False) -> Made:
