@@ -141,7 +141,7 @@ def test_of_damaged_trials_the_one_that_ran_first_is_told(tmp_path: Path) -> Non
             judge_run(bench.lock, bench.configs, bench.trials(), each=each)
 
 
-def test_failures_rank_on_top_and_count_the_timeout_in_a_mean(tmp_path: Path) -> None:
+def test_failures_rank_on_top_and_a_mean_is_of_what_was_observed(tmp_path: Path) -> None:
     bench = bench_of(make_run(tmp_path, cases=1, replicates=1, faults={"TC0": "errors"}))
     trial = bench.trial("TC0.r1")
     metrics = judge_trial(trial, bench.configs["TC0"]).metrics
@@ -152,12 +152,9 @@ def test_failures_rank_on_top_and_count_the_timeout_in_a_mean(tmp_path: Path) ->
     assert metrics["background.response.p99"].value is None
     assert metrics["background.response.p99"].reason.startswith("> time-out (")
     assert metrics["background.ok_response.p99"].value is not None
-    ok_mean = metrics["background.ok_response.mean"].value
-    failed = 1 - (metrics["background.success_rate"].value or 0)
-    assert ok_mean is not None
-    assert metrics["background.response.mean"].value == pytest.approx(
-        ok_mean * (1 - failed) + 20 * failed, rel=0.01
-    )
+    mean, of_ok = (metrics[f"background.{name}.mean"].value for name in ("response", "ok_response"))
+    assert of_ok is not None
+    assert mean == pytest.approx(of_ok, rel=0.1), "what failed took no time-out of 20 s"
     assert metrics["background.response.max"].value is None
 
 
@@ -213,8 +210,8 @@ def test_thresholds_fail_pass_and_have_no_value(closed: Bench) -> None:
     lock = closed.lock.model_copy(update={"thresholds": tuple(Threshold(that=text) for text in texts)})
     found = judge_run(lock, configs, closed.trials())
     mine = [one for one in found.thresholds if one.case == "TC0"]
-    assert [one.outcome for one in mine] == ["failed", "passed", "no value", "passed"]
-    assert "too few" in mine[2].sentence
+    assert [one.outcome for one in mine] == ["failed", "passed", "refused", "passed"]
+    assert mine[2].sentence.endswith("the limit lies within; a longer load would decide it.")
 
 
 def test_a_percentile_beyond_the_time_out_fails_its_threshold(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Percentiles on cases whose answer is known by hand, and the least sample below which there is none."""
+"""Percentiles on cases whose answer is known by hand, and the least sample below which they are marked."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from svload.analysis.quantiles import (
     percentile,
     ranked_counts,
     ranked_values,
+    reaches,
 )
 from svload.model.columns import bucket, bucket_bounds
+from svload.model.results import Estimate
 
 MS = 1_000_000
 
 
-def test_nearest_rank_takes_a_value_that_occurred() -> None:
-    population = ranked_values(np.array([40, 10, 30, 20]) * MS)
-    assert [population.quantile(p) for p in (0.25, 0.5, 0.500001, 0.75, 1.0)] == [
-        10 * MS,
-        20 * MS,
-        30 * MS,
-        30 * MS,
-        40 * MS,
-    ]
+@pytest.mark.parametrize("p", [0.01, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999])
+def test_a_quantile_is_median_unbiased(p: float) -> None:
+    values = np.random.default_rng(5).exponential(1.0, 203) * 1e9
+    expected = np.quantile(values, p, method="median_unbiased")
+    assert ranked_values(values).quantile(p) == pytest.approx(expected)
+    assert reaches(p, 203) is (p < 0.999)
 
 
 def test_failures_rank_above_every_limit() -> None:
     population = ranked_values(np.arange(1, 951) * MS, total=1000)
     assert percentile(population, 0.95).value == pytest.approx(0.95)
-    assert percentile(population, 0.9).value == pytest.approx(0.9)
+    assert percentile(population, 0.9).value == pytest.approx(0.9, abs=1e-3)
     beyond = percentile(population, 0.951)
     assert beyond.value is None
     assert beyond.reason == "> time-out (5 % failed)"
@@ -42,29 +41,27 @@ def test_failures_rank_above_every_limit() -> None:
 @pytest.mark.parametrize(
     ("p", "least"), [(0.5, 6), (0.75, 13), (0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3688)]
 )
-def test_below_the_least_sample_a_percentile_is_null(p: float, least: int) -> None:
+def test_below_the_least_sample_a_percentile_is_marked_and_has_no_whole_interval(
+    p: float, least: int
+) -> None:
+    """The clean case has as many as both ends need; the planted one a request less."""
     assert least_n_eff(p) == least
     assert max(p, 1 - p) ** least <= 0.025 < max(p, 1 - p) ** (least - 1)
     below, enough = (percentile(ranked_values(np.arange(1, n + 1)), p) for n in (least - 1, least))
-    assert below.value is None
-    assert "too few" in below.reason
-    assert None not in (enough.value, enough.low, enough.high)
+    assert below.value is not None
+    assert (below.why, below.weak, below.need) == ("too few", True, least)
+    assert None in (below.low, below.high)
+    assert (enough.why, None not in (enough.value, enough.low, enough.high)) == ("", True)
 
 
 def test_the_effective_sample_decides_and_not_the_count() -> None:
     population = ranked_values(np.arange(1, 1001) * MS)
-    assert percentile(population, 0.95, tau=1000 / 71).value is None
+    assert percentile(population, 0.95, tau=1000 / 71).why == "too few"
     graded = percentile(population, 0.95, tau=1000 / 80)
-    assert graded.value == pytest.approx(0.95)
-    assert graded.weak
+    assert graded.value == pytest.approx(0.95, rel=1e-3)
+    assert (graded.why, graded.weak) == ("", True)
     assert not percentile(population, 0.95, tau=1000 / 201).weak
     assert percentile(population, 0.95, tau=1000 / 199).weak
-
-
-def test_an_untrusted_series_has_no_interval_inside_the_run() -> None:
-    estimate = percentile(ranked_values(np.arange(1, 1001)), 0.5, trusted=False)
-    assert estimate.value is not None
-    assert (estimate.low, estimate.high, estimate.weak) == (None, None, True)
 
 
 def test_order_statistics_of_the_median_are_the_tables() -> None:
@@ -80,8 +77,8 @@ def test_intervals_of_independent_values_cover_95_percent() -> None:
     for _ in range(400):
         x = rng.exponential(1.0, 500)
         above = x[None, :] > np.quantile(x, 0.9, method="inverted_cdf")
-        tau, trusted = autocorrelation_times(above)
-        one = percentile(ranked_values(x * 1e9), 0.9, float(tau[0]), bool(trusted[0]))
+        (tau,) = autocorrelation_times(above)
+        one = percentile(ranked_values(x * 1e9), 0.9, float(tau))
         covered += one.low is not None and one.high is not None and one.low <= np.log(10) <= one.high
     assert covered / 400 > 0.93
 
@@ -96,8 +93,8 @@ def test_intervals_of_correlated_values_cover_where_independence_would_not(p: fl
         x = _autoregressive(rng, 0.9, 4000) * np.sqrt(1 - 0.9**2)
         population = ranked_values(np.exp(x) * 1e9)
         quantile = np.quantile(x, p, method="inverted_cdf")
-        tau, trusted = autocorrelation_times(x[None, :] > quantile)
-        plain, good = percentile(population, p), percentile(population, p, float(tau[0]), bool(trusted[0]))
+        (tau,) = autocorrelation_times(x[None, :] > quantile)
+        plain, good = percentile(population, p), percentile(population, p, float(tau))
         assert plain.low is not None
         assert plain.high is not None
         naive += plain.low <= np.exp(true) <= plain.high
@@ -118,15 +115,30 @@ def _autoregressive(rng: np.random.Generator, rho: float, size: int) -> np.ndarr
     return x
 
 
-def test_a_series_that_stays_correlated_is_not_trusted() -> None:
-    rng = np.random.default_rng(3)
-    walk = np.cumsum(rng.standard_normal(5000))
-    assert not batch_means(walk).trusted[0]
-    assert not batch_means(_autoregressive(rng, 0.99, 4000)).trusted[0]
-    assert batch_means(rng.standard_normal(5000)).trusted[0]
-    assert batch_means(rng.standard_normal(100)).trusted[0]
-    # Fewer than 100 batches say nothing of a correlation.
-    assert not batch_means(rng.standard_normal(99)).trusted[0]
+@pytest.mark.parametrize("busy", [0.5, 0.9])
+def test_p99s_of_a_busy_server_are_shown_whatever_the_run_was_like(busy: float) -> None:
+    """Shown only where a run happened to be calm, p99s at 90 % utilisation read 28 % low, and their intervals held
+    the truth in 31 %."""
+    found = [_queue(busy, seed) for seed in range(60)]
+    true = -np.log(0.01) / (1000 / busy - 1000)
+    assert all(one.value is not None for one in found)
+    assert np.median([one.value or 0.0 for one in found]) == pytest.approx(
+        true, rel=0.03 if busy < 0.6 else 0.2
+    )
+    held = [(one.low or 0.0) <= true <= (one.high or np.inf) for one in found]
+    assert np.mean(held) > 0.85
+    assert (sum(one.why == "too few" for one in found) > 30) is (busy > 0.6)
+
+
+def _queue(busy: float, seed: int) -> Estimate:
+    """The p99 of 20 s before one exponential server, 1,000 requests a second, in its steady state."""
+    dice = np.random.default_rng([seed, int(100 * busy)])
+    due = np.cumsum(dice.exponential(1e-3, 36_000))
+    work = np.cumsum(spent := dice.exponential(busy * 1e-3, 36_000))
+    took = (work + np.maximum.accumulate(due - (work - spent)) - due)[(due >= 10) & (due < 30)]
+    population = ranked_values(took * 1e9)
+    (tau,) = autocorrelation_times(took[None, :] > np.quantile(took, 0.99))
+    return percentile(population, 0.99, float(tau))
 
 
 def test_batch_means_of_intervals_weigh_their_counts() -> None:

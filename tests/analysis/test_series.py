@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.analysis.conftest import Bench
 
-from svload.analysis.judge import trial_cut
+from svload.analysis.judge import matched_cuts, trial_cut
 from svload.analysis.series import (
     Cut,
     backlog_grows,
@@ -97,10 +97,14 @@ def cut(cut_s: float, at_half: bool = False) -> Cut:
     return Cut(round(cut_s * SECOND), at_half, "MSER-5", "load")
 
 
-def test_one_cut_for_a_case_is_the_largest_below_half() -> None:
-    decided = case_cut([cut(1), cut(3), cut(2), cut(5, at_half=True)], 10 * SECOND)
-    assert {one.cut_ns for one in decided} == {3 * SECOND}
+def test_one_cut_for_a_case_is_the_median_and_that_of_the_slowest_it_is_compared_with() -> None:
+    """The largest cut of many replicates would grow with their number: 26 % of a steady series with twelve."""
+    cuts = [cut(1), cut(3), cut(2), cut(5, at_half=True)]
+    decided = case_cut(cuts, 10 * SECOND)
+    assert {one.cut_ns for one in decided} == {round(2.5 * SECOND)}
     assert [one.grade for one in decided] == ["VALID", "VALID", "VALID", "WEAK"]
+    assert {one.cut_ns for one in case_cut(cuts, 10 * SECOND, 4 * SECOND)} == {4 * SECOND}
+    assert {one.cut_ns for one in case_cut(cuts, 10 * SECOND, 1 * SECOND)} == {round(2.5 * SECOND)}
 
 
 def test_a_case_is_too_short_by_the_median_of_its_cuts() -> None:
@@ -199,3 +203,13 @@ def test_an_interval_for_several_series_is_wider() -> None:
     assert alone is not None and among is not None
     assert alone.interval is not None and among.interval is not None
     assert among.interval[0] < alone.interval[0] < alone.interval[1] < among.interval[1]
+
+
+def test_compared_cases_are_read_over_one_window(closed: Bench) -> None:
+    """The clean study compares nothing, and each of its cases has its own."""
+    own = {"TC0": [cut(1), cut(1)], "TC1": [cut(2), cut(4)]}
+    windows = dict.fromkeys(own, 10 * SECOND)
+    for compared, expected in ((closed.lock.comparisons, {3}), ((), {1, 3})):
+        lock = closed.lock.model_copy(update={"comparisons": compared})
+        found = matched_cuts(own, windows, lock)
+        assert {one.cut_ns // SECOND for cuts in found.values() for one in cuts} == expected

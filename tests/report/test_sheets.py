@@ -65,7 +65,7 @@ def test_the_summary_is_live_and_carries_the_findings(plain: Any) -> None:
 
 
 def test_a_trial_s_numbers_come_from_its_own_rows(plain: Any) -> None:
-    """The formula's own arithmetic (SMALL and nearest rank over the range it names) gives the findings' value."""
+    """The formula's own arithmetic (SMALL at two ranks of the range it names) gives the findings' value."""
     path = plain.files["report.xlsx"]
     book = workbook(path, False)
     trials = sheet_rows(path, "Trials", 2, values=False)
@@ -77,13 +77,13 @@ def test_a_trial_s_numbers_come_from_its_own_rows(plain: Any) -> None:
             estimate = trial.metrics[f"probe.response.{stat}"]
             if estimate.value is None:
                 continue
-            inside, rank = live[f"probe: response {stat}, s"].removeprefix("=SMALL(").rsplit(",ROUNDUP(", 1)
-            assert rank.startswith(f"{p}*")
+            inside, rank = live[f"probe: response {stat}, s"].removeprefix("=SMALL(").split(",INT(", 1)
+            assert f"*{p}+1/3" in rank
             first, last = (int(part.rsplit("$", 1)[1]) for part in inside.split("!")[1].split(":"))
             held = sorted(row[7] for row in rows[first - 2 : last - 1] if row[7] is not None)
-            assert isclose(
-                held[int(np.ceil(p * value["probe: due"] - 1e-9)) - 1], estimate.value, rel_tol=1e-9
-            )
+            every = [*held, *[1e9] * (value["probe: due"] - len(held))]
+            expected = np.quantile(every, p, method="median_unbiased")
+            assert isclose(expected, estimate.value, rel_tol=1e-9)
             assert isclose(value[f"probe: response {stat}, s"], estimate.value, rel_tol=1e-9)
             assert value["probe: ok"] == len(held)
             checked += 1
@@ -97,9 +97,13 @@ def test_bucket_tables_stand_for_groups_without_rows(plain: Any) -> None:
         mine = [row for row in buckets if row["trial"] == trial.trial and row["group"] == "background"]
         assert mine[-1]["cumulated"] == sum(row["ok requests"] for row in mine) == shown["background: ok"]
         n, estimate = shown["background: due"], trial.metrics["background.response.p99"]
-        below = sum(row["cumulated"] < np.ceil(0.99 * n) for row in mine)
+        place = min((n + 1 / 3) * 0.99 + 1 / 3, n)
         if estimate.value is not None:
-            assert isclose(mine[below]["middle_s"], estimate.value, rel_tol=1e-9)
+            low, high = (
+                mine[sum(row["cumulated"] < rank for row in mine)]["middle_s"]
+                for rank in (int(place), min(int(place) + 1, mine[-1]["cumulated"]))
+            )
+            assert isclose(low + (place - int(place)) * (high - low), estimate.value, rel_tol=1e-9)
 
 
 def test_probe_rows_hold_every_request_with_curl_s_eleven_variables(plain: Any) -> None:

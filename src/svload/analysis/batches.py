@@ -1,7 +1,9 @@
-"""Batch means inside one run: how much a correlated series is worth (docs/method.md §2; Banks et al., Law ch. 9).
+"""Batch means inside one run: how much a correlated series is worth (docs/method.md §2; Law, Simulation Modeling
+and Analysis, ch. 9).
 
 A series is units in time order, each with `x` (a sum) over `n` (a count): a single request (n = 1) or an
-interval. The estimate is the ratio Σx/Σn; its variance comes from batches of neighbouring units.
+interval. The estimate is the ratio Σx/Σn; its variance comes from batches of neighbouring units. How many there
+are is fixed: chosen by what they show, they would make intervals narrow just where a run happened to be calm.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 from svload.analysis import limits
 
@@ -19,66 +22,50 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Batched:
-    """Per series: the ratio, the variance of the ratio, and whether its batches were
-    uncorrelated enough for an interval."""
+    """Per series: the ratio and the variance of the ratio, from so many batches."""
 
     ratio: Floats
     variance: Floats
-    trusted: NDArray[np.bool_]
     batches: int
+
+    def interval(self, scale: float = 1.0) -> tuple[float, float] | tuple[None, None]:
+        """The 95 % interval of the first series' ratio; none from fewer than two batches."""
+        if self.batches < 2:
+            return None, None
+        half = float(stdtrit(self.batches - 1, 1 - limits.TAIL)) * float(self.variance[0]) ** 0.5
+        value = float(self.ratio[0])
+        return max(value - half, 0.0) * scale, (value + half) * scale
 
 
 def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) -> Batched:
-    """Batch means of each row of `x` (series × units) over `n` (units; None: ones).
-
-    400, 200 or 100 batches (the most whose lag-1 correlation is ≤ 0.2 in that series) regrouped to 20–40. A
-    series none of whose choices pass, or with fewer than 100 units, takes 20 batches and is not trusted.
-    """
+    """Batch means of each row of `x` (series × units) over `n` (units; None: ones)."""
     series = np.atleast_2d(np.asarray(x, dtype=float))
     units = series.shape[1]
     cumulated = np.concatenate([np.zeros((len(series), 1)), np.cumsum(series, axis=1)], axis=1)
     counted = np.concatenate([[0.0], np.arange(1, units + 1) if n is None else np.cumsum(n, dtype=float)])
     total = float(counted[-1]) or 1.0
     ratio = cumulated[:, -1] / total
-    choices = [k for k in limits.BATCHES if k <= units]
-    trusted = np.zeros(len(series), dtype=bool)
-    for k in choices:
-        residuals = _residuals(cumulated, counted, ratio, k)
-        trusted |= _lag1(residuals) <= limits.BATCH_LAG1
-    least, most = limits.REGROUPED
-    groups = most if units >= 2 * most * 2 and trusted.all() else min(units, least)
-    residuals = _residuals(cumulated, counted, ratio, groups)
+    groups = min(units, limits.BATCHES)
+    edges = _edges(units, max(groups, 1))
+    residuals = np.diff(cumulated[:, edges], axis=1) - ratio[:, None] * np.diff(counted[edges])
     scale = groups / max(groups - 1, 1) / total**2
-    return Batched(ratio, scale * (residuals**2).sum(axis=1), trusted, groups)
+    return Batched(ratio, scale * (residuals**2).sum(axis=1), groups)
 
 
-def autocorrelation_times(
-    above: NDArray[np.generic], n: NDArray[np.generic] | None = None
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """(τ, trusted) per series of exceedances 1{R > q} (or their counts per unit): variance against
-    that of independent requests, ≥ 1."""
+def autocorrelation_times(above: NDArray[np.generic], n: NDArray[np.generic] | None = None) -> Floats:
+    """τ of each series of exceedances 1{R > q} (or their counts per unit): variance against that of independent
+    requests, ≥ 1, and stretched by what t of so few batches is wider than the normal."""
     found = batch_means(above, n)
     total = np.shape(above)[-1] if n is None else float(np.sum(n))
     independent = found.ratio * (1 - found.ratio) / max(total, 1)
+    if found.batches < 2:
+        return np.ones_like(independent)
+    wider = (stdtrit(found.batches - 1, 1 - limits.TAIL) / ndtri(1 - limits.TAIL)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        tau = np.where(independent > 0, found.variance / independent, 1.0)
-    if found.batches < limits.REGROUPED[0]:
-        tau = np.ones_like(tau)
-    return np.maximum(tau, 1.0), found.trusted
+        tau = np.where(independent > 0, wider * found.variance / independent, 1.0)
+    return np.maximum(tau, 1.0)
 
 
 @lru_cache(maxsize=256)
 def _edges(units: int, k: int) -> NDArray[np.int64]:
     return np.linspace(0, units, k + 1).astype(np.int64)
-
-
-def _residuals(cumulated: Floats, counted: Floats, ratio: Floats, k: int) -> Floats:
-    edges = _edges(cumulated.shape[1] - 1, max(k, 1))
-    found: Floats = np.diff(cumulated[:, edges], axis=1) - ratio[:, None] * np.diff(counted[edges])
-    return found
-
-
-def _lag1(residuals: Floats) -> Floats:
-    power = (residuals**2).sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(power > 0, (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1) / power, 0.0)

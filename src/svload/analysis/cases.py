@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, isinf, log
-from types import MappingProxyType
 from typing import Literal
 
 from svload.analysis import limits
@@ -28,7 +27,7 @@ from svload.analysis.criteria import (
 )
 from svload.analysis.evidence import case_evidence
 from svload.analysis.inference import replicates_for, t_interval
-from svload.analysis.pooling import Distributions, with_pooled
+from svload.analysis.quantiles import reaches
 from svload.analysis.server import most_severe
 from svload.model.metrics import CATALOGUE, Criterion, MetricRef, Source, metric_name
 from svload.model.results import (
@@ -56,7 +55,6 @@ def case_result(
     config: CaseConfig | None,
     trials: Sequence[TrialResult],
     asked: Sequence[str] = (),
-    distributions: Distributions = MappingProxyType({}),
     summaries: Sequence[TrialSummary] = (),
 ) -> CaseResult:
     """One case of the study from its judged trials; each metric comes from those in which it is not REFUSED.
@@ -85,7 +83,7 @@ def case_result(
         server=_server(kept or trials),
         trials=tuple(trial.trial for trial in trials),
         refused=refused,
-        metrics=with_pooled(metrics, trials, distributions),
+        metrics=metrics,
         reasons=_reasons(trials, grades, least),
         load_model={group.name: group.executor.model for group in config.groups},
         asked=tuple(asked),
@@ -258,16 +256,27 @@ def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
         interval = t_interval(values)
         low, high = (_inside(metric, bound) for bound in interval) if interval else (None, None)
         value = sum(values) / len(values)
+    few = next((one for one in found if one and one.why == "too few"), None)
+    if few and not all(reaches(_p(name), one.n) for one in found if one):
+        high = None
+    marked = grows or few
     return Estimate(
         value=value,
         low=low,
         high=high,
         n=len(values),
         weak=weak,
-        reason=grows.reason if grows else "",
-        why="grows" if grows else "",
+        reason=marked.reason if marked else "",
+        why=marked.why if marked else "",
+        need=few.need if few else None,
         belief=belief,
     )
+
+
+def _p(name: str) -> float:
+    """The quantile that a percentile's name asks for."""
+    stat = name.rpartition(".p")[2]
+    return float(stat) / 100 if stat.replace(".", "", 1).isdigit() else 0.0
 
 
 _SHARES = ("success_rate", "error_rate", "hit_ratio", "busiest_share", "repeated_share")

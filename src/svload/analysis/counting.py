@@ -563,7 +563,7 @@ def _of_mean(population: Population, others: Population, k: int, longest_ns: flo
     if total <= 0:
         return Bound(None, None)
     touched = max(total - rest, 0.0)
-    return Bound(min(touched, k * longest_ns) / total, k * min(longest_ns, population.limit_ns) / total)
+    return Bound(min(touched, k * longest_ns) / total, k * longest_ns / total)
 
 
 def worst_of(harms: Iterable[Harm]) -> Grade:

@@ -28,7 +28,7 @@ from svload.analysis.pooling import Distribution, Distributions, distributions_o
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
-from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut
+from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut, settled_ns
 from svload.analysis.server import GROWS, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stops import stops_of
 from svload.analysis.view import kept_window, look
@@ -155,11 +155,16 @@ def judge_trials(
     for trial in trials:
         by_case.setdefault(trial.summary.case, []).append(trial)
 
+    def cut(case: str) -> list[Cut]:
+        return [trial_cut(trial.unread(), configs[case]) for trial in by_case[case]]
+
     def judged(case: str) -> tuple[list[TrialResult], Distributions]:
-        return _judge_case(by_case[case], configs[case], lock, wanted.get(case, ()), server_cores)
+        return _judge_case(by_case[case], configs[case], lock, cuts[case], wanted.get(case, ()), server_cores)
 
     all_checks()  # loads them, here for all cases
     try:
+        own = dict(zip(by_case, each(cut, list(by_case)), strict=True))
+        cuts = matched_cuts(own, {case: _settling_ns(by_case[case][-1]) for case in by_case}, lock)
         found = each(judged, list(by_case))
     except SvloadError:  # of several damaged trials the one is told that ran first
         for trial in trials:
@@ -169,6 +174,20 @@ def judge_trials(
     order = {case.name: number for number, case in enumerate(lock.cases)}
     results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
     return results, {key: one for _, of_case in found for key, one in of_case.items()}
+
+
+def matched_cuts(
+    own: Mapping[str, Sequence[Cut]], windows_ns: Mapping[str, int], lock: Lock
+) -> dict[str, list[CaseCut]]:
+    """Each case's cut; cases of equal length that a study compares have one together: else two sides of equal
+    servers would be read over different times."""
+    slowest: dict[int, int] = {}
+    for case, cuts in own.items() if lock.comparisons else ():
+        settled = settled_ns(cuts, windows_ns[case]) or 0
+        slowest[windows_ns[case]] = max(slowest.get(windows_ns[case], 0), settled)
+    return {
+        case: case_cut(cuts, windows_ns[case], slowest.get(windows_ns[case], 0)) for case, cuts in own.items()
+    }
 
 
 def judge_run(
@@ -189,7 +208,7 @@ def judge_run(
     `environment` the machine in words; `batches` is the plan, which says what a trial stands in for;
     `server_cores` are those that the services are pinned to, if they are.
 
-    A case's trials are one piece of work, since its cut needs all of them; `each` goes through these. Tables
+    A case's trials are one piece of work; `each` goes through these. Tables
     that lie on disk are in memory for so long alone.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
@@ -204,7 +223,6 @@ def judge_run(
             configs.get(case.name),
             [one for one in own if one.case == case.name],
             asked.get(case.name, ()),
-            distributions,
             [
                 trial.summary
                 for trial in trials
@@ -262,15 +280,12 @@ def _judge_case(
     trials: Sequence[TrialData],
     config: CaseConfig,
     lock: Lock,
+    cuts: Sequence[CaseCut],
     extra: Sequence[MetricRef],
     server_cores: Sequence[int],
 ) -> tuple[list[TrialResult], Distributions]:
-    """All trials of a case, with the cut that they have in common, and what is pooled over them later.
-
-    That is each percentile that is compared, and each that a trial has too few requests for.
-    """
+    """All trials of a case, with the cut that they have in common, and what claims pool over them later."""
     trials = [trial.unread() for trial in trials]
-    cuts = case_cut([trial_cut(trial, config) for trial in trials], _settling_ns(trials[-1]))
     results = [
         judge_trial(trial, config, lock=lock, cut=cut, extra=extra, server_cores=server_cores)
         for trial, cut in zip(trials, cuts, strict=True)
@@ -278,12 +293,6 @@ def _judge_case(
     owners = _owners(config, lock)
     compared = [metric_of(one.metric, config, owners) for one in lock.comparisons]
     heads = {f"{ref.owner}.{ref.metric.name}" for ref in compared if ref.stat and ref.stat.startswith("p")}
-    heads |= {
-        name.rpartition(".p")[0]
-        for result in results
-        for name, estimate in result.metrics.items()
-        if estimate.why == "too few"
-    }
     pooled: dict[tuple[str, str], Distribution] = {}
     for trial, cut in zip(trials, cuts, strict=True):
         pooled |= distributions_of(trial, config, kept_window(trial.summary, cut.cut_ns), heads)

@@ -16,16 +16,12 @@ TAIL = 0.025
 SUCCESS_LEADS = 0.999
 """Share of ok requests of a group or step below which its failures lead the answer; of few the doubts tell in a line."""
 LEAST_N_EFF = {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688}
-"""Least effective sample for a percentile: the smallest n with max(p, 1 − p)ⁿ ≤ 0.025, so
-that order statistics enclose it."""
+"""Least effective sample for both ends of a percentile's interval: the smallest n with max(p, 1 − p)ⁿ ≤ 0.025,
+so that order statistics enclose it."""
 STRONG_TAIL = 10
 """A percentile is marked weak unless n_eff·(1 − p) reaches this."""
-BATCHES = (400, 200, 100)
-"""Numbers of batch means that are tried, most first (Banks et al.)."""
-BATCH_LAG1 = 0.2
-"""Lag-1 correlation of batch means above which no interval within a run is given."""
-REGROUPED = (20, 40)
-"""Batches are regrouped to this many for the variance."""
+BATCHES = 20
+"""Batches of neighbouring requests, or intervals, from which a run's own intervals come."""
 ENUMERATE_UP_TO = 16
 """Sign flips are enumerated up to 2^this, drawn above."""
 POWER = 0.8

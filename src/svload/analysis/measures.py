@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
-from svload.analysis import limits
 from svload.analysis.batches import autocorrelation_times, batch_means
 from svload.analysis.goodput import within_limits
 from svload.analysis.monitored import monitored_measures
@@ -71,46 +68,35 @@ class Population:
     """What a percentile or mean is of: its ranks, and its values in time order as units
     (sum or exceedances over counts).
 
-    `scale` turns its unit (ns, bytes) into the base unit. `limit` stands for failures in means.
+    `scale` turns its unit (ns, bytes) into the base unit. A mean is of what ended alone.
     """
 
     ranked: Ranked
     exceedances: Callable[[Floats], tuple[Floats, Floats | None]]
     sums: Callable[[], tuple[Floats, Floats | None]]
     scale: float = NS
-    limit_ns: float = float("inf")
 
     def percentiles(self, stats: Iterable[str]) -> dict[str, Estimate]:
         """`p…` stats with intervals inside the run."""
         wanted = {stat: float(stat[1:]) / 100 for stat in stats}
         values = [self.ranked.quantile(p) for p in wanted.values()]
         known = np.array([np.inf if value is None else value for value in values])
-        tau, trusted = (
-            autocorrelation_times(*self.exceedances(known))
-            if self.ranked.total
-            else ([1.0] * len(known), [True] * len(known))
-        )
-        found = {}
-        for at, (stat, p) in enumerate(wanted.items()):
-            found[stat] = percentile(self.ranked, p, float(tau[at]), bool(trusted[at]), self.scale)
-        return found
+        tau = autocorrelation_times(*self.exceedances(known)) if self.ranked.total else np.ones(len(known))
+        return {
+            stat: percentile(self.ranked, p, float(tau[at]), self.scale)
+            for at, (stat, p) in enumerate(wanted.items())
+        }
 
     def mean(self) -> Estimate:
-        """The mean with its interval by batch means (t over the regrouped batches)."""
-        if not self.ranked.total:
-            return Estimate(value=None, reason="no request is due in the kept window", why="no request")
+        """The mean of what ended, with its interval by batch means. A failure counts as long as it took: nobody
+        knows what one would have taken that was dropped, or never ended."""
         sums, counts = self.sums()
+        n = len(sums) if counts is None else int(counts.sum())
+        if not n:
+            return Estimate(value=None, reason="no request is due in the kept window", why="no request")
         batched = batch_means(sums, counts)
-        value = float(batched.ratio[0]) * self.scale
-        low, high = None, None
-        if batched.trusted[0] and batched.batches >= limits.REGROUPED[0]:
-            half = (
-                float(stdtrit(batched.batches - 1, 1 - limits.TAIL))
-                * sqrt(float(batched.variance[0]))
-                * self.scale
-            )
-            low, high = max(value - half, 0.0), value + half
-        return Estimate(value=value, low=low, high=high, n=self.ranked.total)
+        low, high = batched.interval(self.scale)
+        return Estimate(value=float(batched.ratio[0]) * self.scale, low=low, high=high, n=n)
 
     def extreme(self, stat: str) -> Estimate:
         """`min` or `max`; a failure is the largest of all."""
@@ -145,11 +131,6 @@ class GroupMeasures:
     group: GroupView
     _known: dict[str, Population | None] = field(default_factory=dict, repr=False)
 
-    @cached_property
-    def limit_ns(self) -> float:
-        """What a failure counts in a mean: the request's time-out."""
-        return float(self.group.spec.longest_timeout_ns)
-
     def population(self, metric: str) -> Population | None:
         """The population of a time or size metric; None if this group does not record it."""
         if metric not in self._known:
@@ -163,12 +144,13 @@ class GroupMeasures:
         if metric == "response":
             values = np.where(rows["ok"], rows["response_ns"], np.inf)
             total = max(self.group.due, len(values))
-            return _from_values(values, total, self.limit_ns)
+            ended = rows["response_ns"][rows["done_ns"] >= 0].astype(float)
+            return _from_values(values, total, ended=ended)
         column = _row_values(rows, metric)
         if column is None or (metric in CURL and self.group.spec.client != "curl"):
             return None
         values, scale = column
-        return _from_values(values, len(values), self.limit_ns, scale)
+        return _from_values(values, len(values), scale)
 
     def _of_histogram(self, metric: str) -> Population | None:
         if metric not in _STATS:
@@ -176,9 +158,12 @@ class GroupMeasures:
         name = _HISTOGRAM.get(metric, metric)
         counts = self.group.histogram(name)
         if metric != "response":
-            return _from_histogram(self.group, name, counts, np.zeros(self.group.window.size), self.limit_ns)
-        failed = np.maximum(self.group.intervals["due"] - self.group.intervals["ok"], 0)
-        return _from_histogram(self.group, name, counts, failed.astype(float), self.limit_ns)
+            return _from_histogram(self.group, name, counts)
+        cells = self.group.intervals
+        failed = np.maximum(cells["due"] - cells["ok"], 0).astype(float)
+        ended = cells["ok"] + cells["failed"]
+        spent = cells["response_sum_ns"].astype(float), ended.astype(float)
+        return _from_histogram(self.group, name, counts, failed, spent)
 
     def all(self, extra: Iterable[MetricRef] = ()) -> dict[str, Estimate]:
         """The metrics that tables show, and the extra ones asked for; keys without the group's name."""
@@ -215,18 +200,12 @@ class GroupMeasures:
         return self.group.imported and (metric in _OWN_RECORDS or (self._totals_alone and metric in _STATS))
 
     def _mean_of_totals(self) -> Estimate:
-        """Σ response over requests: failures count what they took, since their limit is not known either."""
+        """Σ response over requests."""
         cells = self.group.intervals
         ended = cells["ok"] + cells["failed"]
         batched = batch_means(cells["response_sum_ns"].astype(float), ended.astype(float))
-        value = float(batched.ratio[0]) * NS
-        low, high = None, None
-        if batched.trusted[0] and batched.batches >= limits.REGROUPED[0]:
-            half = (
-                float(stdtrit(batched.batches - 1, 1 - limits.TAIL)) * sqrt(float(batched.variance[0])) * NS
-            )
-            low, high = max(value - half, 0.0), value + half
-        return Estimate(value=value, low=low, high=high, n=int(ended.sum()))
+        low, high = batched.interval(NS)
+        return Estimate(value=float(batched.ratio[0]) * NS, low=low, high=high, n=int(ended.sum()))
 
     def _scalars(self) -> dict[str, Estimate]:
         group, cells = self.group, self.group.intervals
@@ -297,43 +276,44 @@ def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, 
     return rows[CURL[metric]][ok].astype(float), 1.0 if metric.endswith("_size") else NS
 
 
-def _from_values(values: Floats, total: int, limit_ns: float, scale: float = NS) -> Population:
-    """Values in time order; an infinite one is a failure. Failures without a row (`total` beyond them)
-    only rank and count in the mean."""
-    missing = total - len(values)
-    capped = (
-        np.concatenate([np.minimum(values, limit_ns), np.full(missing, limit_ns)]) if scale == NS else values
-    )
+def _from_values(values: Floats, total: int, scale: float = NS, ended: Floats | None = None) -> Population:
+    """Values in time order; an infinite one is a failure, and `total` counts those without a row. A mean is of
+    `ended`, or of all values."""
+    of_mean = values if ended is None else ended
     return Population(
         ranked_values(values[np.isfinite(values)], total),
         lambda at: ((values[None, :] > np.minimum(at, np.finfo(float).max)[:, None]).astype(float), None),
-        lambda: (capped, None),
+        lambda: (of_mean, None),
         scale,
-        limit_ns,
     )
 
 
 def _from_histogram(
-    group: GroupView, name: str, counts: NDArray[np.int64], failed: Floats, limit_ns: float
+    group: GroupView,
+    name: str,
+    counts: NDArray[np.int64],
+    failed: Floats | None = None,
+    spent: tuple[Floats, Floats] | None = None,
 ) -> Population:
+    """By interval; `failed` rank above all, and a mean is of what was `spent` over what ended, or of all values."""
     at, bucket, count = group.entries(name)
     middle = bucket_middles(bucket)
     size = group.window.size
-    n = np.bincount(at, weights=count, minlength=size) + failed
+    above_all = np.zeros(size) if failed is None else failed
+    finite = np.bincount(at, weights=count, minlength=size)
+    n = finite + above_all
 
     def exceedances(values: Floats) -> tuple[Floats, Floats]:
         above = [
-            np.bincount(at, weights=count * (middle > value), minlength=size) + failed for value in values
+            np.bincount(at, weights=count * (middle > value), minlength=size) + above_all for value in values
         ]
         return np.array(above).reshape(len(values), size), n
 
     def sums() -> tuple[Floats, Floats]:
-        return np.bincount(
-            at, weights=count * np.minimum(middle, limit_ns), minlength=size
-        ) + failed * limit_ns, n
+        of_all: Floats = np.bincount(at, weights=count * middle, minlength=size).astype(float)
+        return spent or (of_all, finite.astype(float))
 
-    ranked = ranked_counts(counts, int(counts.sum() + failed.sum()))
-    return Population(ranked, exceedances, sums, limit_ns=limit_ns)
+    return Population(ranked_counts(counts, int(counts.sum() + above_all.sum())), exceedances, sums)
 
 
 def _rate(per_interval: NDArray[np.int64], window: Window) -> Estimate:
@@ -342,12 +322,8 @@ def _rate(per_interval: NDArray[np.int64], window: Window) -> Estimate:
         return Estimate(value=None, reason="the kept window is empty", why="no request")
     batched = batch_means(per_interval)
     scale = 1e9 / window.interval_ns
-    value = float(batched.ratio[0]) * scale
-    low, high = None, None
-    if batched.trusted[0] and batched.batches >= limits.REGROUPED[0]:
-        half = float(stdtrit(batched.batches - 1, 1 - limits.TAIL)) * sqrt(float(batched.variance[0])) * scale
-        low, high = max(value - half, 0.0), value + half
-    return Estimate(value=value, low=low, high=high, n=int(per_interval.sum()))
+    low, high = batched.interval(scale)
+    return Estimate(value=float(batched.ratio[0]) * scale, low=low, high=high, n=int(per_interval.sum()))
 
 
 def _exact(value: float, n: int = 1) -> Estimate:

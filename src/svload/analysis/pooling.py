@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.criteria import TIMED_OUT
 from svload.analysis.measures import GroupMeasures
 from svload.analysis.quantiles import NS, Floats, Ints, Ranked, bucket_middles, bucket_of
 from svload.analysis.view import Window, look, steps_of
-from svload.model.results import Estimate, TrialResult
 from svload.model.study import CaseConfig
 
 if TYPE_CHECKING:
     from svload.store import TrialData
-
-POOLED = "pooled over its trials, each of which has too few"
 
 
 @dataclass(frozen=True)
@@ -131,64 +127,4 @@ def carried(distributions: Sequence[Distribution], p: float) -> bool:
         sum(above) >= limits.STRONG_TAIL
         and sum(count > 0 for count in above) >= limits.DESCRIBE_BLOCKS
         and 2 * most <= sum(above)
-    )
-
-
-def with_pooled(
-    metrics: Mapping[str, Estimate], trials: Sequence[TrialResult], distributions: Distributions
-) -> dict[str, Estimate]:
-    """A case's metrics, each percentile that single trials had too few requests for pooled
-    over the trials that believe it.
-
-    A higher percentile is never a number where a lower one is null.
-    """
-    found = dict(metrics)
-    by_metric: dict[str, list[tuple[float, str]]] = {}
-    for name in metrics:
-        head, _, stat = name.rpartition(".p")
-        if head and stat.replace(".", "").isdigit():
-            by_metric.setdefault(head.removesuffix("."), []).append((float(stat) / 100, name))
-    for head, stats in by_metric.items():
-        lacking: Estimate | None = None
-        for p, name in sorted(stats):
-            estimate = found[name]
-            if estimate.value is None and estimate.why == "too few" and lacking is None:
-                estimate = found[name] = _pooled(name, head, p, estimate, trials, distributions)
-            if lacking is not None and estimate.value is not None:
-                found[name] = lacking
-            elif estimate.value is None:
-                lacking = lacking or estimate
-    return found
-
-
-def _pooled(
-    name: str,
-    head: str,
-    p: float,
-    estimate: Estimate,
-    trials: Sequence[TrialResult],
-    distributions: Distributions,
-) -> Estimate:
-    """The pooled quantile, or the null with what is lacking."""
-    believed = [one for one in trials if name in one.metrics and one.metrics[name].grade != "REFUSED"]
-    found = [distributions[one.trial, head] for one in believed if (one.trial, head) in distributions]
-    if len(found) < len(believed) or not carried(found, p):
-        return estimate
-    value = pooled_quantile(found, p)
-    ranked = sum(one.total for one in found)
-    if value is None:
-        failed = 1 - sum(int(one.counts.sum()) for one in found) / ranked
-        return estimate.model_copy(
-            update={"reason": f"{TIMED_OUT} ({100 * failed:.3g} % failed)", "why": "time-out", "need": None}
-        )
-    n_eff = sum(one.metrics[name].n_eff or 0.0 for one in believed)
-    return Estimate(
-        value=value,
-        n=ranked,
-        n_eff=n_eff,
-        weak=n_eff * (1 - p) < limits.STRONG_TAIL,
-        reason=POOLED,
-        why="pooled",
-        need=estimate.need,
-        belief=estimate.belief,
     )

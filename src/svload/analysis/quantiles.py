@@ -1,5 +1,5 @@
-"""Percentiles as docs/method.md §1 and §2 define them: nearest rank, failures above every
-limit, null below the least sample.
+"""Percentiles as docs/method.md §1 and §2 define them: median-unbiased, failures above every limit, marked
+where few requests carry them.
 
 A population is ranked once (`Ranked`) from single values or from merged histograms; its
 percentiles and intervals are read off.
@@ -49,8 +49,18 @@ class Ranked:
         return float(self.values[np.searchsorted(self.at_or_below, rank)])
 
     def quantile(self, p: float) -> float | None:
-        """Nearest rank: the value of rank ⌈p·total⌉, in ns; None where failures stand there."""
-        return self.at_rank(max(1, nearest_rank(p, self.total)))
+        """The median-unbiased estimate (Hyndman & Fan 1996, 8), in ns; None where failures stand at the nearest rank.
+
+        The nearest rank alone reads a p99 of 200 requests 10 % too low.
+        """
+        if self.at_rank(max(1, nearest_rank(p, self.total))) is None:
+            return None
+        place = min(max((self.total + 1 / 3) * p + 1 / 3, 1.0), float(self.total))
+        rank = int(place)
+        low, high = self.at_rank(rank), self.at_rank(min(rank + 1, self.finite))
+        assert low is not None
+        assert high is not None
+        return low + (place - rank) * (high - low)
 
 
 def nearest_rank(p: float, total: int) -> int:
@@ -104,6 +114,11 @@ def bucket_of(values_ns: NDArray[np.generic]) -> Ints:
     return np.where(value < 128, value, (exponent - 6) * 128 + np.right_shift(value, exponent - 7) - 128)
 
 
+def reaches(p: float, n: float) -> bool:
+    """Whether so many values hold the quantile: of fewer its estimate is the largest of them, and reads too low."""
+    return (n + 1 / 3) * p + 1 / 3 <= n
+
+
 def least_n_eff(p: float) -> int:
     """The least effective sample for percentile p (docs/method.md §2: equal tails, qⁿ ≤ 0.025)."""
     return limits.LEAST_N_EFF.get(p) or ceil(log(limits.TAIL) / log(max(p, 1 - p)))
@@ -127,13 +142,12 @@ def _binomial_quantile(level: float, n: Floats, p: Floats) -> Floats:
     return np.asarray(np.where(bdtr(below, n.astype(np.int64), p) >= level, below, k))
 
 
-def percentile(
-    population: Ranked, p: float, tau: float = 1.0, trusted: bool = True, scale: float = NS
-) -> Estimate:
-    """Percentile `p` of `population` with its interval inside the run, or null with the reason; `scale` turns
-    its unit into seconds or bytes.
+def percentile(population: Ranked, p: float, tau: float = 1.0, scale: float = NS) -> Estimate:
+    """Percentile `p` of `population` with its interval inside the run, marked where few requests carry it; null
+    with the reason where too many failed. `scale` turns its unit into seconds or bytes.
 
-    `tau` is the autocorrelation time of 1{R > q}; `trusted` False (batches stay correlated) leaves the interval out.
+    `tau` is the autocorrelation time of 1{R > q}. An end of the interval that the sample can't enclose is null:
+    to leave the number out where that is so would show it only where a run happened to be calm.
     """
     total, n_eff = population.total, population.total / max(tau, 1.0)
     if not total:
@@ -143,31 +157,27 @@ def percentile(
         reason = f"> time-out ({100 * population.failed_share:.3g} % failed)"
         return Estimate(value=None, n=total, n_eff=n_eff, reason=reason, why="time-out")
     need = least_n_eff(p)
-    if n_eff < need:
-        tail = f" of {total}, correlated" if tau > 1.05 else ""
-        return Estimate(
-            value=None,
-            n=total,
-            n_eff=n_eff,
-            reason=f"too few: {int(n_eff)} effective requests{tail}, p{100 * p:g} needs {need}",
-            why="too few",
-            need=need,
-        )
-    weak = n_eff * (1 - p) < limits.STRONG_TAIL or not trusted
-    low, high = _interval(population, p, n_eff) if trusted else (None, None)
+    few = n_eff < need
+    low, high = _interval(population, p, n_eff)
+    tail = f" of {total}, correlated," if tau > 1.05 else ""
     return Estimate(
         value=value * scale,
         low=None if low is None else low * scale,
         high=None if high is None else high * scale,
         n=total,
         n_eff=n_eff,
-        weak=weak,
-        reason="" if trusted else "correlated: only runs give its interval",
-        why="" if trusted else "correlated",
+        weak=few or n_eff * (1 - p) < limits.STRONG_TAIL,
+        reason=f"few: {max(int(n_eff), 1)}{tail} independent requests, p{100 * p:g} needs {need} for its interval"
+        if few
+        else "",
+        why="too few" if few else "",
+        need=need if few else None,
     )
 
 
 def _interval(population: Ranked, p: float, n_eff: float) -> tuple[float | None, float | None]:
+    if n_eff < 1:
+        return None, None
     below, above = (float(rank) for rank in order_statistics(p, n_eff))
     stretch = population.total / np.floor(n_eff)
     low = population.at_rank(int(below * stretch)) if below >= 1 else None

@@ -233,17 +233,24 @@ def _first_cycle(group: GroupView) -> Cut:
     return Cut(capped, bool(at_half), f"{few}: the first cycle of each user is cut", group.name)
 
 
-def case_cut(cuts: Sequence[Cut], window_ns: int) -> list[CaseCut]:
+def settled_ns(cuts: Sequence[Cut], window_ns: int) -> int | None:
+    """When a case has settled: the median of its replicates' own cuts, so that more replicates cut no more of each.
+    None: not in the first half."""
+    half_ns = int(window_ns * limits.CUT_AT_MOST)
+    middle = median([half_ns if cut.at_half else min(cut.cut_ns, half_ns - 1) for cut in cuts])
+    return None if middle >= half_ns else int(middle)
+
+
+def case_cut(cuts: Sequence[Cut], window_ns: int, matched_ns: int = 0) -> list[CaseCut]:
     """One cut for all replicates of a case, and the grade of each (docs/method.md §1, in the order given).
 
-    The largest own cut below half is everybody's. If the median own cut is at half the case is too short
-    (REFUSED); else a trial cut at half is WEAK: steady but correlated series are cut there by chance.
+    It is that of the slowest of the cases that it is compared with (`matched_ns`), so that all have the same
+    window. A case that has not settled in its first half is too short (REFUSED); a trial alone is WEAK: steady
+    but correlated series are cut there by chance.
     """
-    below = [cut.cut_ns for cut in cuts if not cut.at_half]
-    half_ns = int(window_ns * limits.CUT_AT_MOST)
-    common_ns = max(below, default=half_ns)
-    too_short = median([half_ns if cut.at_half else min(cut.cut_ns, half_ns - 1) for cut in cuts]) >= half_ns
-    return [_case_cut(cut, common_ns, window_ns, too_short, len(cuts)) for cut in cuts]
+    own_ns = settled_ns(cuts, window_ns)
+    common_ns = max(int(window_ns * limits.CUT_AT_MOST) if own_ns is None else own_ns, matched_ns)
+    return [_case_cut(cut, common_ns, window_ns, own_ns is None, len(cuts)) for cut in cuts]
 
 
 def provisional_cut(cut: Cut, window_ns: int) -> CaseCut:

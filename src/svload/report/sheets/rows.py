@@ -91,30 +91,35 @@ class Place:
         return self.sheet.range(self.first, self.column, self.last)
 
     def quantile(self, p: float, n: str) -> str:
-        """svload's nearest rank: the value of rank ⌈p·n⌉, failures above all."""
-        rank = f"ROUNDUP({p:g}*{n},0)"
+        """svload's median-unbiased quantile (Hyndman & Fan, 8), failures above all."""
+        place = f"MIN(MAX(({n}+1/3)*{p:g}+1/3,1),{n})"
+        low, high = f"INT({place})", f"MIN(INT({place})+1,{self.ok()[1:]})"
         if self.rows:
-            return f"=SMALL({self.response},{rank})"
+            small = f"SMALL({self.response},{{0}})".format
+            return f"={_between(small(low), small(high), place)}"
         middles, cumulated = (
             self.sheet.range(self.first, column, self.last) for column in (_MIDDLE, _CUMULATED)
         )
-        return f'=INDEX({middles},COUNTIF({cumulated},"<"&{rank})+1)'
+        at = f'INDEX({middles},COUNTIF({cumulated},"<"&{{0}})+1)'.format
+        return f"={_between(at(low), at(high), place)}"
 
-    def mean(self, n: str, limit_s: float) -> str:
-        """The mean of min(response, limit) with failures at the limit (docs/method.md §1)."""
-        limit = f"{limit_s:.12g}"
+    def mean(self) -> str:
+        """The mean of the ok requests: all that ended, where none failed."""
         if self.rows:
-            below = f'"<="&{limit}'
-            return f"=(SUMIF({self.response},{below})+({n}-COUNTIF({self.response},{below}))*{limit})/{n}"
+            return f"=AVERAGE({self.response})"
         middles, counts = (self.sheet.range(self.first, column, self.last) for column in (_MIDDLE, _COUNT))
-        inside = f"SUMPRODUCT(({middles}<={limit})*{middles}*{counts})"
-        return f"=({inside}+({n}-SUMPRODUCT(({middles}<={limit})*{counts}))*{limit})/{n}"
+        return f"=SUMPRODUCT({middles}*{counts})/SUM({counts})"
 
     def ok(self) -> str:
         """How many requests of the kept window were ok."""
         if self.rows:
             return f"=COUNT({self.response})"
         return f"=SUM({self.sheet.range(self.first, _COUNT, self.last)})"
+
+
+def _between(low: str, high: str, place: str) -> str:
+    """The value that lies between two ranks, as a formula."""
+    return f"{low}+({place}-INT({place}))*({high}-{low})"
 
 
 @dataclass

@@ -186,10 +186,9 @@ def _fill_group(
         estimate = metrics.get(f"{group}.response.{stat}")
         if place is not None and estimate and estimate.value is not None:
             written[f"{group}.response.{stat}"] = (place.quantile(p, n), estimate.value)
-    mean, config = metrics.get(f"{group}.response.mean"), gathered.configs.get(trial.case)
-    spec = next((one for one in config.groups if one.name == group), None) if config else None
-    if place is not None and mean and mean.value is not None and spec:
-        written[f"{group}.response.mean"] = (place.mean(n, spec.longest_timeout_ns / 1e9), mean.value)
+    mean = metrics.get(f"{group}.response.mean")
+    if place is not None and mean and mean.value is not None and ok == due:
+        written[f"{group}.response.mean"] = (place.mean(), mean.value)
     for key in _formulas([group]) & set(table.columns):
         one = gathered.told.of_trial(trial, key)
         if key in written and not one.refused:

@@ -24,10 +24,9 @@ _OUTCOME_STYLE = {"passed": "green", "failed": "red", "refused": "yellow", "no v
 _OTHERS = ("ok", "throughput_rps", "longest_silence_ms")
 """Numbers that stand outside the table of times."""
 _WIDTH = 100
-_MEAN = "response_ms.mean"
 _FAILED = (
     "failed: too many requests failed for this number; what failed counts as slower than every answer, in a "
-    "mean as long as the time-out"
+    "mean as long as it took"
 )
 
 
@@ -121,14 +120,7 @@ def _cell(summary: LoadSummary, field: str, stat: str) -> str:
         return ""
     value: float | None = getattr(times, stat)
     path = f"{field}.{stat.replace('_', '.')}"
-    if path == _MEAN and _of_failures(summary):
-        return short_why("time-out")
     return short_why(summary.whys.get(path, "")) if value is None else f"{_ms(value)}{_mark(summary, path)}"
-
-
-def _of_failures(summary: LoadSummary) -> bool:
-    """Whether a percentile of response lies among what failed: then its mean is made of time-outs."""
-    return any(summary.whys.get(f"response_ms.{stat}") == "time-out" for stat in ("p50", "p90", "p95", "p99"))
 
 
 def _mark(summary: LoadSummary, path: str) -> str:

@@ -115,7 +115,7 @@ def threshold_key(findings: Findings, that: str) -> str:
 
 
 def measured_words(told: Told, one: ThresholdResult) -> str:
-    """What the case has of it: `31.2 %`, `too few`, `refused`, `182 ms, OVERLOADED`."""
+    """What the case has of it: `31.2 %`, `refused`, `182 ms, OVERLOADED`."""
     key = threshold_key(told.findings, one.that)
     case = next((case for case in told.findings.cases if case.case == one.case), None)
     if one.measured is not None:

@@ -170,17 +170,14 @@ class Number:
     def why_words(self) -> str:
         """Why it is null, marked or bounded, in one line; "" where there is nothing to say."""
         told = [self.note] if self.note else []
-        if self.value is None and self.need:
-            had = f"{int(self.n_eff)} of " if self.n_eff is not None else ""
-            told = [f"too few: {had}{self.need:,} independent requests in each trial"]
-        elif self.value is None and self.why == "refused":
+        if self.value is None and self.why == "refused":
             told = [f"{self.believed} of {self.made} trials can be believed"]
         if self.grade != "VALID":
             by = f" by {list_words(list(self.doubts))}" if self.doubts else ""
             told.append(f"{self.grade}{by}")
         if self.bound:
             told.append(f"the true value: {self.bound}")
-        if self.few and self.value is not None:
+        if self.few and self.value is not None and not self.need:
             told.append("few requests in its tail")
         if self.as_measured is not None:
             told.append(
@@ -281,13 +278,15 @@ class Told:
 
 
 def too_few_rule(numbers: Iterable[Number]) -> str:
-    """What “too few” means, once for a table with such cells; "" where no number is short of requests."""
-    needs = {split_metric(one.key)[2]: one.need for one in numbers if one.value is None and one.need}
+    """What its percentiles lack, once for a table; "" where no number is short of requests."""
+    needs = {split_metric(one.key)[2]: one.need for one in numbers if one.need}
     if not needs:
         return ""
     ordered = sorted(needs.items(), key=lambda one: one[1] or 0)
     told = list_words([f"{need:,} for {stat}" for stat, need in ordered])
-    return f"too few: a percentile needs so many independent requests in each trial: {told}."
+    return (
+        f"{FEW_MARK} few: both ends of its interval need so many independent requests in each trial: {told}."
+    )
 
 
 def marks_rule(numbers: Sequence[Number]) -> str:
