@@ -15,9 +15,25 @@ from .kills import VICTIMS, Moment, check_end, draw_moments, play, reached, stri
 from .world import World, complete, only_run, sealed
 
 NAMES = VICTIMS | {"server": "svload.truth"}
-STUDY = (
-    "001-svload", "--profile", "demo", "--only", "TC0,TC2,TC7,TC9,TC11", "--replicates", "2", "--duration", "0.2s",
-)  # fmt: skip
+STUDY = """\
+name: killed
+lab:
+  backend: {kit: truth, role: store, service_time: 1 ms}
+  cache: {kit: truth, role: cache, of: backend, service_time: 0.5 ms}
+data: {objects: {in: backend, containers: 2, count: 20, size: 1 KiB}}
+feeders: {object: {from: objects, take: random}}
+factors: {users: [1, 2, 3, 4, 5]}
+requests: {fetch: {get: "http://cache${object.path}"}}
+traffic: {users: {executor: constant-vus, vus: "${users}", request: fetch}}
+measure: {duration: 0.2s, replicates: 2}
+"""
+
+
+@pytest.fixture
+def study(world: World) -> str:
+    """Ten trials of two servers."""
+    (world.root / "study.yaml").write_text(STUDY)
+    return "study.yaml"
 
 
 MOMENTS = draw_moments(seed=20, count=20, load_s=0.4, victims=tuple(NAMES))
@@ -25,20 +41,20 @@ MOMENTS = draw_moments(seed=20, count=20, load_s=0.4, victims=tuple(NAMES))
 
 @pytest.mark.truth
 @pytest.mark.parametrize("half", [0, 1])
-def test_twenty_kills_lose_nothing(world: World, half: int):
+def test_twenty_kills_lose_nothing(world: World, study: str, half: int):
     """Ten in each of two runs, which two workers play side by side; the last ones of each hit a complete plan."""
     assert len(MOMENTS) == 20
     moments = MOMENTS[half::2]
     assert {moment.victim for moment in moments} == set(NAMES)
-    play(world, moments, STUDY, NAMES)
+    play(world, moments, (study,), NAMES)
     check_end(world, trials=10)
 
 
 @pytest.mark.truth
-def test_a_server_that_dies_costs_one_attempt_and_no_resume(world: World):
-    study = ("001-svload", "--profile", "demo", "--only", "TC3,TC9", "--replicates", "1", "--duration", "2s")
+def test_a_server_that_dies_costs_one_attempt_and_no_resume(world: World, study: str):
+    args = ("--only", "case-0,case-1", "--replicates", "1", "--duration", "2s")
     moment = Moment("server", "load", 0, 0.2)
-    with world.start("run", *study, "--out", str(world.runs)) as command:
+    with world.start("run", study, *args, "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: reached(world, command, moment))
         assert strike(world, command, moment, NAMES)
         command.end()
@@ -54,10 +70,10 @@ def test_a_server_that_dies_costs_one_attempt_and_no_resume(world: World):
 
 @pytest.mark.truth
 @pytest.mark.smoke
-def test_ctrl_c_leaves_nothing_and_resume_goes_on(world: World):
-    study = ("001-svload", "--profile", "demo", "--only", "TC1,TC3", "--replicates", "2", "--duration", "1s")
+def test_ctrl_c_leaves_nothing_and_resume_goes_on(world: World, study: str):
+    args = ("--only", "case-0,case-1", "--replicates", "2", "--duration", "1s")
     loading = Moment("controller", "load", 1, 0.0)
-    with world.start("run", *study, "--out", str(world.runs)) as command:
+    with world.start("run", study, *args, "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: reached(world, command, loading))
         command.process.send_signal(signal.SIGINT)
         assert command.end() == 130

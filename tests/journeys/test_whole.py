@@ -35,7 +35,7 @@ traffic: {users: {executor: constant-vus, vus: 2, request: fetch}}
 measure: {duration: 0.2s, replicates: 1}
 """
 TRIALS = 2
-SAMPLE = 8
+SAMPLE = 5
 """Kill points a test; SVLOAD_EVERY_WRITE=1/1 takes all of them, 3/8 the third eighth."""
 
 
