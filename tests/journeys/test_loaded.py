@@ -24,5 +24,5 @@ def test_it_comes_to_the_same(world: World, words: list[str]) -> None:
 def test_it_is_ended_at_its_bound(world: World, truth: dict[str, int]) -> None:
     words = ["load", f"http://127.0.0.1:{truth['http_port']}/", "-c", "1", "-d", LONGER_THAN_ANY_WAIT]
     with pytest.raises(subprocess.TimeoutExpired):
-        run_loaded(words, world.env, world.root, 0.5)
+        run_loaded(words, world.env, world.root, 2.0)
     assert world.silent() == []
