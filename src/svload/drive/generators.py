@@ -5,7 +5,6 @@ They are started before the study is read: nothing that knows a study is loaded 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svload.drive.progress import continued, merge_progress
 from svload.drive.share.write import plain
+from svload.host.process.interpreter import EXECUTABLE, python
 from svload.model.bounds import VUS
 from svload.model.errors import SvloadError, fail
 from svload.model.messages import Action, Limits, Notice, Spawn, Tell
@@ -107,7 +107,7 @@ class Generators:
                 Spawn(
                     child=child,
                     role="generator",
-                    argv=(self._python(), "-m", "svload.drive.generator"),
+                    argv=python("-m", "svload.drive.generator", executable=self._python()),
                     log=str(self._folder / f"{child}.log"),
                     limits=Limits(cores=self._cores, nofile=VUS.most),
                 )
@@ -186,7 +186,7 @@ class Generators:
         return load
 
     def _python(self) -> str:
-        return sys.executable
+        return EXECUTABLE
 
     def _start_at_ns(self, lone: bool) -> int:
         return time.monotonic_ns() + (0 if lone else START_MARGIN_NS)

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from svload.host.process.interpreter import EXECUTABLE
 from svload.model.errors import fail
 
 PLAYS = Path(__file__).parent / "plays"
@@ -92,7 +92,10 @@ def play(
 
 
 def _settings() -> dict[str, str]:
-    """Variables for Ansible beside the user's own; the user's ansible.cfg counts wherever Ansible is started."""
+    """Variables for Ansible beside the user's own; the user's ansible.cfg counts wherever Ansible is started.
+
+    One that another user could have put there does not: it names plug-ins, which Ansible runs.
+    """
     found = {
         "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
         "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
@@ -100,13 +103,20 @@ def _settings() -> dict[str, str]:
         "ANSIBLE_DEPRECATION_WARNINGS": "false",
         "ANSIBLE_NOCOLOR": "true",
     }
-    if "ANSIBLE_CONFIG" not in os.environ and Path("ansible.cfg").is_file():
-        found["ANSIBLE_CONFIG"] = str(Path("ansible.cfg").absolute())
+    own = Path("ansible.cfg").absolute()
+    if "ANSIBLE_CONFIG" not in os.environ and own.is_file() and _is_the_users(own):
+        found["ANSIBLE_CONFIG"] = str(own)
     return found
 
 
+def _is_the_users(file: Path) -> bool:
+    """Whether only this user and root may write the file and its folder."""
+    facts = (file.stat(), file.parent.stat())
+    return all(one.st_uid in (0, os.geteuid()) and not one.st_mode & 0o022 for one in facts)
+
+
 def _path() -> str:
-    return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    return f"{Path(EXECUTABLE).parent}:{os.environ.get('PATH', os.defpath)}"
 
 
 def _program(name: str) -> str:

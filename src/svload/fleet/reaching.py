@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from svload.fleet import ansible
 from svload.fleet.inventory import SERVERS, Member, read_inventory
 from svload.host.machines.reach import PYTHON, Reach, connects_by_itself
+from svload.host.process.interpreter import EXECUTABLE
 from svload.model.errors import Problem, SvloadError
 
 LOOPBACK = "127.0.0.1"
@@ -63,7 +63,7 @@ def reach_of(member: Member, variables: Mapping[str, Any]) -> Reach:
     address = member.address
     if connects_by_itself(variables):
         address = str(variables.get("svload_address") or LOOPBACK)
-        python = str(variables.get("svload_python") or sys.executable)
+        python = str(variables.get("svload_python") or EXECUTABLE)
     else:
         ssh = ("ssh", *_ssh_words(variables), str(variables.get("ansible_host") or member.name))
     return Reach(member.name, address, member.site, member.port, python, ssh)

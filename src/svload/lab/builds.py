@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from svload.host.process.interpreter import BASE, python
 from svload.lab.kit import KitContext
 from svload.lab.programs import missing, program
 from svload.lab.server import ENVIRONMENT, tail
@@ -50,13 +50,9 @@ def _pip(source: Path, out: Path, args: Sequence[str]) -> list[list[str]]:
     """An environment of its own with the packages of a requirements file, or with the project of a folder."""
     files = [source] if source.is_file() else sorted(source.glob("requirements.txt"))
     what = ["-r", str(files[0])] if files else [str(source)]
-    install = [str(out / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    return [[_python(), "-m", "venv", "--clear", str(out)], [*install, *args, *what]]
-
-
-def _python() -> str:
-    """The interpreter that svload itself was made with, outside any environment."""
-    return str(getattr(sys, "_base_executable", None) or sys.executable)
+    pip = python("-m", "pip", executable=str(out / "bin/python"))
+    venv = python("-m", "venv", "--clear", str(out), executable=BASE)
+    return [[*venv], [*pip, "install", "--quiet", "--disable-pip-version-check", *args, *what]]
 
 
 def _of_make(source: Path, out: Path) -> Path:
@@ -88,7 +84,7 @@ TOOLS: Mapping[str, Tool] = {
         lambda source, out: source / "target",
         frozenset({"target"}),
     ),
-    "pip": Tool(_python(), ("python3-venv",), _pip, lambda source, out: out, of_a_file=True),
+    "pip": Tool(BASE, ("python3-venv",), _pip, lambda source, out: out, of_a_file=True),
 }
 """By the word of the study file."""
 

@@ -3,7 +3,6 @@ told as facts, removed after them."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 from svload.host.machine import fabric
 from svload.host.machine.delay_line import change_delay, read_told, write_told
+from svload.host.process.interpreter import python
 from svload.lab.kit import Host, KitOptions
 from svload.model.errors import fail
 from svload.model.facts import LINK_LATENCY, LINK_SPEED, LinkFact, Setting
@@ -87,15 +87,7 @@ class ServiceLinks:
         order = Spawn(
             child=child,
             role="server",
-            argv=(
-                sys.executable,
-                "-P",
-                "-m",
-                "svload.host.machine.delay_line",
-                *words,
-                "--told",
-                str(made.told),
-            ),
+            argv=python("-m", "svload.host.machine.delay_line", *words, "--told", str(made.told)),
             log=str(self._folder / f"{name}.log"),
             limits=Limits(cores=self._cores),
             link=name,

@@ -11,7 +11,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from svload.host import list_labs, state_dir
 from svload.host.agent.unix_socket import is_own, short_path
+from svload.host.process.interpreter import child_environment, python
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.private import private_folder
 from svload.model.study import Lock
@@ -35,7 +35,7 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
     private_folder(folder)
     (folder / LOCK).write_text(lock.to_json())
     log = folder / "keeper.log"
-    argv = [sys.executable, "-m", "svload.run.keeper", str(folder), str(time.time() + lease_s)]
+    argv = python("-m", "svload.run.keeper", str(folder), str(time.time() + lease_s))
     with log.open("wb") as out, (folder / _ALIVE).open("wb") as alive:
         fcntl.flock(alive, fcntl.LOCK_EX)
         process = subprocess.Popen(
@@ -43,7 +43,7 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            env=os.environ,  # the user's, without what host/algebra told the C library
+            env=child_environment(),  # the user's, without what host/algebra set for the C library
             start_new_session=True,
             pass_fds=[alive.fileno()],
         )

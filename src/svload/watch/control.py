@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from svload.host.process.interpreter import python
 from svload.watch.series import SeriesReader, together
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Sampler:
         SvloadError agent-refused, agent-lost."""
         from svload.model.messages import Limits, Spawn
 
-        argv = (sys.executable, "-m", "svload.watch.sampler")
+        argv = python("-m", "svload.watch.sampler")
         order = Spawn(
             child=CHILD,
             role="monitor",

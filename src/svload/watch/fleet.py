@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from svload.host.process.interpreter import python
 from svload.watch.control import CHILD, PASS_NS, PREPARE_S
 from svload.watch.series import SeriesReader
 
@@ -68,7 +69,7 @@ class MachineWatch:
         order = Spawn(
             child=CHILD,
             role="monitor",
-            argv=(agent.python, "-m", "svload.watch.sampler"),
+            argv=python("-m", "svload.watch.sampler", executable=agent.python),
             log=str(self._machine.dir / f"{CHILD}.log"),
             limits=Limits(cores=cores.servers if cores.pinned else None),
         )

@@ -86,7 +86,7 @@ def install(home: Path, wheel: str, digest: str, requirements: str, wheelhouse: 
     (home / INSTALLED).unlink(missing_ok=True)
     if not (home / "venv/bin/pip").exists():
         shutil.rmtree(home / "venv", ignore_errors=True)
-        _run([sys.executable, "-m", "venv", str(home / "venv")])
+        _run([sys.executable, "-I", "-m", "venv", str(home / "venv")])
     with tempfile.TemporaryDirectory(dir=home) as unpacked:
         source = []
         if wheelhouse != "-":

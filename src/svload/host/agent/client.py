@@ -12,7 +12,6 @@ import select
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from svload.host.agent.files import PART_BYTES
 from svload.host.agent.folders import AGENT_LOG, JOURNAL, LOCK, NEW_OWNER, OWNER, SOCKET
 from svload.host.agent.unix_socket import is_own, short_path
 from svload.host.machine import linux
+from svload.host.process.interpreter import child_environment, python
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
 from svload.model.messages import Action, Lease, Notice
 from svload.model.private import private_folder
@@ -337,15 +337,15 @@ def connect_agent(folder: Path, owner: str = "a guest") -> Agent:
 
 
 def _popen(folder: Path, lock: int, ready: int, more: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "svload.host.agent", "--dir", str(folder)]
-    command += ["--lock-fd", str(lock), "--ready-fd", str(ready), *more]
+    command = python("-m", "svload.host.agent", "--dir", str(folder), "--lock-fd", str(lock))
+    command += ("--ready-fd", str(ready), *more)
     with open(folder / AGENT_LOG, "ab") as log:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=os.environ,  # the user's, without what host/algebra told the C library
+            env=child_environment(),  # the user's, without what host/algebra set for the C library
             pass_fds=(lock, ready),
             start_new_session=True,
         )

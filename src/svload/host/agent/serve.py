@@ -28,6 +28,7 @@ from svload.host.agent.notices import Notices
 from svload.host.agent.settings import Settings
 from svload.host.agent.unix_socket import is_own, listen
 from svload.host.machine import linux
+from svload.host.process.interpreter import EXECUTABLE
 from svload.host.process.spawn import refused
 from svload.model.errors import SvloadError
 from svload.model.messages import Action, WriteFile, read_action
@@ -243,7 +244,7 @@ class AgentServer:
             self._owned = connection.is_owner = True
         return {
             "kind": "HELLO", "version": PROTOCOL, "agent_pid": self._machine_pid, "machine": platform.node(),
-            "python": sys.executable, "cores": sorted(os.sched_getaffinity(0)), "root": os.geteuid() == 0, "isolated": self._first_process,
+            "python": EXECUTABLE, "cores": sorted(os.sched_getaffinity(0)), "root": os.geteuid() == 0, "isolated": self._first_process,
             "own_network": self._own_network,
         }  # fmt: skip
 

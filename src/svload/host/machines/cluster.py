@@ -12,7 +12,6 @@ import logging
 import secrets
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from svload.host.machines.cluster_security import SETTINGS, Pems, make_pems, sec
 from svload.host.machines.dask_carrier import DaskCarrier
 from svload.host.machines.reach import Reach
 from svload.host.machines.remote import RemoteMachine
+from svload.host.process.interpreter import child_environment, python
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.private import private_folder
 
@@ -93,9 +93,7 @@ def _has_dask() -> bool:
 
 
 def _scheduler(stack: ExitStack, pems: Pems, folder: Path) -> str:
-    started = _start(
-        stack, [sys.executable, "-P", "-m", "svload.host.machines.scheduler"], folder / "scheduler.log"
-    )
+    started = _start(stack, python("-m", "svload.host.machines.scheduler"), folder / "scheduler.log")
     _tell(started, pems)
     said = _first_line(started, time.monotonic() + _SCHEDULER_WITHIN_S)
     if said is None:
@@ -172,7 +170,12 @@ def _machines(stack: ExitStack, client: Client, reaches: Sequence[Reach], owner:
 def _start(stack: ExitStack, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     with open(log, "wb") as file:
         process = subprocess.Popen(
-            list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, start_new_session=True
+            list(words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            env=child_environment(),
+            start_new_session=True,
         )
     stack.callback(_end, process)
     return process

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from svload.host.process.interpreter import python
+
 SSH_OPTIONS: Mapping[str, str] = {
     "BatchMode": "yes",
     "ConnectTimeout": "10",
@@ -54,7 +56,7 @@ class Reach:
     def words(self, module: str, forwards: Mapping[str, int]) -> list[str]:
         """The command that runs a module there; `forwards`: -R (its port leads here) and -L (ours leads there)."""
         if not self.ssh:
-            return [self.python, "-P", "-m", module]
+            return list(python("-m", module, executable=self.python))
         program, *options = self.ssh
         made = [word for name, value in SSH_OPTIONS.items() for word in ("-o", f"{name}={value}")]
         made += [word for way, port in forwards.items() for word in (way, f"{port}:127.0.0.1:{port}")]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from svload import __version__
+from svload.host.process.interpreter import EXECUTABLE, child_environment, python
 from svload.model.environment import state_dir
 
 SOCKET, LOCK, FACTS, LOG = "warm.sock", "warm.lock", "warm.json", "warm.log"
@@ -55,7 +56,7 @@ def place() -> dict[str, Any]:
     return {
         "version": __version__,
         "program": [
-            sys.executable,
+            EXECUTABLE,
             os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
             [getattr(sys.flags, name) for name in _FLAGS],
         ],
@@ -131,7 +132,6 @@ def keep_warm(lease_s: float) -> dict[str, Any]:
     Raises SvloadError lab-failed with its last words if it does not come up.
     """
     import subprocess
-    import sys
     import time
 
     from svload.model.errors import fail
@@ -146,8 +146,8 @@ def keep_warm(lease_s: float) -> dict[str, Any]:
     try:
         with open(folder / LOG, "wb") as log:
             subprocess.Popen(
-                [sys.executable, "-P", "-m", "svload.cli.warm_keeper", repr(time.time() + lease_s), str(told)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ, pass_fds=(told,), start_new_session=True,
+                python("-m", "svload.cli.warm_keeper", repr(time.time() + lease_s), str(told)),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=child_environment(), pass_fds=(told,), start_new_session=True,
             )  # fmt: skip
     finally:
         os.close(told)

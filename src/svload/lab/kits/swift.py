@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import StringConstraints, model_validator
 
+from svload.host.process.interpreter import python
 from svload.lab import memcache
 from svload.lab.installs import run_installer
 from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
@@ -197,8 +198,15 @@ class Swift(Server):
             return []
         shutil.rmtree(home, ignore_errors=True)
         home.parent.mkdir(parents=True, exist_ok=True)
-        run_installer([sys.executable, "-m", "venv", str(home)], _INSTALL_WITHIN_S)
-        pip = [str(home / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        run_installer(python("-m", "venv", str(home)), _INSTALL_WITHIN_S)
+        pip = python(
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "--quiet",
+            executable=str(home / "bin/python"),
+        )
         run_installer(
             [*pip, "--require-hashes", "--only-binary", ":all:", "-r", str(REQUIREMENTS)], _INSTALL_WITHIN_S
         )
@@ -220,14 +228,13 @@ class Swift(Server):
         ports, address = self._ports, self.context.address
         self.spawn(
             "collector",
-            [
-                sys.executable,
+            python(
                 str(collector.__file__),
                 address,
                 str(ports["statsd"]),
                 str(ports["syslog"]),
-                self.log_of("swift"),
-            ],
+                str(self.log_of("swift")),
+            ),
             helper=True,
         )
         self.wait_for(lambda: bool(collector.ask(address, ports["statsd"])), 15.0)
@@ -244,11 +251,13 @@ class Swift(Server):
         programs = environment(self.context.cache) / "bin"
         for part in (*self.options.servers, "proxy"):
             configured = self.context.work / f"{part}-server.conf"
-            self.spawn(part, [programs / "python", programs / f"swift-{_tier_of(part)}-server", configured])
+            self.spawn(
+                part, [programs / "python", "-P", programs / f"swift-{_tier_of(part)}-server", configured]
+            )
             if part in self.options.objects and self.options.object_replicas > 1:
                 for name, daemon in zip(_daemons_of(part), DAEMONS, strict=True):
-                    python: list[str | Path] = [programs / "python", "-c", _DAEMON, daemon]
-                    self.spawn(name, [*python, self.context.work, configured])
+                    words = python("-c", _DAEMON, daemon, executable=str(programs / "python"))
+                    self.spawn(name, [*words, self.context.work, configured])
 
     def parts(self, part: str) -> list[str]:
         """The processes that a part of it is, in the order of their start: an object server's daemons are
@@ -324,13 +333,14 @@ class Swift(Server):
         return "[DEFAULT]\n" + "".join(f"{name} = {_plain(value)}\n" for name, value in settings.items())
 
     def _build_rings(self) -> None:
-        python = environment(self.context.cache) / "bin/python"
         copies = self.options.object_replicas
         power = PARTITION_POWER if copies == 1 else COPIES_PARTITION_POWER
         objects = [(_device_of(part), self._ports[part]) for part in self.options.objects]
         rings = {tier: (PARTITION_POWER, 1, [("d1", self._ports[tier])]) for tier in ("account", "container")}
         rings["object"] = (power, copies, objects)
-        self.tool([python, "-c", _RINGS, self.context.work, self.context.address, json.dumps(rings)], 60.0)
+        words = ("-c", _RINGS, str(self.context.work), self.context.address, json.dumps(rings))
+        swifts = str(environment(self.context.cache) / "bin/python")
+        self.tool(python(*words, executable=swifts), 60.0)
 
     def condition(self) -> bool:
         """All of them answer their health check."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, WithJsonSchema, model_vali
 
 from svload import __version__
 from svload.host.machine import fabric
+from svload.host.process.interpreter import python
 from svload.lab import web
 from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
 from svload.lab.server import Server, upstream_of
@@ -205,7 +205,7 @@ class Truth(Server):
         self._admin = self.context.take_port("admin", None)
         upstream = upstream_of(neighbours, self.options.of) if self.options.of else None
         config = self.write("truth.json", json.dumps(self._config(upstream), indent=1) + "\n")
-        self.spawn("truth", [sys.executable, "-m", "svload.truth", "--config", config])
+        self.spawn("truth", python("-m", "svload.truth", "--config", str(config)))
 
     def _config(self, upstream: Endpoint | None) -> dict[str, Any]:
         options, credentials = self.options, self.context.credentials

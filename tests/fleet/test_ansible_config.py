@@ -1,0 +1,45 @@
+"""Ansible's configuration in the current folder counts where nobody else could have put it there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from svload.fleet.ansible import _settings
+
+
+@pytest.mark.parametrize(
+    ("folder_mode", "file_mode", "owner", "counts"),
+    [
+        (0o755, 0o644, None, True),
+        (0o700, 0o600, None, True),
+        (0o777, 0o644, None, False),
+        (0o1777, 0o644, None, False),
+        (0o775, 0o644, None, False),
+        (0o755, 0o666, None, False),
+        (0o755, 0o644, 65534, False),
+    ],
+)
+def test_who_could_have_written_it(
+    folder_mode: int,
+    file_mode: int,
+    owner: int | None,
+    counts: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if owner is not None and os.geteuid() != 0:
+        owner, counts = None, True  # only root can give a file away
+    folder = tmp_path / "here"
+    folder.mkdir()
+    file = folder / "ansible.cfg"
+    file.write_text("[defaults]\ncallback_plugins = .\n")
+    file.chmod(file_mode)
+    folder.chmod(folder_mode)
+    if owner is not None:
+        os.chown(file, owner, owner)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
+    assert ("ANSIBLE_CONFIG" in _settings()) is counts
