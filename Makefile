@@ -54,7 +54,7 @@ test-real: setup  ## all journeys on real servers, and the long ones (LEFT=secon
 		--shuffle $(or $(SEED),$(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 0)) $(if $(LEFT),--left $(LEFT))
 
 test-timing: setup  ## the tests that assert elapsed times and rates, each in a calm moment (ONLY="PATHS -k …")
-	@$(PYTEST) -p tests.calm -m timing $(ONLY)
+	@PLANTED=$(PLANTED) tools/test-timing.sh $(ONLY)
 
 test-fuzz: setup  ## the fuzzers with a fresh seed (HOURS=8)
 	@$(BIN)/python -m tests.fuzz --hours $(or $(HOURS),0.1)

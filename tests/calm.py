@@ -246,9 +246,13 @@ class Watch:
 
 
 class Calm:
-    """Runs each timing test in a calm moment, or says that it was not run."""
+    """Runs each timing test in a calm moment, or says that it was not run.
 
-    def __init__(self, watch: Watch, left_s: float = WAIT_S) -> None:
+    With a delay planted (`planted`: where; tests/planted/delay.c) a test that names the place in its mark must fail.
+    """
+
+    def __init__(self, watch: Watch, left_s: float = WAIT_S, planted: str = "") -> None:
+        self._planted = planted
         self._watch = watch
         self._left_s = left_s
         self._all_run = True
@@ -293,6 +297,14 @@ class Calm:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if self._planted and reporter is not None and exitstatus in (0, 1):
+            blind = reporter.stats.get("passed", [])
+            for report in blind:
+                reporter.write_line(f"passed with a delay in the {self._planted}: {report.nodeid}", red=True)
+            exitstatus = session.exitstatus = pytest.ExitCode(
+                1 if blind or not reporter.stats.get("failed") else 0
+            )
         if exitstatus == 0 and not self._all_run:
             session.exitstatus = NOT_ALL_RUN
 
@@ -302,10 +314,19 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
     wait_s = float(session.config.getoption("--wait-calm"))
     watch = Watch()
     try:
-        session.config.pluginmanager.register(Calm(watch, wait_s), "calm")
+        planted = os.environ.get("PLANTED_DELAY", "")
+        session.config.pluginmanager.register(Calm(watch, wait_s, planted), "calm")
         return (yield)
     finally:
         watch.close()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With a delay planted, only the tests that must see it."""
+    if planted := os.environ.get("PLANTED_DELAY"):
+        seeing = [item for item in items if any(planted in mark.args for mark in item.iter_markers("timing"))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in seeing])
+        items[:] = seeing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

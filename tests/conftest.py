@@ -29,7 +29,7 @@ from typing import Any
 
 import pytest
 
-LAYERS = ("pure", "truth", "truth_long", "real", "look")
+LAYERS = ("pure", "truth", "real", "look")
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 LACKING = re.compile(r"not on this machine: (.* \(root on Debian: make apt\))")

@@ -40,14 +40,14 @@ ended engine || status=1
 ended lint || status=1
 ended apt
 
-layers="truth or truth_long or look or (real and smoke)"
+layers="truth or look or (real and smoke)"
 if [ -e build/no-servers ]; then
     if [ "${CI:-}" = true ]; then
         echo "!!! the real servers could not be installed, and in CI that is a failure" >&2
         status=1
     else
         echo "!!! NOT TESTED: the journeys on real servers (Swift, Varnish): see the line above" >&2
-        layers="truth or truth_long or look"
+        layers="truth or look"
     fi
 fi
 $step tests tools/beside.sh --durations=15 -m "(pure or $layers) and not (timing or long)" || status=1

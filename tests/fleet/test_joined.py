@@ -143,7 +143,7 @@ def ready(made: Cluster) -> bool:
     return all((made.folder / f"{name}.log").read_text().count("Registered to:") for name in made.workers)
 
 
-@pytest.mark.truth_long
+@pytest.mark.truth
 def test_a_clusters_workers_make_the_load_and_stay_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     with cluster(tmp_path, "tls", **certificates(tmp_path)) as (made, stack):
@@ -173,7 +173,7 @@ def test_a_clusters_workers_make_the_load_and_stay_as_they_were(tmp_path: Path) 
         assert json.loads(again.stdout)["complete"], again.stderr
 
 
-@pytest.mark.truth_long
+@pytest.mark.truth
 def test_a_killed_svload_leaves_no_load_on_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY.replace("duration: 2s", "duration: 30s"))
     with cluster(tmp_path) as (made, stack):
@@ -202,7 +202,7 @@ def test_a_killed_svload_leaves_no_load_on_a_cluster(tmp_path: Path) -> None:
         assert not [path for name in made.workers for path in (tmp_path / name / "labs").glob("*")]
 
 
-@pytest.mark.truth_long
+@pytest.mark.truth
 def test_a_worker_must_have_this_svload(tmp_path: Path) -> None:
     for name, text in {"none": "raise ModuleNotFoundError('svload')", "old": "__version__ = '0.0.1'"}.items():
         (tmp_path / name / "svload").mkdir(parents=True)
@@ -219,7 +219,7 @@ def test_a_worker_must_have_this_svload(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.truth_long
+@pytest.mark.truth
 def test_a_scheduler_without_workers_is_told(tmp_path: Path) -> None:
     with cluster(tmp_path) as (made, _), pytest.raises(SvloadError) as caught:
         workers_of(made.address)

@@ -143,7 +143,7 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     assert fetch(lab.endpoints()["https://cache"], table["path"][0]) == [(200, 4096)]
 
 
-@pytest.mark.timing
+@pytest.mark.timing("server")
 def test_an_answer_takes_the_service_time_that_is_set_now(lab: Lab) -> None:
     lab.up()
     table = lab.fill(OBJECTS, seed=3)

@@ -73,7 +73,7 @@ def test_store_and_cache_count_the_same_requests(tmp_path: Path) -> None:
             assert counters(store)["requests"] == 3
 
 
-@pytest.mark.timing
+@pytest.mark.timing("server")
 def test_service_time_is_what_was_asked(tmp_path: Path) -> None:
     with running(tmp_path, role="store", service_time={"constant_ns": 2_000_000}, log=True) as (_, ready):
         connection = http.client.HTTPConnection("127.0.0.1", ready["http_port"], timeout=HANG_S)
