@@ -3,12 +3,12 @@ itself, in a process of its own.
 
     python -m benches.capacity                       # at most a quarter of an hour on two cores that nobody else uses
     python -m benches.capacity --only closed-2       # some of the searches
-    python -m benches.capacity --full                # trials of 4 s and brackets of 5 %: half an hour and more
+    python -m benches.capacity --full                # trials of 4 s and intervals of 5 %: half an hour and more
 
 The truth server with 1, 2 and 8 workers of 10 ms, by users and by rate, beside the arithmetic; and nginx
 (root) that compresses each answer, with a CPU quota of 0.5, five times, then with half of it. Each search has its part of the time that is
 left (--minutes), and is kept in build/bench/capacity.json: a call makes those that are missing. When all are
-there the table is written to benches/capacity.md. Exit 1 if a search misses the arithmetic, brackets of equal
+there the table is written to benches/capacity.md. Exit 1 if a search misses the arithmetic, intervals of equal
 searches lie apart, or the limit does not move with the quota.
 """
 
@@ -147,8 +147,9 @@ def run(search: Search, tolerance: str, within_s: float) -> dict[str, Any]:
     demands = [one for curve in curves for one in curve["demands"] if one["bottleneck"]]
     grades = [trial["verdict"]["instrument"] for trial in found["trials"]]
     return {
-        "kept": capacity["kept"],
-        "broken": capacity["broken"],
+        "limit": capacity["limit"],
+        "low": capacity["low"],
+        "high": capacity["high"],
         "state": capacity["state"],
         "over": capacity["over"],
         "trials": len(grades),
@@ -166,20 +167,20 @@ def verdicts(known: Sequence[Search], results: dict[str, dict[str, Any]]) -> lis
         one = results.get(search.name)
         if one is None:
             continue
-        if one["state"] != "bracketed":
-            missed.append(f"{search.name} is not bracketed: {one['sentence']}")
-        elif search.known and not (one["kept"] <= search.known[1] and one["broken"] >= search.known[0]):
-            missed.append(f"{search.name}: {one['kept']} … {one['broken']} does not hold {search.arithmetic}")
+        if one["state"] != "found":
+            missed.append(f"{search.name} has no answer: {one['sentence']}")
+        elif search.known and not (one["low"] <= search.known[1] and one["high"] >= search.known[0]):
+            missed.append(f"{search.name}: {one['low']} to {one['high']} does not hold {search.arithmetic}")
     for name in QUOTAS:
         equal = [
             one
             for key, one in results.items()
-            if key.rpartition("-")[0] == name and one["state"] == "bracketed"
+            if key.rpartition("-")[0] == name and one["state"] == "found"
         ]
         for first, second in combinations(equal, 2):
-            if first["kept"] > second["broken"] or second["kept"] > first["broken"]:
+            if first["low"] > second["high"] or second["low"] > first["high"]:
                 missed.append(
-                    f"{name}: {first['kept']} … {first['broken']} and {second['kept']} … {second['broken']} lie apart"
+                    f"{name}: {first['low']} to {first['high']} and {second['low']} to {second['high']} lie apart"
                 )
     whole, half = (_middle(results, name) for name in QUOTAS)
     if whole and half and not _MOVES[0] <= whole / half <= _MOVES[1]:
@@ -188,11 +189,11 @@ def verdicts(known: Sequence[Search], results: dict[str, dict[str, Any]]) -> lis
 
 
 def _middle(results: dict[str, dict[str, Any]], name: str) -> float | None:
-    """Geometric middle of the brackets of equal searches."""
+    """Mean limit of equal searches."""
     found = [
-        one for key, one in results.items() if key.rpartition("-")[0] == name and one["state"] == "bracketed"
+        one for key, one in results.items() if key.rpartition("-")[0] == name and one["state"] == "found"
     ]
-    middles = [(one["kept"] * one["broken"]) ** 0.5 for one in found]
+    middles = [one["limit"] for one in found]
     return sum(middles) / len(middles) if middles else None
 
 
@@ -207,7 +208,7 @@ def table(known: Sequence[Search], results: dict[str, dict[str, Any]]) -> str:
         if one["top_rps"]:
             told = f"{search.quota:g} of a core / CPU of a request = {one['top_rps']:,.0f}/s"
         found = (
-            f"{one['kept']} … {one['broken']} {one['over']}" if one["state"] == "bracketed" else one["state"]
+            f"{one['limit']:.4g} ({one['low']} to {one['high']}) {one['over']}" if one["state"] == "found" else one["state"]
         )
         lines.append(
             f"| {search.name} | {told} | {found} | {one['trials']} ({one['refused']}) | {one['minutes']:.1f} |"
@@ -224,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="trials of 4 s, a bracket of 5 %% instead of 10")
+    parser.add_argument("--full", action="store_true", help="trials of 4 s, an interval of 5 %% instead of 10")
     names = [search.name for search in searches(full=False)]
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="SEARCH", help=f"some of: {', '.join(names)}"

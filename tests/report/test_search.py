@@ -19,7 +19,7 @@ from svload.report.figures.write import found_figures, write_figures
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
 from svload.report.told.answer import answer, headline
-from svload.report.told.search_rows import bracket_words, level_rows, search_title, step_rows
+from svload.report.told.search_rows import level_rows, limit_words, search_title, step_rows
 
 Reporter = Callable[[str], Any]
 
@@ -34,15 +34,16 @@ def found(reported: Reporter) -> CapacityResult:
 KNEE = CapacityResult(
     over="users",
     gain=0.1,
-    state="bracketed",
-    kept=16,
-    broken=20,
+    state="found",
+    limit=18.0,
+    low=17,
+    high=19,
     steps=(
-        GainStep(low_load=8, high_load=16, gain=0.98, low=0.9, high=1.05, outcome="worth it", low_rps=80.0, high_rps=158.0),
-        GainStep(low_load=16, high_load=20, gain=0.02, low=-0.03, high=0.07, outcome="flat", low_rps=158.0, high_rps=159.0),
+        GainStep(low_load=8, high_load=16, gain=0.98, low_rps=80.0, high_rps=158.0),
+        GainStep(low_load=16, high_load=20, gain=0.02, low_rps=158.0, high_rps=159.0),
     ),
-    sentence="Above 16 users more of them gain less than 10 %.",
-)  # fmt: skip
+    sentence="Above about 18 users more users gain less than 10 %.",
+)
 
 
 def test_the_answer_says_it_first(reported: Reporter, found: CapacityResult) -> None:
@@ -60,13 +61,13 @@ def test_the_answer_says_it_first(reported: Reporter, found: CapacityResult) -> 
 def test_the_page_draws_it_and_tells_every_level(reported: Reporter, found: CapacityResult) -> None:
     page = reported("search").page
     assert '<a href="#search-for">Search</a>' in page
-    assert bracket_words(found) in page
+    assert limit_words(found) in page
     section = page.partition('id="search-for"')[2].partition("</section>")[0]
     assert section.count("<svg") == 1
     for row in level_rows(reported("search").findings):
         assert f"{row.level.load:,}" in section
-        assert f"{row.mark} {row.outcome}" in section
-    assert "REFUSED (steal)" in section
+        assert f"{row.mark} {row.level.outcome}" in section
+    assert "too few requests" in section
     assert 'id="search-for"' not in reported("users").page
 
 
@@ -75,17 +76,17 @@ def test_every_trial_is_a_mark_and_the_answer_two_lines(found: CapacityResult) -
     tree = ElementTree.fromstring(drawing)
     tips = [node.text or "" for node in tree.iter() if node.tag.endswith("title")]
     assert len(tips) == len(found.trials)
-    assert sum("a first look" in tip for tip in tips) == sum(one.scout for one in found.trials)
-    assert f"{found.kept} kept" in drawing
-    assert f"{found.broken} broken" in drawing
-    assert drawing.count('class="band"') == sum(one.kept is not None for one in found.trials)
+    assert sum("a first look" in tip for tip in tips) == sum(one.look for one in found.trials)
+    assert f"{found.low} at least" in drawing
+    assert f"{found.high} at most" in drawing
+    assert drawing.count('class="band"') == sum(one.low is not None for one in found.trials)
     assert search_chart(found.model_copy(update={"trials": ()}), "t") == ""
 
 
 def test_two_ends_that_lie_together_are_labelled_apart(found: CapacityResult) -> None:
-    near = found.model_copy(update={"kept": 20, "broken": 21})
+    near = found.model_copy(update={"low": 20, "high": 21})
     tree = ElementTree.fromstring(search_chart(near, "t"))
-    labels = [node for node in tree.iter() if "".join(node.itertext()) in ("20 kept", "21 broken")]
+    labels = [node for node in tree.iter() if "".join(node.itertext()) in ("20 at least", "21 at most")]
     assert len(labels) == 2
     assert abs(float(labels[0].attrib["y"]) - float(labels[1].attrib["y"])) >= 12
 
@@ -132,7 +133,7 @@ def test_the_terminal_shows_the_levels_in_place_of_the_cases(
     said = " ".join(" ".join(lines).split())
     assert found.sentence in said or width < 80
     if width == 120:
-        for word in ("✓ kept", "✗ broken", "? open", "Gate passed"):
+        for word in ("✓ holds", "✗ breaks", "? no number", "Gate passed"):
             assert word in said
 
 
@@ -147,8 +148,8 @@ def test_the_summary_and_junit_have_it(reported: Reporter, found: CapacityResult
     assert case.find("failure") is None
     for state, gate, tag, mark in (
         ("above", None, "error", "?"),
-        ("bracketed", "fail", "failure", "✗"),
-        ("bracketed", "open", "error", "?"),
+        ("found", "fail", "failure", "✗"),
+        ("found", "open", "error", "?"),
     ):
         other = found.model_copy(
             update={
@@ -172,9 +173,8 @@ def test_a_knee_has_its_steps_everywhere(
     monkeypatch.setenv("COLUMNS", "120")
     findings = reported("search").findings.model_copy(update={"capacity": KNEE})
     assert search_title(KNEE) == "the users above which more of them gain less than 10 %"
-    assert [row.outcome for row in step_rows(KNEE)] == ["worth it", "flat"]
+    assert [row.gain for row in step_rows(KNEE)] == ["98 %", "2 %"]
     show_findings(findings, {})
     said = capsys.readouterr().out
-    assert "✗ flat" in said
     assert "98 %" in said
     assert "158/s → 159/s" in summary_markdown(findings)

@@ -201,12 +201,14 @@ def judge_run(
     environment: Mapping[str, str] | None = None,
     batches: Sequence[Batch] = (),
     server_cores: Sequence[int] = (),
+    begun_s: float | None = None,
     each: Each = _in_turn,
 ) -> Findings:
     """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how
     many trials the plan has, `certificates` what is known of the instrument and of the lab's own noise,
     `environment` the machine in words; `batches` is the plan, which says what a trial stands in for;
-    `server_cores` are those that the services are pinned to, if they are.
+    `server_cores` are those that the services are pinned to, if they are; `begun_s`: when the run had the
+    machine for itself, Unix time.
 
     A case's trials are one piece of work; `each` goes through these. Tables
     that lie on disk are in memory for so long alone.
@@ -237,7 +239,7 @@ def judge_run(
     claims = judge_claims(lock, configs, results, made, aa, distributions)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
     sealed_s = {trial.trial: trial.seal.sealed_wall for trial in trials if trial.seal is not None}
-    capacity = capacity_of(lock, own, sealed_s)
+    capacity = capacity_of(lock, own, sealed_s, begun_s)
     summaries = [trial.summary for trial in trials if not made[trial.summary.trial].serves]
     failures = failures_of(
         configs, summaries, thresholds, claims, _all_owners(lock), searched=capacity is not None

@@ -6,9 +6,10 @@ import hashlib
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from svload.api.load import STUDIES, STUDY, LoadFiles, aimed, in_environment, place_files
 from svload.api.studies import (
     Choices,
     Emit,
@@ -23,6 +24,7 @@ from svload.api.trust import must_be_trusted
 from svload.api.typed import writing
 from svload.model.errors import SvloadError, fail
 from svload.run.configs import case_config, case_configs
+from svload.study.quick_load import QuickLoad
 
 if TYPE_CHECKING:
     from svload.model.metrics import Criterion
@@ -35,8 +37,8 @@ MAX_VUS = 4096
 """Of a bare address: requests under way at once in an open loop. What waits beyond them waits in its response."""
 _START_USERS, _START_RPS = 8, 64
 """The first look, where it lies between the ends; a rate of 64 gives a trial of 5 s the requests of a p95."""
-_LONGEST_S, _SHORTEST_S, _TRIALS = 5.0, 1.0, 40
-"""Of a bare address: the measured time of a trial, and how many of them a search takes about."""
+_LONGEST_S, _SHORTEST_S, _TRIALS = 5.0, 1.0, 24
+"""Of a bare address: the measured time of a trial, and how many of them a short search takes about."""
 _GAIN = re.compile(r"\s*gain\s*<\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*")
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 _URL = re.compile(r"https?://", re.IGNORECASE)
@@ -49,7 +51,8 @@ class CapacityAsk:
     """What was typed. `target`: a study, or the URL of one server. `least`, `most`: null as
     the study's open factor has them.
 
-    Without `that` and `until` the study's own thresholds are the criteria. `at_least` makes it a gate.
+    Without `that` and `until` the study's own thresholds are the criteria. `at_least` makes it a gate. `request`
+    and `files` are about a URL: how it is asked, by rate where it has one, and how long a trial is.
     """
 
     target: str
@@ -60,9 +63,14 @@ class CapacityAsk:
     most: int | None = None
     tolerance: float = 0.05
     within_s: float | None = None
-    rate: bool = False
-    duration: str | None = None
     at_least: int | None = None
+    request: QuickLoad | None = None
+    files: LoadFiles = field(default_factory=LoadFiles)
+
+    @property
+    def of_url(self) -> QuickLoad:
+        """What is asked of a URL."""
+        return self.request or QuickLoad(self.target)
 
 
 def capacity(ask: CapacityAsk, choices: Choices, emit: Emit) -> RunResult:
@@ -73,25 +81,34 @@ def capacity(ask: CapacityAsk, choices: Choices, emit: Emit) -> RunResult:
     from svload import run
     from svload.run.policies.capacity import first_batch
 
-    lock = searched_lock(ask, choices)
-    must_be_trusted(lock, ask.target)
-    run.permitted_targets(case_configs(lock).values(), lock.authorised)
-    must_fit(lock)
-    with writing(choices.out):
-        begun = run.begin(lock, choices.out, held_certificates(lock), batch=first_batch(lock))
-    return execute_run(begun, emit, choices)
+    with in_environment(dict(ask.of_url.secrets.values())):
+        lock = searched_lock(ask, choices)
+        must_be_trusted(lock, ask.target)
+        run.permitted_targets(case_configs(lock).values(), lock.authorised)
+        must_fit(lock)
+        with writing(choices.out):
+            begun = run.begin(lock, choices.out, held_certificates(lock), batch=first_batch(lock))
+        return execute_run(begun, emit, choices)
 
 
 def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
     """The study's lock with the search in it."""
-    from svload.analysis.capacity.level import LEAST
-
     bare = bool(_URL.match(ask.target))
+    if not bare and (
+        replace(ask.of_url, seed=None, duration=None) != QuickLoad(ask.target) or ask.files != LoadFiles()
+    ):
+        raise fail(
+            "usage",
+            reason=f"--rate and options of the request are about a URL, and {ask.target} is a study",
+            hint="Write them into the study.",
+        )
     study, chosen = (_bare(ask, choices) if bare else ask.target), choices
     if not bare and ask.over and ask.least is not None and ask.most is not None:
         ends = {"open": [ask.least, ask.most]}
         searched = {f"factors.{ask.over}": ends, "compare": []}  # comparisons name levels
         chosen = replace(choices, overrides={**choices.overrides, **searched})
+    if not bare and (duration := ask.of_url.duration):
+        chosen = replace(chosen, overrides={**chosen.overrides, "measure.duration": duration})
     lock = load_lock(study, chosen)
     factor = _open_factor(ask, lock)
     least, most = _ends(ask, factor)
@@ -103,7 +120,7 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
         search = search.model_copy(update={"within_s": ask.within_s, "trial_s": trial_s})
     # Criteria and comparisons of the study are about its own levels: a search breaks them on purpose.
     source = {key: part for key, part in lock.source.items() if key not in ("thresholds", "compare")}
-    measure = lock.measure.model_copy(update={"replicates": LEAST})
+    measure = lock.measure.model_copy(update={"replicates": 1})
     return lock.model_copy(
         update={"search": search, "source": source, "measure": measure, "thresholds": (), "comparisons": ()}
     )
@@ -211,7 +228,7 @@ def _gain(ask: CapacityAsk) -> float:
 
 def _criterion(text: str, config: CaseConfig) -> Criterion:
     """As a study spells it, or as k6's users do (`p95 <= 200 ms`)."""
-    from svload.analysis.capacity.replicates import why_no_limit
+    from svload.analysis.capacity.readings import why_no_limit
     from svload.analysis.criteria import criterion_of
     from svload.study.k6 import study_criterion
 
@@ -235,14 +252,20 @@ def _criterion(text: str, config: CaseConfig) -> Criterion:
 
 def _bare(ask: CapacityAsk, choices: Choices) -> str:
     """A study for one URL, kept beside its run."""
-    from svload.api.load import STUDIES, STUDY
     from svload.model.private import private_folder
     from svload.run.trust import trust
-    from svload.study.quick_load import QuickLoad, quick_study
+    from svload.study.quick_load import quick_study
 
-    quick = quick_study(QuickLoad(ask.target, duration=ask.duration or _trial_lasts(ask.within_s)))
-    study: dict[str, Any] = json.loads(quick)
-    over = RATE if ask.rate else USERS
+    request = ask.of_url
+    request = replace(
+        request,
+        duration=request.duration or _trial_lasts(ask.within_s),
+        has_ca_file=ask.files.ca is not None,
+        has_data_file=ask.files.body is not None,
+    )
+    request, _ = aimed(request, choices.authorised)
+    study: dict[str, Any] = json.loads(quick_study(request))
+    over = RATE if request.open_loop else USERS
     ends = [LOADS[0] if ask.least is None else ask.least, LOADS[1] if ask.most is None else ask.most]
     group = {
         key: value
@@ -250,8 +273,8 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
         if key not in ("vus", "rate", "executor")
     }
     load = (
-        {"executor": "constant-arrival-rate", "rate": f"${{{over}}}/s", "max_vus": MAX_VUS}
-        if ask.rate
+        {"executor": "constant-arrival-rate", "rate": f"${{{over}}}/s", "max_vus": request.max_vus or MAX_VUS}
+        if request.open_loop
         else {"executor": "constant-vus", "vus": f"${{{over}}}"}
     )
     study |= {
@@ -264,6 +287,7 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
     folder = choices.out / STUDIES / f"capacity-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     private_folder(folder)
     path = folder / STUDY
+    place_files(ask.files, folder)
     path.write_text(text, encoding="utf-8")
     trust(path)
     return str(path)
@@ -271,5 +295,7 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
 
 def _trial_lasts(within_s: float | None) -> str:
     """The shorter the less time there is, within bounds."""
-    lasts_s = _LONGEST_S if within_s is None else min(max(within_s / _TRIALS, _SHORTEST_S), _LONGEST_S)
+    lasts_s = (
+        _LONGEST_S if within_s is None else min(max(within_s / _TRIALS - _BESIDE_S, _SHORTEST_S), _LONGEST_S)
+    )
     return f"{lasts_s:.3g}s"

@@ -68,10 +68,9 @@ def load(
     """
     ask = replace(ask, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
     ask.check()
-    target = _target(ask, authorised)
-    ask = replace(ask, connect_to=_connect_to(ask, target))
+    ask, target = aimed(ask, authorised)
     _enough_ports(ask, target)
-    with _study_folder(ask, files, out) as folder, _in_environment(dict(ask.secrets.values())):
+    with _study_folder(ask, files, out) as folder, in_environment(dict(ask.secrets.values())):
         choices = Choices(
             out=out or folder / "runs",
             seed=ask.seed,
@@ -100,7 +99,7 @@ def ready_hands() -> EarlyHands:
 
 
 @contextmanager
-def _in_environment(values: Mapping[str, str]) -> Iterator[None]:
+def in_environment(values: Mapping[str, str]) -> Iterator[None]:
     """These variables have these values, as a study's secrets expect it."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
@@ -213,15 +212,16 @@ def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None
     return summary.model_copy(update={"first_failure": first, "failed_s": span})
 
 
-def _target(ask: QuickLoad, authorised: tuple[str, ...]) -> Target:
-    """Where the load goes, if it may. Raises SvloadError url-bad, unauthorised-target."""
+def aimed(ask: QuickLoad, authorised: tuple[str, ...]) -> tuple[QuickLoad, Target]:
+    """The load with `connect_to` as host and port, and where it goes, if it may. Raises SvloadError url-bad, usage,
+    unauthorised-target."""
     from svload.drive.targets import find_target, parse_connect_to, parse_url
 
     target = parse_url(ask.url)
     if elsewhere := _connect_to(ask, target):
         target = replace(target, connect_to=parse_connect_to(elsewhere))
     find_target(target, authorised)
-    return target
+    return replace(ask, connect_to=elsewhere), target
 
 
 def _connect_to(ask: QuickLoad, target: Target) -> str | None:
@@ -297,14 +297,19 @@ def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterato
             folder = out / STUDIES / hashlib.sha256(text.encode()).hexdigest()[:12]
             with writing(out):
                 folder.mkdir(parents=True, exist_ok=True)
-        for option, name, path in (("--cacert", CA_FILE, files.ca), ("--data-file", BODY_FILE, files.body)):
-            if path is not None:
-                _place(option, path, folder / name)
-        if files.ca is not None:
-            authority((folder / CA_FILE).read_text("ascii", "replace"), files.ca)
+        place_files(files, folder)
         (folder / STUDY).unlink(missing_ok=True)  # a link there would lead elsewhere
         (folder / STUDY).write_text(text, encoding="utf-8")
         yield folder
+
+
+def place_files(files: LoadFiles, folder: Path) -> None:
+    """The user's files beside the study. Raises SvloadError usage."""
+    for option, name, path in (("--cacert", CA_FILE, files.ca), ("--data-file", BODY_FILE, files.body)):
+        if path is not None:
+            _place(option, path, folder / name)
+    if files.ca is not None:
+        authority((folder / CA_FILE).read_text("ascii", "replace"), files.ca)
 
 
 def _place(option: str, source: Path, target: Path) -> None:

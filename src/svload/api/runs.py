@@ -121,7 +121,7 @@ class SearchVerdicts:
         """As `final_verdicts`; a search has no claims."""
         from svload.analysis.judge import judge_trials
         from svload.run.policies.base import Verdicts
-        from svload.store import read_trial
+        from svload.store import read_events, read_trial
 
         trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
         names: dict[str, list[str]] = {}
@@ -139,7 +139,13 @@ class SearchVerdicts:
             lock, case_configs(lock), trials, server_cores=_server_cores(found), each=each
         )
         sealed_s = {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
-        return Verdicts({one.trial: one for one in results}, sealed_s=sealed_s)
+        begun_s = _begun_s(read_events(found.events).events)
+        return Verdicts({one.trial: one for one in results}, sealed_s=sealed_s, begun_s=begun_s)
+
+
+def _begun_s(events: Sequence[Event]) -> float | None:
+    """When the run had the machine for itself first, Unix time; None where its journal does not say so."""
+    return next((one.wall for one in events if one.kind == "placement"), None)
 
 
 def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findings:
@@ -160,6 +166,7 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
         batches=found.batches(),
         environment=_environment(events, trials),
         server_cores=_server_cores(found),
+        begun_s=_begun_s(events),
         **how,
     )
     return analysis.beside_own(findings, events)

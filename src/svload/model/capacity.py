@@ -6,8 +6,7 @@ from typing import Literal
 
 from svload.model.base import Frozen
 
-SearchState = Literal["searching", "bracketed", "above", "below", "undecided"]
-
+SearchState = Literal["searching", "found", "above", "below", "undecided"]
 
 def noun_of(over: str) -> str:
     """What the values of a searched factor count, for sentences: a number stands before it."""
@@ -15,36 +14,30 @@ def noun_of(over: str) -> str:
 
 
 class CapacityLevel(Frozen):
-    """One load of a search: what its replicates say together."""
+    """All trials of a search at one load."""
 
     load: int
     """users, or requests a second"""
-    outcome: Literal["kept", "broken", "more", "open"]
-    """more: the search ended before it could be told; open: it cannot be told, and counts neither way"""
-    by: str
-    """the criterion that says so, the nearest to its limit"""
-    margin: float | None
-    """mean log distance to the limit, positive where it holds; null: beyond the time-out, OVERLOADED, or unknown"""
-    low: float | None
-    """lower end of its interval over the looks that were planned"""
-    high: float | None
-    """upper end"""
-    replicates: int
-    """trials that count"""
-    refused: int
-    """trials without a number for a criterion"""
-    case: str = ""
+    case: str
     """its case"""
-    value: float | None = None
-    """the number that `by` is about, over the trials that count, in base units; null: none"""
-    value_low: float | None = None
-    """lower end of its interval"""
-    value_high: float | None = None
-    """upper end"""
-    throughput_rps: float | None = None
-    """ok completions a second, mean over the trials in which that number is believed; null: in none"""
+    outcome: Literal["holds", "breaks", "mixed", "no number"]
+    """whether its trials keep the criteria; mixed: some do"""
+    by: str
+    """the criterion that is nearest to its limit, or furthest beyond it"""
+    value: float | None
+    """the number that `by` is about, geometric mean of its trials, in base units; null: none"""
+    low: float | None
+    """the least of its trials"""
+    high: float | None
+    """the greatest"""
+    throughput_rps: float | None
+    """ok completions a second, mean of its trials; null: not measured"""
+    trials: int
+    """trials with a number"""
+    without: int
+    """trials without one"""
     why: str = ""
-    """why it has no number, or what tells it where its interval does not; empty: neither"""
+    """why a trial has no number; empty: each has"""
 
 
 class CapacityTrial(Frozen):
@@ -54,29 +47,18 @@ class CapacityTrial(Frozen):
     """the trial, such as users-8.r1"""
     load: int
     """its load"""
-    scout: bool
-    """a single look on the way to the limit: it guides the search and counts for no level"""
+    look: bool
+    """made on the way to the limit: a load twice the one before, or half way between; else one of a round"""
     outcome: Literal["holds", "breaks", "no number"]
-    """what this trial alone says of the criteria; of a search for a knee whether its throughput is known (holds)"""
-    kept: int | None
-    """lower end of the bracket after it; null: none yet"""
-    broken: int | None
+    """what this trial alone says of the criteria"""
+    low: float | None
+    """lower end of the limit's interval after it; null: none yet"""
+    high: float | None
     """upper end; null: none yet"""
 
 
-class CapacityWay(Frozen):
-    """The kept end once more, reached from one side."""
-
-    way: Literal["from below", "from above"]
-    """from which side it was reached"""
-    outcome: Literal["kept", "broken", "more", "open"]
-    """what those trials say"""
-    replicates: int
-    """trials that count"""
-
-
 class GainStep(Frozen):
-    """One step up of a search for the knee."""
+    """One step up of a search for the knee: two trials, one after the other."""
 
     low_load: int
     """from this load"""
@@ -84,15 +66,9 @@ class GainStep(Frozen):
     """to this one"""
     gain: float
     """d ln X / d ln N: by how much of the added load throughput grows (1: by all of it)"""
-    low: float
-    """lower end of its interval"""
-    high: float
-    """upper end"""
-    outcome: Literal["worth it", "flat", "more", "open"]
-    """against the gain that was asked"""
-    low_rps: float | None = None
-    """ok completions a second at the lower load, geometric mean; null: written by an older svload"""
-    high_rps: float | None = None
+    low_rps: float
+    """ok completions a second at the lower load"""
+    high_rps: float
     """the same at the higher load"""
 
 
@@ -102,7 +78,7 @@ class CapacityGate(Frozen):
     at_least: int
     """the load that is needed"""
     outcome: Literal["pass", "fail", "open"]
-    """pass: the kept end reaches it; fail: it is broken there or below; open: the bracket holds it"""
+    """pass: the whole interval of the limit lies at it or above; fail: wholly below; open: it lies inside"""
     sentence: str
     """the outcome in words"""
 
@@ -117,30 +93,33 @@ class CapacityResult(Frozen):
     gain: float | None = None
     """the least gain of a step, where the knee was sought"""
     least: int | None = None
-    """no load below it was allowed; null: written by an older svload"""
+    """no load below it was allowed"""
     most: int | None = None
     """nor above it"""
     ended: bool = True
     """false: there is more to measure"""
     state: SearchState = "undecided"
-    """bracketed: the limit lies between two measured levels; above, below: not bracketed, it lies beyond the
-    levels that were allowed; undecided: a level that cannot be told, or the time, stands between"""
-    kept: int | None = None
-    """the largest load that kept the criteria (the last before the knee); null: none did"""
-    broken: int | None = None
-    """the least load that broke them; null: none did"""
+    """found: the limit has an interval; above, below: it lies beyond the loads that were allowed; undecided: there
+    were too few trials, or what they say does not depend on the load"""
+    limit: float | None = None
+    """the load at which the criteria are reached, by a line through all trials near it; null: not known"""
+    low: int | None = None
+    """lower end of its 95 % interval, rounded down; before that is known the largest load that held"""
+    high: int | None = None
+    """upper end, rounded up; before that is known the least load that broke"""
+    width: float | None = None
+    """upper end over lower end, less 1 (0.1: 10 %); null: no interval"""
+    drift: float = 0.0
+    """by how much of itself the limit moved from the first round to the last (-0.1: it fell by a tenth); 0: no more
+    than chance moves it"""
     levels: tuple[CapacityLevel, ...] = ()
     """every load that was measured, ascending"""
     steps: tuple[GainStep, ...] = ()
-    """every step that was measured, ascending"""
+    """every step that was measured, in the order they ran"""
     trials: tuple[CapacityTrial, ...] = ()
     """every trial, in the order they ran"""
-    confirmed: tuple[CapacityWay, ...] = ()
-    """the kept end measured again"""
-    hysteresis: tuple[int, ...] = ()
-    """loads that keep the criteria when reached from below, and break them from above"""
-    why_wide: str = ""
-    """what keeps the bracket wider than asked; empty: nothing"""
+    why_open: str = ""
+    """why it is undecided, or wider than asked; empty: neither"""
     gate: CapacityGate | None = None
     """null: `--at-least` was not asked"""
     sentence: str

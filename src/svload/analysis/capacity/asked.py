@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil, log
 from types import MappingProxyType
 
-from svload.analysis.capacity import knee, search
-from svload.analysis.capacity.budget import UNBOUNDED, Budget, budget_of
-from svload.analysis.capacity.knee import Found, Knee, Throughput
-from svload.analysis.capacity.level import Replicate
-from svload.analysis.capacity.replicates import replicate_of
-from svload.analysis.capacity.search import Answer, Search, Step
+from svload.analysis.capacity.budget import budget_of
+from svload.analysis.capacity.readings import Measured, as_measured, measured
+from svload.analysis.capacity.search import Answer, Progress, Reading, Search, Step, next_step
 from svload.analysis.criteria import criterion_of, main_group
+from svload.model.capacity import GainStep
 from svload.model.metrics import Criterion
 from svload.model.results import TrialResult
 from svload.model.study import CapacitySearch, CaseConfig, Lock
@@ -20,24 +19,90 @@ from svload.study import resolve
 SealedAt = Mapping[str, float]
 """Trial → when it was sealed, Unix time in s."""
 UNTIMED: SealedAt = MappingProxyType({})
+APART = 1.25
+"""The upper load of a step over the lower one, where a gain is asked."""
 
 
 def next_of(
-    lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED
-) -> Step | Answer | Found:
+    lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED, begun_s: float | None = None
+) -> Step | Answer:
     """The next loads, or the answer; `results` in the order they ran. The lock asks for a search."""
     asked = lock.search
     assert asked is not None
-    budget = budget_of(asked, [sealed_s.get(one.trial) for one in results])
-    if asked.gain is not None:
-        wanted = Knee(asked.least, asked.most, asked.gain, budget=budget)
-        return knee.next_step(wanted, throughputs_of(lock, results))
-    return search.next_step(search_of(asked, budget), replicates_of(lock, results))
+    step = next_step(search_of(lock, results, sealed_s, begun_s), readings_of(lock, results))
+    if isinstance(step, Step) and asked.gain is not None:
+        pairs = tuple(load for low in step.loads for load in (low, above(low, asked)))
+        return Step(pairs, step.because)
+    return step
 
 
-def search_of(asked: CapacitySearch, budget: Budget = UNBOUNDED) -> Search:
+def search_of(
+    lock: Lock,
+    results: Sequence[TrialResult] = (),
+    sealed_s: SealedAt = UNTIMED,
+    begun_s: float | None = None,
+) -> Search:
     """As the search takes it."""
-    return Search(asked.least, asked.most, asked.start, asked.tolerance, budget=budget)
+    asked = lock.search
+    assert asked is not None
+    budget = budget_of(asked, [sealed_s.get(one.trial) for one in results], begun_s)
+    if asked.gain is None:
+        return Search(asked.least, asked.most, asked.start, asked.tolerance, budget, lock.seed)
+    most = max(int(asked.most / APART), asked.least)
+    return Search(asked.least, most, min(asked.start, most), asked.tolerance, budget, lock.seed, 2)
+
+
+def progress_of(lock: Lock, results: Sequence[TrialResult]) -> Progress:
+    """What these trials say so far."""
+    return Progress(search_of(lock), readings_of(lock, results))
+
+
+def readings_of(lock: Lock, results: Sequence[TrialResult]) -> list[Reading]:
+    """A reading of each trial, or of each step of two where a gain is asked."""
+    if lock.search is not None and lock.search.gain is not None:
+        return [_gain_reading(lock.search.gain, one) for one in _pairs(lock, results)]
+    return [one.reading for one in measured_of(lock, results)]
+
+
+def measured_of(lock: Lock, results: Sequence[TrialResult]) -> list[Measured]:
+    """What each trial says of the criteria."""
+    config = resolve(lock, lock.valid_cases[0])
+    criteria = criteria_of(lock, config)
+    group = next(one for one in config.groups if one.name == main_group(config))
+    return [measured(one, criteria, load_of(lock, one), group.longest_timeout_ns / 1e9) for one in results]
+
+
+def steps_of(lock: Lock, results: Sequence[TrialResult]) -> list[GainStep]:
+    """Every step up that has both its rates, in the order they ran."""
+    return [step for _, _, step in _pairs(lock, results) if step is not None]
+
+
+def _pairs(lock: Lock, results: Sequence[TrialResult]) -> list[tuple[int, int, GainStep | None]]:
+    rates = [(load_of(lock, one), rate_of(lock, one)) for one in results]
+    found: list[tuple[int, int, GainStep | None]] = []
+    for (low, low_rps), (high, high_rps) in zip(rates[::2], rates[1::2], strict=False):
+        step = None
+        if low_rps and high_rps and high > low:
+            gain = log(high_rps / low_rps) / log(high / low)
+            step = GainStep(low_load=low, high_load=high, gain=gain, low_rps=low_rps, high_rps=high_rps)
+        found.append((low, high, step))
+    return found
+
+
+def _gain_reading(wanted: float, pair: tuple[int, int, GainStep | None]) -> Reading:
+    load, _, step = pair
+    return Reading(load, None if step is None else step.gain - wanted)
+
+
+def above(load: int, asked: CapacitySearch) -> int:
+    """The upper load of the step up from this one."""
+    return min(max(ceil(load * APART), load + 1), asked.most)
+
+
+def rate_of(lock: Lock, result: TrialResult) -> float | None:
+    """Its ok completions a second."""
+    estimate = result.metrics.get(f"{main_group(resolve(lock, lock.valid_cases[0]))}.ok_throughput")
+    return as_measured(estimate) if estimate is not None else None
 
 
 def load_of(lock: Lock, result: TrialResult) -> int:
@@ -54,26 +119,3 @@ def case_name(over: str, load: int) -> str:
 def criteria_of(lock: Lock, config: CaseConfig) -> list[Criterion]:
     """What the search asks, by the case's own names."""
     return [criterion_of(text, config) for text in lock.search.that] if lock.search else []
-
-
-def replicates_of(lock: Lock, results: Sequence[TrialResult]) -> list[Replicate]:
-    """Each trial with the load of the one before it."""
-    config = resolve(lock, lock.valid_cases[0])
-    criteria = criteria_of(lock, config)
-    group = next(one for one in config.groups if one.name == main_group(config))
-    seen: list[Replicate] = []
-    for one in results:
-        after = seen[-1].load if seen else None
-        seen.append(replicate_of(one, criteria, load_of(lock, one), after, group.longest_timeout_ns / 1e9))
-    return seen
-
-
-def throughputs_of(lock: Lock, results: Sequence[TrialResult]) -> list[Throughput]:
-    """Each trial with its ok completions a second, where they are believed."""
-    key = f"{main_group(resolve(lock, lock.valid_cases[0]))}.ok_throughput"
-    found = []
-    for one in results:
-        estimate = one.metrics.get(key)
-        believed = estimate is not None and estimate.value is not None and estimate.grade != "REFUSED"
-        found.append(Throughput(load_of(lock, one), estimate.value if believed and estimate else None))
-    return found

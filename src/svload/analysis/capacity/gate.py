@@ -10,7 +10,7 @@ _WORDS = {"pass": "passed", "fail": "failed", "open": "open"}
 
 
 def gate_of(at_least: int | None, found: CapacityResult) -> CapacityGate | None:
-    """pass: the kept end reaches it, from above too; fail: a load no larger is broken; else open."""
+    """pass: the limit's whole interval reaches it; fail: the interval ends below it; else open."""
     if at_least is None:
         return None
     outcome, why = _judged(at_least, found)
@@ -23,13 +23,13 @@ def gate_of(at_least: int | None, found: CapacityResult) -> CapacityGate | None:
 def _judged(at_least: int, found: CapacityResult) -> tuple[Literal["pass", "fail", "open"], str]:
     if not found.ended:
         return "open", "the search is not at its end"
-    if found.broken is not None and found.broken <= at_least:
-        return "fail", f"{found.broken:,} break it"
-    came_back = any(one.way == "from above" and one.outcome == "kept" for one in found.confirmed)
-    if found.kept is not None and found.kept >= at_least:
-        if found.hysteresis and not came_back:
-            return "open", "it holds only as long as no larger load came before"
-        return "pass", f"{found.kept:,} keep it"
-    if found.kept is not None and found.broken is not None:
-        return "open", f"the limit lies between {found.kept:,} and {found.broken:,}"
-    return "open", "the limit was not told"
+    if found.state == "above" and found.most is not None and at_least <= found.most:
+        return "pass", f"{found.most:,} hold"
+    if found.state == "below" and found.least is not None and at_least >= found.least:
+        return "fail", f"{found.least:,} are too many"
+    if found.state != "found" or found.low is None or found.high is None:
+        return "open", "the limit is not known"
+    ends = f"the limit lies between {found.low:,} and {found.high:,}"
+    if found.low >= at_least:
+        return "pass", ends
+    return ("fail", ends) if found.high < at_least else ("open", ends)

@@ -1,40 +1,66 @@
-"""Which load is measured next: single looks, a geometric bracket, bisection, and both ends once more from
-above and from below (docs/method.md §4).
+"""Which load is measured next: looks ×2 apart, three halvings, then rounds of random loads around the limit as it
+is known by then (docs/method.md §4).
 
-All that is known comes in as the replicates of sealed trials, in the order they ran, so a search that was
-killed goes on where it stood.
+All that is known comes in as the readings of sealed trials, in the order they ran, so a search that was killed
+goes on where it stood. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import sqrt
-from typing import Literal
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import exp, inf, log, sqrt
+from random import Random
+from statistics import mean, median
 
 from svload.analysis.capacity.budget import UNBOUNDED, Budget
-from svload.analysis.capacity.level import LEAST, MOST, Judged, Replicate, judge_level
-from svload.analysis.capacity.scouting import grown, scouted, shrunk
+from svload.analysis.capacity.fit import FARTHEST, Limit, Point, cut, limit_of, line_of
+from svload.model.capacity import SearchState
 
 GROWTH = 2.0
-Direction = Literal["from below", "from above"]
-WAYS: tuple[Direction, Direction] = ("from above", "from below")
+HALVINGS = 3
+ROUND = 3
+"""Trials of a round."""
+LEAST_ROUNDS, MOST_ROUNDS = 4, 12
+WIDEST = 2.0
+"""A limit that is only known within more than a factor of three is no answer."""
+_SPREAD = 0.15
+"""Of the first round's loads around the limit, as log; later such that margins reach `_MARGINS` on either side."""
+_MARGINS, _SPREADS = 0.35, (0.03, 0.3)
+_STEP, _LEAP = 0.2, 0.3
+"""A round moves the middle of the next by so much at most; by the larger one where all its trials say the same."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is asked: loads from `least` to `most` (users, or requests a second), a bracket no
-    wider than `tolerance` (0.05: 5 %).
-
-    `start`: the first load. `most_replicates` bounds a level, `budget` the whole search.
-    """
+    """What is asked: loads from `least` to `most` (users, or requests a second), an interval no wider than
+    `tolerance` (0.05: 5 %). `start`: the first load. `budget` bounds the whole search. `seed` draws loads."""
 
     least: int
     most: int
     start: int
     tolerance: float = 0.05
-    most_replicates: int = MOST
     budget: Budget = UNBOUNDED
+    seed: int = 0
+    trials_each: int = 1
+    """of a reading: two where a gain is asked"""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a trial, or a step of two, says: `margin` is the log distance to the limit, positive where the criteria
+    hold; None: it has no number. `surely`: it breaks them by so much that no second look is needed. `shares`: by
+    criterion on a share of requests, the bad share and how much of it is allowed."""
+
+    load: int
+    margin: float | None
+    surely: bool = False
+    shares: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool | None:
+        return None if self.margin is None else self.margin >= 0
 
 
 @dataclass(frozen=True)
@@ -47,232 +73,208 @@ class Step:
 
 @dataclass(frozen=True)
 class Answer:
-    """Where the search ended: the largest load that kept the criterion, the least that broke it.
+    """Where the search ended. `state` as in findings. `held` and `broke`: loads of single looks on either side."""
 
-    `kept` is None where no load kept it, `broken` where none broke it. `confirmed`: by direction
-    what the kept end said when it was measured again. `hysteresis`: loads that keep the criterion
-    when they are reached from below and break it from above. `why_wide`: what keeps the bracket
-    wider than asked; empty: nothing.
-    """
-
-    kept: int | None
-    broken: int | None
-    levels: Mapping[int, Judged]
-    confirmed: Mapping[Direction, Judged] = field(default_factory=dict)
-    hysteresis: tuple[int, ...] = ()
-    why_wide: str = ""
+    state: SearchState
+    limit: Limit | None
+    held: int | None
+    broke: int | None
+    why: str = ""
 
 
-def next_step(search: Search, seen: Sequence[Replicate]) -> Step | Answer:
-    """What to measure next, or the answer. Pure: the same replicates give the same step."""
-    looks = scouted(search, seen, GROWTH)
-    if looks.next_load is not None and not search.budget.why_over(len(seen), 1):
-        return Step((looks.next_load,), f"a first look at {looks.next_load:,}")
-    search, counted = replace(search, start=looks.start), seen[looks.trials :]
-    step = _searched(search, counted)
-    if isinstance(step, Answer) or not (over := search.budget.why_over(len(seen), len(step.loads))):
-        return step
-    levels = _levels(search, counted)
-    unsure = [_about(load, level) for load, level in levels.items() if level.outcome == "more"]
-    return _answer(search, counted, levels, "; ".join([over, *unsure]))
+@dataclass(frozen=True)
+class Progress:
+    """What was seen so far, taken apart: looks, then rounds."""
+
+    search: Search
+    seen: Sequence[Reading]
+
+    @cached_property
+    def looks(self) -> int:
+        """How many of the first readings are looks."""
+        made = 0
+        while made < len(self.seen) and self._look_after(made) is not None:
+            made += 1
+        return made
+
+    @cached_property
+    def next_look(self) -> int | None:
+        """The load of the next look; None: there were enough."""
+        return self._look_after(len(self.seen)) if self.looks == len(self.seen) else None
+
+    @cached_property
+    def sides(self) -> tuple[int | None, int | None]:
+        """By the looks: the largest load that held below the least that broke, and that one."""
+        return _sides(self.seen[: self.looks])
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """Every reading with a number. The looks nearest to the limit count as one round."""
+        found = []
+        for at, one in enumerate(self.seen):
+            if one.margin is not None and at >= self.looks - HALVINGS - 1:
+                place = 0 if at < self.looks else 1 + (at - self.looks) // ROUND
+                found.append(Point(log(one.load), cut(one.margin), place))
+        return found
+
+    @property
+    def rounds(self) -> int:
+        """Whole rounds so far."""
+        return (len(self.seen) - self.looks) // ROUND
+
+    @cached_property
+    def limit(self) -> Limit | None:
+        return limit_of(self.points) if self.rounds else None
+
+    def _look_after(self, made: int) -> int | None:
+        return _next_look(self.search, self.seen[:made])
+
+    def round_loads(self) -> tuple[int, ...]:
+        """Of the next round: one in each third of its range, in random order."""
+        middle, spread = self._middle()
+        random = Random(f"{self.search.seed}/{self.rounds}")
+        drawn = [middle + spread * (2 * (at + random.random()) / ROUND - 1) for at in range(ROUND)]
+        random.shuffle(drawn)
+        return tuple(min(max(round(exp(x)), self.search.least), self.search.most) for x in drawn)
+
+    def _middle(self) -> tuple[float, float]:
+        """Around which log load the next round lies, and how far it reaches: each round moves it a little."""
+        held, broke = self.sides
+        ends = [log(one) for one in (held, broke) if one is not None] or [log(self.search.start)]
+        middle, spread = mean(ends), _SPREAD
+        all_held, all_broke = -inf, inf
+        for number in range(1, self.rounds + 1):
+            known = [one for one in self.points if one.round <= number]
+            mine = [one.margin for one in known if one.round == number]
+            line = line_of([one for one in known if one.round])
+            if mine and min(mine) >= FARTHEST:
+                all_held = max(all_held, middle)
+                middle = middle + _LEAP if all_broke == inf else (middle + all_broke) / 2
+            elif mine and max(mine) <= -FARTHEST:
+                all_broke = min(all_broke, middle)
+                middle = middle - _LEAP if all_held == -inf else (middle + all_held) / 2
+            elif line is not None and number > 1:
+                middle = min(max(line.zero, middle - _STEP), middle + _STEP)
+                spread = min(max(_MARGINS / max(-line.slope, 0.1), _SPREADS[0]), _SPREADS[1])
+            elif mine:
+                middle += min(max(median(mine), -_STEP), _STEP)
+            middle = min(max(middle, log(self.search.least)), log(self.search.most))
+        return middle, max(spread, 1.5 / exp(middle))  # three whole loads at least
 
 
-def ends_after(search: Search, seen: Sequence[Replicate]) -> tuple[int | None, int | None]:
-    """The bracket after these: the largest load that is kept, the least that is broken."""
-    return _ends(_levels(search, seen[scouted(search, seen, GROWTH).trials :]))
-
-
-def levels_after(search: Search, seen: Sequence[Replicate]) -> dict[int, Judged]:
-    """Every level that is measured so far, ascending; none that had a single look alone."""
-    return dict(sorted(_levels(search, seen[scouted(search, seen, GROWTH).trials :]).items()))
-
-
-def _searched(search: Search, seen: Sequence[Replicate]) -> Step | Answer:
-    levels = _levels(search, seen)
-    unsure = [load for load, level in levels.items() if level.outcome == "more"]
-    if unsure:
-        load = unsure[-1]
-        return Step((load,) * _missing(levels[load]), _about(load, levels[load]))
-    low, high = _ends(levels)
-    if low is None and high is None:
-        return _unless_all_open(search, seen, levels)
-    if high is None:
-        assert low is not None
-        if low >= search.most:
-            return _confirmed(search, seen, levels)
-        return _first(
-            _grown(search, low, levels), f"{low:,} kept it: the bracket grows", search, seen, levels
-        )
-    if low is None:
-        if high <= search.least:
-            return _answer(search, seen, levels, "")
-        return _first(
-            _shrunk(search, high, levels), f"{high:,} broke it: the bracket shrinks", search, seen, levels
-        )
-    between = _between(search, low, high, levels)
-    if between is not None:
-        return Step((between,) * LEAST, f"between {low:,}, which kept it, and {high:,}, which broke it")
-    return _confirmed(search, seen, levels)
-
-
-def _levels(search: Search, seen: Sequence[Replicate]) -> dict[int, Judged]:
-    """By load, in the order they were first measured. An open level is one that counts neither way.
-
-    A replicate that came right after a larger load is left to the ways (hysteresis) where a level has enough others.
-    """
-    by_load: dict[int, list[Replicate]] = {}
-    for one in seen:
-        by_load.setdefault(one.load, []).append(one)
-    return {load: judge_level(_own(load, mine), search.most_replicates) for load, mine in by_load.items()}
-
-
-def _own(load: int, replicates: Sequence[Replicate]) -> Sequence[Replicate]:
-    others = [one for one in replicates if one.after is None or one.after <= load]
-    return others if sum(one.counts for one in others) >= LEAST else replicates
-
-
-def _missing(level: Judged) -> int:
-    return max(LEAST - level.replicates, 1)
-
-
-def _about(load: int, level: Judged) -> str:
-    if level.replicates < LEAST:
-        return f"{load:,} has {level.replicates} of {LEAST} replicates"
-    return f"{load:,} is not told yet: {_broke(level)}"
-
-
-def _ends(levels: Mapping[int, Judged]) -> tuple[int | None, int | None]:
-    """The largest kept load below the least broken one, and that one."""
-    high = min((load for load, level in levels.items() if level.outcome == "broken"), default=None)
-    kept = [
-        load for load, level in levels.items() if level.outcome == "kept" and (high is None or load < high)
-    ]
-    return max(kept, default=None), high
-
-
-def _unless_all_open(
-    search: Search, seen: Sequence[Replicate], levels: Mapping[int, Judged]
-) -> Step | Answer:
-    """Nothing can be told yet. More load brings more requests where these were too few;
-    else one level lower may be told."""
-    if not levels:
-        return Step((search.start,) * LEAST, f"near {search.start:,}, by the first looks")
-    if all(level.too_few for level in levels.values()):
-        above = grown(max(levels), search.most, GROWTH)
-        if above not in levels:
-            return Step((above,) * LEAST, f"too few requests at {max(levels):,}: a higher level")
+def next_step(search: Search, seen: Sequence[Reading]) -> Step | Answer:
+    """What to measure next, or the answer: the same readings give the same step."""
+    now = Progress(search, seen)
+    if now.next_look is not None:
+        step = Step((now.next_look,), _why_look(now))
+    elif not any(one.margin is not None for one in seen):
+        return answer(now, "no trial has a number")
+    elif _is_enough(now):
+        return answer(now)
     else:
-        below = max(search.least, min(levels) // 2)
-        if below not in levels and len(levels) == 1:
-            return Step((below,) * LEAST, f"nothing can be said of {min(levels):,}: a lower level")
-    return _answer(search, seen, levels, _open_words(levels))
+        step = Step(now.round_loads(), f"round {now.rounds + 1}: loads around the limit in random order")
+    each = search.trials_each
+    over = search.budget.why_over(each * len(seen), each * len(step.loads))
+    return answer(now, over) if over else step
 
 
-def _grown(search: Search, low: int, levels: Mapping[int, Judged]) -> int | None:
-    """Above `low`; past what is open already, which counts neither way."""
-    load = low
-    while load < search.most:
-        load = grown(load, search.most, GROWTH)
-        if load not in levels:
-            return load
-    return None
+def answer(now: Progress, over: str = "") -> Answer:
+    """What is known, where nothing more is measured. `over`: why nothing is."""
+    held, broke = now.sides
+    limit, search = now.limit, now.search
+    beyond = _beyond(now)
+    if beyond is not None:
+        return Answer(beyond, None, held, broke)
+    if burst := _bursts(now, limit):
+        return Answer("undecided", limit, held, broke, burst)
+    if limit is None:
+        why = over or "what the trials say does not depend on the load"
+        return Answer("undecided", None, held, broke, why)
+    if limit.low > search.most or limit.high < search.least:
+        return Answer("above" if limit.low > search.most else "below", limit, held, broke)
+    if limit.width > WIDEST:
+        return Answer("undecided", limit, held, broke, over or "the trials scatter too much")
+    return Answer("found", limit, held, broke, "" if _is_narrow(now) else over)
 
 
-def _shrunk(search: Search, high: int, levels: Mapping[int, Judged]) -> int | None:
-    load = high
-    while load > search.least:
-        load = shrunk(load, search.least, GROWTH)
-        if load not in levels:
-            return load
-    return None
+def _next_look(search: Search, looks: Sequence[Reading]) -> int | None:
+    """Up until one breaks, down until one holds, then half way between. One without a number is passed upwards."""
+    if not looks:
+        return search.start
+    held, broke = _sides(looks)
+    loads = {one.load for one in looks}
+    if broke is None:
+        if len(looks) >= 2 and all(one.margin is None for one in looks[-2:]):
+            return None  # this machine can't make more
+        above = min(max(round(max(loads) * GROWTH), max(loads) + 1), search.most)
+        return above if above not in loads else None
+    at_it = [one for one in looks if one.load == broke]
+    if len(at_it) == 1 and not at_it[0].surely and (held is None or broke / held > sqrt(GROWTH)):
+        return broke  # a burst of something else may have broken it
+    if held is None:
+        below = max(min(round(min(loads) / GROWTH), min(loads) - 1), search.least)
+        return below if below not in loads else None
+    between = min(max(round(sqrt(held * broke)), held + 1), broke - 1)
+    narrow = broke / held <= GROWTH ** (1 / 2 ** (HALVINGS - 0.5))
+    return None if narrow or between in loads or broke - held <= 1 else between
 
 
-def _first(
-    load: int | None, because: str, search: Search, seen: Sequence[Replicate], levels: Mapping[int, Judged]
-) -> Step | Answer:
-    if load is None:
-        return _answer(search, seen, levels, _open_words(levels))
-    return Step((load,) * LEAST, because)
+def _sides(looks: Sequence[Reading]) -> tuple[int | None, int | None]:
+    margins: dict[int, list[float]] = {}
+    for one in looks:
+        if one.margin is not None:
+            margins.setdefault(one.load, []).append(cut(one.margin))
+    broke = min((load for load, found in margins.items() if mean(found) < 0), default=None)
+    held = [load for load, found in margins.items() if mean(found) >= 0 and (broke is None or load < broke)]
+    return max(held, default=None), broke
 
 
-def _between(search: Search, low: int, high: int, levels: Mapping[int, Judged]) -> int | None:
-    """The geometric middle of the widest part of the bracket that can still shrink it; None: it is
-    narrow enough, or no level is left."""
-    if high - low <= 1 or high / low - 1 <= search.tolerance:
-        return None
-    inside = sorted(load for load in levels if low < load < high)  # open ones: they split the bracket
-    points = [low, *inside, high]
-    for first, second in ((points[0], points[1]), (points[-2], points[-1])):
-        if second - first > 1 and second / first - 1 > search.tolerance:
-            return min(max(round(sqrt(first * second)), first + 1), second - 1)
-    return None
+def _is_enough(now: Progress) -> bool:
+    """By the width alone, never by where the limit lies."""
+    if now.rounds >= MOST_ROUNDS:
+        return True
+    return now.rounds >= LEAST_ROUNDS and (_is_narrow(now) or _beyond(now) is not None)
 
 
-def _confirmed(search: Search, seen: Sequence[Replicate], levels: Mapping[int, Judged]) -> Step | Answer:
-    """The kept end again, each time right after a load above it, then after one below: a server that
-    was overloaded may not come back."""
-    low, high = _ends(levels)
-    assert low is not None
-    if high is None:
-        return _answer(search, seen, levels, "")
-    below = max(search.least, round(low / GROWTH))
-    ways: list[tuple[Direction, int]] = [("from above", high)]
-    if below < low:
-        ways.append(("from below", below))
-    for way, before in ways:
-        level = _of_way(search, seen, low, way)
-        if level.outcome == "more":
-            return Step((before, low) * _missing(level), f"the end at {low:,} again, {way}")
-    return _answer(search, seen, levels, _open_words(levels) if _between_open(low, high, levels) else "")
+def _is_narrow(now: Progress) -> bool:
+    limit = now.limit
+    return limit is not None and (limit.width <= now.search.tolerance or limit.high - limit.low <= 1)
 
 
-def _of_way(search: Search, seen: Sequence[Replicate], load: int, way: Direction) -> Judged:
-    mine = [
-        one
-        for one in seen
-        if one.load == load
-        and one.after is not None
-        and (one.after > load if way == "from above" else one.after < load)
-    ]
-    return judge_level(mine, search.most_replicates)
-
-
-def _between_open(low: int, high: int, levels: Mapping[int, Judged]) -> bool:
-    return any(low < load < high and level.outcome == "open" for load, level in levels.items())
-
-
-def _open_words(levels: Mapping[int, Judged]) -> str:
-    told = []
-    for load, level in sorted(levels.items()):
-        if level.outcome != "open":
-            continue
-        if level.replicates < LEAST:
-            of = level.refused + level.replicates
-            told.append(f"{load:,}: {level.by} has no number in {level.refused} of {of} trials ({level.why})")
-        elif level.too_few:
-            told.append(f"{load:,}: of {level.by}, {level.why}")
-        else:
-            told.append(f"{load:,}: {_broke(level)}")
-    return "; ".join(told)
-
-
-def _broke(level: Judged) -> str:
-    return f"{level.breaks} of {level.replicates} trials break it ({level.by})"
-
-
-def _answer(search: Search, seen: Sequence[Replicate], levels: Mapping[int, Judged], why: str) -> Answer:
-    low, high = _ends(levels)
-    confirmed = {} if low is None else {way: _of_way(search, seen, low, way) for way in WAYS}
-    return Answer(
-        low,
-        high,
-        levels,
-        {way: one for way, one in confirmed.items() if one.replicates},
-        tuple(load for load in sorted(levels) if _differs_by_way(search, seen, load)),
-        why,
+def _beyond(now: Progress) -> SearchState | None:
+    """above or below, where all trials at that end say the same: six of them do by chance in one case of 32."""
+    search = now.search
+    ends: tuple[tuple[int, SearchState, bool], ...] = (
+        (search.most, "above", True),
+        (search.least, "below", False),
     )
+    for end, state, holds in ends:
+        at_it = [one for one in now.seen if abs(log(one.load / end)) <= 0.05 or one.load == end]
+        known = [one.holds for one in at_it if one.margin is not None]
+        if len(known) >= 2 * ROUND and all(one is holds for one in known):
+            return state
+    return None
 
 
-def _differs_by_way(search: Search, seen: Sequence[Replicate], load: int) -> bool:
-    above, below = (_of_way(search, seen, load, way).outcome for way in WAYS)
-    return (above, below) == ("broken", "kept")
+def _bursts(now: Progress, limit: Limit | None) -> str:
+    """Why a criterion on a share of requests fails though the load does not break it: the trial is the unit, and the
+    mean of the trials below the limit is beyond what is allowed. Empty: no such criterion does."""
+    top = limit.low if limit is not None else (now.sides[0] or 0)
+    below = [one for one in now.seen if one.load <= top and one.load >= top / GROWTH]
+    for name in {name for one in below for name in one.shares}:
+        found = [one.shares[name] for one in below if name in one.shares]
+        share, allowed = mean(bad for bad, _ in found), found[0][1]
+        if share > allowed:
+            failing = sum(bad > allowed for bad, _ in found)
+            return (
+                f"{name} fails whatever the load: in {failing} of {len(found)} trials at {round(top):,} or less, "
+                f"{100 * share:.2g} % of requests on average"
+            )
+    return ""
+
+
+def _why_look(now: Progress) -> str:
+    held, broke = now.sides
+    if held is not None and broke is not None:
+        return f"between {held:,}, which held, and {broke:,}, which broke"
+    return f"a first look at {now.next_look:,}"

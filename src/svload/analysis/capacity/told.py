@@ -1,324 +1,224 @@
-"""The answer of a search as findings keep it: the bracket, every level with what said so, every
-trial in its order, and a sentence."""
+"""The answer of a search as findings keep it: the limit with its interval, every load, every trial in its order, and
+a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite, isinf
+from math import ceil, floor, isfinite
+from statistics import geometric_mean, mean
 
 from svload.analysis.capacity.asked import (
     UNTIMED,
     SealedAt,
     case_name,
-    criteria_of,
     load_of,
+    measured_of,
     next_of,
-    replicates_of,
+    progress_of,
+    rate_of,
+    readings_of,
     search_of,
-    throughputs_of,
+    steps_of,
 )
 from svload.analysis.capacity.gate import gate_of
-from svload.analysis.capacity.knee import Found, Throughput
-from svload.analysis.capacity.level import Judged, Replicate
-from svload.analysis.capacity.replicates import KEEPS_UP, value_at
-from svload.analysis.capacity.scouting import scouted
-from svload.analysis.capacity.search import GROWTH, Answer, Step, ends_after, levels_after
-from svload.analysis.criteria import show
+from svload.analysis.capacity.readings import Measured
+from svload.analysis.capacity.search import Answer, Progress, Reading, Step, answer
 from svload.model.capacity import (
     CapacityLevel,
     CapacityResult,
     CapacityTrial,
-    CapacityWay,
-    GainStep,
     SearchState,
     noun_of,
 )
-from svload.model.metrics import Criterion
 from svload.model.results import Finding, TrialResult
 from svload.model.study import CapacitySearch, Lock
-from svload.study import resolve
+
+STATE_WORDS: Mapping[SearchState, str] = {
+    "searching": "not at its end",
+    "found": "95 % interval",
+    "above": "above the loads that were allowed",
+    "below": "below the loads that were allowed",
+    "undecided": "undecided",
+}
 
 
 def capacity_of(
-    lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED
+    lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED, begun_s: float | None = None
 ) -> CapacityResult | None:
-    """What a search has found so far; None where the lock asks for none. `sealed_s` says what is left of its time."""
+    """What a search has found so far; None where the lock asks for none. `sealed_s` and `begun_s` say what is left of
+    its time."""
     asked = lock.search
     if asked is None:
         return None
     ordered = sorted(results, key=lambda one: one.block)
-    step = next_of(lock, ordered, sealed_s)
-    if asked.gain is not None:
-        found = _knee(lock, asked, ordered, step)
-    else:
-        found = _largest(lock, asked, ordered, step)
-    return found.model_copy(update={"gate": gate_of(asked.at_least, found)})
+    step = next_of(lock, ordered, sealed_s, begun_s)
+    now = progress_of(lock, ordered)
+    found = step if isinstance(step, Answer) else answer(now)
+    limit = found.limit
+    told = CapacityResult(
+        over=asked.over,
+        that=asked.that,
+        gain=asked.gain,
+        least=asked.least,
+        most=asked.most,
+        ended=isinstance(step, Answer),
+        state=found.state if isinstance(step, Answer) else "searching",
+        limit=None if limit is None else limit.value,
+        low=found.held if limit is None else _within(asked, floor(limit.low)),
+        high=found.broke if limit is None else _within(asked, ceil(limit.high)),
+        width=None if limit is None else limit.width,
+        drift=0.0 if limit is None else limit.drift,
+        levels=() if asked.gain is not None else tuple(_levels(lock, ordered)),
+        steps=tuple(steps_of(lock, ordered)) if asked.gain is not None else (),
+        trials=tuple(_trials(lock, ordered)),
+        why_open=found.why,
+        sentence="",
+    )
+    told = told.model_copy(update={"sentence": _sentence(asked, told, now, step)})
+    return told.model_copy(update={"gate": gate_of(asked.at_least, told)})
 
 
 def capacity_finding(found: CapacityResult | None) -> list[Finding]:
-    """The answer as a finding: it rests on the two ends."""
+    """The answer as a finding: it rests on the loads nearest to the limit."""
     if found is None:
         return []
-    ends = [load for load in (found.kept, found.broken) if load is not None]
+    near = sorted(found.levels, key=lambda one: abs(one.load - (found.limit or found.high or found.low or 0)))
     gate = [found.gate.sentence] if found.gate else []
     return [
         Finding(
             kind="capacity",
             sentence=" ".join([found.sentence, *gate]),
-            evidence=tuple(f"cases/{case_name(found.over, load)}" for load in ends),
+            evidence=tuple(f"cases/{one.case}" for one in near[:2]),
             certainty=STATE_WORDS[found.state],
         )
     ]
 
 
-STATE_WORDS: Mapping[SearchState, str] = {
-    "searching": "not at its end",
-    "bracketed": "bracketed",
-    "above": "not bracketed: above the loads that were allowed",
-    "below": "not bracketed: below the loads that were allowed",
-    "undecided": "undecided",
-}
+def _within(asked: CapacitySearch, load: int) -> int:
+    return min(max(load, asked.least), asked.most)
 
 
-def _largest(
-    lock: Lock, asked: CapacitySearch, results: Sequence[TrialResult], step: Step | Answer | Found
-) -> CapacityResult:
-    seen = replicates_of(lock, results)
-    search = search_of(asked)
-    criteria = {one.text: one for one in criteria_of(lock, resolve(lock, lock.valid_cases[0]))}
-    answer = (
-        step if isinstance(step, Answer) else Answer(*ends_after(search, seen), levels_after(search, seen))
-    )
-    rates = throughputs_of(lock, results)
-    found = CapacityResult(
-        over=asked.over,
-        that=asked.that,
-        least=asked.least,
-        most=asked.most,
-        ended=isinstance(step, Answer),
-        state=_state(asked, answer) if isinstance(step, Answer) else "searching",
-        kept=answer.kept,
-        broken=answer.broken,
-        levels=tuple(
-            _level(asked, load, one, criteria, rates) for load, one in sorted(answer.levels.items())
-        ),
-        trials=tuple(_trials(lock, results, seen)),
-        confirmed=tuple(
-            CapacityWay(way=way, outcome=one.outcome, replicates=one.replicates)
-            for way, one in answer.confirmed.items()
-        ),
-        hysteresis=answer.hysteresis,
-        why_wide=answer.why_wide,
-        sentence="",
-    )
-    if isinstance(step, Answer):
-        return found.model_copy(update={"sentence": _sentence(asked, step, found.state, criteria)})
-    assert isinstance(step, Step)
-    text = f"The search for the largest {asked.over} is not at its end: next, {step.because}."
-    return found.model_copy(update={"sentence": text})
-
-
-def _state(asked: CapacitySearch, answer: Answer) -> SearchState:
-    if answer.kept is not None and answer.broken is not None:
-        return "bracketed"
-    if answer.kept is not None and answer.kept >= asked.most:
-        return "above"
-    if answer.broken is not None and answer.broken <= asked.least:
-        return "below"
-    return "undecided"
-
-
-def _trials(lock: Lock, results: Sequence[TrialResult], seen: Sequence[Replicate]) -> list[CapacityTrial]:
-    assert lock.search is not None
-    search = search_of(lock.search)
-    looks = scouted(search, seen, GROWTH).trials
+def _trials(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityTrial]:
+    search, readings = search_of(lock), readings_of(lock, results)
+    each = search.trials_each
     told = []
-    for number, (result, one) in enumerate(zip(results, seen, strict=True), 1):
-        kept, broken = ends_after(search, seen[:number])
+    for number, result in enumerate(results):
+        at = number // each
+        before = Progress(search, readings[: at + 1])
+        limit = before.limit
+        one = readings[at] if at < len(readings) else Reading(load_of(lock, result), None)
         told.append(
             CapacityTrial(
                 trial=result.trial,
-                load=one.load,
-                scout=number <= looks,
+                load=load_of(lock, result),
+                look=at < before.looks,
                 outcome="no number" if one.holds is None else "holds" if one.holds else "breaks",
-                kept=kept,
-                broken=broken,
+                low=None if limit is None else limit.low,
+                high=None if limit is None else limit.high,
             )
         )
     return told
 
 
-def _level(
-    asked: CapacitySearch,
-    load: int,
-    one: Judged,
-    criteria: Mapping[str, Criterion],
-    rates: Sequence[Throughput],
-) -> CapacityLevel:
-    criterion = criteria.get(one.by)
-    ends = [
-        value_at(criterion, margin) if criterion and margin is not None and isfinite(margin) else None
-        for margin in (one.mean, one.low, one.high)
-    ]
-    known = sorted(end for end in ends[1:] if end is not None)
-    low, high = known if len(known) == 2 else (None, None)
-    believed = [rate.per_s for rate in rates if rate.load == load and rate.per_s is not None]
+def _levels(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityLevel]:
+    assert lock.search is not None
+    by_load: dict[int, list[tuple[Measured, TrialResult]]] = {}
+    for one, result in zip(measured_of(lock, results), results, strict=True):
+        by_load.setdefault(one.reading.load, []).append((one, result))
+    return [_level(lock, load, mine) for load, mine in sorted(by_load.items())]
+
+
+def _level(lock: Lock, load: int, mine: Sequence[tuple[Measured, TrialResult]]) -> CapacityLevel:
+    assert lock.search is not None
+    counted = [one for one, _ in mine if one.reading.margin is not None]
+    holds = {one.reading.holds for one in counted}
+    nearest = min(counted, key=lambda one: one.reading.margin or 0.0, default=None)
+    by = nearest.by if nearest is not None else ""
+    values = [one.value for one in counted if one.by == by and one.value is not None and isfinite(one.value)]
+    rates = [rate for _, result in mine if (rate := rate_of(lock, result)) is not None]
     return CapacityLevel(
         load=load,
-        outcome=one.outcome,
-        by=one.by,
-        margin=one.mean if one.mean is not None and not isinf(one.mean) else None,
-        low=one.low,
-        high=one.high,
-        replicates=one.replicates,
-        refused=one.refused,
-        case=case_name(asked.over, load),
-        value=ends[0],
-        value_low=low,
-        value_high=high,
-        throughput_rps=sum(believed) / len(believed) if believed else None,
-        why=one.why,
+        case=case_name(lock.search.over, load),
+        outcome="no number"
+        if not holds
+        else "mixed"
+        if len(holds) > 1
+        else "holds"
+        if True in holds
+        else "breaks",
+        by=by,
+        value=None if not values else geometric_mean(values) if min(values) > 0 else mean(values),
+        low=min(values, default=None),
+        high=max(values, default=None),
+        throughput_rps=mean(rates) if rates else None,
+        trials=len(counted),
+        without=len(mine) - len(counted),
+        why=next((one.lacks for one, _ in mine if one.lacks), ""),
     )
 
 
-def _sentence(
-    asked: CapacitySearch, answer: Answer, state: SearchState, criteria: Mapping[str, Criterion]
-) -> str:
-    text = f"{_head(asked, answer, state)}."
-    if answer.broken is not None:
-        text = f"{text[:-1]}{_by_how_much(answer.levels[answer.broken], criteria)}."
-    if (
-        answer.kept is not None
-        and (again := answer.confirmed.get("from above")) is not None
-        and again.outcome == "kept"
-    ):
-        text += f" {answer.kept:,} was reached from above too, and kept it."
-    if answer.hysteresis:
-        loads = ", ".join(f"{load:,}" for load in answer.hysteresis)
-        text += (
-            f" Reached from above it does not hold at {loads}, where from below it did: the server does "
-            f"not come back."
-        )
-    if answer.why_wide and state == "bracketed":
-        text += f" The bracket is no narrower because of this: {answer.why_wide}."
-    return text
-
-
-def _head(asked: CapacitySearch, answer: Answer, state: SearchState) -> str:
-    that = _signs(" and ".join(asked.that))
-    kept, broken = answer.kept, answer.broken
-    match state:
-        case "bracketed":
-            return f"{that} holds up to {kept:,} {noun_of(asked.over)}, and not at {broken:,}"
-        case "above":
-            return (
-                f"Not bracketed: {that} holds up to {kept:,} {noun_of(asked.over)}, the most that was allowed, "
-                "and the limit lies above (ask for more with --to)"
-            )
-        case "below":
-            return (
-                f"Not bracketed: {that} does not hold at {broken:,} {noun_of(asked.over)}, the least that was allowed, "
-                "and the limit lies below (ask for less with --from)"
-            )
-    why = f": {answer.why_wide}" if answer.why_wide else ""
-    if kept is not None:
-        return f"Undecided: {that} holds at {kept:,} {noun_of(asked.over)}, and above that nothing could be told{why}"
-    if broken is not None:
-        return (
-            f"Undecided: {that} does not hold at {broken:,} {noun_of(asked.over)}, and below that nothing "
-            f"could be told{why}"
-        )
-    return f"Undecided: nothing could be told of {that}{why}"
-
-
-def _by_how_much(level: Judged, criteria: Mapping[str, Criterion]) -> str:
-    if level.by == KEEPS_UP:
-        return " (it is OVERLOADED there: arrivals pile up)"
-    criterion = criteria.get(level.by)
-    if level.mean is None or criterion is None:
-        return f" (by {_signs(level.by)})" if level.by else ""
-    if isinf(level.mean):
-        return f" (by {_signs(level.by)}: OVERLOADED, or beyond the time-out)"
-    return f" ({_signs(level.by)}: it is {show(criterion.ref, value_at(criterion, level.mean))} there)"
-
-
-def _signs(text: str) -> str:
-    """As people write it."""
-    return text.replace("<=", "≤").replace(">=", "≥")
-
-
-def _knee(
-    lock: Lock, asked: CapacitySearch, results: Sequence[TrialResult], step: Step | Answer | Found
-) -> CapacityResult:
-    rates = throughputs_of(lock, results)
-    found = step if isinstance(step, Found) else Found(None, ())
-    flat = found.flat
-    state: SearchState = _knee_state(asked, found) if isinstance(step, Found) else "searching"
-    return CapacityResult(
-        over=asked.over,
-        gain=asked.gain,
-        least=asked.least,
-        most=asked.most,
-        ended=isinstance(step, Found),
-        state=state,
-        kept=flat.low_load if flat else None,
-        broken=flat.high_load if flat else None,
-        steps=tuple(
-            GainStep(
-                low_load=one.low_load,
-                high_load=one.high_load,
-                gain=one.value,
-                low=one.low,
-                high=one.high,
-                outcome=one.outcome,
-                low_rps=one.low_per_s,
-                high_rps=one.high_per_s,
-            )
-            for one in found.steps
-        ),
-        trials=tuple(
-            CapacityTrial(
-                trial=result.trial,
-                load=load_of(lock, result),
-                scout=False,
-                outcome="holds" if rate.per_s is not None else "no number",
-                kept=None,
-                broken=None,
-            )
-            for result, rate in zip(results, rates, strict=True)
-        ),
-        why_wide=found.why_open,
-        sentence=_knee_sentence(asked, found, step),
-    )
-
-
-def _knee_state(asked: CapacitySearch, found: Found) -> SearchState:
-    if found.flat is not None:
-        return "bracketed"
-    return "undecided" if found.why_open else "above"
-
-
-def _knee_sentence(asked: CapacitySearch, found: Found, step: Step | Answer | Found) -> str:
+def _sentence(asked: CapacitySearch, told: CapacityResult, now: Progress, step: Step | Answer) -> str:
     if isinstance(step, Step):
-        return f"The search for the knee over {noun_of(asked.over)} is not at its end: next, {step.because}."
-    limit = 100 * (asked.gain or 0)
-    if found.flat is not None:
-        gain = found.flat
-        text = (
-            f"Above {gain.low_load:,} {noun_of(asked.over)} more of them gain less than {limit:.3g} %: from "
-            f"there to {gain.high_load:,} "
-            f"throughput grows by {100 * gain.value:.2g} % of what is added (95 % interval "
-            f"{100 * gain.low:.2g} to {100 * gain.high:.2g} %)."
-        )
-    elif found.why_open:
-        return (
-            f"Undecided: no step up to {asked.most:,} {noun_of(asked.over)} surely gains less than "
-            f"{limit:.3g} %: {found.why_open}."
-        )
-    else:
-        return (
-            f"Not bracketed: up to {asked.most:,} {noun_of(asked.over)}, the most that was allowed, every "
-            f"step that was measured gains more "
-            f"than {limit:.3g} % (ask for more with --to)."
-        )
-    return f"{text} Open: {found.why_open}." if found.why_open else text
+        return f"The search for the largest {noun_of(asked.over)} is not at its end: next, {step.because}."
+    text = _head(asked, told)
+    if told.state == "found":
+        text += f" ({told.low:,} to {told.high:,}: 95 % interval from {len(told.trials)} trials)"
+    if told.why_open and told.state == "undecided":
+        text += f": {told.why_open}"
+    text += "."
+    if told.drift:
+        way = "fell" if told.drift < 0 else "rose"
+        text += f" While it was searched the limit {way} by {100 * abs(told.drift):.0f} %."
+    if told.why_open and told.state == "found":
+        text += f" The interval is wider than {100 * asked.tolerance:.3g} %: {told.why_open}."
+    return text + _unseen(told, now)
+
+
+def _head(asked: CapacitySearch, told: CapacityResult) -> str:
+    noun, most, least = noun_of(asked.over), asked.most, asked.least
+    if asked.gain is not None:
+        gains = f"more {noun} gain less than {100 * asked.gain:.3g} %"
+        match told.state:
+            case "found":
+                return f"Above about {round(told.limit or 0):,} {noun} {gains}"
+            case "above":
+                return f"Up to {most:,} {noun}, the most that was allowed, every step gains more than {100 * asked.gain:.3g} % (ask for more with --to)"
+            case "below":
+                return f"Already at {least:,}, the least that was allowed, {gains} (ask for less with --from)"
+        return f"Undecided where {gains}{_rough(told)}"
+    that = " and ".join(asked.that).replace("<=", "≤").replace(">=", "≥")
+    match told.state:
+        case "found":
+            return f"{that} holds up to about {round(told.limit or 0):,} {noun}"
+        case "above":
+            return f"{that} holds at {most:,} {noun}, the most that was allowed: the limit lies above (ask for more with --to)"
+        case "below":
+            return f"{that} does not hold at {least:,} {noun}, the least that was allowed: the limit lies below (ask for less with --from)"
+    return f"Undecided: {that}{_rough(told)}"
+
+
+def _rough(told: CapacityResult) -> str:
+    """What is known without an answer."""
+    if told.limit is not None:
+        return f", perhaps {round(told.limit):,} {noun_of(told.over)} ({told.low:,} to {told.high:,})"
+    known = [
+        f"held at {told.low:,}" if told.low is not None else "",
+        f"broke at {told.high:,}" if told.high is not None else "",
+    ]
+    words = " and ".join(one for one in known if one)
+    return f" {words} in single trials" if words else ""
+
+
+def _unseen(told: CapacityResult, now: Progress) -> str:
+    """How rare failures must be not to have been seen: the trial is the unit, whatever it has of requests."""
+    top = told.low if told.state == "found" else told.most if told.state == "above" else None
+    if top is None:
+        return ""
+    below = [one for one in now.seen if one.shares and top / 2 <= one.load <= top]
+    if not below or any(bad for one in below for bad, _ in one.shares.values()):
+        return ""
+    rarest = 100 * (1 - 0.05 ** (1 / len(below)))
+    return (
+        f" No request failed in {len(below)} trials at {top:,} or less; failures that come in fewer than "
+        f"{rarest:.0f} % of the trials may have been missed."
+    )

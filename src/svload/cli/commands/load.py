@@ -32,20 +32,14 @@ Exit status: 0 done, 1 a threshold failed or nothing was ok, 2 wrong usage, 3 no
 
 # fmt: off
 @dataclass(frozen=True)
-class Typed:
-    """What may be typed after `svload load`, but for the flags of a traffic group's options (`model.options`)."""
+class Request:
+    """What is asked of the URL and how: the same for each command that loads one, but for the flags of a traffic
+    group's options (`model.options`)."""
 
-    url: str = typer.Argument(help="What to load.")
-    vus: int = typer.Option(None, "--vus", "-c", "--connections", min=1, help="Virtual users, a connection each (closed loop); default 64.")
-    rate: float = typer.Option(None, "--rate", "-R", "-q", help="Requests per second, whatever the server does (open loop).")
-    duration: str = typer.Option(None, "--duration", "-d", "-z", help="How long; default 10s. With --requests at most; default 10min.")
-    requests: int = typer.Option(None, "--requests", "-n", "--iterations", min=1, help="So many requests of all users together, then stop.")
-    stage: list[str] = typer.Option(None, "--stage", "--stages", "-s", help="30s:100 (users) or 30s:500/s (rate), in a straight line from the level before; repeatable, or separated by commas.")
     max_vus: int = typer.Option(None, "--max-vus", min=1, help="Most requests at once with --rate.")
     on_full: str = typer.Option(None, "--on-full", help="With all of --max-vus busy: wait (counted in response) or drop.")
     arrivals: str = typer.Option(None, "--arrivals", help="With --rate: constant or poisson.")
     think_time: str = typer.Option(None, "--think-time", help="A user's pause before its next request.")
-    ramp_up: str = typer.Option(None, "--ramp-up", help="Until all users are there, or before what counts; not measured.")
     method: str = typer.Option(None, "--method", "-X", help="GET, HEAD, DELETE, OPTIONS, POST, PUT or PATCH; default GET, with a body POST.")
     header: list[str] = typer.Option(None, "--header", "-H", help="A header, “Name: value”; repeatable.")
     data: str = typer.Option(None, "--data", "--body", help="The request's body.")
@@ -60,6 +54,19 @@ class Typed:
     connect_to: str = typer.Option(None, "--connect-to", help="Connect to HOST:PORT instead; the URL still names the server.")
     awake: bool = typer.Option(False, "--awake", help="Keep CPUs from sleeping between requests, where root allows: less lag; a guest may pay for it.")
     generators: int = typer.Option(1, "--generators", "--threads", min=1, max=64, help="How many processes share the load.")
+
+
+@dataclass(frozen=True)
+class Typed(Request):
+    """What may be typed after `svload load`."""
+
+    url: str = typer.Argument(help="What to load.")
+    vus: int = typer.Option(None, "--vus", "-c", "--connections", min=1, help="Virtual users, a connection each (closed loop); default 64.")
+    rate: float = typer.Option(None, "--rate", "-R", "-q", help="Requests per second, whatever the server does (open loop).")
+    duration: str = typer.Option(None, "--duration", "-d", "-z", help="How long; default 10s. With --requests at most; default 10min.")
+    requests: int = typer.Option(None, "--requests", "-n", "--iterations", min=1, help="So many requests of all users together, then stop.")
+    stage: list[str] = typer.Option(None, "--stage", "--stages", "-s", help="30s:100 (users) or 30s:500/s (rate), in a straight line from the level before; repeatable, or separated by commas.")
+    ramp_up: str = typer.Option(None, "--ramp-up", help="Until all users are there, or before what counts; not measured.")
     threshold: list[str] = typer.Option(None, "--threshold", help="'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%': exit 1 if it fails; repeatable.")
     seed: int = typer.Option(None, "--seed", help="Seed of all schedules.")
     out: Path = typer.Option(None, "--out", "-o", help="Keep the run in this folder, for report, compare, why and query.")
@@ -71,7 +78,7 @@ class Typed:
 # fmt: on
 
 
-def _flags() -> dict[str, tuple[Any, Any]]:
+def group_flags() -> dict[str, tuple[Any, Any]]:
     """The options of a traffic group that have a flag."""
     kinds = {bool: bool, int: int}
     return {
@@ -83,13 +90,19 @@ def _flags() -> dict[str, tuple[Any, Any]]:
     }
 
 
-@taking(Typed, _flags())
+@taking(Typed, group_flags())
 def load(typed: Typed, flags: dict[str, Any]) -> None:
     """Load one URL and say what it took: closed loop with 64 users, or --rate for an open one."""
     from svload import api
 
     quiet_s = quiet_seconds(typed.wait_quiet)
-    ask = _asked(typed, flags)
+    ask = quick_load(
+        typed,
+        flags,
+        rate_rps=typed.rate,
+        stages=tuple(typed.stage or ()),
+        thresholds=tuple(typed.threshold or ()),
+    )
     with load_live(ask.lasts_s, typed.quiet) as emit:
         result = api.load(
             ask,
@@ -110,8 +123,8 @@ def load(typed: Typed, flags: dict[str, Any]) -> None:
     leave(result.exit_code)
 
 
-def _asked(typed: Typed, flags: dict[str, Any]) -> QuickLoad:
-    """What was typed as the API has it: fields of one name as they are, the rest by another."""
+def quick_load(typed: Request, flags: dict[str, Any], **rest: Any) -> QuickLoad:
+    """What was typed as the API has it: fields of one name as they are, the others by `rest`."""
     from svload.api import QuickLoad
 
     own = {one.name for one in fields(QuickLoad)}
@@ -119,13 +132,11 @@ def _asked(typed: Typed, flags: dict[str, Any]) -> QuickLoad:
     said = {key: value for key, value in flags.items() if value is not None}
     return QuickLoad(
         **same | {key: value for key, value in said.items() if key in own},
-        rate_rps=typed.rate,
-        stages=tuple(typed.stage or ()),
         headers=tuple(typed.header or ()),
         follow_redirects=typed.redirects,
         keep_alive=not typed.no_keepalive,
-        thresholds=tuple(typed.threshold or ()),
         options={key: value for key, value in said.items() if key not in own},
+        **rest,
     )
 
 

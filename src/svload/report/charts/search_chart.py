@@ -41,8 +41,8 @@ def search_chart(found: CapacityResult, title: str) -> str:
 
 
 def _mark(drawing: Drawing, x: float, y: float, one: CapacityTrial) -> None:
-    radius = _LOOK if one.scout else _RADIUS
-    look = " (a first look)" if one.scout else ""
+    radius = _LOOK if one.look else _RADIUS
+    look = " (a first look)" if one.look else ""
     tip = f"{one.trial}: {one.outcome}{look}"
     if one.outcome == "breaks":
         drawing.cross(x, y, "mark refused", radius, tip)
@@ -51,18 +51,16 @@ def _mark(drawing: Drawing, x: float, y: float, one: CapacityTrial) -> None:
 
 
 def _known(found: CapacityResult, x: Scale, y: Scale) -> Iterator[Piece]:
-    """From each trial to the next: what the limit was known to lie in after it, where both ends were."""
+    """From each trial to the next: the limit's interval after it, where it had one."""
     for number, one in enumerate(found.trials, 1):
-        if one.kept is not None and one.broken is not None:
-            top, bottom = y(one.broken), y(one.kept)
+        if one.low is not None and one.high is not None:
+            top, bottom = (min(max(y(end), _TOP), HEIGHT - _BOTTOM) for end in (one.high, one.low))
             yield x(number), top, x(min(number + 1, x.high)) - x(number), max(bottom - top, 1.0)
 
 
 def _answer(drawing: Drawing, found: CapacityResult, y: Scale) -> None:
     """A line at each end, with its load; the two labels are kept apart."""
-    ends = [(found.broken, "c1", "broken"), (found.kept, "c2", "kept")]
-    if found.gain is not None:
-        ends = [(found.broken, "c1", "gains little"), (found.kept, "c2", "gains")]
+    ends = [(found.high, "c1", "at most"), (found.low, "c2", "at least")]
     shown = [(load, css, word) for load, css, word in ends if load is not None]
     at = [y(load) for load, _, _ in shown]
     if len(at) == 2 and at[1] - at[0] < _APART:

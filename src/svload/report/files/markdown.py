@@ -122,15 +122,15 @@ def _search(findings: Findings) -> list[str]:
         return []
     if found.gain is not None:
         steps = [
-            (f"{row.step.low_load:,}", f"{row.step.high_load:,}", f"{row.mark} {row.outcome}", f"{row.gain} {row.interval}", row.throughput)
+            (f"{row.step.low_load:,}", f"{row.step.high_load:,}", row.gain, row.throughput)
             for row in step_rows(found)
-        ]  # fmt: skip
+        ]
         return [
             f"Sought: {plain(search_title(found))}",
-            _table(("from", "to", "verdict", "gain", "throughput"), steps, (True, True)),
+            _table(("from", "to", "gain", "throughput"), steps, (True, True)),
         ]
     levels = [
-        (f"{row.level.load:,}", f"{row.mark} {row.outcome}", row.by, f"{row.measured} {row.interval}", row.throughput, row.trials)
+        (f"{row.level.load:,}", f"{row.mark} {row.level.outcome}", row.by, f"{row.measured} {row.interval}", row.throughput, row.trials)
         for row in level_rows(findings)
     ]  # fmt: skip
     headings = (found.over, "verdict", "by", "measured", "throughput", "trials")

@@ -13,9 +13,9 @@ from svload.report.told.search_rows import (
     GATE_MARKS,
     LevelRow,
     StepRow,
-    bracket_words,
     caption_of,
     level_rows,
+    limit_words,
     search_title,
     step_rows,
 )
@@ -28,7 +28,7 @@ class SearchView:
     found: CapacityResult
     place: str
     title: str
-    bracket: str
+    answer: str
     gate_mark: str
     drawing: str
     caption: str
@@ -47,7 +47,7 @@ def search_view(gathered: Gathered, anchors: Anchors) -> SearchView | None:
         found=found,
         place=anchors("the search"),
         title=title,
-        bracket=bracket_words(found),
+        answer=limit_words(found),
         gate_mark=GATE_MARKS[found.gate.outcome] if found.gate else "",
         drawing=search_chart(found, f"search for {title}"),
         caption=caption_of(found),
@@ -58,9 +58,9 @@ def search_view(gathered: Gathered, anchors: Anchors) -> SearchView | None:
 
 
 def _table(found: CapacityResult) -> Table:
-    heading = ("number", "trial", "load", "first_look", "outcome", "kept", "broken")
+    heading = ("number", "trial", "load", "first_look", "outcome", "low", "high")
     rows = (
-        (number, one.trial, one.load, int(one.scout), one.outcome, one.kept, one.broken)
+        (number, one.trial, one.load, int(one.look), one.outcome, one.low, one.high)
         for number, one in enumerate(found.trials, 1)
     )
     return Table(heading, tuple(rows))

@@ -1,4 +1,4 @@
-"""A search while it goes on: its levels on a line, from the `batch` events alone."""
+"""A search while it goes on: its loads on a line, from the `batch` events alone."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from rich.text import Text
 
 from svload.report.told.search_rows import MARKS
 
-STYLES = {"kept": "green", "broken": "red", "open": "yellow", "more": "", "looked": "dim"}
-_MOST = 14
+STYLES = {"holds": "green", "breaks": "red", "mixed": "yellow", "no number": "dim"}
+_MOST = 10
 
 
 def search_line(data: dict[str, Any]) -> Text | None:
-    """`users: 8 ✓  16 ✓  23 …  32 ✗   between 16 and 32`; the levels nearest to the bracket. None for a batch of no search."""
+    """`users: 8 ✓  16 ✓  23 ✗   about 19 (17 to 22)`; the loads nearest to the limit. None for a batch of no search."""
     if "over" not in data:
         return None
     line = Text(f"{data['over']}:", style="bold")
     for load, outcome in _nearest(data):
         line.append(f"  {load:,} {MARKS[outcome]}", style=STYLES[outcome])
-    kept, broken = data.get("kept"), data.get("broken")
-    if kept is not None and broken is not None:
-        line.append(f"   between {kept:,} and {broken:,}", style="bold")
-    elif kept is not None or broken is not None:
-        line.append(f"   {'above' if kept is not None else 'below'} {kept or broken:,}", style="bold")
+    limit, low, high = (data.get(name) for name in ("limit", "low", "high"))
+    if limit is not None and low is not None and high is not None:
+        line.append(f"   about {limit:,.0f} ({low:,.0f} to {high:,.0f})", style="bold")
+    elif low is not None and high is not None:
+        line.append(f"   between {low:,} and {high:,}", style="bold")
+    elif low is not None or high is not None:
+        line.append(f"   {'above' if low is not None else 'below'} {low or high:,}", style="bold")
     return line
 
 
 def _nearest(data: dict[str, Any]) -> list[tuple[int, str]]:
     levels = [(int(load), str(outcome)) for load, outcome in data.get("levels", ())]
-    ends = [end for end in (data.get("kept"), data.get("broken")) if end is not None]
-    if len(levels) <= _MOST or not ends:
+    middle = data.get("limit") or data.get("high") or data.get("low")
+    if len(levels) <= _MOST or middle is None:
         return levels[-_MOST:]
-    middle = sum(ends) / len(ends)
     return sorted(sorted(levels, key=lambda one: abs(one[0] - middle))[:_MOST])

@@ -1,4 +1,4 @@
-"""A search's levels, or steps, as a table for a terminal: in place of the table of
+"""A search's loads, or steps, as a table for a terminal: in place of the table of
 cases, since each level is a case."""
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from svload.report.told.search_rows import level_rows, nearest, step_rows
 from svload.report.told.spelling import count_words
 
 _MOST_LEVELS = 14
-_STEP_STYLE = {"worth it": "green", "flat": "red"}
 
 
 def search_lines(findings: Findings) -> Iterator[Text | Table]:
@@ -27,7 +26,7 @@ def search_lines(findings: Findings) -> Iterator[Text | Table]:
     yield _steps(found) if found.gain is not None else _levels(findings, found)
     left = len(found.levels) - _MOST_LEVELS
     if left > 0:
-        yield Text(f"{count_words(left, 'more level')} in the report", style="dim")
+        yield Text(f"{count_words(left, 'more load')} in the report", style="dim")
 
 
 def _levels(findings: Findings, found: CapacityResult) -> Table:
@@ -38,7 +37,7 @@ def _levels(findings: Findings, found: CapacityResult) -> Table:
     table = _table(
         (
             found.over,
-            "verdict",
+            "",
             criteria[0] if one else "measured",
             *([] if one else ["by"]),
             "throughput",
@@ -50,7 +49,7 @@ def _levels(findings: Findings, found: CapacityResult) -> Table:
         style = STYLES[row.level.outcome]
         cells = (
             f"{row.level.load:,}",
-            f"{row.mark} {row.outcome}",
+            f"{row.mark} {row.level.outcome}",
             " ".join(part for part in (row.measured, row.interval) if part),
             *([] if one else [row.by]),
             row.throughput,
@@ -62,18 +61,15 @@ def _levels(findings: Findings, found: CapacityResult) -> Table:
 
 
 def _steps(found: CapacityResult) -> Table:
-    table = _table((found.over, "to", "verdict", "gain", "", "throughput"))
-    for row in step_rows(found):
+    table = _table((found.over, "to", "gain", "throughput"))
+    for row in sorted(step_rows(found), key=lambda one: one.step.low_load)[:_MOST_LEVELS]:
         cells = (
             f"{row.step.low_load:,}",
             f"{row.step.high_load:,}",
-            f"{row.mark} {row.outcome}",
             row.gain,
-            row.interval,
             row.throughput,
         )
-        style = _STEP_STYLE.get(row.step.outcome, "")
-        table.add_row(*(Text(text, style=style if at == 2 else "") for at, text in enumerate(cells)))
+        table.add_row(*map(Text, cells))
     return table
 
 

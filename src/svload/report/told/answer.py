@@ -162,11 +162,11 @@ def _unsaid(findings: Findings) -> list[Sentence]:
 
 
 def _of_search(findings: Findings) -> list[Sentence]:
-    """The answer of a search and its gate; ○ where no end, or one alone, is known."""
+    """The answer of a search and its gate; ○ where it has none."""
     found = findings.capacity
     if found is None:
         return []
-    mark = "●" if found.state == "bracketed" else "○"
+    mark = "●" if found.state == "found" else "○"
     of = [finding for finding in findings.findings if finding.kind == "capacity"]
     evidence, certainty = (of[0].evidence, of[0].certainty) if of else ((), found.state)
     told = [Sentence(found.sentence, certainty, evidence, mark=mark)]
@@ -213,6 +213,8 @@ def _grades(grades: Iterable[Grade]) -> str:
 def why_nothing(findings: Findings) -> str | None:
     """Why nothing can be concluded, as the end of that sentence; None where anything was measured validly or judged."""
     if any(case.instrument in ("VALID", "WEAK") for case in findings.cases):
+        return None
+    if findings.capacity is not None and findings.capacity.state in ("found", "above", "below"):
         return None
     if any(one.failed or one.outcome in ("decided", "no difference") for one in claimed(findings)):
         return None

@@ -20,11 +20,13 @@ Lost = Mapping[str, AbstractSet[str]]
 @dataclass(frozen=True)
 class Verdicts:
     """Final verdicts over all that is sealed: a trial's may change while its case gets
-    more of them. `trials` is by name, and `sealed_s`: when each was sealed, Unix time in s."""
+    more of them. `trials` is by name, `sealed_s`: when each was sealed, `begun_s`: when the
+    machine was the run's own; Unix time in s."""
 
     trials: Mapping[str, TrialResult] = field(default_factory=dict)
     lost: Lost = field(default_factory=dict)
     sealed_s: Mapping[str, float] = field(default_factory=dict)
+    begun_s: float | None = None
 
 
 @dataclass(frozen=True)

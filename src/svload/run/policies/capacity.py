@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svload.analysis.capacity.asked import case_name, next_of, replicates_of, search_of
-from svload.analysis.capacity.search import Step, ends_after, levels_after
+from svload.analysis.capacity.asked import case_name, next_of, progress_of
+from svload.analysis.capacity.search import Step
 from svload.model.plan import Batch, Point, TrialPlan, trial_name
 from svload.model.results import TrialResult
 from svload.model.study import Lock
@@ -14,7 +14,7 @@ from svload.study.order import draw
 
 
 def first_batch(lock: Lock) -> Batch:
-    """The first level of a search."""
+    """The first look of a search."""
     step = next_of(lock, ())
     assert isinstance(step, Step)
     return Batch(number=0, because=step.because, trials=_trials(lock, step, ()))
@@ -23,26 +23,33 @@ def first_batch(lock: Lock) -> Batch:
 def capacity(lock: Lock, sealed: Sealed) -> Batch | None:
     """The trials of the next step; None where the search has its answer."""
     made = [trial for batch in sealed.batches for trial in batch.trials]
-    step = next_of(lock, _results(sealed), sealed.verdicts.sealed_s)
+    step = next_of(lock, _results(sealed), sealed.verdicts.sealed_s, sealed.verdicts.begun_s)
     return sealed.batch(step.because, _trials(lock, step, made)) if isinstance(step, Step) else None
 
 
 def so_far(lock: Lock, sealed: Sealed) -> dict[str, object]:
-    """For a live picture: the factor, every load with its outcome (`looked` after a single look), and the bracket."""
+    """For a live picture: the factor, each load with what its trials say, and the limit or what holds it."""
     assert lock.search is not None
-    results = _results(sealed)
-    if lock.search.gain is not None:
-        return {"over": lock.search.over}
-    search, seen = search_of(lock.search), replicates_of(lock, results)
-    outcomes = {one.load: "looked" for one in seen}
-    outcomes |= {load: level.outcome for load, level in levels_after(search, seen).items()}
-    kept, broken = ends_after(search, seen)
+    now = progress_of(lock, _results(sealed))
+    said: dict[int, set[bool | None]] = {}
+    for one in now.seen:
+        said.setdefault(one.load, set()).add(one.holds)
+    held, broke = now.sides
+    limit = now.limit
     return {
         "over": lock.search.over,
-        "levels": [[load, outcome] for load, outcome in sorted(outcomes.items())],
-        "kept": kept,
-        "broken": broken,
+        "levels": [[load, _outcome(found)] for load, found in sorted(said.items())],
+        "limit": None if limit is None else limit.value,
+        "low": held if limit is None else limit.low,
+        "high": broke if limit is None else limit.high,
     }
+
+
+def _outcome(found: set[bool | None]) -> str:
+    known = found - {None}
+    if not known:
+        return "no number"
+    return "mixed" if len(known) > 1 else "holds" if True in known else "breaks"
 
 
 def _results(sealed: Sealed) -> list[TrialResult]:
@@ -51,7 +58,7 @@ def _results(sealed: Sealed) -> list[TrialResult]:
 
 
 def _trials(lock: Lock, step: Step, made: Sequence[TrialPlan]) -> tuple[TrialPlan, ...]:
-    """A block each: a level's replicates follow one another, and the search itself is the order."""
+    """A block each: the search itself is the order."""
     assert lock.search is not None
     over, planned = lock.search.over, list(made)
     for load in step.loads:

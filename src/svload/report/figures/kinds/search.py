@@ -9,7 +9,7 @@ from svload.model.visible import visible
 from svload.report.data.gather import Gathered
 from svload.report.figures.figure import WIDTHS_PT, Figure, Row, log_axis, sure_words
 from svload.report.palette import INK, PALETTE, REFUSED
-from svload.report.told.search_rows import bracket_words, caption_of, search_title
+from svload.report.told.search_rows import caption_of, limit_words, search_title
 
 _HEIGHT_PT = {True: 190.0, False: 150.0}
 _SHAPES = {"holds": "circle", "breaks": "cross", "no number": "circle"}
@@ -27,7 +27,7 @@ def figure(gathered: Gathered) -> Figure | None:
         return _chart(shown).properties(width=width, height=height)
 
     caption = (
-        f"The search for {visible(search_title(found))}: {visible(bracket_words(found))}. "
+        f"The search for {visible(search_title(found))}: {visible(limit_words(found))}. "
         f"{caption_of(found)} {sure_words(gathered)}"
     )
     return Figure("search", caption, draw)
@@ -40,23 +40,23 @@ def _chart(found: CapacityResult) -> alt.LayerChart:
             "trial": number,
             "load": one.load,
             "outcome": one.outcome,
-            "size": 9 if one.scout else 22,
-            "kept": one.kept,
-            "broken": one.broken,
+            "size": 9 if one.look else 22,
+            "low": one.low,
+            "high": one.high,
         }
         for number, one in enumerate(found.trials, 1)
     ]
     x = alt.X("trial:Q", title="trial, in the order they ran", axis=alt.Axis(format="d", tickMinStep=1), scale=alt.Scale(domain=[0, len(rows) + 1], nice=False))  # fmt: skip
     y = alt.Y("load:Q", title=found.over, scale=scale, axis=alt.Axis(values=ticks, format=",.6~f"))
-    known = [row for row in rows if row["kept"] and row["broken"]]
+    known = [row for row in rows if row["low"] and row["high"]]
     layers: list[alt.Chart] = []
     if known:
         layers.append(
             alt.Chart(alt.InlineData(values=known))
             .mark_area(opacity=0.2, color=PALETTE[0], interpolate="step-after")
-            .encode(x, alt.Y("kept:Q", scale=scale), alt.Y2("broken:Q"))
+            .encode(x, alt.Y("low:Q", scale=scale), alt.Y2("high:Q"))
         )
-    for end, colour in ((found.kept, PALETTE[2]), (found.broken, PALETTE[1])):
+    for end, colour in ((found.low, PALETTE[2]), (found.high, PALETTE[1])):
         if end is not None:
             line = alt.Chart(alt.InlineData(values=[{"end": end}]))
             layers.append(

@@ -1,0 +1,195 @@
+"""The load at which a margin is 0: a line of margin on log load over all trials near it, a jackknife over rounds.
+
+A margin is the logarithm of the distance to the limit, positive where the criterion holds, and cut at ± FARTHEST:
+a trial far from the limit says on which side it lies, and nothing about where the limit is. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+FARTHEST = 0.7
+"""A margin beyond this (a factor of two) is cut."""
+_FEWEST = 8
+"""Trials of a line; where fewer lie within reach of the limit, the nearest ones."""
+_NARROWEST = 0.005
+"""Margins that scatter less than this are not believed to."""
+_FLATTEST = 0.3
+_SURE, _FALLS = 0.975, 0.9
+_SLOPES = -np.geomspace(0.1, 20, 16)
+_PLACES = 80
+_FARTHEST_AWAY = 3.0
+"""A line that reaches 0 further away from its trials (as log load) says nothing."""
+_WRONG = 0.2
+"""Of the trials that lie clearly on one side of the limit: with more of them on the other side there is no line."""
+_FAR_OFF = 3.5
+"""Standard deviations (by the median) from the line: such a trial is something else, and told."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A trial: the logarithm of its load, its margin, and the round that it belongs to."""
+
+    x: float
+    margin: float
+    round: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """Where the margin is 0, and its slope there, over log load. `drift`: by how much the place moved, as log."""
+
+    zero: float
+    slope: float
+    drift: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The limit with its 95 % interval, as loads; `drift` as a share of it, 0 where chance explains it."""
+
+    value: float
+    low: float
+    high: float
+    drift: float = 0.0
+    far_off: int = 0
+    """Trials that lie so far from the line that they are no part of it."""
+
+    @property
+    def width(self) -> float:
+        """0.1: the upper end is 10 % above the lower one."""
+        return self.high / self.low - 1
+
+
+def cut(margin: float) -> float:
+    """Within ± FARTHEST."""
+    return min(max(margin, -FARTHEST), FARTHEST)
+
+
+def line_of(points: Sequence[Point]) -> Line | None:
+    """The line through these; None where it does not fall, or there are too few."""
+    return _fitted(*_arrays(points), None) if len(points) >= 3 else None
+
+
+def limit_of(points: Sequence[Point]) -> Limit | None:
+    """The limit and its interval, t over rounds left out one by one. None where some rounds leave no falling line.
+
+    A trend over time is part of the line where it is surely there; the interval is then about the middle of the
+    search, and reaches over what the limit was at either end. Rounds that resemble the one before count as fewer.
+    """
+    of = np.array([one.round for one in points])
+    rounds = np.unique(of)
+    n = len(rounds)
+    if n < 3:
+        return None
+    x, y = _arrays(points)
+    when = np.arange(len(points), dtype=float) / len(points) - 0.5
+    near, far_off = _near(x, y)
+    if not near.any():
+        return None
+    time = when if _drifts(x[near], y[near], when[near]) else None
+    whole = _fitted(x, y, time)
+    left = [
+        _fitted(x[of != one], y[of != one], None if time is None else time[of != one]) for one in rounds
+    ]
+    if whole is None or any(one is None for one in left):
+        return None
+    error, slopes = (
+        _jackknifed([found for one in left if one is not None for found in (one.zero, one.slope)][at::2])
+        for at in (0, 1)
+    )
+    t = float(stdtrit(n - 1, _SURE))
+    if whole.slope + float(stdtrit(n - 1, _FALLS)) * slopes >= 0:
+        return None  # whether the load matters at all is not sure
+    error = max(error, _NARROWEST / sqrt(near.sum()) / max(-whole.slope, _FLATTEST))
+    moved = 0.0 if time is None else whole.drift * time[near]
+    residuals = y[near] - whole.slope * (x[near] - whole.zero - moved)
+    error *= _widened(
+        np.array([residuals[of[near] == one].mean() for one in rounds if (of[near] == one).any()])
+    )
+    reach = t * error + abs(whole.drift) / 2
+    if reach > _FARTHEST_AWAY:
+        return None
+    drift = exp(whole.drift) - 1
+    return Limit(exp(whole.zero), exp(whole.zero - reach), exp(whole.zero + reach), drift, far_off)
+
+
+def _jackknifed(left: Sequence[float]) -> float:
+    """The standard error of what was computed with each round left out."""
+    found = np.array(left)
+    return sqrt((len(found) - 1) / len(found) * float(((found - found.mean()) ** 2).sum()))
+
+
+def _fitted(x: Floats, y: Floats, time: Floats | None) -> Line | None:
+    near, _ = _near(x, y)
+    return _line(x[near], y[near], None if time is None else time[near])
+
+
+def _arrays(points: Sequence[Point]) -> tuple[Floats, Floats]:
+    return np.array([one.x for one in points]), np.array([cut(one.margin) for one in points])
+
+
+def _near(x: Floats, y: Floats) -> tuple[NDArray[np.bool_], int]:
+    """Which trials the line goes through: those where a first, robust line lies within ± FARTHEST, chosen by their
+    load and never by what they measured; without the few that are far off it, which are counted."""
+    places = np.linspace(x.min(), x.max(), _PLACES)
+    lines = np.clip(_SLOPES[:, None, None] * (x - places[:, None]), -FARTHEST, FARTHEST)
+    misses = np.abs(lines - y).sum(axis=2)
+    slope, place = np.unravel_index(int(misses.argmin()), misses.shape)
+    expected = _SLOPES[slope] * (x - places[place])
+    clear = np.abs(expected) >= FARTHEST / 2
+    if (clear & (expected * y < 0)).sum() > max(_WRONG * clear.sum(), 2):
+        return np.zeros(len(x), dtype=bool), 0  # no line says what these trials do
+    nearest = np.argsort(np.abs(expected), kind="stable")
+    near = np.abs(expected) < FARTHEST
+    near[nearest[:_FEWEST]] = True
+    apart = np.abs(np.clip(expected, -FARTHEST, FARTHEST) - y)
+    allowed = _FAR_OFF * max(1.48 * float(np.median(apart[near])), 0.03)
+    far = near & (apart > allowed)
+    if far.sum() > near.sum() / 4:
+        return near, 0
+    return near & ~far, int(far.sum())
+
+
+def _line(x: Floats, y: Floats, time: Floats | None) -> Line | None:
+    """Least squares; with `time` (from −½ to ½) a trend beside it."""
+    if len(x) < 3 or np.ptp(x) == 0:
+        return None
+    middle = float(x.mean())
+    columns = [np.ones(len(x)), x - middle] + ([] if time is None else [time])
+    found, _, rank, _ = np.linalg.lstsq(np.column_stack(columns), y, rcond=None)
+    if rank < len(columns) or found[1] >= 0:
+        return None
+    drift = 0.0 if time is None else float(-found[2] / found[1])
+    away = float(-found[0] / found[1])
+    return Line(middle + away, float(found[1]), drift) if max(abs(away), abs(drift)) < _FARTHEST_AWAY else None
+
+
+def _drifts(x: Floats, y: Floats, time: Floats) -> bool:
+    """Whether margins surely move with time beside the load."""
+    columns = np.column_stack([np.ones(len(x)), x - x.mean(), time])
+    free = len(x) - 3
+    found, _, rank, _ = np.linalg.lstsq(columns, y, rcond=None)
+    if free < 5 or rank < 3:
+        return False
+    variance = float(((y - columns @ found) ** 2).sum()) / free * np.linalg.inv(columns.T @ columns)[2, 2]
+    return bool(abs(found[2]) > stdtrit(free, _SURE) * sqrt(variance)) if variance > 0 else False
+
+
+def _widened(means: Floats) -> float:
+    """The factor by which an error grows where neighbouring rounds resemble each other (AR(1), bias taken off)."""
+    apart = means - means.mean()
+    total = float((apart**2).sum())
+    if len(means) < 4 or total == 0:
+        return 1.0
+    likeness = float((apart[1:] * apart[:-1]).sum()) / total + 1 / len(means)
+    likeness = min(max(likeness, 0.0), 0.8)
+    return sqrt((1 + likeness) / (1 - likeness))

@@ -1,0 +1,138 @@
+"""A judged trial as a reading of the search: how far the criterion that is nearest to its limit lies from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, inf, log
+
+from svload.analysis.capacity.fit import FARTHEST
+from svload.analysis.capacity.search import Reading
+from svload.analysis.criteria import find
+from svload.model.metrics import Criterion
+from svload.model.results import Estimate, TrialResult
+
+KEEPS_UP = "the server keeps up"
+"""What every search asks beside its criteria: an OVERLOADED server fails any (docs/method.md §3)."""
+_SHARES = {"success_rate": False, "error_rate": True}
+"""Metrics that are a share of all due requests → whether it is the share of the bad ones."""
+_UPPER, _LOWER = ("<", "<="), (">", ">=")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A trial: its reading, the criterion that decided it, that criterion's value, and why it has none."""
+
+    reading: Reading
+    by: str = ""
+    value: float | None = None
+    lacks: str = ""
+
+
+def why_no_limit(criterion: Criterion) -> str:
+    """Why a search cannot ask for it; empty: it can."""
+    if criterion.op not in (*_UPPER, *_LOWER):
+        return "a search needs a limit that load can reach, written with <= or >="
+    if _is_share(criterion):
+        if criterion.op in (_UPPER if not _SHARES[criterion.ref.metric.name] else _LOWER):
+            return "more load does not break it"
+        if not 0 < _allowed(criterion) < 1:
+            return "no number of requests shows that none ever fails: write success_rate >= 99.9 %"
+    elif criterion.op in _LOWER and criterion.ref.metric.dimension == "rate_rps":
+        return "it grows with the load, and more load does not break it"
+    elif criterion.value <= 0:
+        return "its limit is not above 0"
+    return ""
+
+
+def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, timeout_s: float) -> Measured:
+    """What a trial at `load` says of the criteria; `timeout_s` is its requests' own. Where it is OVERLOADED a number
+    is beside the point, and where the median breaks a limit, so does every percentile above it."""
+    if result.verdict.server == "OVERLOADED":
+        return Measured(Reading(load, -inf, surely=True), KEEPS_UP)
+    found: list[tuple[float, str, float | None]] = []
+    shares: dict[str, tuple[float, float]] = {}
+    lacks, surely = "", False
+    for one in criteria:
+        estimate = find(one.ref, result.metrics)
+        value = as_measured(estimate)
+        if _is_share(one) and value is not None:
+            bad = value if _SHARES[one.ref.metric.name] else 1 - value
+            shares[one.text] = (max(bad, 0.0), _allowed(one))
+        margin = _margin(one, value, estimate, timeout_s)
+        lower = _by_lower_percentiles(one, result.metrics)
+        surely = surely or lower < 0
+        if margin is None:
+            margin = lower if lower < 0 else None
+        if margin is None:
+            lacks = f"{one.text}: {estimate.reason or 'not measured'}"
+        else:
+            found.append((margin, one.text, value))
+    least = min(found, default=None)
+    if least is None or (lacks and least[0] >= 0):
+        return Measured(Reading(load, None), lacks=lacks)
+    surely = surely or least[0] <= -FARTHEST
+    return Measured(Reading(load, least[0], surely, shares), least[1], least[2])
+
+
+def as_measured(estimate: Estimate) -> float | None:
+    """Its value, whatever disturbed it: disturbances are in the scatter of the trials."""
+    if estimate.value is None and estimate.belief is not None:
+        return estimate.belief.as_measured
+    return estimate.value
+
+
+def value_at(criterion: Criterion, margin: float) -> float:
+    """The value, in base units, that lies at this margin."""
+    if _is_share(criterion):
+        bad = min(_allowed(criterion) * exp(-margin), 1.0)
+        return bad if _SHARES[criterion.ref.metric.name] else 1 - bad
+    return criterion.value * exp(-margin if criterion.op in _UPPER else margin)
+
+
+def _is_share(criterion: Criterion) -> bool:
+    return criterion.ref.metric.source == "traffic" and criterion.ref.metric.name in _SHARES
+
+
+def _allowed(criterion: Criterion) -> float:
+    """Of a share of requests: the most that may be bad."""
+    return criterion.value if _SHARES[criterion.ref.metric.name] else 1 - criterion.value
+
+
+def _margin(criterion: Criterion, value: float | None, estimate: Estimate, timeout_s: float) -> float | None:
+    """Log distance to the limit, positive where it holds; −inf: beyond the time-out."""
+    upper = criterion.op in _UPPER
+    if value is None:
+        return -inf if estimate.why == "time-out" and upper and criterion.value <= timeout_s else None
+    if _is_share(criterion):
+        bad = value if _SHARES[criterion.ref.metric.name] else 1 - value
+        return log(_allowed(criterion) / bad) if bad > 0 else inf
+    if value <= 0:
+        return inf if upper else -inf
+    return log(criterion.value / value) if upper else log(value / criterion.value)
+
+
+def _by_lower_percentiles(criterion: Criterion, metrics: Mapping[str, Estimate]) -> float:
+    """The least margin of the percentiles below the one that is asked, of the same time; inf: there is none."""
+    ref = criterion.ref
+    asked = _percentile(str(ref))
+    if asked is None or criterion.op not in _UPPER:
+        return inf
+    stem = str(ref).rpartition(".")[0]
+    values = [
+        value
+        for name, estimate in metrics.items()
+        if name.startswith(f"{stem}.p")
+        and (p := _percentile(name)) is not None
+        and p < asked
+        and (value := as_measured(estimate))
+    ]
+    return min((log(criterion.value / value) for value in values), default=inf)
+
+
+def _percentile(name: str) -> float | None:
+    text = name.rpartition(".p")[2]
+    try:
+        return float(text) if text != name else None
+    except ValueError:
+        return None
