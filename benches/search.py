@@ -1,6 +1,6 @@
 """The search of `svload capacity` on simulated servers whose limit is known (docs/method.md §4), in virtual time.
 
-    python -m benches.search            # all rows, about two minutes; the table goes to benches/search.md
+    python -m benches.search            # all rows, some minutes; the table goes to benches/search.md
     python -m benches.search --runs 40  # quicker, printed only
 
 A row holds where the interval reaches from the limit's lowest to its highest value in at least 90 % of the searches
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=0, help="searches a row (200)")
+    parser.add_argument("--runs", type=int, default=0, help="searches a row (100)")
     parser.add_argument("--trials", type=int, help="trials that a search may make, as a short --for does")
     asked = parser.parse_args(arguments)
     lines = [
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     missed = []
     for server in servers():
-        line, share = row(server, asked.runs or 200, asked.trials)
+        line, share = row(server, asked.runs or 100, asked.trials)
         lines.append(line)
         print(line, flush=True)
         if server.judged and share < HOLDS:
