@@ -173,9 +173,7 @@ def verdicts(known: Sequence[Search], results: dict[str, dict[str, Any]]) -> lis
             missed.append(f"{search.name}: {one['low']} to {one['high']} does not hold {search.arithmetic}")
     for name in QUOTAS:
         equal = [
-            one
-            for key, one in results.items()
-            if key.rpartition("-")[0] == name and one["state"] == "found"
+            one for key, one in results.items() if key.rpartition("-")[0] == name and one["state"] == "found"
         ]
         for first, second in combinations(equal, 2):
             if first["low"] > second["high"] or second["low"] > first["high"]:
@@ -208,7 +206,9 @@ def table(known: Sequence[Search], results: dict[str, dict[str, Any]]) -> str:
         if one["top_rps"]:
             told = f"{search.quota:g} of a core / CPU of a request = {one['top_rps']:,.0f}/s"
         found = (
-            f"{one['limit']:.4g} ({one['low']} to {one['high']}) {one['over']}" if one["state"] == "found" else one["state"]
+            f"{one['limit']:.4g} ({one['low']} to {one['high']}) {one['over']}"
+            if one["state"] == "found"
+            else one["state"]
         )
         lines.append(
             f"| {search.name} | {told} | {found} | {one['trials']} ({one['refused']}) | {one['minutes']:.1f} |"
@@ -225,7 +225,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="trials of 4 s, an interval of 5 %% instead of 10")
+    parser.add_argument(
+        "--full", action="store_true", help="trials of 4 s, an interval of 5 %% instead of 10"
+    )
     names = [search.name for search in searches(full=False)]
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="SEARCH", help=f"some of: {', '.join(names)}"

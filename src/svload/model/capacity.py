@@ -8,6 +8,7 @@ from svload.model.base import Frozen
 
 SearchState = Literal["searching", "found", "above", "below", "undecided"]
 
+
 def noun_of(over: str) -> str:
     """What the values of a searched factor count, for sentences: a number stands before it."""
     return "requests a second" if over == "rate" else over

@@ -97,9 +97,7 @@ def limit_of(points: Sequence[Point]) -> Limit | None:
         return None
     time = when if _drifts(x[near], y[near], when[near]) else None
     whole = _fitted(x, y, time)
-    left = [
-        _fitted(x[of != one], y[of != one], None if time is None else time[of != one]) for one in rounds
-    ]
+    left = [_fitted(x[of != one], y[of != one], None if time is None else time[of != one]) for one in rounds]
     if whole is None or any(one is None for one in left):
         return None
     error, slopes = (
@@ -170,7 +168,9 @@ def _line(x: Floats, y: Floats, time: Floats | None) -> Line | None:
         return None
     drift = 0.0 if time is None else float(-found[2] / found[1])
     away = float(-found[0] / found[1])
-    return Line(middle + away, float(found[1]), drift) if max(abs(away), abs(drift)) < _FARTHEST_AWAY else None
+    return (
+        Line(middle + away, float(found[1]), drift) if max(abs(away), abs(drift)) < _FARTHEST_AWAY else None
+    )
 
 
 def _drifts(x: Floats, y: Floats, time: Floats) -> bool:
