@@ -101,6 +101,7 @@ def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monitor: OthersMon
     user = pwd.getpwuid(os.getuid()).pw_name
     assert [tuple(reading) for reading in monitor.sample()] == [
         ("", "cpu_seconds_total", 20 / proc.TICKS_PER_S),
+        ("", "concerned_seconds_total", 20 / proc.TICKS_PER_S),
         ("tmux: server 11", "cpu_seconds", 20 / proc.TICKS_PER_S),
         (f"tmux: server 11 {user} python3 crunch.py", "pid", 11),
     ]
@@ -153,7 +154,7 @@ def burn(stranger: subprocess.Popen[bytes]) -> None:
 
 
 def total(monitor: OthersMonitor) -> float:
-    return next(reading.value for reading in monitor.sample() if not reading.entity)
+    return next(reading.value for reading in monitor.sample() if reading.metric == "cpu_seconds_total")
 
 
 def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess.Popen[bytes]) -> None:
@@ -162,7 +163,7 @@ def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess
     burn(stranger)
     readings = list(monitor.sample())
     named = {reading.entity: reading.value for reading in readings if reading.entity}
-    grown = next(reading.value for reading in readings if not reading.entity) - before
+    grown = next(one.value for one in readings if one.metric == "cpu_seconds_total") - before
     assert grown >= 0.25
     assert any(name.startswith("python") and seconds >= 0.2 for name, seconds in named.items()), named
 

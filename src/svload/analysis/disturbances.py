@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import NamedTuple
 
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.readings import Floats, Monitors, Series, of_monitor
+from svload.analysis.readings import Floats, Monitors, Series, mean_rate, of_monitor, readings_of
 from svload.analysis.view import Window
+from svload.model.facts import ServiceFacts
+from svload.model.unix_url import PREFIX
 
 Spans = Sequence[tuple[float, float]]
 """[begin, end) in ns from the load's start, ascending and apart."""
@@ -88,8 +91,7 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
     cores = max(len(of_monitor(monitors, "host", "busy_seconds_total")), 1)
     waits = of_monitor(monitors, "generator", "run_queue_seconds_total")
     stolen = of_monitor(monitors, "host", "steal_seconds_total")
-    others = of_monitor(monitors, "others", "cpu_seconds_total")
-    foreign = {"": Series(others[""].at, others[""].values / cores)} if "" in others else {}
+    foreign = _foreign_here(monitors, cores)
     stolen |= of_monitor(monitors, "fleet", "steal_seconds_total")
     foreign |= _foreign_elsewhere(monitors)
     found = [
@@ -107,6 +109,73 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
         for check, of in series.items()
     }
     return Found(moments, rest, cores)
+
+
+def _foreign_here(monitors: Monitors, cores: int) -> dict[str, Series]:
+    """Others' CPU as a share of the cores where servers and load ran; of all of them where nobody looked where that was.
+
+    On a machine with many cores what takes all of the server's one is a small part of the whole.
+    """
+    concerned = of_monitor(monitors, "others", "concerned_seconds_total")
+    others = of_monitor(monitors, "others", "cpu_seconds_total")
+    return concerned or {place: Series(one.at, one.values / cores) for place, one in others.items()}
+
+
+def strangers_share(monitors: Monitors, window: Window) -> float | None:
+    """Share of the machine that strangers had in the window: CPU of other processes, and the larger of what
+    the hypervisor took and of the gaps in which a core of the load ran nobody, over all cores' time.
+
+    Of several machines the largest. Where others' CPU was not read, how long the load's threads waited for a core; where
+    that was not either, None. A comparison weighs its pairs by it (docs/method.md §2), and waits are in it only so:
+    they are the server's doing as well.
+    """
+    cores = len(of_monitor(monitors, "host", "busy_seconds_total"))
+    others = of_monitor(monitors, "others", "cpu_seconds_total").get("")
+    used = None if others is None else mean_rate(others, window)
+    taken = _taken(monitors, window)
+    shares = [] if used is None or not cores else [(used + taken) / cores]
+    shares += [
+        rate
+        for series in _foreign_elsewhere(monitors).values()
+        if (rate := mean_rate(series, window)) is not None
+    ]
+    waits = of_monitor(monitors, "generator", "run_queue_seconds_total").values()
+    waited = [rate for series in waits if (rate := mean_rate(series, window)) is not None]
+    if not shares and waited:
+        shares = [sum(waited) / len(waited) + taken / max(cores, len(waited))]
+    return min(max(shares), 1.0) if shares else None
+
+
+def _taken(monitors: Monitors, window: Window) -> float:
+    """Cores' worth of time that nobody on this machine had: stolen, or seen as gaps by the load's witnesses."""
+    stolen = sum(
+        mean_rate(series, window) or 0.0
+        for series in of_monitor(monitors, "host", "steal_seconds_total").values()
+    )
+    gaps = within(list(_gaps(monitors, "gap_seconds", "hiccup_seconds", limits.GAP_S)), window)
+    length_s = max(window.high_ns - window.low_ns, 1) / 1e9
+    return max(stolen, sum(one.lost_s for one in gaps) / length_s)
+
+
+def unread(monitors: Monitors, services: Iterable[ServiceFacts]) -> list[str]:
+    """The services whose machine nobody read: they ran already, elsewhere."""
+    readings = readings_of(monitors)
+    return [
+        one.service
+        for one in services
+        if one.endpoints
+        and not (
+            one.machine or one.processes or readings.of(one.service, "switches", "run_queue_seconds_total")
+        )
+        and not any(_is_here(end.address) for end in one.endpoints)
+    ]
+
+
+def _is_here(address: str) -> bool:
+    try:
+        return address.startswith(PREFIX) or address == "localhost" or ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _foreign_elsewhere(monitors: Monitors) -> dict[str, Series]:

@@ -408,6 +408,8 @@ class TrialRun:
         tables = merge_shares([(share.groups, found) for share, found in parts])
         end_ns = load.start_at_ns + times.end_ns
         readings = self.bench.sampler.readings(self.marked_ns, end_ns, load.start_at_ns)
+        for text in self.bench.sampler.news():
+            self._notice(text)
         tables["monitors"] = with_witnesses(readings, ((share.name, found) for share, found in parts))
         write_trial_tables(self.folder.path, tables)
         for result in load.results:

@@ -65,6 +65,7 @@ class Sampler:
         self._latest = SeriesReader(self._out)
         self._interval_s = 1.0
         self._spawned = False
+        self._news: list[str] = []
         self.problems: tuple[str, ...] = ()
         self.elsewhere: tuple[Elsewhere, ...] = ()
         """Samplers of other machines: what they read is told with this one's."""
@@ -118,10 +119,17 @@ class Sampler:
         """One reading of everything now, and its time: the first of the slice that `readings` is asked for later."""
         for watch in self.elsewhere:
             watch.mark()
-        return self._sample()
+        return self._sample(load=True)
 
-    def _sample(self) -> int:
-        return int(self._tell({"sample": True})["at_ns"])
+    def _sample(self, *, load: bool) -> int:
+        answer = self._tell({"sample": True, "load": load})
+        self._news += answer.get("news", ())
+        return int(answer["at_ns"])
+
+    def news(self) -> list[str]:
+        """What the monitors have found that is worth saying, each sentence once."""
+        found, self._news = self._news, []
+        return found
 
     def readings(self, marked_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
         """Readings from the one at `marked_ns` to one not before `to_ns` (CLOCK_MONOTONIC), so
@@ -130,7 +138,7 @@ class Sampler:
         A table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`, so the
         marked reading's is just below zero.
         """
-        last_ns = max(to_ns, self._sample())
+        last_ns = max(to_ns, self._sample(load=False))
         own = self._reader.between(marked_ns, last_ns + PASS_NS, origin_ns)
         return together([own, *(watch.readings(origin_ns) for watch in self.elsewhere)])
 
@@ -176,11 +184,6 @@ def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
 
 
 def _own(facts: Iterable[ServiceFacts]) -> set[int]:
-    """Pids that belong to the measurement: this process, the services', and whoever listens where a
-    server that ran already is asked."""
-    from svload.host.machine.conditions import listeners
-
-    known = list(facts)
-    ports = {end.port for one in known if not one.processes for end in one.endpoints}
-    processes = {process.pid for one in known for process in one.processes}
-    return {int(os.readlink("/proc/self"))} | processes | (listeners(ports) if ports else set())
+    """Pids that belong to the measurement: this process, and the services'. Who listens where a server that ran
+    already is asked, the sampler finds."""
+    return {int(os.readlink("/proc/self"))} | {process.pid for one in facts for process in one.processes}

@@ -94,11 +94,11 @@ class MachineWatch:
 
     def mark(self) -> None:
         """One reading of everything now: the first of the next slice."""
-        self._marked_ns = int(self._tell({"sample": True})["at_ns"])
+        self._marked_ns = int(self._tell({"sample": True, "load": True})["at_ns"])
 
     def readings(self, origin_ns: int) -> Table:
         """From the mark to now; offsets count from `origin_ns` of this machine's clock."""
-        last_ns = int(self._tell({"sample": True})["at_ns"])
+        last_ns = int(self._tell({"sample": True, "load": False})["at_ns"])
         self._copy()
         offset = self._machine.offset()
         found = self._reader.between(self._marked_ns, last_ns + PASS_NS, offset.there(origin_ns))

@@ -65,6 +65,13 @@ class Monitor(ABC):
     def sample(self) -> Iterable[Reading]:
         """Readings now. May block up to 0.5 s; raises OSError when the thing is gone (noted once, sampling goes on)."""
 
+    def load(self, under_way: bool) -> None:
+        """A load begins now, or has ended; most monitors need not know."""
+
+    def news(self) -> list[str]:
+        """Sentences about what it reads that are worth saying once in a run."""
+        return []
+
     def close(self) -> None:
         """Let go of what it holds."""
 

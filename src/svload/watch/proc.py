@@ -21,6 +21,7 @@ FRESH_S = 0.01
 KERNEL_EVERY_S = 1.0
 """How often the kernel's own threads are read: they are no service's, and work for whoever asked."""
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+_CORE = 36  # of the fields behind the name, "processor" in proc(5)
 
 
 class ProcFile:
@@ -45,7 +46,8 @@ class ProcFile:
 
 class Stat(NamedTuple):
     """What we use of /proc/PID/stat. `cpu_seconds` includes children that have ended and been waited for;
-    `name` is the kernel's, of at most 15 letters; `kernel`: it is a thread of the kernel's own."""
+    `name` is the kernel's, of at most 15 letters; `kernel`: it is a thread of the kernel's own; `core`: where it
+    (its first thread) ran last."""
 
     pid: int
     state: str
@@ -58,6 +60,7 @@ class Stat(NamedTuple):
     rss_bytes: int
     name: str = ""
     kernel: bool = False
+    core: int = 0
 
     @property
     def ended(self) -> bool:
@@ -68,7 +71,7 @@ class Stat(NamedTuple):
 def parse_stat(text: str) -> Stat:
     """A line of /proc/PID/stat; the command's name may hold spaces and brackets. Raises ValueError."""
     opened, closed = text.index("("), text.rindex(")")
-    fields = text[closed + 2 :].split(None, 22)
+    fields = text[closed + 2 :].split(None, _CORE + 1)
     ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
     return Stat(
         pid=int(text[:opened]),
@@ -82,6 +85,7 @@ def parse_stat(text: str) -> Stat:
         rss_bytes=int(fields[21]) * PAGE_BYTES,
         name=text[opened + 1 : closed],
         kernel=bool(int(fields[6]) & _KERNEL_THREAD),
+        core=int(fields[_CORE]) if len(fields) > _CORE else 0,
     )
 
 

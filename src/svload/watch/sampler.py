@@ -2,7 +2,8 @@
 the agent (model/messages.py).
 
 → {"prepare": {"services": [facts…], "own": [pid…], "interval_s": 0.2, "out": path}}    ← {"ready": true, "monitors": […], "problems": […]}
-→ {"sample": true}    one reading of everything now                       ← {"ready": true, "at_ns": n}
+→ {"sample": true, "load": true}    one reading of everything now; a load begins, or has ended (false), or null
+                                                                          ← {"ready": true, "at_ns": n, "news": […]}
 → {"renew": facts}    the processes of this service are others now          ← {"ready": true, "problems": […]}
 → {"stop": true}                                                          ← {"done": {…}}; end of input does the same
 
@@ -18,7 +19,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ class Sampler:
         self._interval_ns = 0
         self._missed = 0
         self._cpu: tuple[int, float] | None = None
+        self._said: set[str] = set()
         self.due_ns = 0
 
     def prepare(
@@ -96,7 +98,8 @@ class Sampler:
         self._series.forget()
         interval_s = max(interval_s, SHORTEST_INTERVAL_S)
         self._interval_ns = round(interval_s * 1e9)
-        problems = self._attach(None, list(own))
+        services = list(services)
+        problems = self._attach(None, {"own": list(own), "services": services})
         for facts in services:
             problems += self._attach(facts)
         self.due_ns = self.sample_all() + self._interval_ns
@@ -112,24 +115,34 @@ class Sampler:
             one.monitor.close()
         return self._attach(facts)
 
-    def _attach(self, facts: Mapping[str, Any] | None, own: Sequence[int] = ()) -> list[str]:
+    def _attach(self, facts: Mapping[str, Any] | None, machine: Mapping[str, Any] | None = None) -> list[str]:
         service = "" if facts is None else str(facts["service"])
         problems = []
         for kind in monitors_for(None if facts is None else dict(facts)):
             try:
-                told = {"own": list(own)} if facts is None else dict(facts)
+                told = dict((machine or {}) if facts is None else facts)
                 self._attached.append(Attached(kind(service, told), self._interval_ns / 1e9))
             except Exception as why:  # a monitor that cannot start is said, the others go on
                 problems.append(f"{service or 'host'}.{kind.name}: {type(why).__name__}: {why}")
         return problems
 
-    def sample_all(self) -> int:
+    def sample_all(self, load: bool | None = None) -> int:
         """Read everything now, whatever its period (a failing monitor waits for its turn);
-        the time in CLOCK_MONOTONIC ns."""
+        the time in CLOCK_MONOTONIC ns. `load`: one begins now, or has ended; None: nothing is said of it."""
         for one in self._attached:
             if not one.failures:
                 one.due_ns = 0
-        return self._read()
+        at_ns = self._read()
+        if load is not None:
+            for one in self._attached:
+                one.monitor.load(load)
+        return at_ns
+
+    def news(self) -> list[str]:
+        """What the monitors have to say that was not said yet."""
+        found = [text for one in self._attached for text in one.monitor.news() if text not in self._said]
+        self._said.update(found)
+        return found
 
     def tick(self) -> None:
         """Read what is due, then set `due_ns` to the next moment of the grid; moments that have
@@ -211,7 +224,8 @@ def _obey(sampler: Sampler, line: bytes) -> dict[str, Any]:
         if "renew" in message:
             return {"ready": True, "problems": sampler.renew(message["renew"])}
         if "sample" in message:
-            return {"ready": True, "at_ns": sampler.sample_all()}
+            at_ns = sampler.sample_all(message.get("load"))
+            return {"ready": True, "at_ns": at_ns, "news": sampler.news()}
         wanted = message["prepare"]
         made = sampler.prepare(
             wanted["services"],

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 import time
-from collections.abc import Iterable
 
 from svload.host.machine.cores import split_cores
-from svload.host.machine.linux import descriptors, most_open_files, read
+from svload.host.machine.linux import most_open_files, read
 from svload.host.machine.ports import local_ports, port_reuse_s
-from svload.host.machine.sock_diag import TCP_LISTEN, count_time_wait, tcp_sockets
+from svload.host.machine.sock_diag import count_time_wait
 from svload.model.conditions import Machine, Moment
 
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 def moment(calibration_ns: float | None = None, *, ports: bool = False) -> Moment:
@@ -47,17 +44,3 @@ def machine(loopback_bytes_per_s: float | None = None, timer_floor_ns: float | N
         loopback_bytes_per_s=loopback_bytes_per_s,
         timer_floor_ns=timer_floor_ns,
     )
-
-
-def listeners(ports: Iterable[int]) -> set[int]:
-    """Pids of the processes that listen on any of these TCP ports, as far as this user may see their descriptors."""
-    wanted = set(ports)
-    inodes = {
-        f"socket:[{one.inode}]"
-        for family in _FAMILIES
-        for one in tcp_sockets(family, TCP_LISTEN)
-        if one.port in wanted
-    }
-    if not inodes:
-        return set()
-    return {int(pid) for pid in os.listdir("/proc") if pid.isdigit() and descriptors(int(pid)) & inodes}

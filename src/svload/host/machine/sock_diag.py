@@ -22,6 +22,11 @@ _ENTRY_BYTES = 72
 
 
 _SKMEMINFO, _DROPS = 7, 8  # INET_DIAG_SKMEMINFO; SK_MEMINFO_DROPS in it
+_CGROUP_ID = 21  # INET_DIAG_CGROUP_ID, told unasked since Linux 5.9
+# struct unix_diag_msg: family, type, state, pad, inode, cookie[2]; then attributes
+_UNIX_ENTRY_BYTES = 16
+_UNIX_NAME, _UNIX_PEER = 0, 2  # UNIX_DIAG_NAME, UNIX_DIAG_PEER
+_UNIX_SHOW = 0x1 | 0x4  # UDIAG_SHOW_NAME, UDIAG_SHOW_PEER
 
 
 class Socket(NamedTuple):
@@ -29,7 +34,8 @@ class Socket(NamedTuple):
     its inode (0 where it has none).
 
     The read queue's figure is, of a listener, how many connections wait to be accepted; `drops` what it
-    dropped, None where the kernel does not tell.
+    dropped, None where the kernel does not tell. `uid` is its user's, `group` the id of the control group
+    (version 2) that it was made in, 0 where the kernel does not tell.
     """
 
     family: int
@@ -39,6 +45,8 @@ class Socket(NamedTuple):
     inode: int
     read_queue: int = 0
     drops: int | None = None
+    uid: int = 0
+    group: int = 0
 
 
 def tcp_sockets(family: int, state: int) -> Iterator[Socket]:
@@ -62,8 +70,67 @@ def _socket(entry: bytes) -> Socket:
     length = 4 if entry[0] == socket.AF_INET else 16
     address = socket.inet_ntop(entry[0], entry[8 : 8 + length])
     read_queue, write_queue = struct.unpack_from("=II", entry, 56)
-    [inode] = struct.unpack_from("=I", entry, 68)
-    return Socket(entry[0], address, _port(entry), write_queue, inode, read_queue, _drops(entry))
+    uid, inode = struct.unpack_from("=II", entry, 64)
+    group = _attribute(entry, _ENTRY_BYTES, _CGROUP_ID)
+    return Socket(
+        entry[0],
+        address,
+        _port(entry),
+        write_queue,
+        inode,
+        read_queue,
+        _drops(entry),
+        uid,
+        struct.unpack("=Q", group)[0] if len(group) == 8 else 0,
+    )
+
+
+def clients_of(ports: Container[int], told: Iterable[bytes]) -> dict[int, set[int]]:
+    """Of open connections to servers on these ports of this machine: port → inodes of the clients' ends.
+
+    A connection is to this machine where its other end is among the told ones, too.
+    """
+    entries = list(told)
+    # sport, dport, src, dst as the other end has them
+    ends = {entry[4:40] for entry in entries if _port(entry) in ports}
+    found: dict[int, set[int]] = {}
+    for entry in entries if ends else ():
+        if entry[6:8] + entry[4:6] + entry[24:40] + entry[8:24] in ends:
+            [port], [inode] = struct.unpack_from("!H", entry, 6), struct.unpack_from("=I", entry, 68)
+            found.setdefault(port, set()).add(inode)
+    return found
+
+
+class UnixSocket(NamedTuple):
+    """One UNIX socket: its name (a path; b"" where it has none), its inode and its other end's, 0 where it has none."""
+
+    name: bytes
+    inode: int
+    peer: int
+    listens: bool
+
+
+def unix_sockets() -> list[UnixSocket]:
+    """The stream sockets of this network namespace that listen or are connected; empty where they can't be asked."""
+    # struct unix_diag_req: family, protocol, pad, states, inode, show, cookie[2]
+    states = 1 << TCP_LISTEN | 1 << TCP_ESTABLISHED
+    query = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, states, 0, _UNIX_SHOW, 0, 0)
+    found = []
+    for kind, entry in _messages(_SOCK_DIAG_BY_FAMILY, _REQUEST | _DUMP, query):
+        if kind in (_NLMSG_DONE, _NLMSG_ERROR):
+            break
+        if len(entry) >= _UNIX_ENTRY_BYTES:
+            [inode] = struct.unpack_from("=I", entry, 4)
+            peer = _attribute(entry, _UNIX_ENTRY_BYTES, _UNIX_PEER)
+            found.append(
+                UnixSocket(
+                    _attribute(entry, _UNIX_ENTRY_BYTES, _UNIX_NAME).rstrip(b"\0"),
+                    inode,
+                    struct.unpack("=I", peer)[0] if len(peer) == 4 else 0,
+                    entry[2] == TCP_LISTEN,
+                )
+            )
+    return found
 
 
 def _port(entry: bytes) -> int:
@@ -108,18 +175,21 @@ def _drops(entry: bytes) -> int | None:
 
 
 def _memory(entry: bytes) -> tuple[int, ...]:
-    """struct sk_meminfo as it stands in the attributes behind an entry (struct nlattr: length,
-    type); empty where it does not.
-    """
-    at = _ENTRY_BYTES
+    """struct sk_meminfo behind an entry; empty where the kernel does not tell it."""
+    found = _attribute(entry, _ENTRY_BYTES, _SKMEMINFO)
+    return struct.unpack(f"={len(found) // 4}I", found[: len(found) // 4 * 4])
+
+
+def _attribute(entry: bytes, at: int, wanted: int) -> bytes:
+    """An attribute (struct nlattr: length, type) behind an entry that ends at `at`; empty where there is none."""
     while len(entry) - at >= 4:
         length, kind = struct.unpack_from("=HH", entry, at)
         if length < 4:
-            return ()
-        if kind == _SKMEMINFO:
-            return struct.unpack_from(f"={(length - 4) // 4}I", entry, at + 4)
+            return b""
+        if kind == wanted:
+            return entry[at + 4 : at + length]
         at += (length + 3) & ~3
-    return ()
+    return b""
 
 
 def count_time_wait(among: range) -> int:

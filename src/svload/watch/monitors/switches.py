@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
 from svload.watch import proc
+from svload.watch.belonging import Belonging
 from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitors.listeners import ports_of
 from svload.watch.monitors.process import ProcessMonitor, members_of
 
 
 class SwitchesMonitor(Monitor):
-    """One entity for each process that the facts name, its family included. A thread that ended between two
-    readings is not seen to its end.
+    """One entity for each process that the facts name, its family included; of a server that ran already one for who
+    listens on its port and what is behind. A thread that ended between two readings is not seen to its end.
     """
 
     name = "switches"
@@ -33,15 +36,16 @@ class SwitchesMonitor(Monitor):
         super().__init__(service, facts)
         self._seen: dict[tuple[int, str], tuple[int, int]] = {}
         self._sums: dict[str, tuple[int, int]] = {}
+        self._belonging = None if facts.get("processes") else Belonging([facts], self.table)
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Every service that names processes."""
-        return bool(facts and facts.get("processes"))
+        """Every service that names processes, or listens here."""
+        return bool(facts and (facts.get("processes") or ports_of(facts)))
 
     def sample(self) -> Iterable[Reading]:
         """Raises ProcessLookupError when none of the service's processes is there any more."""
-        members = members_of(self.facts, self.table)
+        members = self._members()
         if not members:
             raise ProcessLookupError(f"no process of {self.service} is there")
         seen: dict[tuple[int, str], tuple[int, int]] = {}
@@ -60,6 +64,12 @@ class SwitchesMonitor(Monitor):
             readings.append(Reading(name, "run_queue_seconds_total", waited / 1e9))
         self._seen = seen
         return readings
+
+    def _members(self) -> Mapping[str, AbstractSet[int]]:
+        if self._belonging is None:
+            return members_of(self.facts, self.table)
+        found = self.table.families(self._belonging.renew())
+        return {self.service: found} if found else {}
 
 
 def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, tuple[int, int]]]:

@@ -1,0 +1,139 @@
+"""Whose a port is: the processes that hold its listening sockets, by the sockets' inodes.
+
+Another user's descriptors may be hidden. Then the control group tells in which the socket was made (Linux
+5.9, version 2 of the groups), else its user, where all that is hidden of that user is one family or one group.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import nullcontext
+from typing import Literal, NamedTuple
+
+from svload.host.machine.linux import descriptors, in_network, process_stat
+from svload.host.machine.sock_diag import TCP_LISTEN, Socket, tcp_sockets
+
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+_TOP_GROUP = 1
+
+
+class Owners(NamedTuple):
+    """Who holds the listening sockets of some ports.
+
+    `held`: a socket's inode → the processes that were seen to hold it. `unproved` are the sockets that nobody was
+    seen to hold, because descriptors are hidden; `likely` those who must, by control group or user.
+    """
+
+    held: Mapping[int, frozenset[int]] = {}
+    likely: frozenset[int] = frozenset()
+    unproved: tuple[Socket, ...] = ()
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Everyone who was seen to hold one."""
+        return frozenset().union(*self.held.values())
+
+
+def owners(ports: Collection[int], network: str = "") -> Owners:
+    """Who listens on these TCP ports of this network namespace, or of the one with that file. What can't be
+    asked gives nobody."""
+    with in_network(network) if network else nullcontext():
+        found = tuple(
+            one for family in _FAMILIES for one in tcp_sockets(family, TCP_LISTEN) if one.port in ports
+        )
+    return owners_of(found)
+
+
+def owners_of(sockets: Collection[Socket]) -> Owners:
+    """Who holds these sockets."""
+    if not sockets:
+        return Owners()
+    wanted = {f"socket:[{one.inode}]": one.inode for one in sockets}
+    held: dict[int, set[int]] = {}
+    hidden = []
+    for pid in _pids():
+        files = descriptors(pid)
+        if not files:
+            hidden.append(pid)
+        for name in files & wanted.keys():
+            held.setdefault(wanted[name], set()).add(pid)
+    unproved = tuple(one for one in sockets if one.inode not in held)
+    likely = _likely(unproved, hidden) if unproved else frozenset[int]()
+    return Owners({inode: frozenset(pids) for inode, pids in held.items()}, likely, unproved)
+
+
+def _likely(sockets: Iterable[Socket], hidden: Iterable[int]) -> frozenset[int]:
+    """Of processes whose descriptors are hidden those that must be theirs; none where several could be."""
+    of_user: dict[int, list[int]] = {}
+    for pid in hidden:
+        user = user_id(pid)
+        if user is not None and not _is_kernels(pid):
+            of_user.setdefault(user, []).append(pid)
+    found: set[int] = set()
+    for one in sockets:
+        folder = _folder_of(one.group)
+        everyone = [pid for pids in of_user.values() for pid in pids]
+        if folder is not None:
+            found.update(pid for pid in everyone if control_group(pid) == folder)
+            continue
+        mine = of_user.get(one.uid, [])
+        if _is_one_family(mine) or len({control_group(pid) for pid in mine} - {None}) == 1:
+            found.update(mine)
+    return frozenset(found)
+
+
+def _is_one_family(pids: Collection[int]) -> bool:
+    """Whether all descend from one of them."""
+    parents = {pid: stat.parent for pid in pids if (stat := process_stat(pid)) is not None}
+    return sum(parent not in parents for parent in parents.values()) == 1
+
+
+def _is_kernels(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return not file.read(1)
+    except OSError:
+        return True
+
+
+def _folder_of(group: int) -> str | None:
+    """The control group of version 2 with this id; None: it is not known, or the top, which says nothing."""
+    hybrid, point = "/sys/fs/cgroup/unified", "/sys/fs/cgroup"
+    point = hybrid if os.path.isdir(hybrid) else point
+    if group <= _TOP_GROUP or not os.path.exists(f"{point}/cgroup.procs"):
+        return None
+    for folder, _, _ in os.walk(point):
+        try:
+            if os.stat(folder).st_ino == group:
+                return folder.removeprefix(point) or None
+        except OSError:
+            continue
+    return None
+
+
+def control_group(pid: int | Literal["self"]) -> str | None:
+    """The control group that says what a process belongs to: version 2's, or systemd's own hierarchy; None at the top."""
+    found = None
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                _, controllers, path = line.rstrip("\n").split(":", 2)
+                if controllers in ("", "name=systemd") and path != "/":
+                    found = path
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def user_id(pid: int) -> int | None:
+    """The number of a process's user; None when it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]

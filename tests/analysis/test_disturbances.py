@@ -1,0 +1,101 @@
+"""What strangers had of the machine, from readings alone: with many cores, in a container, with servers elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svload.analysis.disturbances import disturbances_of, strangers_share, unread
+from svload.analysis.view import Window
+from svload.model.facts import Endpoint, ProcessFact, ServiceFacts
+
+SECONDS = 10
+WINDOW = Window(0, SECONDS, 10**9)
+Rates = Mapping[tuple[str, str, str, str], float]
+OTHERS = ("", "others", "", "cpu_seconds_total")
+CONCERNED = ("", "others", "", "concerned_seconds_total")
+
+
+def busy(cores: int) -> Rates:
+    return {("", "host", f"cpu{core}", "busy_seconds_total"): 0.1 for core in range(cores)}
+
+
+def readings(rates: Rates) -> dict[str, Any]:
+    """Counters (service, monitor, entity, metric) that grow by so much a second, read each second."""
+    at = np.arange(SECONDS + 1) * 10**9
+    names = list(rates)
+    table: dict[str, Any] = {
+        column: np.repeat(np.array([name[place] for name in names], dtype=object), len(at))
+        for place, column in enumerate(("service", "monitor", "entity", "metric"))
+    }
+    table["offset_ns"] = np.tile(at, len(names))
+    table["value"] = np.concatenate([5.0 + rate * at / 1e9 for rate in rates.values()])
+    return table
+
+
+@pytest.mark.parametrize("cores", [24, 64])
+def test_a_hog_on_the_servers_core_is_seen_however_many_cores_there_are(cores: int) -> None:
+    """Server and load ran on three cores; a process that uses one core whole is on one of them, or on none."""
+    beside = readings({**busy(cores), OTHERS: 1.0, CONCERNED: 1 / 3})
+    apart = readings({**busy(cores), OTHERS: 1.0, CONCERNED: 0.0})
+    found = disturbances_of(beside, WINDOW).of("others-cpu")
+    assert sum(one.lost_s for one in found) == pytest.approx(SECONDS / 3)
+    assert disturbances_of(apart, WINDOW).of("others-cpu") == []
+    assert strangers_share(beside, WINDOW) == strangers_share(apart, WINDOW) == pytest.approx(1 / cores)
+
+
+def test_a_run_that_did_not_look_where_they_ran_is_judged_by_all_cores() -> None:
+    assert disturbances_of(readings({**busy(2), OTHERS: 1.0}), WINDOW).of("others-cpu")
+    assert not disturbances_of(readings({**busy(64), OTHERS: 1.0}), WINDOW).of("others-cpu")
+
+
+@pytest.mark.parametrize(
+    ("rates", "share"),
+    [
+        ({**busy(2), OTHERS: 0.4}, 0.2),
+        ({**busy(2), OTHERS: 0.4, ("", "host", "cpu0", "steal_seconds_total"): 0.2}, 0.3),
+        ({**busy(2), OTHERS: 3.0}, 1.0),
+        # of two machines the more disturbed one
+        ({**busy(2), OTHERS: 0.2, ("", "fleet", "far/cpu0", "busy_seconds_total"): 0.1,
+          ("", "fleet", "far", "others_cpu_seconds_total"): 0.4}, 0.4),
+        # no process table, no /proc/stat: the mean wait of the load's threads
+        ({("", "generator", "load.0/0", "run_queue_seconds_total"): 0.1,
+          ("", "generator", "load.0/1", "run_queue_seconds_total"): 0.3}, 0.2),
+        # waits are the server's doing as well, where anything else was read
+        ({**busy(2), OTHERS: 0.4, ("", "generator", "load.0/0", "run_queue_seconds_total"): 0.9}, 0.2),
+        (busy(2), None),
+    ],
+    ids=["cpu", "steal", "at most all", "fleet", "waits", "waits beside", "nothing"],
+)  # fmt: skip
+def test_the_share_of_strangers(rates: Rates, share: float | None) -> None:
+    assert strangers_share(readings(rates), WINDOW) == (None if share is None else pytest.approx(share))
+
+
+@pytest.mark.parametrize(
+    ("facts", "rates", "told"),
+    [
+        ({"address": "192.0.2.1"}, {}, ["web"]),
+        ({"address": "shop.example"}, {}, ["web"]),
+        ({"address": "127.0.0.1"}, {}, []),
+        ({"address": "unix:/run/app.sock"}, {}, []),
+        ({"address": "192.0.2.1"}, {("web", "switches", "web", "run_queue_seconds_total"): 0.1}, []),
+        ({"address": "192.0.2.1", "machine": "far"}, {}, []),
+        ({"address": "192.0.2.1", "pid": 7}, {}, []),
+    ],
+)
+def test_a_server_whose_machine_nobody_read_is_named(
+    facts: dict[str, Any], rates: Rates, told: list[str]
+) -> None:
+    processes = (ProcessFact(name="web", pid=facts["pid"], start_ticks=1),) if "pid" in facts else ()
+    service = ServiceFacts(
+        service="web",
+        kit="external",
+        version="",
+        endpoints=(Endpoint(scheme="http", address=facts["address"], port=80),),
+        processes=processes,
+        machine=facts.get("machine", ""),
+    )
+    assert unread(readings({OTHERS: 0.1, **rates}), [service]) == told

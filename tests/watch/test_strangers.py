@@ -1,0 +1,466 @@
+"""Who is a stranger: nobody who belongs to a server that svload did not start, by what the kernel knows of sockets;
+and everybody else, whose CPU is told by what can be read of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import accepts, free_port, wait_until
+from tests.watch.test_others import machine
+
+from svload.host.machine import owners as owners_module
+from svload.host.machine.linux import descriptors
+from svload.host.machine.owners import owners
+from svload.watch import proc
+from svload.watch.belonging import PAUSES, Helpers
+from svload.watch.monitors.others import OthersMonitor
+from svload.watch.monitors.switches import SwitchesMonitor
+
+BURN_S = 0.3
+SERVER = """
+import os, socket, sys, time
+port, upstream, uid = (int(word) for word in sys.argv[1:4])
+if uid:
+    os.setgid(uid); os.setuid(uid)
+listener = socket.create_server(("127.0.0.1", port)) if port < 65536 else None
+behind = socket.create_connection(("127.0.0.1", upstream)) if upstream else None
+while True:
+    peer, _ = listener.accept()
+    if os.fork():  # a process a connection, as many databases have it
+        peer.close()
+        continue
+    while data := peer.recv(100):
+        if data == b"burn":
+            end = time.process_time() + 0.3
+            while time.process_time() < end: pass
+        elif data == b"build":  # a compiler that runs in the background and belongs to nobody's session
+            if os.fork() == 0:
+                os.setsid()
+                end = time.process_time() + 0.3
+                while time.process_time() < end: pass
+                peer.sendall(b"built %d" % os.getpid())
+                peer.recv(100)
+                os._exit(0)
+            continue
+        peer.sendall(b"done %d" % os.getpid())
+    os._exit(0)
+"""
+
+
+@contextmanager
+def stray(command: Sequence[str]) -> Iterator[int]:
+    """A program that is nobody's child here, in a session of its own; its pid."""
+    code = textwrap.dedent(
+        """
+        import os, sys
+        pid = os.fork()
+        if pid:
+            print(pid, flush=True)
+            os._exit(0)
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for end in (0, 1, 2): os.dup2(null, end)
+        os.execvp(sys.argv[1], sys.argv[1:])
+        """
+    )
+    told = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=True, text=True)
+    pid = int(told.stdout)
+    try:
+        yield pid
+    finally:
+        for one in proc.families([pid], proc.ProcessTable().renew()):
+            os.kill(one, signal.SIGKILL)
+
+
+@contextmanager
+def server(port: int, upstream: int = 0, uid: int = 0) -> Iterator[int]:
+    """One that a stranger started, connected to another where `upstream` is a port; its pid."""
+    with stray([sys.executable, "-c", SERVER, str(port), str(upstream), str(uid)]) as pid:
+        wait_until(lambda: accepts(port))
+        yield pid
+
+
+class Client:
+    """One connection to such a server."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+
+    def ask(self, what: bytes) -> int:
+        """Have it do something; the pid of the process that did it."""
+        self._socket.sendall(what)
+        return int(self._socket.recv(100).split()[1])
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+
+def external(*ports: int, address: str = "127.0.0.1") -> dict[str, Any]:
+    """Facts of a server that ran already."""
+    return {
+        "service": "web",
+        "processes": [],
+        "endpoints": [{"scheme": "http", "address": address, "port": port} for port in ports],
+    }
+
+
+def watching(*services: dict[str, Any]) -> OthersMonitor:
+    """A monitor that knows this process, which is no part of anybody's family."""
+    monitor = OthersMonitor("", {"own": [os.getpid()], "services": services})
+    monitor.table = proc.ProcessTable()
+    monitor._belonging._table = monitor.table
+    monitor.helpers = Helpers()
+    monitor.sample()
+    return monitor
+
+
+def strangers(monitor: OthersMonitor, *pids: int) -> set[int]:
+    """Of these processes those whose CPU it counts since the look before."""
+    counted: set[int] = set()
+    keep = monitor._strangers
+
+    def noted(used: Any, now: Any) -> Any:
+        for one in keep(used, now):
+            counted.add(one.pid)
+            yield one
+
+    monitor._strangers = noted  # type: ignore[method-assign]
+    monitor.sample()
+    monitor._strangers = keep  # type: ignore[method-assign]
+    return counted & set(pids)
+
+
+def look_again(monitor: OthersMonitor) -> None:
+    """Let it look at sockets now, though it did a moment ago."""
+    monitor._belonging._due = 0.0
+    monitor.sample()
+
+
+def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one() -> None:
+    """A proxy, an application, a database, each in a session of its own; and a server that they have nothing to do with."""
+    web, app, database, other = (free_port() for _ in range(4))
+    with ExitStack() as stack:
+        stack.enter_context(server(database))
+        stack.enter_context(server(app, database))
+        stack.enter_context(server(web, app))
+        stack.enter_context(server(other))
+        clients = [stack.enter_context(Client(port)) for port in (web, app, database, other)]
+        monitor = watching(external(web))
+        pids = [client.ask(b"burn") for client in clients]
+        assert strangers(monitor, *pids) == {pids[-1]}
+        told = " ".join(monitor.news())
+        assert "listens where the load is sent" in told
+        assert "is connected to the server" in told
+        assert len(monitor.news()) == len(set(monitor.news())) == 2
+
+
+@pytest.mark.real
+def test_nginx_before_an_application_with_a_database(needs: Callable[..., None], tmp_path: Path) -> None:
+    needs("nginx", "memcached", "root")
+    web, app, store = (free_port() for _ in range(3))
+    config = tmp_path / "nginx.conf"
+    config.write_text(
+        f"daemon off; pid {tmp_path}/pid; error_log /dev/null; worker_processes 1; events {{}}\n"
+        f"http {{ access_log off; server {{ listen 127.0.0.1:{web}; location / {{ proxy_pass http://127.0.0.1:{app}; }} }} }}\n"
+    )
+    with ExitStack() as stack:
+        memcached = stack.enter_context(
+            stray(["memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(store), "-U", "0"])
+        )
+        wait_until(lambda: accepts(store))
+        application = stack.enter_context(server(app, store))
+        nginx = stack.enter_context(stray(["/usr/sbin/nginx", "-c", str(config), "-e", "stderr"]))
+        wait_until(lambda: accepts(web))
+        with socket.create_connection(("127.0.0.1", web)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            monitor = watching(external(web))
+            wait_until(lambda: look_again(monitor) is None and memcached in monitor._own)
+        assert {nginx, application, memcached} <= monitor._own
+        workers = proc.families([nginx], proc.ProcessTable().renew())
+        assert len(workers) > 1
+        assert workers <= monitor._own
+
+
+def test_a_build_that_a_server_started_is_its_own_doing_and_a_users_is_not() -> None:
+    """The build left the server's session; a look saw it while it was the server's child."""
+    web, other = free_port(), free_port()
+    with server(web), server(other), Client(web) as mine, Client(other) as users:
+        monitor = watching(external(web))
+        built = [client.ask(b"build") for client in (mine, users)]
+        assert strangers(monitor, *built) == {built[1]}
+
+
+@pytest.mark.real
+def test_a_server_of_another_user_is_found_where_its_descriptors_are_hidden(
+    needs: Callable[..., None],
+) -> None:
+    """Asked as an ordinary user, who may see nobody's descriptors but their own."""
+    needs("root")
+    web = free_port()
+    ask = (
+        "import os, sys; from svload.host.machine.owners import owners; os.setgid(61235); os.setuid(61235)\n"
+        "found = owners([int(sys.argv[1])]); print(sorted(found.pids), sorted(found.likely), len(found.unproved))"
+    )
+    with server(web, uid=61234) as pid:
+        told = subprocess.run(
+            [sys.executable, "-c", ask, str(web)], capture_output=True, check=True, text=True
+        ).stdout
+        assert told == f"[] [{pid}] 1\n"
+        seen = owners([web])
+        assert (seen.pids, seen.likely, seen.unproved) == ({pid}, set(), ())
+
+
+def test_where_two_families_of_a_user_are_hidden_neither_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    web, other = free_port(), free_port()
+    with server(web) as first, server(other) as second:
+        hidden = {first, second}
+        monkeypatch.setattr(
+            owners_module, "descriptors", lambda pid: set() if pid in hidden else descriptors(pid)
+        )
+        monkeypatch.setattr(owners_module, "control_group", lambda pid: f"/{pid}")
+        monkeypatch.setattr(owners_module, "_pids", lambda: sorted(hidden))
+        found = owners([web])
+        assert (found.pids, found.likely, len(found.unproved)) == (frozenset(), frozenset(), 1)
+        hidden.remove(second)
+        assert owners([web]).likely == {first}
+
+
+def test_a_server_elsewhere_belongs_to_nobody_here() -> None:
+    here = free_port()
+    with server(here), Client(here) as client:
+        monitor = watching(external(here, address="192.0.2.1"))
+        pid = client.ask(b"burn")
+        assert strangers(monitor, pid) == {pid}
+        assert monitor.news() == []
+
+
+def test_who_serves_a_unix_socket_is_no_stranger(tmp_path: Path) -> None:
+    path = tmp_path / "app.sock"
+    code = (
+        "import socket, sys, time\nlistener = socket.socket(socket.AF_UNIX); listener.bind(sys.argv[1]); listener.listen()\n"
+        "while True: time.sleep(1)"
+    )
+    with stray([sys.executable, "-c", code, str(path)]) as pid:
+        wait_until(path.exists)
+        monitor = watching({**external(), "endpoints": [{"address": f"unix:{path}", "port": 0}]})
+        wait_until(lambda: look_again(monitor) is None and pid in monitor._own)
+
+
+def test_the_run_queue_of_a_server_that_ran_already_is_read() -> None:
+    web = free_port()
+    with server(web), Client(web) as client:
+        monitor = SwitchesMonitor("web", external(web))
+        before = {one.metric: one.value for one in monitor.sample()}
+        client.ask(b"burn")
+        monitor.table.renew()
+        after = {one.metric: one.value for one in monitor.sample()}
+        assert after["switches_total"] > before["switches_total"]
+        assert after["run_queue_seconds_total"] >= before["run_queue_seconds_total"]
+
+
+# a container: its process table is not the machine's
+
+
+def cores(root: Path, busy_ticks: int, system: int = 0) -> None:
+    """/proc/stat of a machine with one core; interrupts and steal are nobody's."""
+    (root / "stat").write_text(
+        f"cpu  {busy_ticks}\ncpu0 {busy_ticks} 0 {system} 50 0 900 900 900 0 0\nintr 1\nprocesses 7\n"
+    )
+
+
+def contained(root: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
+    monkeypatch.setattr(OthersMonitor, "root", str(root))
+    monkeypatch.setattr(OthersMonitor, "table", proc.ProcessTable(str(root)))
+    (root / "self").mkdir()
+    return OthersMonitor("", {"own": [10]})
+
+
+def test_in_a_container_strangers_are_what_the_machine_was_busy_beyond_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores(tmp_path, 1000)
+    machine(tmp_path, (10, "svload", 0, 100, []), (11, "neighbour", 0, 100, []))
+    monitor = contained(tmp_path, monkeypatch)
+    assert [tuple(one) for one in monitor.sample()] == [("", "cpu_seconds_total", 0.0)]
+    cores(tmp_path, 1120, system=30)
+    machine(tmp_path, (10, "svload", 0, 140, []), (11, "neighbour", 0, 150, []))
+    [found] = monitor.sample()
+    assert found.value == pytest.approx((120 + 30 - 40) / proc.TICKS_PER_S)
+    cores(tmp_path, 1120, system=30)
+    machine(tmp_path, (10, "svload", 0, 145, []))
+    assert [one.value for one in monitor.sample()] == [found.value], "a counter never falls"
+    monitor.close()
+
+
+def test_a_sandbox_that_counts_nothing_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(tmp_path, (10, "svload", 0, 100, []))
+    monitor = contained(tmp_path, monkeypatch)
+    assert monitor.sample() == []
+    (tmp_path / "stat").write_text("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\n")
+    assert monitor.sample() == []
+
+
+@pytest.mark.real
+def test_in_a_pid_namespace_a_stranger_outside_is_counted_and_nobody_is_named(
+    needs: Callable[..., None],
+) -> None:
+    needs("root", "unshare")
+    other = free_port()
+    code = textwrap.dedent(
+        """
+        import json, os, sys
+        from svload.watch.monitors.others import OthersMonitor
+        monitor = OthersMonitor("", {"own": [os.getpid()]})
+        for line in sys.stdin:
+            print(json.dumps([list(one) for one in monitor.sample()]), flush=True)
+        """
+    )
+    inside = subprocess.Popen(
+        ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert inside.stdin is not None
+    assert inside.stdout is not None
+
+    def read() -> float:
+        inside.stdin.write("look\n")
+        inside.stdin.flush()
+        [[entity, metric, value]] = json.loads(inside.stdout.readline())
+        assert (entity, metric) == ("", "cpu_seconds_total")
+        return float(value)
+
+    with server(other), Client(other) as client:
+        before = read()
+        for _ in range(3):
+            client.ask(b"burn")
+        assert read() - before >= BURN_S
+    inside.stdin.close()
+    assert inside.wait() == 0
+
+
+# helpers: their CPU comes and goes with the load
+
+
+def spells(helpers: Helpers, loads: Sequence[float], pauses: Sequence[float], key: tuple[int, int]) -> None:
+    """Loads of 2 s and pauses of 1 s in turn, in which a process uses so much CPU."""
+    at = 0.0
+    helpers.turn(True, at, [key])
+    for under_load, paused in zip(loads, pauses, strict=True):
+        for length, used in ((2.0, under_load), (1.0, paused)):
+            helpers.used(key, used)
+            at += length
+            helpers.turn(length == 1.0, at, [key])
+
+
+@pytest.mark.parametrize(
+    ("loads", "pauses", "helps"),
+    [
+        ([1.0] * PAUSES, [0.0] * PAUSES, True),
+        ([0.1] * (PAUSES + 3), [0.004] * (PAUSES + 3), True),
+        ([1.0] * (PAUSES - 1), [0.0] * (PAUSES - 1), False),
+        ([1.0] * PAUSES, [0.5] * PAUSES, False),
+        ([1.0] * PAUSES, [0.0] * (PAUSES - 1) + [1.0], False),
+        ([1.0] * (PAUSES - 1) + [0.0], [0.0] * PAUSES, False),
+        ([0.2] * PAUSES, [0.03] * PAUSES, False),
+    ],
+    ids=["comes and goes", "little of it", "too early", "always busy", "once in a pause", "idle under load", "rather less"],
+)  # fmt: skip
+def test_a_helper_is_known_by_the_pauses(loads: list[float], pauses: list[float], helps: bool) -> None:
+    helpers = Helpers()
+    spells(helpers, loads, pauses, (7, 70))
+    assert ((7, 70) in helpers) is helps
+    assert (7, 71) not in helpers, "another process with that number"
+
+
+def test_a_load_without_an_end_is_neither_load_nor_pause() -> None:
+    helpers = Helpers()
+    spells(helpers, [1.0] * (PAUSES - 1), [0.0] * (PAUSES - 1), (7, 70))
+    helpers.used((7, 70), 1.0)
+    helpers.turn(True, 1e3, [(7, 70)])
+    assert (7, 70) not in helpers
+    spells(helpers, [1.0], [0.0], (7, 70))
+    assert (7, 70) in helpers
+
+
+def test_a_helper_is_counted_no_more_and_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OthersMonitor, "helpers", Helpers())
+    clock = {"s": 100.0}
+    monkeypatch.setattr("svload.watch.monitors.others.time.monotonic", lambda: clock["s"])
+    ticks = {"helper": 0, "stranger": 0}
+
+    def look(under_way: bool | None, **used: int) -> float:
+        clock["s"] += 1.0
+        for name, more in used.items():
+            ticks[name] += more
+        machine(tmp_path, (2, "kthreadd", 0, 0, []), (10, "svload", 1, 0, []),
+                (11, "helper", 1, ticks["helper"], []), (12, "stranger", 1, ticks["stranger"], []))  # fmt: skip
+        value = next(one.value for one in monitor.sample() if one.metric == "cpu_seconds_total")
+        if under_way is not None:
+            monitor.load(under_way)
+        return value
+
+    monitor = contained(tmp_path, monkeypatch)
+    look(True)
+    for _ in range(PAUSES):
+        look(False, helper=50, stranger=50)
+        before = look(True, stranger=50)
+    assert look(None, helper=50, stranger=20) - before == pytest.approx(20 / proc.TICKS_PER_S)
+    assert [text.split(" (")[0] for text in monitor.news()] == ["helper"]
+
+
+# which cores: on a machine with many
+
+
+def test_what_runs_on_the_servers_core_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server on core 3: one stranger there, one on core 9."""
+    monitor = contained(tmp_path, monkeypatch)
+
+    def look(server: int, beside: int, apart: int) -> dict[str, float]:
+        machine(tmp_path, (2, "kthreadd", 0, 0, []), (10, "server", 1, server, []),
+                (11, "beside", 1, beside, []), (12, "apart", 1, apart, []))  # fmt: skip
+        for pid, core in ((10, 3), (11, 3), (12, 9)):
+            line = tmp_path / str(pid) / "stat"
+            fields = line.read_text().split()
+            line.write_text(" ".join([*fields[:38], str(core), *fields[39:]]))
+        return {one.metric: one.value for one in monitor.sample()}
+
+    look(0, 0, 0)
+    found = look(50, 0, 50)
+    assert (found["cpu_seconds_total"], found["concerned_seconds_total"]) == (0.5, 0.0)
+    found = look(100, 30, 50)
+    assert (found["cpu_seconds_total"], found["concerned_seconds_total"]) == (0.8, 0.3)
+
+
+def test_threads_are_asked_where_they_ran() -> None:
+    """A process with two busy threads is on the cores of both, and its shares are of one whole."""
+    code = (
+        "import sys, threading\nprint('x', flush=True)\n"
+        "def burn():\n    while True: sum(range(1000))\n"
+        "threading.Thread(target=burn, daemon=True).start(); burn()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as busy:
+        assert busy.stdout is not None
+        busy.stdout.readline()
+        monitor = watching()
+        used = [proc.Used("busy", busy.pid, 0.5)]
+        wait_until(lambda: len(os.listdir(f"/proc/{busy.pid}/task")) == 2)
+        found = list(monitor._where(used, {one.pid: one for one in monitor.table.renew()}))
+        busy.kill()
+    assert {core for core, _ in found} <= os.sched_getaffinity(0)
+    assert sum(seconds for _, seconds in found) == pytest.approx(0.5)
