@@ -18,6 +18,7 @@ import pytest
 from tests.bounds import HANG_S
 
 from svload.host.machine import conditions, preflight, sock_diag
+from svload.host.machine.owners import owners
 from svload.host.machine.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports
 from svload.host.machine.sock_diag import TCP_LISTEN, count_time_wait, end_time_wait, tcp_sockets
 
@@ -82,8 +83,8 @@ def test_a_listener_is_found_by_its_port() -> None:
         [found] = [one for one in tcp_sockets(socket.AF_INET, TCP_LISTEN) if one.port == port]
         assert found.address == "127.0.0.1"
         assert found.inode == os.fstat(server.fileno()).st_ino
-        assert os.getpid() in conditions.listeners([port])
-    assert conditions.listeners([port]) == set()
+        assert os.getpid() in owners([port]).pids
+    assert owners([port]).pids == set()
 
 
 def test_the_machine_says_what_it_can_carry() -> None:
