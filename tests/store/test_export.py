@@ -148,3 +148,20 @@ def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path, text: str
     assert factors
     assert {row[2] for row in rows} == {shown}
     assert plain_cell(text) == shown
+
+
+@pytest.mark.parametrize(
+    "sql", ["select * from range(30000000)", "select a.trial from metrics a, metrics b, metrics c"]
+)
+def test_an_answer_of_too_many_rows_is_refused(sql: str, run: SyntheticRun) -> None:
+    with pytest.raises(SvloadError, match="more than 100,000 rows") as raised:
+        query(run, sql)
+    assert "svload export" in str(raised.value)
+    assert len(query(run, f"select * from ({sql}) limit 5000")[1]) == 5000
+
+
+def test_a_query_has_half_of_the_free_memory(run: SyntheticRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svload.store.sql._half_of_free_mib", lambda: 64)
+    wide = "select list(repeat('x', 1000) || range) from range(10000000)"
+    with pytest.raises(SvloadError, match="[Mm]emory"):
+        query(run, wide)

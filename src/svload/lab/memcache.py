@@ -4,9 +4,9 @@ and the few words it is asked."""
 from __future__ import annotations
 
 import os
-import socket
 from typing import TYPE_CHECKING, Any
 
+from svload.host.machine.bounded import BoundedSocket
 from svload.lab.programs import path_of
 from svload.model.errors import fail
 from svload.model.facts import Setting
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from svload.lab.server import Server
 
 TIMEOUT_S = 5.0
+MOST_BYTES = 1 << 20
 
 
 def argv(address: str, port: int, connections: int, item_memory_bytes: int, threads: int) -> list[str]:
@@ -72,7 +73,7 @@ def flush(address: str, port: int) -> dict[str, float]:
 
 
 def _ask(address: str, port: int, command: str, end: bytes) -> str:
-    with socket.create_connection((address, port), timeout=TIMEOUT_S) as line:
+    with BoundedSocket((address, port), TIMEOUT_S, MOST_BYTES) as line:
         line.sendall(command.encode() + b"\r\n")
         answer = b""
         while not answer.endswith(end):

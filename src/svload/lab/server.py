@@ -268,7 +268,7 @@ class Server(Kit):
 
     def answers(self, port: int, path: str) -> bool:
         """Whether GET `path` is answered 200."""
-        return web.call(self.url(port, path), timeout_s=2.0)[0] == 200
+        return web.status(self.url(port, path), timeout_s=2.0) == 200
 
     def accepts(self, port: int) -> bool:
         """Whether a TCP connection is accepted."""

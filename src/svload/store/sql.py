@@ -51,18 +51,22 @@ VIEWS = {
 
 ROWS_AT_ONCE = 4096
 """Fetched without a chance to stop: some milliseconds."""
+MOST_ROWS = 100_000
+"""Of an answer: what is more is for a file (`svload export`)."""
 
 
 def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of one SQL statement over the views (`VIEWS`).
 
-    Runs in memory: no file, network or extension can be reached from it. Raises SvloadError: usage for a
-    mistake in the statement (with DuckDB's own words), run-damaged.
+    Runs in half of the memory that is free: no file, network or extension can be reached from it. Raises
+    SvloadError: usage for a mistake in the statement (with DuckDB's own words) and for an answer of more than
+    `MOST_ROWS` rows, run-damaged.
     """
     hint = f"The tables are {', '.join(VIEWS)}; “describe trials” lists a table's columns."
     with _views(run) as connection:
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
+        connection.execute(f"SET memory_limit = '{_half_of_free_mib()}MiB'")
         connection.execute("SET lock_configuration = true")
         try:
             found = interruptibly(connection, lambda stop: _answer(connection, sql, stop))
@@ -84,7 +88,20 @@ def _answer(
     rows: list[tuple[Any, ...]] = []
     while not stop.is_set() and (some := result.fetchmany(ROWS_AT_ONCE)):
         rows += some
+        if len(rows) > MOST_ROWS:
+            hint = "Ask for less (limit, group by), or write the tables to files with svload export."
+            raise fail("usage", reason=f"the answer has more than {MOST_ROWS:,} rows", hint=hint)
     return names, rows
+
+
+def _half_of_free_mib() -> int:
+    """Half of the memory that is free, in MiB; 1,024 where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free_kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        return 1024
+    return max(free_kib // 2048, 64)
 
 
 def export_views(

@@ -7,6 +7,8 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
+from svload.host.machine.bounded import BoundedHTTP
+
 TIMEOUT_S = 0.4
 _MOST_BYTES = 4 << 20
 
@@ -20,9 +22,7 @@ class AdminConnection:
         parts = urlsplit(url)
         self._path = parts.path.rstrip("/")
         self._query = f"?{parts.query}" if parts.query else ""
-        self._connection = http.client.HTTPConnection(
-            parts.hostname or "", parts.port or 80, timeout=TIMEOUT_S
-        )
+        self._connection = BoundedHTTP(parts.hostname or "", parts.port or 80, TIMEOUT_S, _MOST_BYTES)
 
     def get(self, path: str = "") -> bytes:
         """The body of a 200, asked again once if a kept connection has ended. Raises OSError for all else."""
@@ -61,7 +61,7 @@ class AdminConnection:
     def _get(self, path: str) -> bytes:
         self._connection.request("GET", ((self._path + path) or "/") + self._query)
         answer = self._connection.getresponse()
-        body = answer.read(_MOST_BYTES)
+        body = answer.read()
         if answer.status != 200 or not answer.isclosed():
             self._connection.close()
         if answer.status != 200:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from io import BufferedRWPair
 from pathlib import Path
 from typing import Any
 
+from svload.host.machine.bounded import BoundedSocket
 from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server
@@ -18,6 +18,9 @@ from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 
 TIMEOUT_S = 5.0
+MOST_BYTES = 1 << 20
+_EMPTIED_WITHIN_S, _EMPTIED_MOST_BYTES = 120.0, 1 << 32
+"""Of one reset, which takes each job out with its body."""
 _RESERVED_WITHIN_S = 2.0
 """So long a reset waits for jobs that connections of the load still hold: theirs are given back as they close."""
 _AT_ONCE = 256
@@ -90,7 +93,7 @@ class Beanstalkd(Server):
         """Every job of every tube deleted, as no command does that; proved by its own count. Its counters go on."""
         deadline = time.monotonic() + _RESERVED_WITHIN_S
         try:
-            with self._line() as line:
+            with self._line(_EMPTIED_WITHIN_S, _EMPTIED_MOST_BYTES) as line:
                 while left := _emptied(line):
                     if time.monotonic() > deadline:
                         raise OSError(f"{left} of its jobs are held by workers that are still connected")
@@ -123,9 +126,9 @@ class Beanstalkd(Server):
         return settings
 
     @contextmanager
-    def _line(self) -> Iterator[BufferedRWPair]:
+    def _line(self, within_s: float = TIMEOUT_S, most_bytes: int = MOST_BYTES) -> Iterator[BufferedRWPair]:
         address = (self.context.address, self._port)
-        with socket.create_connection(address, TIMEOUT_S) as line, line.makefile("rwb") as both:
+        with BoundedSocket(address, within_s, most_bytes) as line, line.makefile("rwb") as both:
             self._opened += 1
             yield both
 

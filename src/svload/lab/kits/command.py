@@ -206,7 +206,7 @@ class Command(Server):
         port = self._named.get(asked["http"] or asked["tcp"] or "", self._port)
         if asked["path"] is None:
             return self.accepts(port)
-        status, _ = web.call(self.url(port, asked["path"]), timeout_s=2.0)
+        status = web.status(self.url(port, asked["path"]), timeout_s=2.0)
         return 200 <= status <= 399
 
     def describe(self) -> ServiceFacts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import field_validator
 
+from svload.host.machine.bounded import BoundedSocket
 from svload.lab.kit import LOOPBACK, KitOptions, SizeBytes, option, words
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server
@@ -20,6 +20,7 @@ from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 from svload.study.mistakes import shortened
 
 TIMEOUT_S = 5.0
+MOST_BYTES = 1 << 20
 _PARAMETER = re.compile(r"[a-z0-9-]+")
 _ASKED_BY_US = ("info", "config", "dbsize", "flushall", "ping")
 """Commands of kit and monitor; what a load asks of these kinds is not counted either."""
@@ -198,7 +199,7 @@ class Redis(Server):
 
     def _ask(self, *command: str) -> Any:
         """One command's answer. Raises OSError; Refused for an error that it answers."""
-        with socket.create_connection((self.context.address, self._port), TIMEOUT_S) as line:
+        with BoundedSocket((self.context.address, self._port), TIMEOUT_S, MOST_BYTES) as line:
             self._opened += 1
             line.sendall(_encoded(command))
             with line.makefile("rb") as answers:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading, admin_has
 
@@ -74,7 +74,7 @@ class BeanstalkdMonitor(Monitor):
         super().__init__(service, facts)
         where = facts["admin"]["beanstalkd"]
         self._address = (str(where["address"]), int(where["port"]))
-        self._socket: socket.socket | None = None
+        self._socket: BoundedSocket | None = None
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -85,7 +85,8 @@ class BeanstalkdMonitor(Monitor):
         """Raises OSError when it does not answer."""
         try:
             if self._socket is None:
-                self._socket = socket.create_connection(self._address, TIMEOUT_S)
+                self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
+            self._socket.renew()
             self._socket.sendall(b"stats\r\n")
             answer = _data(self._socket)
         except OSError:
@@ -101,13 +102,13 @@ class BeanstalkdMonitor(Monitor):
         self._socket = None
 
 
-def _data(line: socket.socket) -> bytes:
+def _data(line: BoundedSocket) -> bytes:
     """What stands between `OK length`, a line's end, and the last line's end."""
     answer, begin, end = b"", 0, 0
     while not end or len(answer) < end:
         piece = line.recv(1 << 16)
         answer += piece
-        if not piece or len(answer) > _MOST_BYTES:
+        if not piece:
             raise ConnectionError("beanstalkd hung up or answered no stats")
         head, ended, _ = answer.partition(b"\r\n")
         if ended and not end:

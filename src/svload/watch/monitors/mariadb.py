@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading, admin_has
 
@@ -142,10 +142,8 @@ class Client:
     """One connection of MySQL's protocol by a Unix socket, for a user who is known by it. Methods raise OSError."""
 
     def __init__(self, path: str, user: str) -> None:
-        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._line.settimeout(TIMEOUT_S)
+        self._line = BoundedSocket(path, TIMEOUT_S, _MOST_BYTES)
         try:
-            self._line.connect(path)
             self._log_in(user)
         except OSError:
             self.close()
@@ -163,6 +161,7 @@ class Client:
 
     def ask(self, statement: str) -> list[list[str]]:
         """The rows that a statement answers."""
+        self._line.renew()
         self._send(0, b"\x03" + statement.encode())
         _, answer = self._packet()
         columns = answer[0]
@@ -187,8 +186,6 @@ class Client:
         return head[3], packet
 
     def _exactly(self, length: int) -> bytes:
-        if length > _MOST_BYTES:
-            raise ConnectionError("this is no answer of MariaDB")
         got = b""
         while len(got) < length:
             piece = self._line.recv(length - len(got))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading, admin_has
 
@@ -77,7 +77,7 @@ class MemcachedMonitor(Monitor):
         super().__init__(service, facts)
         where = facts["admin"]["memcached"]
         self._address = (str(where["address"]), int(where["port"]))
-        self._socket: socket.socket | None = None
+        self._socket: BoundedSocket | None = None
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -88,12 +88,13 @@ class MemcachedMonitor(Monitor):
         """Raises OSError when it does not answer."""
         try:
             if self._socket is None:
-                self._socket = socket.create_connection(self._address, TIMEOUT_S)
+                self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
+            self._socket.renew()
             self._socket.sendall(b"stats\r\n")
             answer = b""
             while not answer.endswith(b"END\r\n"):
                 piece = self._socket.recv(1 << 16)
-                if not piece or len(answer) > _MOST_BYTES:
+                if not piece:
                     raise ConnectionError("memcached hung up or answered no stats")
                 answer += piece
         except OSError:

@@ -16,6 +16,8 @@ from svload.watch.monitor import Monitor, Reading, admin_has
 MOST_SERIES = 300
 """More are left out, in the order of the page, and counted."""
 _MOST_LETTERS = 120
+_LONGEST_LINE = 10_000
+"""Characters of a series with its labels; a longer line is left out, since labels are sought by an expression."""
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _PARTS = ("_bucket", "_sum", "_count", "_created")
@@ -76,6 +78,8 @@ def parse_page(text: str) -> list[Reading]:
         if line.startswith("# TYPE "):
             _, _, name, kind = [*line.split(None, 3), "", ""][:4]
             kinds[name] = kind.strip()
+        elif len(line) > _LONGEST_LINE:
+            left_out += 1
         elif line and not line.startswith("#") and (found := _sample(line)) is not None:
             for reading in _readings(found, kinds):
                 if len(readings) < MOST_SERIES:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading, admin_has
 
@@ -72,7 +72,7 @@ class RedisMonitor(Monitor):
         super().__init__(service, facts)
         where = facts["admin"]["redis"]
         self._address = (str(where["address"]), int(where["port"]))
-        self._socket: socket.socket | None = None
+        self._socket: BoundedSocket | None = None
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -83,7 +83,8 @@ class RedisMonitor(Monitor):
         """Raises OSError when it does not answer."""
         try:
             if self._socket is None:
-                self._socket = socket.create_connection(self._address, TIMEOUT_S)
+                self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
+            self._socket.renew()
             self._socket.sendall(b"INFO\r\n")
             answer = self._bulk(self._socket)
         except OSError:
@@ -92,13 +93,13 @@ class RedisMonitor(Monitor):
         return parse_info(answer.decode("utf-8", "replace"))
 
     @staticmethod
-    def _bulk(line: socket.socket) -> bytes:
+    def _bulk(line: BoundedSocket) -> bytes:
         """The text of a bulk answer, `$length`, a line's end, text, a line's end."""
         answer, wanted = b"", None
         while wanted is None or len(answer) < wanted:
             piece = line.recv(1 << 16)
             answer += piece
-            if not piece or len(answer) > _MOST_BYTES or answer[:1] != b"$":
+            if not piece or answer[:1] != b"$":
                 raise ConnectionError(f"Redis hung up or answered no INFO: {answer[:60]!r}")
             head, ended, _ = answer.partition(b"\r\n")
             if ended and wanted is None:

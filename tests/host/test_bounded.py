@@ -1,0 +1,153 @@
+"""A server that drips, floods or never ends holds nobody beyond the deadline of the exchange, nor beyond its bytes."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.bounds import HANG_S
+
+from svload.host.machine.bounded import BoundedSocket
+from svload.lab import web
+from svload.watch.http import AdminConnection
+from svload.watch.monitor import Monitor
+from svload.watch.monitors.beanstalkd import BeanstalkdMonitor
+from svload.watch.monitors.memcached import MemcachedMonitor
+from svload.watch.monitors.prometheus import parse_page
+from svload.watch.monitors.redis import RedisMonitor
+from svload.watch.sampler import Sampler
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+
+
+@contextmanager
+def answering(first: bytes, then: bytes, pause_s: float) -> Iterator[int]:
+    """A server that sends `first`, then `then` again and again with pauses, until its peer is gone; its port."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(HANG_S)
+
+        def talk(line: socket.socket) -> None:
+            with line:
+                try:
+                    line.recv(1 << 16)
+                    line.sendall(first)
+                    while not over.wait(pause_s):
+                        line.sendall(then)
+                except OSError:
+                    pass
+
+        def serve() -> None:
+            while not over.is_set():
+                try:
+                    line, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=talk, args=(line,), daemon=True).start()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        over.set()
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(HANG_S)
+
+
+ENDED = "no whole answer within|timed out|longer than|LineTooLong|got more than|hung up|answered no"
+HTTP_ANSWERS = {
+    "a header that drips": (HEAD + b"X-A: ", b"a", 0.05),
+    "100 Continue again and again": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.02),
+    "chunks of one byte": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n", 0.02),
+    "a body that drips": (HEAD + b"Content-Length: 1000\r\n\r\n", b"a", 0.05),
+    "events with a heartbeat": (HEAD + b"\r\n", b": still here\n\n", 0.05),
+    "a body that floods": (HEAD + b"\r\n", b"x" * (1 << 20), 0.0),
+    "a head that floods": (HEAD, b"X-Long: " + b"y" * 60_000 + b"\r\n", 0.0),
+    "nothing": (b"", b"", 0.05),
+}
+
+
+@pytest.mark.parametrize("kind", HTTP_ANSWERS)
+def test_a_whole_exchange_has_one_deadline_and_a_limit(kind: str) -> None:
+    with answering(*HTTP_ANSWERS[kind]) as port, pytest.raises(OSError, match=ENDED):
+        web.call(f"http://127.0.0.1:{port}/ready", timeout_s=0.2)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in HTTP_ANSWERS if "body" in kind or "events" in kind or "chunks" in kind]
+)
+def test_a_status_does_not_wait_for_its_body(kind: str) -> None:
+    with answering(*HTTP_ANSWERS[kind]) as port:
+        assert web.status(f"http://127.0.0.1:{port}/ready", timeout_s=HANG_S) == 200
+
+
+@pytest.mark.parametrize("kind", HTTP_ANSWERS)
+def test_a_monitors_page_has_one_deadline_and_a_limit(kind: str) -> None:
+    tracemalloc.start()
+    try:
+        with answering(*HTTP_ANSWERS[kind]) as port, pytest.raises(OSError, match=ENDED):
+            AdminConnection(f"http://127.0.0.1:{port}/metrics").get()
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+LINES: dict[str, tuple[type[Monitor], str, bytes, bytes, float]] = {
+    "redis, a length and then drops": (RedisMonitor, "redis", b"$500\r\n", b"a", 0.05),
+    "redis, a length that drips": (RedisMonitor, "redis", b"$", b"1", 0.05),
+    "redis, more than it could say": (RedisMonitor, "redis", b"$99999999\r\n", b"a" * (1 << 20), 0.0),
+    "memcached, lines without an end": (MemcachedMonitor, "memcached", b"", b"STAT pid 1\r\n", 0.02),
+    "memcached, a flood": (MemcachedMonitor, "memcached", b"", b"STAT " + b"x" * (1 << 18), 0.0),
+    "beanstalkd, a body that drips": (BeanstalkdMonitor, "beanstalkd", b"OK 900\r\n---\n", b"b", 0.05),
+    "beanstalkd, a flood": (BeanstalkdMonitor, "beanstalkd", b"OK ", b"9" * (1 << 18), 0.0),
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_a_monitors_line_has_one_deadline_and_a_limit(kind: str) -> None:
+    monitor, name, first, then, pause_s = LINES[kind]
+    with answering(first, then, pause_s) as port:
+        watching = monitor("it", {"admin": {name: {"address": "127.0.0.1", "port": port}}})
+        with pytest.raises(OSError, match=ENDED):
+            list(watching.sample())
+        watching.close()
+
+
+def test_a_kept_line_has_a_deadline_for_each_exchange() -> None:
+    """Three exchanges of 0.15 s each on one connection whose exchanges may take 0.4 s."""
+    with answering(b"", b"x", 0.15) as port, BoundedSocket(("127.0.0.1", port), HANG_S, 4) as line:
+        for _ in range(3):
+            line.renew()
+            line.sendall(b"?")
+            assert line.recv(1) == b"x"
+        for _ in range(3):
+            line.recv(1)
+        line.renew()
+        for _ in range(4):
+            line.recv(1)
+        with pytest.raises(ConnectionError, match="longer than 4 bytes"):
+            line.recv(1)
+
+
+def test_a_line_of_megabytes_is_left_out_of_a_page() -> None:
+    label = 'le="' + "x" * 3_900_000 + '"'
+    readings = {one.metric: one.value for one in parse_page(f"up 1\nhuge{{{label}}} 2\n")}
+    assert readings == {"up": 1.0, "series_left_out": 1.0}
+    fine = {one.metric: one.value for one in parse_page('up 1\nsmall{a="b"} 2\n')}
+    assert fine == {"up": 1.0, "small": 2.0, "series_left_out": 0.0}
+
+
+def test_a_monitor_that_fails_loses_its_own_readings_alone(tmp_path: Path) -> None:
+    with answering(*HTTP_ANSWERS["a header that drips"]) as port:
+        sampler = Sampler()
+        page = {"service": "it", "admin": {"prometheus": {"url": f"http://127.0.0.1:{port}/"}}}
+        made = sampler.prepare([page], 1.0, tmp_path / "out.jsonl")
+        sampler.close()
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    notes = [line for line in lines if "cannot be read" in line]
+    assert "it.prometheus" in made["monitors"] and len(notes) == 1 and '"prometheus"' in notes[0]
+    assert any('"monitor":"sampler"' in line.replace(" ", "") for line in lines)
