@@ -7,16 +7,19 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 from svload.host import machine_lock
 from svload.model.errors import SvloadError
 
 HOLDER = """
 import sys
+import time
 from pathlib import Path
 from svload.host import machine_lock
 with machine_lock("the other study", path=Path(sys.argv[1])):
@@ -92,3 +95,32 @@ def test_who_is_stopped_while_waiting_waits_no_longer(tmp_path: Path) -> None:
     ):
         raise AssertionError("the lock was taken twice")
     assert caught.value.exit_code == 130
+
+
+def test_who_waits_is_told_the_place_and_until_when(tmp_path: Path) -> None:
+    path, told = tmp_path / "lock", []
+    second = None
+    with machine_lock("first", 0.0, path=path, lasts_s=420):
+        assert re.search(r"since \d\d:\d\d, until about \d\d:\d\d", path.read_text())
+        second = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        wait_until(lambda: f" {second.pid} " in Path("/proc/locks").read_text())
+        with pytest.raises(SvloadError), machine_lock("third", 1.5, told.append, path=path):
+            pytest.fail("two hold it")
+    assert any("1 waits before this one" in one for one in told), told
+    assert second.stdout is not None
+    assert second.stdout.readline() == b"held\n", "the one that waits has it, the one that gave up has not"
+    with pytest.raises(SvloadError, match="the other study"), machine_lock("fourth", 0.0, path=path):
+        pytest.fail("two hold it")
+    second.kill()
+    second.wait()
+    with machine_lock("fifth", 5.0, path=path):
+        pass
+
+
+def test_waiting_costs_no_cpu(holder: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    before = time.process_time()
+    with pytest.raises(SvloadError), machine_lock("mine", 1.5, path=tmp_path / "lock"):
+        pytest.fail("two hold it")
+    assert time.process_time() - before < 0.05

@@ -21,6 +21,7 @@ def test_a_run_that_the_disk_cannot_hold_is_refused(
 ) -> None:
     monkeypatch.setattr(execution.shutil, "disk_usage", lambda path: Usage(2 * free, free, free))
     monkeypatch.setattr(execution, "machine_lock", stop_here)
+    monkeypatch.setattr("svload.lab.kits.external.must_answer", lambda *args: None)
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     events: list[str] = []
     study = write_study(tmp_path, None, 4)
@@ -57,3 +58,15 @@ def test_a_case_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) 
     kept = api.load_lock(study, api.Choices(only=("case-1",)))
     assert [case.name for case in kept.valid_cases] == ["case-1"]
     assert {case.excluded for case in kept.cases if case.name != "case-1"} == {"left out by --only"}
+
+
+def test_a_closed_port_is_tried_before_the_machine_is_queued_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "machine_lock", stop_here)
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    result = api.run_study(
+        write_study(tmp_path, None, 4), api.Choices(out=tmp_path / "runs"), lambda event: None
+    )
+    assert result.exit_code == ExitCode.LAB_FAILED
+    assert "nothing answers at" in str(result.outcome.error)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from svload.model.events import Event
 
+WAITING = "waiting"
+"""For another load on this machine."""
 BEFORE_TRIALS = ("install", "look", "up", "fill")
 OF_TRIALS = (
     "reset",
@@ -39,7 +41,7 @@ def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) ->
     last event. Load is that of sealed trials, ramps and the wait for last answers included: what did
     not count is time lost, under `other`.
     """
-    spent = dict.fromkeys((*BEFORE_TRIALS, *OF_TRIALS, *AFTER_TRIALS), 0.0)
+    spent = dict.fromkeys((WAITING, *BEFORE_TRIALS, *OF_TRIALS, *AFTER_TRIALS), 0.0)
     for event in events:
         name, seconds = str(event.data.get("name", "")), event.number("seconds")
         if event.kind == "phase" and seconds is not None:

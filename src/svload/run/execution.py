@@ -67,6 +67,8 @@ DISK_RESERVE = 1.2
 PATIENCE_S = 10.0
 """A server that runs already and takes no connection within this, or within its requests' time-out, takes none."""
 SAMPLE_INTERVAL_S = 0.2
+_SEARCH_TRIALS, _BESIDE_S = 30, 1.5
+"""What a search makes, and what a trial takes beside its load: for an estimate alone."""
 
 
 @dataclass
@@ -185,6 +187,7 @@ class _Execution:
     advised: bool = False
     previous_case: str | None = None
     lab_broken: bool = False
+    waits_since: float | None = None
     load_cores: int = field(init=False)
     configs: dict[str, CaseConfig] = field(init=False)
     """By case and point, of every trial that is planned so far."""
@@ -208,14 +211,19 @@ class _Execution:
             self._config(trial)
         with ExitStack() as stack:
             put_back(self.emit)
+            self._standing_servers_answer()
             stack.enter_context(
                 machine_lock(
                     f"svload run {self.run.name}",
                     self.options.wait_for_machine_s,
                     self._waiting,
                     should_stop=self.stop.is_set,
+                    lasts_s=self._lasts_s(),
                 )
             )
+            if self.waits_since is not None:
+                seconds = time.monotonic() - self.waits_since
+                self._say("phase", name="waiting", state="end", seconds=seconds)
             self._look_round()
             if self.stop.is_set():
                 return
@@ -260,6 +268,27 @@ class _Execution:
         )
 
     # set-up
+
+    def _standing_servers_answer(self) -> None:
+        """Before this run queues for the machine: servers that run already must take a connection. Raises
+        SvloadError."""
+        from svload.lab.kits.external import ExternalOptions, must_answer
+
+        patience_s = min(PATIENCE_S, self._longest_timeout_s())
+        for spec in next(iter(self.configs.values())).services:
+            at = str(spec.options.get("at", ""))
+            if spec.kit == "external" and "on" not in spec.options and "${" not in at:
+                must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
+
+    def _lasts_s(self) -> float:
+        """About how long this run holds the machine, for who waits."""
+        if self.lock.search is not None:
+            return self.lock.search.within_s or _SEARCH_TRIALS * (
+                self.lock.measure.duration_ns / 1e9 + _BESIDE_S
+            )
+        sealed = set(self.run.sealed_trials())
+        left = [self._config(one) for one in self.run.planned_trials() if one.trial not in sealed]
+        return sum((one.ramp_ns + one.measure.duration_ns) / 1e9 + _BESIDE_S for one in left)
 
     def _enough_disk(self) -> None:
         free = shutil.disk_usage(self.run.path).free
@@ -529,6 +558,9 @@ class _Execution:
         return self.configs[key]
 
     def _waiting(self, owner: str) -> None:
+        if self.waits_since is None:
+            self.waits_since = time.monotonic()
+            self._say("phase", name="waiting", state="begin")
         self._say("notice", text=f"waiting: another load runs on this machine ({owner})", waiting=owner)
 
     def _notice(self, text: str) -> None:

@@ -8,15 +8,18 @@ import fcntl
 import os
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from svload.model.errors import SvloadError, fail
 
-_POLL_S = 0.1
+_LOOK_S = 1.0
+"""How often who waits looks whether it is to stop, and who holds the lock: all else of waiting is the kernel's."""
 _CREATE_TRIES = 50
 _MOST_SAID = 200
+_LOCKS = Path("/proc/locks")
 
 
 def lock_path() -> Path:
@@ -34,25 +37,41 @@ def machine_lock(
     on_wait: Callable[[str], None] = lambda holder: None,
     path: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    lasts_s: float | None = None,
 ) -> Iterator[None]:
     """Hold the machine for one load. `wait_s` None waits as long as it takes, 0 not at all.
 
-    `on_wait(holder)` is called once when waiting begins and whenever the holder changes. The lock belongs to
-    this process and passes to no child. Raises SvloadError: machine-busy when the time is up, interrupted
-    when `should_stop()` while it waits.
+    `on_wait(holder)` is called once when waiting begins and whenever the holder or the place in the queue changes.
+    `lasts_s`: about how long it is held, for who waits; None: not known. The lock belongs to this process and passes
+    to no child. Raises SvloadError: machine-busy when the time is up, interrupted when `should_stop()` while it waits.
     """
     descriptor = _open(path or lock_path())
+    waiting: _Waiting | None = None
     try:
-        _acquire(descriptor, wait_s, on_wait, should_stop)
+        if not _try_lock(descriptor):
+            if wait_s is not None and wait_s <= 0:
+                raise fail("machine-busy", owner=_holder(descriptor))
+            waiting = _Waiting(descriptor)
+            waiting.until_held(wait_s, on_wait, should_stop)
         os.ftruncate(descriptor, 0)
-        since = time.strftime("%H:%M")
-        os.pwrite(descriptor, f"{owner}, pid {os.getpid()}, since {since}\n".encode(), 0)
+        os.pwrite(descriptor, f"{owner}, pid {os.getpid()}, {_times(lasts_s)}\n".encode(), 0)
         yield
     finally:
-        fcntl.flock(
-            descriptor, fcntl.LOCK_UN
-        )  # also for a child that has just been forked and has not closed it yet
-        os.close(descriptor)
+        if waiting is None or waiting.held.is_set():
+            _unlock(descriptor)
+        else:
+            waiting.give_up()
+
+
+def _times(lasts_s: float | None) -> str:
+    """`since 14:02, until about 14:09`."""
+    now = time.time()
+    since = f"since {time.strftime('%H:%M', time.localtime(now))}"
+    return (
+        since
+        if lasts_s is None
+        else f"{since}, until about {time.strftime('%H:%M', time.localtime(now + lasts_s))}"
+    )
 
 
 def is_locked(path: Path | None = None) -> bool:
@@ -67,24 +86,75 @@ def is_locked(path: Path | None = None) -> bool:
         os.close(descriptor)
 
 
-def _acquire(
-    descriptor: int,
-    wait_s: float | None,
-    on_wait: Callable[[str], None],
-    should_stop: Callable[[], bool],
-) -> None:
-    deadline = None if wait_s is None else time.monotonic() + wait_s
-    told = None
-    while not _try_lock(descriptor):
-        holder = _holder(descriptor)
-        if deadline is not None and time.monotonic() >= deadline:
-            raise fail("machine-busy", owner=holder)
-        if should_stop():
-            raise fail("interrupted")
-        if holder != told:
-            on_wait(holder)
-            told = holder
-        time.sleep(_POLL_S)
+class _Waiting:
+    """A thread that the kernel blocks until the lock is free: waiting costs the machine nothing. One that is given up
+    lets go of the lock as soon as it gets it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.held = threading.Event()
+        self._descriptor = descriptor
+        self._given_up = False
+        self._guard = threading.Lock()
+        self._error: OSError | None = None
+        threading.Thread(target=self._wait, name="machine lock", daemon=True).start()
+
+    def _wait(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except OSError as why:
+            self._error = why
+        with self._guard:
+            self.held.set()
+            if self._given_up:
+                _unlock(self._descriptor)
+
+    def until_held(
+        self, wait_s: float | None, on_wait: Callable[[str], None], should_stop: Callable[[], bool]
+    ) -> None:
+        """Return once the lock is held. Raises SvloadError."""
+        deadline = None if wait_s is None else time.monotonic() + wait_s
+        told = None
+        while True:
+            left_s = _LOOK_S if deadline is None else min(max(deadline - time.monotonic(), 0.0), _LOOK_S)
+            said = _holder(self._descriptor) + _place(self._descriptor)
+            if said != told:
+                on_wait(said)
+                told = said
+            if self.held.wait(left_s):
+                break
+            if should_stop():
+                raise fail("interrupted")
+            if deadline is not None and time.monotonic() >= deadline:
+                raise fail("machine-busy", owner=_holder(self._descriptor))
+        if self._error is not None:
+            raise self._error
+
+    def give_up(self) -> None:
+        """Not to be held any more, whenever the kernel gives it."""
+        with self._guard:
+            self._given_up = True
+            if self.held.is_set():
+                _unlock(self._descriptor)
+
+
+def _unlock(descriptor: int) -> None:
+    fcntl.flock(
+        descriptor, fcntl.LOCK_UN
+    )  # also for a child that has just been forked and has not closed it yet
+    os.close(descriptor)
+
+
+def _place(descriptor: int) -> str:
+    """`; 2 wait before this one`, as the kernel has its queue; empty for the first, or where it can't be read."""
+    inode = f":{os.fstat(descriptor).st_ino}"
+    try:
+        lines = _LOCKS.read_text("ascii", "replace").splitlines()
+    except OSError:
+        return ""
+    queue = [line.split()[5] for line in lines if " -> FLOCK" in line and line.split()[6].endswith(inode)]
+    own = str(os.getpid())
+    before = queue.index(own) if own in queue else 0
+    return f"; {before} {'waits' if before == 1 else 'wait'} before this one" if before else ""
 
 
 def _holder(descriptor: int) -> str:

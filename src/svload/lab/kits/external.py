@@ -67,6 +67,32 @@ class ExternalOptions(KitOptions):
     )
 
 
+def _where(options: ExternalOptions) -> tuple[str, int]:
+    """The address and the port that connections go to; none of a UNIX socket."""
+    if split_unix_url(options.at):
+        return "", 0
+    parts = urlsplit(options.at)
+    where = urlsplit(f"//{options.connect_to}") if options.connect_to else parts
+    host, port = where.hostname or "", where.port or SCHEMES[parts.scheme] or 0
+    return (localhost(port) if host == "localhost" else host), port
+
+
+def must_answer(service: str, options: ExternalOptions, timeout_s: float) -> None:
+    """Raises SvloadError where a server on loopback takes no connection; nothing is sent to any other."""
+    host, port = _where(options)
+    if host not in _LOCAL:
+        return
+    try:
+        socket.create_connection((host, port), timeout=timeout_s).close()
+    except OSError as why:
+        raise fail(
+            "lab-failed",
+            place=f"lab.{service}.at",
+            reason=f"nothing answers at {options.connect_to or options.at} ({why.strerror or why})",
+            hint="Start the server first, or mend the address.",
+        ) from why
+
+
 class External(Kit):
     """Nothing is started, changed or stopped. Whether the target may be loaded is checked before this kit is asked."""
 
@@ -109,13 +135,10 @@ class External(Kit):
                 ca_pem=self._ca_pem(),
                 via="external",
             )
-        parts = urlsplit(self.options.at)
-        scheme = parts.scheme
-        where = urlsplit(f"//{self.options.connect_to}") if self.options.connect_to else parts
-        host, port = where.hostname or "", where.port or SCHEMES[scheme] or 0
+        host, port = _where(self.options)
         return Endpoint(
-            scheme=scheme,  # type: ignore[arg-type]
-            address=localhost(port) if host == "localhost" else host,
+            scheme=urlsplit(self.options.at).scheme,  # type: ignore[arg-type]
+            address=host,
             port=port,
             ca_pem=self._ca_pem(),
             verify=self.options.verify,
@@ -149,18 +172,7 @@ class External(Kit):
 
     def ready(self, timeout_s: float) -> None:
         """A target on loopback must accept a connection; to any other no packet is sent before its load."""
-        endpoint = self._endpoint
-        if endpoint.address not in _LOCAL:
-            return
-        try:
-            socket.create_connection((endpoint.address, endpoint.port), timeout=timeout_s).close()
-        except OSError as why:
-            raise fail(
-                "lab-failed",
-                place=f"lab.{self.context.service}.at",
-                reason=f"nothing answers at {self.options.connect_to or self.options.at} ({why.strerror or why})",
-                hint="Start the server first, or mend the address.",
-            ) from why
+        must_answer(self.context.service, self.options, timeout_s)
 
     def facts(self) -> ServiceFacts:
         """Its endpoint, as written: a host name is not looked up here."""

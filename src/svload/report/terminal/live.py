@@ -30,6 +30,7 @@ _SO_FAR = "steady so far"
 """Of a trial by itself: that throughput stays flat over several loads shows only in the end."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 _PHASES = {
+    "waiting": "waiting for another load on this machine",
     "install": "installing what the kits need",
     "look": "looking at what else runs on this machine",
     "up": "bringing the servers up",

@@ -240,6 +240,9 @@ def _paths(files: Mapping[str, Path]) -> list[Text]:
     return [*lines, *([Text(_short(files["report.html"]))] if "report.html" in files else [])]
 
 
+_PHASES = {"waiting": "waiting for another load on this machine"}
+
+
 def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
     """What was no load, and what took the most of it."""
     parts = [(seconds, name) for name, seconds in phases_s.items() if name not in (LOAD, TOTAL)]
@@ -248,7 +251,7 @@ def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
         f"Outside load: {show_duration(outside.seconds)} of {show_duration(phases_s[TOTAL])} "
         f"({100 * outside.share:.0f} %)"
     )
-    return f"{told}, most of it {name} ({show_duration(seconds)})." if name else f"{told}."
+    return f"{told}, most of it {_PHASES.get(name, name)} ({show_duration(seconds)})." if name else f"{told}."
 
 
 def _say(out: Console, line: str, style: str = "") -> None:
