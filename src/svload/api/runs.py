@@ -115,7 +115,7 @@ class SearchVerdicts:
     """
 
     def __init__(self) -> None:
-        self._judged: dict[tuple[str, ...], Any] = {}
+        self._kept: dict[tuple[str, ...], Any] = {}
 
     def __call__(self, found: RunDir) -> Verdicts:
         """As `final_verdicts`; a search has no claims."""
@@ -128,16 +128,17 @@ class SearchVerdicts:
         for trial in trials:
             names.setdefault(trial.summary.case, []).append(trial.summary.trial)
 
-        def each(function: Callable[[Any], Any], cases: Sequence[Any], /) -> list[Any]:
-            for case in cases:
-                if tuple(names[case]) not in self._judged:
-                    self._judged[tuple(names[case])] = function(case)
-            return [self._judged[tuple(names[case])] for case in cases]
+        def kept(function: Callable[[Any], Any], cases: Sequence[Any], /) -> list[Any]:
+            keys = [(function.__name__, *names[case]) for case in cases]
+            for key, case in zip(keys, cases, strict=True):
+                if key not in self._kept:
+                    self._kept[key] = function(case)
+            return [self._kept[key] for key in keys]
 
         lock = found.lock()
-        results, _ = judge_trials(
-            lock, case_configs(lock), trials, server_cores=_server_cores(found), each=each
-        )
+        # Cases that are compared are cut alike, so that one's trials change what is judged of another.
+        how: dict[str, Any] = {} if lock.comparisons else {"each": kept}
+        results, _ = judge_trials(lock, case_configs(lock), trials, server_cores=_server_cores(found), **how)
         sealed_s = {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
         begun_s = _begun_s(read_events(found.events).events)
         return Verdicts({one.trial: one for one in results}, sealed_s=sealed_s, begun_s=begun_s)

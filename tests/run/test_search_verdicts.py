@@ -1,0 +1,33 @@
+"""What a search decides from is the verdict on all trials, whatever was kept from one question to the next."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from svload.api.runs import SearchVerdicts, final_verdicts
+from svload.store import RunDir
+from svload.testing import make_run
+
+
+@pytest.mark.parametrize("compared", [True, False])
+def test_what_is_kept_is_what_would_be_judged(
+    compared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked after all trials but the last, then after all."""
+    if not compared:
+        of_study = RunDir.lock
+        monkeypatch.setattr(RunDir, "lock", lambda run: of_study(run).model_copy(update={"comparisons": ()}))
+    made = make_run(tmp_path, cases=2, replicates=2, duration_s=0.4)
+    run = RunDir(made.path)
+    last = made.sealed_trials()[-1]
+    kept = tmp_path / "kept"
+    shutil.move(run.trial(last).path, kept)
+    ask = SearchVerdicts()
+    before = ask(run).trials
+    assert before == final_verdicts(run).trials and last not in before
+    shutil.move(kept, run.trial(last).path)
+    assert ask(run).trials == final_verdicts(run).trials
+    assert last in ask(run).trials
