@@ -17,6 +17,8 @@ from svload.cli import streams
 from svload.run.interrupts import interrupts
 from svload.testing import make_run
 
+pytestmark = pytest.mark.truth
+
 SVLOAD = f"{sys.executable} -m svload"
 
 
@@ -99,7 +101,7 @@ def test_a_terminal_that_goes_away_ends_a_load_as_ctrl_c_does():
 def test_a_file_size_limit_is_no_defect_whoever_writes(tmp_path: Path):
     """Python's own writes have an errno; the workbook's library and DuckDB say it in words."""
     run = make_run(tmp_path, cases=1, replicates=1)
-    for blocks in (0, 8, 64, 256):
+    for blocks in (0, 256):
         answer = shell(f"ulimit -f {blocks}; {SVLOAD} report {run.path}")
         assert answer.returncode == 3, answer.stderr
         assert "File too large" in answer.stderr

@@ -15,6 +15,8 @@ from tests.fleet.wheel import stand_in
 
 from svload.fleet.on_host import machine
 
+pytestmark = pytest.mark.truth
+
 SOMAXCONN, PORTS = "net.core.somaxconn", "net.ipv4.ip_local_port_range"
 WANTED = {SOMAXCONN: "65535", PORTS: "16384 60999"}
 

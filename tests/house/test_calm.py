@@ -130,6 +130,7 @@ def test_other():
     ],
     ids=["calm", "disturbed once", "waited for", "never calm", "no wait"],
 )
+@pytest.mark.truth
 def test_what_was_disturbed_is_taken_again_and_nothing_else_is(
     tmp_path: Path, said: list[str], wait_s: int, code: int, tally: str, times: int, made: int
 ) -> None:

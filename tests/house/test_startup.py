@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.bounds import HANG_S
 
+pytestmark = pytest.mark.truth
+
 HEAVY = {"pyarrow", "duckdb", "numpy", "scipy", "altair", "vl_convert", "pandas", "xlsxwriter"}
 NOT_BEFORE_A_LOAD = {
     "cryptography",

@@ -89,6 +89,7 @@ def test_steps_tell_their_time_and_keep_the_status(steps: Path) -> None:
         (3, "true", 1, "truth or look or (real and smoke)"),
     ],
 )
+@pytest.mark.truth
 def test_without_real_servers_the_tests_go_on_with_a_loud_line(
     tmp_path: Path, apt: int, ci: str, code: int, layers: str
 ) -> None:
@@ -133,6 +134,7 @@ def test_without_real_servers_the_tests_go_on_with_a_loud_line(
     ],
     ids=["all", "unbelieved", "two", "campaign", "lab", "interrupted", "no such study", "no such profile"],
 )
+@pytest.mark.truth
 def test_studies_run_one_after_another_until_a_lab_fails(
     tmp_path: Path, asked: dict[str, str], ends: int, code: int, runs: list[str], tables: list[str]
 ) -> None:
@@ -204,6 +206,7 @@ def test_other():
 @pytest.mark.parametrize(
     ("ci", "status", "tally"), [("", 0, "1 passed, 1 skipped"), ("true", 1, "1 failed, 1 passed")]
 )
+@pytest.mark.truth
 def test_a_skip_is_loud_and_in_ci_a_failure(tmp_path: Path, ci: str, status: int, tally: str) -> None:
     sample(tmp_path, SKIPPING)
     environment = dict(os.environ, CI=ci)
@@ -214,6 +217,7 @@ def test_a_skip_is_loud_and_in_ci_a_failure(tmp_path: Path, ci: str, status: int
     assert "a-server-that-no-machine-has" in done.stdout
 
 
+@pytest.mark.truth
 def test_in_ci_a_silent_skip_is_a_failure_too(tmp_path: Path) -> None:
     sample(tmp_path, "import pytest\n\ndef test_it():\n    pytest.skip('not today')\n")
     environment = dict(os.environ, CI="true")
@@ -242,6 +246,7 @@ def test_a_download_is_tried_three_times(tmp_path: Path, good_at: int, code: int
     ],
     ids=["all", "a failure", "the first fails", "no time"],
 )
+@pytest.mark.truth
 def test_ci_takes_test_whole_and_the_others_with_what_is_left(
     tmp_path: Path, fails: str, budget_s: int, code: int, made: list[str]
 ) -> None:
@@ -280,6 +285,7 @@ def sample(folder: Path, *files: str) -> None:
 
 
 @pytest.mark.parametrize("beside", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.truth
 def test_what_no_time_is_left_for_is_named_and_no_failure(tmp_path: Path, beside: tuple[str, ...]) -> None:
     sample(tmp_path, "def test_one(): pass\ndef test_two(): assert False\n")
     environment = os.environ | {"CI": "true"}
@@ -291,6 +297,7 @@ def test_what_no_time_is_left_for_is_named_and_no_failure(tmp_path: Path, beside
     assert re.search(r"= 2 not run in ", done.stdout)
 
 
+@pytest.mark.truth
 def test_a_seed_chooses_the_order_of_the_files_and_is_printed(tmp_path: Path) -> None:
     sample(tmp_path, *["def test_a(): pass\ndef test_b(): pass\n"] * 6)
     orders = []
@@ -318,6 +325,7 @@ def test_other():
 
 @pytest.mark.parametrize("beside", [(), ("-n", "2")], ids=["one process", "workers"])
 @pytest.mark.parametrize("asked", [(), ("-m", "pure and not timing")], ids=["plain", "selected"])
+@pytest.mark.truth
 def test_timing_tests_are_left_out_and_counted(
     tmp_path: Path, beside: tuple[str, ...], asked: tuple[str, ...]
 ) -> None:

@@ -22,6 +22,8 @@ from svload.model.study import ServiceSpec
 
 from .conftest import PlainHost
 
+pytestmark = pytest.mark.truth
+
 TELLER = """\
 import http.server, json, os, sys, threading
 

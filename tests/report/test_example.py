@@ -12,6 +12,8 @@ from svload import api
 from svload.model.results import Findings
 from svload.store import RunDir, open_pack, read_trial, verify_run
 
+pytestmark = pytest.mark.look
+
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 PACK = EXAMPLE / "svload-real.svload.zip"
 NOISE = {"generator-harm", "hiccups", "run-queue", "steal", "others-cpu", "calibration"}

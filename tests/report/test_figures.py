@@ -20,6 +20,8 @@ from svload.report.figures.kinds import comparisons
 from svload.report.figures.write import found_figures, write_figures
 from svload.report.palette import DIM, INK, LINE, PALETTE, REFUSED, SEGMENT_COLOURS
 
+pytestmark = pytest.mark.look
+
 Reporter = Callable[[str], Any]
 STYLE = Path(__file__).parents[2] / "src" / "svload" / "report" / "page" / "style.css"
 PX_AT_300 = 300 / 72

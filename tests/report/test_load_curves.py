@@ -17,6 +17,8 @@ from svload.report.figures.figure import WIDTHS_PT
 from svload.report.figures.write import found_figures, write_figures
 from svload.report.told.curve_rows import limit_rows, lines_of
 
+pytestmark = pytest.mark.look
+
 Reporter = Callable[[str], Any]
 
 

@@ -16,6 +16,8 @@ from svload.report.data.gather import Gathered, gather
 from svload.report.page import render
 from svload.report.page.detail import LARGEST_BYTES
 
+pytestmark = pytest.mark.look
+
 Reporter = Callable[[str], Any]
 
 

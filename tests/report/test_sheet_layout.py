@@ -17,6 +17,8 @@ from svload.report.sheets import layout
 from svload.report.sheets.drawn import wide
 from svload.report.sheets.workbook import write_workbook
 
+pytestmark = pytest.mark.look
+
 Reporter = Callable[[str], Any]
 
 

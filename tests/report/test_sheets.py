@@ -20,6 +20,8 @@ from svload.report.sheets.book import Book, unique_headers
 from svload.report.sheets.rows import VARIABLES
 from svload.store import read_trial
 
+pytestmark = pytest.mark.look
+
 Cells = dict[str, Any]
 
 
