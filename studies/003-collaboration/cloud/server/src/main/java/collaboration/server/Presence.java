@@ -1,0 +1,124 @@
+package collaboration.server;
+
+import collaboration.protocol.Limits;
+import io.vertx.core.json.JsonArray;
+import io.vertx.core.json.JsonObject;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BiConsumer;
+import java.util.function.Consumer;
+
+/** Know who is online where. Each server tells the others of its own users; the latest connection of a user counts. */
+final class Presence {
+    /** State a user as last heard of. */
+    record Entry(String server, String status, String session, long sinceMs, long goneMs) {
+        JsonObject toJson(String user) {
+            return new JsonObject().put("user", user).put("status", status).put("session", session)
+                .put("since", sinceMs);
+        }
+    }
+
+    private final String self;
+    private final Map<String, Entry> users = new HashMap<>();
+    private final Consumer<JsonObject> multicast;
+    /** Called with user and entry at each change that a watcher may see. */
+    private final BiConsumer<String, Entry> changed;
+    private Set<String> servers = new HashSet<>();
+
+    Presence(String self, Consumer<JsonObject> multicast, BiConsumer<String, Entry> changed) {
+        this.self = self;
+        this.multicast = multicast;
+        this.changed = changed;
+    }
+
+    /** Tell of a user of this server. */
+    void set(String user, String status, String session, long sinceMs) {
+        Entry entry = new Entry(self, status, session, sinceMs, 0);
+        if (put(user, entry)) {
+            multicast.accept(new JsonObject().put("t", "presence")
+                .put("users", new JsonArray().add(entry.toJson(user))));
+        }
+    }
+
+    private boolean put(String user, Entry entry) {
+        Entry old = users.get(user);
+        if (old != null && old.goneMs() == 0 && !old.server().equals(entry.server()) && old.sinceMs() > entry.sinceMs()) {
+            return false;
+        }
+        if (entry.status().equals("offline")) {
+            users.remove(user);
+        } else {
+            users.put(user, entry);
+        }
+        changed.accept(user, entry);
+        return true;
+    }
+
+    /** Take what another server tells of its users. */
+    void received(String from, JsonArray told) {
+        for (Object one : told) {
+            JsonObject user = (JsonObject) one;
+            Entry entry = new Entry(from, user.getString("status"), user.getString("session"), user.getLong("since"), 0);
+            Entry old = users.get(user.getString("user"));
+            if (entry.status().equals("offline") && (old == null || !old.server().equals(from))) {
+                continue;
+            }
+            put(user.getString("user"), entry);
+        }
+    }
+
+    /** Return all users of this server, for one that does not know them. */
+    JsonObject own() {
+        JsonArray found = new JsonArray();
+        users.forEach((user, entry) -> {
+            if (entry.server().equals(self)) {
+                found.add(entry.toJson(user));
+            }
+        });
+        return new JsonObject().put("t", "presence").put("users", found);
+    }
+
+    /** Learn which servers are there. Users of those that are not are away, and after a while offline. */
+    void servers(Collection<String> now) {
+        servers = new HashSet<>(now);
+        servers.add(self);
+    }
+
+    void tick(long nowMs) {
+        List<String> lost = new ArrayList<>();
+        for (Map.Entry<String, Entry> one : users.entrySet()) {
+            Entry entry = one.getValue();
+            if (servers.contains(entry.server())) {
+                continue;
+            }
+            if (entry.goneMs() == 0) {
+                one.setValue(new Entry(entry.server(), entry.status(), entry.session(), entry.sinceMs(), nowMs));
+            } else if (nowMs - entry.goneMs() > Limits.AWAY_MS) {
+                lost.add(one.getKey());
+            }
+        }
+        for (String user : lost) {
+            Entry entry = users.remove(user);
+            changed.accept(user, new Entry(entry.server(), "offline", null, entry.sinceMs(), 0));
+        }
+    }
+
+    Entry of(String user) {
+        return users.get(user);
+    }
+
+    /** Tell whether a user is connected somewhere and in this session. */
+    boolean present(String user, String session) {
+        Entry entry = users.get(user);
+        return entry != null && session.equals(entry.session()) && servers.contains(entry.server());
+    }
+
+    int count() {
+        return users.size();
+    }
+}

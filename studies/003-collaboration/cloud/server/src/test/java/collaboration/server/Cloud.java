@@ -1,0 +1,160 @@
+package collaboration.server;
+
+import collaboration.client.Client;
+import collaboration.managers.LatencyModel;
+import collaboration.managers.SelfOrganizing;
+import io.vertx.core.Context;
+import io.vertx.core.Future;
+import io.vertx.core.Vertx;
+import io.vertx.core.VertxOptions;
+import io.vertx.core.http.HttpClient;
+import io.vertx.core.http.HttpMethod;
+import io.vertx.core.http.WebSocketClient;
+import io.vertx.core.json.JsonObject;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.URI;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+
+/** Run servers of one cloud and clients within a test's own process. */
+final class Cloud implements AutoCloseable {
+    static final String SECRET = "a secret of tests";
+    static final int BOUND_S = 20;
+    final List<CloudServer> servers = new ArrayList<>();
+    final List<Integer> ports = new ArrayList<>();
+    final Vertx vertx = Vertx.vertx(new VertxOptions().setEventLoopPoolSize(1));
+    private final WebSocketClient sockets = vertx.createWebSocketClient(Client.options()
+        .setReceiveBufferSize(32 * 1024));
+    private final HttpClient pages = vertx.createHttpClient();
+    private final Context context = vertx.getOrCreateContext();
+    final List<InetSocketAddress> peers = new ArrayList<>();
+    private final List<Client> clients = new ArrayList<>();
+
+    Cloud(int count) throws Exception {
+        for (int i = 0; i < count; i++) {
+            add(true, 0);
+        }
+    }
+
+    /** Start one server more. */
+    CloudServer add(boolean active, double bootS) throws Exception {
+        int group = free();
+        peers.add(new InetSocketAddress("127.0.0.1", group));
+        int port = free();
+        CloudServer server = new CloudServer(new CloudServer.Settings("server-" + (servers.size() + 1), "127.0.0.1", port,
+            group, free(), List.copyOf(peers), SECRET, active, bootS, 30, 1, LatencyModel.ofThePaper(),
+            SelfOrganizing.Limits.USUAL)).start();
+        servers.add(server);
+        ports.add(port);
+        if (active) {
+            await("server " + servers.size() + " serves", () -> page(port, "/health").contains("ACTIVE"));
+        }
+        return server;
+    }
+
+    static int free() throws IOException {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return socket.getLocalPort();
+        }
+    }
+
+    /** Make a client that connects to one server, and after a break to any that serves. */
+    Client client(String user, int server) {
+        return client(user, server, new Client.Listener() { });
+    }
+
+    Client client(String user, int server, Client.Listener listener) {
+        int[] tries = {server};
+        Client client = new Client(vertx, sockets, context, user, () -> Future.succeededFuture(URI.create("ws://127.0.0.1:"
+            + ports.get(tries[0]++ % ports.size()) + "/v1/connect")), listener);
+        clients.add(client);
+        get(client.connect());
+        return client;
+    }
+
+    static <T> T get(CompletableFuture<T> future) {
+        try {
+            return future.get(BOUND_S, TimeUnit.SECONDS);
+        } catch (Exception e) {
+            throw new AssertionError("no answer within " + BOUND_S + " s: " + e, e);
+        }
+    }
+
+    static void await(String what, BooleanSupplier condition) {
+        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(BOUND_S);
+        while (!condition.getAsBoolean()) {
+            if (System.nanoTime() > until) {
+                throw new AssertionError("not within " + BOUND_S + " s: " + what);
+            }
+            try {
+                TimeUnit.MILLISECONDS.sleep(25);
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        }
+    }
+
+    String page(int port, String path) {
+        CompletableFuture<String> page = new CompletableFuture<>();
+        // On the context, so that no part of an answer comes before its handler is there.
+        context.runOnContext(ignored -> pages.request(HttpMethod.GET, port, "127.0.0.1", path)
+            .compose(request -> request.send()).compose(answer -> answer.body())
+            .onSuccess(body -> page.complete(body.toString())).onFailure(page::completeExceptionally));
+        return get(page);
+    }
+
+    /** Read one series of a server's Prometheus page. */
+    double metric(int server, String name) {
+        for (String line : page(ports.get(server), "/metrics").split("\n")) {
+            if (line.startsWith(name + " ")) {
+                return Double.parseDouble(line.substring(name.length() + 1));
+            }
+        }
+        throw new AssertionError("there is no " + name);
+    }
+
+    /** Wait until all clients stand at one order with nothing waiting, and check that all hold one state. */
+    static void settled(List<Client> clients) {
+        await("all messages are acknowledged and everywhere", () -> {
+            long first = -1;
+            for (Client client : clients) {
+                long order = get(client.look(one -> one.ready() && one.waiting() == 0 && one.state() != null
+                    ? one.state().order() : -2L));
+                first = first == -1 ? order : first;
+                if (order != first || order == -2) {
+                    return false;
+                }
+            }
+            return true;
+        });
+        List<String> digests = clients.stream().map(client -> get(client.look(one -> one.state().digest()))).distinct().toList();
+        if (digests.size() != 1) {
+            throw new AssertionError(digests.size() + " states at one order");
+        }
+        for (Client client : clients) {
+            List<String> faults = get(client.look(one -> List.copyOf(one.faults)));
+            if (!faults.isEmpty()) {
+                throw new AssertionError(faults.size() + " faults, the first: " + faults.get(0));
+            }
+        }
+    }
+
+    static JsonObject request(String type) {
+        return new JsonObject().put("type", type);
+    }
+
+    @Override
+    public void close() throws Exception {
+        clients.forEach(Client::close);
+        for (CloudServer server : servers) {
+            server.halt();
+        }
+        vertx.close().toCompletionStage().toCompletableFuture().get(5, TimeUnit.SECONDS);
+    }
+}
