@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from svload.analysis.belief import Beliefs, asked_of, said_of
@@ -24,6 +25,7 @@ from svload.analysis.failures import failures_of
 from svload.analysis.leaving import leave_out
 from svload.analysis.limits import ANALYSIS_VERSION
 from svload.analysis.measures import measure_trial
+from svload.analysis.outages import healthy, of_all_requests, outages_of, whole_window
 from svload.analysis.pooling import Distribution, Distributions, distributions_of
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.saturation import saturated
@@ -64,6 +66,8 @@ def judge_trial(
     beyond those that tables show; `server_cores` are those that the services are pinned to, if they
     are. Metrics are in base units.
     """
+    outages = outages_of(trial, config)
+    whole, trial = trial, healthy(trial, outages)
     cut = cut or provisional_cut(trial_cut(trial, config), _settling_ns(trial))
     window = kept_window(trial.summary, cut.cut_ns)
     groups = look(trial, config, window)
@@ -71,6 +75,10 @@ def judge_trial(
     asked = asked_of(lock, config, owners)
     wanted = (*extra, *asked)
     metrics = measure_trial(trial, config, window, wanted, groups)
+    if trial is not whole:
+        to_end = replace(window, last=max(whole_window(whole).last, window.last))
+        of_all = measure_trial(whole, config, to_end, wanted, look(whole, config, to_end))
+        metrics = {name: of_all[name] if of_all_requests(name) else one for name, one in metrics.items()}
     counting = Counting(trial, window, groups, metrics)
     before = look(trial, config, undisturbed(trial, window)) if disturbing(trial) else None
     shown = evidence_of(trial, window)
@@ -78,7 +86,7 @@ def judge_trial(
     limited = saturated(shown, trial, window, uses, server_cores)
     read = any(use.verdict for use in shown.limits) or bool(uses)
     context = Context(groups, metrics, cut, owners, counting, before, limited if read else None)
-    checks = tuple(_checked(trial, config, context))
+    checks = tuple(_checked(trial, whole, config, context))
     state, told = server_state(context, checks, limited, trial.lab.deaths)
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))
@@ -94,7 +102,8 @@ def judge_trial(
         metrics=metrics,
         cut_ns=cut.cut_ns,
         deaths=tuple(death.sentence for death in trial.lab.deaths),
-        loads=group_loads(trial, groups, metrics),
+        outages=outages,
+        loads=group_loads(whole, groups, metrics),
         uses=uses,
         breaks=ramp_breaks(config, groups),
         evidence=shown,
@@ -102,9 +111,11 @@ def judge_trial(
     )
 
 
-def _checked(trial: TrialData, config: CaseConfig, context: Context) -> Iterator[CheckResult]:
+def _checked(
+    trial: TrialData, whole: TrialData, config: CaseConfig, context: Context
+) -> Iterator[CheckResult]:
     """Every check that is for such a trial; of an imported one those are not measured that read
-    what svload's own load records."""
+    what svload's own load records. `whole`: the trial with what came after its server went."""
     imported = trial.summary.imported
     for check in all_checks():
         if imported is not None and check.of == "own":
@@ -112,11 +123,12 @@ def _checked(trial: TrialData, config: CaseConfig, context: Context) -> Iterator
                 f"{imported.file} was written by {imported.tool}, whose results hold no facts for it"
             )
         elif imported is not None or check.of != "imported":
-            yield check.judge(trial, config, context)
+            yield check.judge(whole if check.of_totals else trial, config, context)
 
 
 def trial_cut(trial: TrialData, config: CaseConfig) -> Cut:
     """A trial's own warm-up cut, from the window without ramps and before any planned fault."""
+    trial = healthy(trial, outages_of(trial, config), before_any=True)
     window = undisturbed(trial, kept_window(trial.summary))
     return own_cut(look(trial, config, window), stops_of(trial.monitors))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from svload.analysis.outages import healthy
 from svload.analysis.quantiles import bucket_edges, bucket_middles
 from svload.analysis.view import GroupView, kept_window, look
 from svload.model.load_summary import (
@@ -58,7 +59,8 @@ def summarise_load(
     thresholds: Sequence[ThresholdResult] = (),
 ) -> LoadSummary:
     """The summary of the one group of `trial` as judged in `result`. `load` is the load in words."""
-    view = look(trial, config, kept_window(trial.summary, result.cut_ns))[0]
+    part = healthy(trial, result.outages)
+    view = look(part, config, kept_window(part.summary, result.cut_ns))[0]
     group, window_s = view.summary, _window_s(trial.summary)
     stopped = trial.summary.stopped != "end"
     found = _Figures(group.name, result.metrics, "REFUSED" if stopped else None)
@@ -87,6 +89,7 @@ def summarise_load(
         ),
         status=group.status,
         failed_response_ms=_of_failed(view),
+        gone=tuple(one.sentence for one in result.outages),
         duration_s=window_s,
         rate_asked_rps=None if view.closed else _per_s(view.due, view.window.seconds),
         begun_rps=_per_s(group.begun, window_s),

@@ -50,6 +50,7 @@ def findings_of(
     """
     return (
         *_planted(lock),
+        *_gone(cases, trials),
         *capacity_finding(capacity),
         *failure_findings(failures, sum(case.excluded is None for case in cases)),
         *_refused(cases, trials),
@@ -157,6 +158,22 @@ def _back(group: str, trials: Sequence[TrialResult]) -> str:
     return (
         f"{group} was back at its level after {middle}{spread} in {len(known)} of {len(trials)} trials{lost}"
     )
+
+
+def _gone(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
+    """A case whose server went away, as its clients saw it, with the first such trial."""
+    for case in cases:
+        mine = [trial for trial in trials if trial.case == case.case]
+        hit = [trial for trial in mine if trial.outages]
+        if hit:
+            where = f"In {len(hit)} of {len(mine)} trials of {case.case}: " if len(mine) > 1 else ""
+            told = " ".join(one.sentence for one in hit[0].outages)
+            yield Finding(
+                kind="gone",
+                sentence=f"{where}{told}" if where else f"{told[:1].upper()}{told[1:]}",
+                evidence=tuple(f"trials/{trial.trial}" for trial in hit),
+                certainty="counted",
+            )
 
 
 def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:

@@ -144,6 +144,8 @@ class LoadSummary(Artefact):
     """failed requests by error"""
     error_hints: tuple[RequestError, ...] = ()
     """the same with what each means, most frequent first"""
+    gone: tuple[str, ...] = ()
+    """when its server was gone, a sentence each; where it did not come back, times are of the part before"""
     first_failure: FirstFailure | None = None
     """the first request that failed; null: none did"""
     failed_s: tuple[float, float] | None = None

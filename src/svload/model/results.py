@@ -189,6 +189,24 @@ class FaultResult(Frozen):
     empty for what takes a fault back"""
 
 
+class Outage(Frozen):
+    """A server that went away while it was loaded, as clients saw it: no answer, and refused connections. Offsets in
+    seconds from the load's start."""
+
+    group: str
+    """the traffic group that saw it"""
+    since_s: float
+    """from its first request that failed so"""
+    until_s: float | None
+    """to the last one; null: it did not come back"""
+    error: str
+    """the most frequent error"""
+    failed: int
+    """requests that failed meanwhile"""
+    sentence: str
+    """all of that in words"""
+
+
 class TrialResult(Frozen):
     """A trial as judged: its metrics (`group.metric.stat` → estimate) after the case's warm-up cut."""
 
@@ -209,6 +227,8 @@ class TrialResult(Frozen):
     deaths: tuple[str, ...] = ()
     """limited services that came to their end in it, a sentence each: a finding, where the
     study says `on_death: finding`"""
+    outages: tuple[Outage, ...] = ()
+    """when a server was gone, by no planned fault; where it did not come back, times are of the part before"""
     loads: dict[str, GroupLoad] = {}
     """traffic group → what its users did; without groups whose load comes in stages or is a fixed amount of work"""
     uses: tuple[ResourceUse, ...] = ()
@@ -398,7 +418,7 @@ class Finding(Frozen):
     """A sentence with its evidence (paths into the run: cases, trials, claims). `certainty` in words."""
 
     kind: str
-    """planted, refused, death, fault, capacity, failures, server, limit, comparison, law,
+    """planted, gone, refused, death, fault, capacity, failures, server, limit, comparison, law,
     exploratory, threshold, weak or design"""
     sentence: str
     """what was found"""

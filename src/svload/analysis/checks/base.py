@@ -55,6 +55,8 @@ class Check(ABC):
     order: ClassVar[int] = 50
     scope: ClassVar[Literal["timing", "all"]] = "timing"
     of: ClassVar[Literal["own", "imported", "any"]] = "own"
+    of_totals: ClassVar[bool] = False
+    """it holds what the load counted in all to its plan, so it needs all of the trial, a server's absence too"""
     """trials of svload's own load (an imported one holds no facts for it), imported ones alone, or any"""
 
     @abstractmethod

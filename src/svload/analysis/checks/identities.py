@@ -29,6 +29,7 @@ class Identities(Check):
     name = "identities"
     row = "identities of §1"
     order = 10
+    of_totals = True
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

@@ -42,6 +42,7 @@ class Little(Check):
     name = "little"
     row = "Little exact"
     order = 11
+    of_totals = True
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

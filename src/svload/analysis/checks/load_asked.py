@@ -30,6 +30,7 @@ class LoadAsked(Check):
     name = "load-asked"
     row = "load asked, open and closed"
     order = 12
+    of_totals = True
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """The worst of the groups."""

@@ -95,6 +95,9 @@ def _trial(suite: Element, told: Told, trial: TrialResult) -> None:
     and what would mend them as text."""
     case = _case(suite, trial.case, trial.trial)
     verdict = trial.verdict
+    if trial.outages:
+        message = " ".join(one.sentence for one in trial.outages)
+        SubElement(case, "failure", message=_clean(message), type="gone")
     reasons = _told(verdict.reasons, verdict.remedy)
     if verdict.instrument == "REFUSED":
         message = event_words(trial_doubts(trial)) or "the instrument is REFUSED"

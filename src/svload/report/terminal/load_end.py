@@ -49,6 +49,10 @@ def _say(out: Console, line: str, style: str = "") -> None:
 
 def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     """How many were ok; then what failed, how often, what it means and how long it took."""
+    for text in summary.gone:
+        yield f"✗ {text}", "bold red"
+    if any("until the end" in text for text in summary.gone):
+        yield "  times and rates below are of the part before", ""
     style = "bold red" if summary.failed or not summary.ok else ""
     share = f" ({100 * summary.ok / summary.requests:.4g} %)" if summary.requests else ""
     failed = f", {summary.failed:,} failed" if summary.failed else ""

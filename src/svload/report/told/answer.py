@@ -23,7 +23,7 @@ MOST_SENTENCES = 10
 _MOST_GATES = 3
 """Failed gates that are told in sentences; all stand among the comparisons."""
 LIMITS_TITLE = "How far to trust it, and what could not be said"
-_FROM_FIELDS = ("planted", "refused", "capacity", "failures", "comparison", "threshold", "weak")
+_FROM_FIELDS = ("planted", "gone", "refused", "capacity", "failures", "comparison", "threshold", "weak")
 """Kinds of findings that are told from failures, claims, thresholds, searches, trials and checks themselves."""
 _AFTER = ("server", "limit")
 """Kinds that explain an answer: where the study compares something, or a law is told, they come after it."""
@@ -74,8 +74,13 @@ def answer(findings: Findings) -> Answer:
     failures = [
         Sentence(one.text, "counted", _cases(one.cases), mark="✗") for one in leading_failures(findings)
     ]
+    gone = [
+        Sentence(one.sentence, one.certainty, one.evidence, mark="✗")
+        for one in findings.findings
+        if one.kind == "gone"
+    ]
     if because is not None:
-        lines = [*_of_search(findings), *failures]
+        lines = [*_of_search(findings), *gone, *failures]
         return Answer(tuple(lines[:MOST_SENTENCES]), (), (), tuple(_unsaid(findings)), planted, because)
     first, after = _seen(findings)
     criteria = [
@@ -83,7 +88,7 @@ def answer(findings: Findings) -> Answer:
     ]
     found = sorted(claimed(findings), key=lambda one: (not one.failed, _FIRST.index(one.outcome)))
     no_times = [Sentence(text, "refused", mark="✗")] if (text := no_times_line(findings)) else []
-    first = [*_of_search(findings), *failures, *criteria, *_failed_gates(found), *no_times, *first]
+    first = [*_of_search(findings), *gone, *failures, *criteria, *_failed_gates(found), *no_times, *first]
     room = max(0, MOST_SENTENCES - len(first))
     over = max(0, len(first) - MOST_SENTENCES) + max(0, len(after) - room)
     return Answer(
@@ -247,8 +252,11 @@ def _nothing(because: str) -> str:
 def headline(findings: Findings) -> str:
     """One short sentence for the end of a command's output: what failed (requests, a gate, a threshold), else the
     first comparison, else a median. Before all that did not fail it says that no time can be used, where none can."""
-    if findings.capacity is None and (failures := leading_failures(findings)):
-        return failures[0].text
+    if findings.capacity is None:
+        if gone := [one.sentence for one in findings.findings if one.kind == "gone"]:
+            return gone[0]
+        if failures := leading_failures(findings):
+            return failures[0].text
     because = why_nothing(findings)
     if because is not None:
         return _nothing(because)

@@ -40,6 +40,8 @@ def criteria_ending(findings: Findings) -> Ending:
     failed = [*_counted(found, "failed", "failed")]
     is_open = [*_counted(found, "open", "open", "is ", "are ")]
     failed += ["the load that is needed surely breaks"] if search == "fail" else []
+    if out is None and (gone := [trial for trial in findings.trials if trial.outages]):
+        failed.insert(0, f"a server went away in {count_words(len(gone), 'trial')}")
     is_open += ["the search is open"] if search == "open" else []
     return Ending(tuple(failed), tuple(is_open))
 
