@@ -140,8 +140,8 @@ def _own_bound(node: ast.Call, numbers: dict[str, float]) -> str:
     return ""
 
 
-ELSEWHERE = {"fuzz", "vm", "journeys", "calm.py", "shared.py"}
-"""Programs that run tests of their own, and what runs these; journeys are to follow."""
+ELSEWHERE = {"fuzz", "vm", "calm.py", "shared.py"}
+"""Programs that run tests of their own, and what runs these."""
 FILES = sorted(path for path in (ROOT / "tests").rglob("*.py") if not ELSEWHERE & set(path.parts))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from tests.bounds import HANG_S
 
 from svload.host import split_cores
 
@@ -28,7 +29,7 @@ _LOG_ROWS = 50_000
 
 
 def ask(url: str, method: str = "GET", body: bytes | None = None) -> bytes:
-    with urllib.request.urlopen(urllib.request.Request(url, body, method=method), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, body, method=method), timeout=HANG_S) as answer:
         return bytes(answer.read())
 
 

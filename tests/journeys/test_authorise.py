@@ -60,7 +60,7 @@ class Island:
             capture_output=True,
             text=True,
             check=True,
-            timeout=10,
+            timeout=HANG_S,
         ).stdout
         names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
         return int(values[names.index("InSegs")])
@@ -83,7 +83,7 @@ def island(needs: Callable[..., None]) -> Iterator[Island]:
 
 
 def _ip(*args: str) -> None:
-    subprocess.run(["ip", *args], check=True, timeout=20, capture_output=True)
+    subprocess.run(["ip", *args], check=True, timeout=HANG_S, capture_output=True)
 
 
 @contextlib.contextmanager
@@ -99,7 +99,7 @@ def redirecting(island: Island) -> Iterator[None]:
         yield
     finally:
         server.kill()
-        server.wait(10)
+        server.wait(HANG_S)
 
 
 @pytest.mark.truth
@@ -107,7 +107,9 @@ def test_the_island_can_see_a_packet(island: Island):
     """The counter counts: without this the zeros below would prove nothing."""
     before = island.segments_received()
     knock = f"import socket\ntry: socket.create_connection(('{OUTSIDE}', 8099), 2)\nexcept OSError: pass"
-    subprocess.run(["ip", "netns", "exec", island.here, sys.executable, "-c", knock], check=True, timeout=20)
+    subprocess.run(
+        ["ip", "netns", "exec", island.here, sys.executable, "-c", knock], check=True, timeout=HANG_S
+    )
     wait_until(lambda: island.segments_received() > before)
 
 

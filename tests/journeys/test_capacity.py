@@ -12,6 +12,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.bounds import HANG_S
 
 from .world import World, complete, findings, only_run, sealed
 
@@ -101,7 +102,7 @@ def test_by_rate_the_limit_is_where_arrivals_pile_up(
     server = serve_truth(service_time={"constant_ns": 10_000_000}, workers=4)
     url = f"http://127.0.0.1:{server['http_port']}/v1/a/c/o"
     for one in (url.rsplit("/", 1)[0], url):
-        urlopen(Request(one, b"x", method="PUT"), timeout=10).close()
+        urlopen(Request(one, b"x", method="PUT"), timeout=HANG_S).close()
     asked = (
         "--rate",
         "--that",

@@ -9,6 +9,7 @@ import time
 import urllib.request
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from .kills import VICTIMS, Moment, check_end, draw_moments, play, reached, strike
@@ -94,7 +95,7 @@ def test_after_ctrl_c_the_server_hears_nothing_more(world: World, truth: dict[st
     counters = f"http://127.0.0.1:{truth['admin_port']}/counters"
 
     def requests() -> int:
-        with urllib.request.urlopen(counters, timeout=5) as answer:
+        with urllib.request.urlopen(counters, timeout=HANG_S) as answer:
             return int(json.load(answer)["requests"])
 
     url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"

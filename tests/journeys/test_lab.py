@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host.machine.lock import lock_path
 
@@ -32,7 +33,7 @@ def up(world: World, lease: str = "60s") -> dict[str, Any]:
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5):
+        with urllib.request.urlopen(url, timeout=HANG_S):
             return True
     except urllib.error.HTTPError:
         return True

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from .ring import peak_rss_bytes
 from .world import World, complete, only_run
@@ -68,7 +69,7 @@ def port(tmp_path: Path) -> Iterator[int]:
         thread.start()
         yield server.server_address[1]
         server.shutdown()
-        thread.join(10)
+        thread.join(HANG_S)
 
 
 TEXT = """\

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.cli.commands.load import EXAMPLES
 
@@ -112,7 +113,7 @@ def test_an_overloaded_server_keeps_no_limit_on_a_time(
     server = serve_truth(service_time={"constant_ns": 10_000_000}, workers=4)
     url = f"http://127.0.0.1:{server['http_port']}/v1/a/c/o"
     for one in (url.rsplit("/", 1)[0], url):
-        urlopen(Request(one, b"x", method="PUT"), timeout=10).close()
+        urlopen(Request(one, b"x", method="PUT"), timeout=HANG_S).close()
     ended = world.svload("load", url, "--rate", rate, "-d", "2s", "--threshold", "p(50)<15s", "--json")
     said = json.loads(ended.stdout)
     (told,) = said["thresholds"]

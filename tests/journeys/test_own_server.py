@@ -372,7 +372,7 @@ def test_a_redirect_to_localhost_is_followed_as_one_to_its_address(world: World)
         ended = world.svload("load", url, "-c", "2", "-n", "10", "--follow-redirects", "3", "--json")
     finally:
         server.kill()
-        server.wait(10)
+        server.wait(HANG_S)
     told = json.loads(ended.stdout)
     assert told["errors"] == {}
     assert (told["ok"], told["failed"]) == (10, 0)

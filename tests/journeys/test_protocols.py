@@ -77,7 +77,7 @@ measure: {duration: 120s, replicates: 1}
 
 
 def _answers(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=0.5) as connection:
         connection.sendall(b"PING\r\n")
         return connection.recv(100) == b"+PONG\r\n"
     return False

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.bounds import HANG_S
 
 from .world import World
 
@@ -149,9 +150,9 @@ measure: {{duration: 100s, replicates: 1}}
 def test_a_chunked_upload_is_stored_whole(world: World, serve_truth: Callable[..., dict[str, Any]]) -> None:
     port = serve_truth()["http_port"]
     container = f"http://127.0.0.1:{port}/v1/a/c"
-    urlopen(Request(container, b"", method="PUT"), timeout=10).close()
+    urlopen(Request(container, b"", method="PUT"), timeout=HANG_S).close()
     (world.root / "study.yaml").write_text(UPLOAD.format(port=port))
     world.run("study.yaml")
     for number in range(3):
-        with urlopen(f"{container}/o{number}", timeout=10) as stored:
+        with urlopen(f"{container}/o{number}", timeout=HANG_S) as stored:
             assert len(stored.read()) == 300 * 1024

@@ -69,7 +69,7 @@ def must(*words: str | Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=3 * HANG_S,  # an optimised build of the engine
         check=False,
     )
     assert done.returncode == 0, f"{words[0]}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
