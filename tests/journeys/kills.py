@@ -91,19 +91,19 @@ def _last_phase(events: Path) -> str:
 
 def strike(world: World, command: Command, moment: Moment, names: Mapping[str, str]) -> bool:
     """kill -9 the victim, as soon as there is one; False if the command ended first."""
+    struck: list[int] = []
 
-    def hit() -> bool:
-        pids = (
-            [command.process.pid] if moment.victim == "controller" else world.processes(names[moment.victim])
-        )
-        for pid in pids[-1:]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-                return True
-        return False
+    def over() -> bool:
+        if command.process.poll() is None:
+            pids = world.processes(names[moment.victim])
+            for pid in [command.process.pid] if moment.victim == "controller" else pids[-1:]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    struck.append(pid)
+        return bool(struck) or command.process.poll() is not None
 
-    wait_until(lambda: command.process.poll() is not None or hit())
-    return command.process.poll() is None or command.process.returncode == -signal.SIGKILL
+    wait_until(over)
+    return bool(struck)
 
 
 def play(world: World, moments: Sequence[Moment], study: Sequence[str], names: Mapping[str, str]) -> None:
@@ -133,6 +133,9 @@ def _kill(world: World, moment: Moment, study: Sequence[str], names: Mapping[str
             command.end()
         elif struck:
             command.wait_for(lambda lines: len(lines) > said)
+        if not struck:
+            assert any(world.runs.iterdir()), command.said
+            complete(only_run(world), command.said)
     left = world.silent()
     assert left == [], (moment, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left])
     after = sealed(only_run(world))

@@ -25,7 +25,7 @@ TINY = """\
 CASES = {"TC3": ("http", "cache-hit"), "TC7": ("http", "backend"), "TC20": ("https", "cache-miss")}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Swift is installed and its store filled once for all tests of this file."""
     return tmp_path_factory.mktemp("real-cache")
@@ -40,19 +40,19 @@ def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> str:
+def study(world: World, tmp_path: Path) -> str:
     """studies/001-svload with a profile that a test can afford; the servers are the study's own."""
     folder = tmp_path / "001-svload"
     shutil.copytree(ROOT / "studies" / "001-svload", folder, ignore=shutil.ignore_patterns("runs"))
     file = folder / "study.yaml"
     file.write_text(file.read_text().rstrip("\n") + "\n" + TINY)
+    installed = world.svload("lab", "install", str(folder))
+    assert installed.returncode == 0, installed.stderr
     return str(folder)
 
 
 @pytest.mark.smoke
 def test_the_study_on_swift_and_varnish(world: World, study: str) -> None:
-    installed = world.svload("lab", "install", study)
-    assert installed.returncode == 0, installed.stderr
     args = ("--profile", "tiny", "--only", ",".join(CASES), "--out", str(world.runs), "--json")
     ended = world.svload("run", study, *args)
     told = json.loads(ended.stdout)
