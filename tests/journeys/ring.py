@@ -29,16 +29,17 @@ def run_with_a_stop(
     config: str,
     from_s: float,
     to_s: float,
+    bound_s: float = HANG_S,
     then: Callable[[Command], None] = lambda command: None,
 ) -> Path:
     """The run of a study whose processes with this configuration file stand still from one
     moment of the load to another; `then` is called in that other moment."""
     with world.start("run", str(study), "--profile", profile, "--out", str(world.runs)) as command:
-        _await(command, lambda: offset_s(world) >= from_s)
+        _await(command, lambda: offset_s(world) >= from_s, bound_s)
         with standing_still(world.processes(config)):
-            _await(command, lambda: offset_s(world) >= to_s)
+            _await(command, lambda: offset_s(world) >= to_s, bound_s)
         then(command)
-        command.end()
+        command.process.wait(bound_s)
     complete(only_run(world), command.said)
     return only_run(world)
 
@@ -130,14 +131,14 @@ def peak_rss_bytes(world: World, command: Command) -> int:
                 most = max(most, int(found[1]) * 1024 if found else 0)
         return command.process.poll() is not None
 
-    _await(command, look, ends=True)
+    _await(command, look, HANG_S, ends=True)
     return most
 
 
-def _await(command: Command, condition: Any, *, ends: bool = False) -> None:
-    for _ in range(int(HANG_S / LOOK_S)):
+def _await(command: Command, condition: Any, bound_s: float, *, ends: bool = False) -> None:
+    for _ in range(int(bound_s / LOOK_S)):
         if condition():
             return
         assert ends or command.process.poll() is None, command.lines[-10:]
         pause(LOOK_S)
-    raise AssertionError(f"did not come within {HANG_S} s: {command.lines[-10:]}")
+    raise AssertionError(f"did not come within {bound_s} s: {command.lines[-10:]}")
