@@ -47,7 +47,7 @@ check:  ## the quick layers: tests in process, and some whole commands on the em
 test:  ## everything: lint, the engine's tests, all layers, journeys on real servers
 	@tools/test.sh
 
-.PHONY: test-real test-timing test-fuzz
+.PHONY: test-real test-timing test-limits test-fuzz
 # LEFT=seconds: what is not begun by then is named and not run. The commit chooses the order, so that each has its turn.
 test-real: setup  ## all journeys on real servers, and the long ones (LEFT=seconds)
 	@tools/beside.sh --durations=15 -m "((real and not smoke) or long) and not timing" \
@@ -55,6 +55,9 @@ test-real: setup  ## all journeys on real servers, and the long ones (LEFT=secon
 
 test-timing: setup  ## the tests that assert elapsed times and rates, each in a calm moment (ONLY="PATHS -k …")
 	@PLANTED=$(PLANTED) tools/test-timing.sh $(ONLY)
+
+test-limits: setup  ## each limit of the method, a third lower and higher, must make a test fail (an hour)
+	@$(BIN)/python tools/change_limits.py
 
 test-fuzz: setup  ## the fuzzers with a fresh seed (HOURS=8)
 	@$(BIN)/python -m tests.fuzz --hours $(or $(HOURS),0.1)

@@ -165,14 +165,23 @@ def test_studies_run_one_after_another_until_a_lab_fails(
         assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.fixture(scope="module")
-def cargo_lock() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cargo_lock", ROOT / "tools" / "cargo_lock.py")
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def cargo_lock() -> ModuleType:
+    return tool("cargo_lock")
+
+
+@pytest.fixture(scope="module")
+def change_limits() -> ModuleType:
+    return tool("change_limits")
 
 
 def test_lock_template_keeps_all_but_the_source(cargo_lock: ModuleType) -> None:
@@ -340,3 +349,22 @@ def test_timing_tests_are_left_out_and_counted(
 def test_a_bench_finds_what_it_imports(name: str) -> None:
     """They run on a quiet machine alone, so nothing else would tell that a fixture of the tests has gone."""
     importlib.import_module(f"benches.{name}")
+
+
+def test_a_limit_is_changed_by_a_third_either_way(change_limits: ModuleType) -> None:
+    limits = {
+        "SHARE": 0.3,
+        "NEAR_1": 0.99,
+        "PAIRS": (3, 1.5),
+        "LEAST": {0.5: 6},
+        "FEW": 1,
+        "NAME": "x",
+        "small": 3,
+    }
+    found = {what: value for _, what, value in change_limits.changes(limits)}
+    assert found == {
+        "SHARE lower": pytest.approx(0.2), "SHARE higher": pytest.approx(0.4),
+        "NEAR_1 lower": pytest.approx(1 - 0.02 / 3), "NEAR_1 higher": pytest.approx(1 - 0.04 / 3),
+        "PAIRS[0] lower": (2, 1.5), "PAIRS[1] lower": (3, 1.0), "PAIRS[0] higher": (4, 1.5), "PAIRS[1] higher": (3, 2.0),
+        "LEAST lower": {0.5: 4}, "LEAST higher": {0.5: 8}, "FEW lower": 0, "FEW higher": 2,
+    }  # fmt: skip
