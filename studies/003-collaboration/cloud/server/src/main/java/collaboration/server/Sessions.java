@@ -96,6 +96,11 @@ final class Sessions {
             there.afterClaim.add(() -> submitted(message));
         } else if (home.equals(self)) {
             order(session, message);
+        } else if (there != null && home.equals(message.getString("from"))) {
+            // Each of two takes the other for the home: the lesser name claims it, the other's clients ask again.
+            if (self.compareTo(home) < 0 && there.claiming == null) {
+                claim(List.of(there));
+            }
         } else if (message.getInteger("hops") < HOPS) {
             outside.send(home, message.copy().put("hops", message.getInteger("hops") + 1));
         }
@@ -473,6 +478,10 @@ final class Sessions {
                 answer.put("events", Replica.list(more));
             }
             long epoch = claim.getLong("epoch");
+            if (there.claiming != null && epoch == there.epoch + 1 && self.compareTo(from) < 0) {
+                // Both claim it, and of two the lesser name has it: the other learns so from this server's claim.
+                continue;
+            }
             if (epoch > there.epoch || epoch == there.epoch && from.compareTo(there.home) < 0) {
                 there.follow(epoch, from);
             }

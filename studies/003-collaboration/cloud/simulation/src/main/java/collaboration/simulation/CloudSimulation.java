@@ -71,6 +71,8 @@ public final class CloudSimulation {
             follow(timeS);
             double endS = timeS + scenario.periodS();
             simulation.runFor(endS - simulation.clock());
+            // Its own datacenter does so only when a broker submits cloudlets, an event each.
+            hosts.forEach(host -> host.updateProcessing(endS));
             rows.add(observe(endS));
         }
         simulation.terminate();
@@ -136,6 +138,12 @@ public final class CloudSimulation {
         return new Row(endS, (int) users, sessions.size(), sessions.size() * scenario.outgoingPerSession(), active,
             fleet.booting(), load / active, cpu / active, users > 0 ? latency / users : 0, users > 0 ? late / users : 0,
             fleet.hours());
+    }
+
+    /** Return the work that CloudSim Plus has done for the cloudlets that run, in million instructions. */
+    long worked() {
+        return vms.stream().flatMap(vm -> vm.getCloudletScheduler().getCloudletExecList().stream())
+            .mapToLong(one -> one.getCloudlet().getFinishedLengthSoFar()).sum();
     }
 
     /**

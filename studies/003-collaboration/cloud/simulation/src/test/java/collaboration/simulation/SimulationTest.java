@@ -33,7 +33,9 @@ class SimulationTest {
     @Test
     void cloudSimsCpuIsWhatTheQueueingModelSaysWhereNothingIsRandom() {
         Scenario steady = small(Scaling.STATIC, 1, new double[] {0, 40}, new double[] {1200, 40});
-        List<Row> simulated = new CloudSimulation(steady).run();
+        CloudSimulation simulation = new CloudSimulation(steady);
+        List<Row> simulated = simulation.run();
+        assertTrue(simulation.worked() > 0, "CloudSim Plus executes the cloudlets");
         List<Row> computed = new QueueingModel(steady).run();
         assertEquals(computed.size(), simulated.size());
         for (int i = 2; i < simulated.size(); i++) {

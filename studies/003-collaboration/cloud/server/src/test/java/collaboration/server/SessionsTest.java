@@ -1,0 +1,209 @@
+package collaboration.server;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import collaboration.protocol.Misuse;
+import io.vertx.core.json.JsonObject;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+
+/** Drive the order of sessions without a network: messages between servers wait until the test passes them on. */
+class SessionsTest {
+    private final Map<String, Node> nodes = new TreeMap<>();
+    private final Map<String, Deque<JsonObject>> links = new TreeMap<>();
+
+    private final class Node implements Sessions.Outside {
+        final Sessions sessions;
+        final List<Long> applied = new ArrayList<>();
+        final List<String> answers = new ArrayList<>();
+        long now;
+
+        Node(String id) {
+            sessions = new Sessions(id, this, new Counts());
+            sessions.hold(true);
+        }
+
+        @Override
+        public void send(String to, JsonObject message) {
+            links.computeIfAbsent(sessions.self + ">" + to, link -> new ArrayDeque<>())
+                .add(message.copy().put("from", sessions.self));
+        }
+
+        @Override
+        public void applied(Replica session, JsonObject event) {
+            applied.add(event.getLong("order"));
+        }
+
+        @Override
+        public void replaced(Replica session) {
+        }
+
+        @Override
+        public void answered(String session, String user, String id, Misuse refusal) {
+            answers.add(id + (refusal == null ? " ok" : " " + refusal.code.word));
+        }
+
+        @Override
+        public boolean present(String user, String session) {
+            return true;
+        }
+
+        @Override
+        public long nowMs() {
+            return now += 400;
+        }
+    }
+
+    private void cloud(String... ids) {
+        for (String id : ids) {
+            nodes.put(id, new Node(id));
+        }
+        nodes.values().forEach(node -> node.sessions.holders(others(node), others(node)));
+    }
+
+    private Set<String> others(Node node) {
+        Set<String> found = new java.util.TreeSet<>(nodes.keySet());
+        found.remove(node.sessions.self);
+        return found;
+    }
+
+    /** Pass on all that waits, in a random order of links, each link in its own order. */
+    private void pass(Random random) {
+        for (int i = 0; i < 100_000; i++) {
+            List<String> waiting = links.entrySet().stream().filter(one -> !one.getValue().isEmpty()).map(Map.Entry::getKey).toList();
+            if (waiting.isEmpty()) {
+                return;
+            }
+            String link = waiting.get(random.nextInt(waiting.size()));
+            JsonObject message = links.get(link).remove();
+            Node to = nodes.get(link.substring(link.indexOf('>') + 1));
+            if (to != null) {
+                to.sessions.received(link.substring(0, link.indexOf('>')), message);
+            }
+        }
+        throw new AssertionError("messages without end");
+    }
+
+    private static JsonObject event(String kind, String user, long number) {
+        JsonObject event = new JsonObject().put("kind", kind).put("user", user).put("id", user + number);
+        return switch (kind) {
+            case "created" -> event.put("control", "free").put("invite", "anyone").put("server", "a");
+            case "joined" -> event.put("server", "a");
+            default -> event.put("number", number).put("sent", 0).put("text", "x");
+        };
+    }
+
+    private void agree(int orders) {
+        Set<String> digests = new java.util.TreeSet<>();
+        for (Node node : nodes.values()) {
+            Replica there = node.sessions.all.get("s");
+            assertEquals(orders, there.state.order(), node.sessions.self);
+            digests.add(there.state.digest());
+        }
+        assertEquals(1, digests.size());
+        assertEquals(1, nodes.values().stream().filter(node -> node.sessions.all.get("s").head != null).count(), "one home");
+    }
+
+    @Test
+    void nothingIsAppliedAtTheHomeBeforeASecondServerHasIt() {
+        cloud("a", "b");
+        Node home = nodes.get(Sessions.chosen("s", nodes.keySet()));
+        home.sessions.submit("s", event("created", "ann", 0));
+        assertEquals(List.of(), home.applied);
+        pass(new Random(1));
+        assertEquals(List.of(1L), home.applied);
+        agree(1);
+    }
+
+    @Test
+    void aServerAloneAppliesAtOnce() {
+        cloud("a");
+        nodes.get("a").sessions.submit("s", event("created", "ann", 0));
+        assertEquals(List.of(1L), nodes.get("a").applied);
+    }
+
+    @Test
+    void whatASecondServerHasSurvivesTheHomeInAnyOrderOfMessages() {
+        for (int seed = 0; seed < 200; seed++) {
+            nodes.clear();
+            links.clear();
+            Random random = new Random(seed);
+            cloud("a", "b", "c");
+            String home = Sessions.chosen("s", nodes.keySet());
+            String other = others(nodes.get(home)).iterator().next();
+            nodes.get(other).sessions.submit("s", event("created", "ann", 0));
+            pass(random);
+            for (int i = 1; i <= 20; i++) {
+                nodes.get(other).sessions.submit("s", event("chat", "ann", i));
+                if (random.nextBoolean()) {
+                    pass(random);
+                }
+            }
+            // Some of what the home sent arrives, some is lost with it.
+            for (Map.Entry<String, Deque<JsonObject>> link : links.entrySet()) {
+                if (link.getKey().startsWith(home + ">") && random.nextBoolean()) {
+                    for (int left = random.nextInt(link.getValue().size() + 1); left > 0; left--) {
+                        nodes.get(link.getKey().substring(2)).sessions.received(home, link.getValue().remove());
+                    }
+                }
+            }
+            long safe = nodes.values().stream().mapToLong(node -> node.applied.size()).max().orElse(0);
+            nodes.remove(home);
+            links.keySet().removeIf(link -> link.startsWith(home + ">"));
+            nodes.values().forEach(node -> node.sessions.holders(others(node), others(node)));
+            pass(random);
+            Replica there = nodes.get(other).sessions.all.get("s");
+            assertTrue(there.state.order() >= safe, "what was applied anywhere is there, seed " + seed);
+            for (long i = there.state.number("ann") + 1; i <= 20; i++) {
+                nodes.get(other).sessions.submit("s", event("chat", "ann", i));
+            }
+            pass(random);
+            agree(21);
+        }
+    }
+
+    @Test
+    void twoWhoClaimOneSessionAgreeOnOne() {
+        for (int seed = 0; seed < 50; seed++) {
+            nodes.clear();
+            links.clear();
+            Random random = new Random(seed);
+            cloud("a", "b", "c");
+            String home = Sessions.chosen("s", nodes.keySet());
+            nodes.get(home).sessions.submit("s", event("created", "ann", 0));
+            pass(random);
+            nodes.remove(home);
+            // Neither takes the other for one that may be a home: both claim.
+            nodes.values().forEach(node -> node.sessions.holders(others(node), Set.of()));
+            pass(random);
+            nodes.values().forEach(node -> node.sessions.submit("s", event("chat", "ann", 1)));
+            pass(random);
+            agree(2);
+        }
+    }
+
+    @Test
+    void aMessageSentAgainIsThereOnce() {
+        cloud("a", "b");
+        Node node = nodes.get("a");
+        node.sessions.submit("s", event("created", "ann", 0));
+        pass(new Random(1));
+        for (int i = 0; i < 3; i++) {
+            node.sessions.submit("s", event("chat", "ann", 1));
+            pass(new Random(i));
+        }
+        node.sessions.submit("s", event("chat", "ann", 3));
+        pass(new Random(1));
+        agree(2);
+        assertTrue(node.answers.contains("ann3 number"), node.answers.toString());
+        assertTrue(node.answers.contains("ann1 ok"));
+    }
+}
