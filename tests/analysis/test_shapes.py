@@ -1,4 +1,4 @@
-"""Load that seeks no steady state: in stages it is shown over time only, a fixed amount of work is
+"""Load that seeks no steady state: in stages it has the numbers of all of it and of each stage, a fixed amount of work is
 measured whole (docs/method.md §1)."""
 
 from __future__ import annotations
@@ -6,10 +6,12 @@ from __future__ import annotations
 import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_group
 
+from svload.analysis.cases import case_result
 from svload.analysis.checks.little import planned_vu_ns
 from svload.analysis.checks.load_asked import even_arrivals
 from svload.analysis.judge import judge_trial, trial_cut
-from svload.analysis.measures import IN_STAGES
+from svload.analysis.measures import ALL_STAGES
+from svload.analysis.stages import stage_findings
 from svload.model.executors import PerVuIterations, RampingArrivalRate, RampingVus, SharedIterations
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
@@ -43,12 +45,29 @@ def busy(trial: TrialData, config: CaseConfig, share: float) -> TrialData:
     )
 
 
-def test_quantiles_of_load_in_stages_are_shown_over_time_only(closed: Bench) -> None:
+def test_load_in_stages_has_percentiles_of_all_of_it_and_of_each_stage(closed: Bench) -> None:
     trial = closed.trial("TC0.r1")
-    metrics = judge_trial(trial, ramping(closed.config(trial))).metrics
-    for name in ("response.p50", "response.p99", "response.mean", "service.p95", "throughput"):
-        assert metrics[f"background.{name}"].value is None
-        assert metrics[f"background.{name}"].reason == IN_STAGES
+    config = ramping(closed.config(trial))
+    judged = judge_trial(trial, config)
+    metrics = judged.metrics
+    plain = judge_trial(trial, closed.config(trial)).metrics
+    for name in ("response.p50", "response.p99", "response.mean", "service.p95"):
+        found = metrics[f"background.{name}"]
+        assert found.value == pytest.approx(plain[f"background.{name}"].value, rel=0.2)
+        assert found.reason == ALL_STAGES
+    assert metrics["background.throughput"].value is not None
+    assert [(one.label, one.holds) for one in judged.stages] == [
+        ("0 → 12 users", False),
+        ("12 → 0 users", False),
+    ]
+    up, down = judged.stages
+    assert (up.from_s, up.to_s, down.from_s) == (0.0, 0.5, 0.5)
+    both = up.metrics["response.p50"].n + down.metrics["response.p50"].n
+    assert 0 < both <= metrics["background.response.p50"].n, "the trial lasts longer than its stages"
+    hold = (Stage(duration_ns=0, target=12), Stage(duration_ns=500_000_000, target=12))
+    (level,) = judge_trial(trial, with_config(config, "background", executor=RampingVus(stages=hold))).stages
+    assert (level.label, level.holds) == ("12 users", True)
+    assert level.metrics["success_rate"].value is not None
     assert metrics["background.response.max"].value is not None
     assert metrics["background.requests"].value == trial.summary.groups[0].begun
     assert metrics["probe.response.p50"].value is not None, "only the group in stages"
@@ -115,3 +134,13 @@ def test_work_that_is_done_is_measured_until_its_last_answer(closed: Bench) -> N
     more = with_config(config, "background", executor=PerVuIterations(vus=12, iterations=work))
     assert check(done, more, "load-asked").grade == "REFUSED", "a twelfth of them was made"
     assert "measured whole" in trial_cut(trial, config).method
+
+
+def test_the_levels_of_a_case_are_a_sentence(closed: Bench) -> None:
+    trials = [closed.trial("TC0.r1"), closed.trial("TC0.r2")]
+    hold = (Stage(duration_ns=0, target=12), Stage(duration_ns=S // 2, target=12))
+    config = with_config(closed.config(trials[0]), "background", executor=RampingVus(stages=hold))
+    judged = [judge_trial(one, config) for one in trials]
+    case = case_result(closed.lock, closed.lock.case("TC0"), config, judged)
+    (found,) = stage_findings([case], judged)
+    assert found.sentence.startswith("Response p95 by level in TC0: background at 12 users ")

@@ -94,3 +94,40 @@ def test_the_event_ends_the_run() -> None:
     assert "app.fds > 90 held in TC1.r1, 12 s into its load (91 over the last 5 s)" in str(error)
     assert abort_of(Event("progress", {"offset_s": 12.0})) is None
     assert abort_of(Event("notice", {"abort": ["x", "y"]})) is None
+
+
+def report(ok: int, failed: int, p99_ms: float | None) -> dict[str, Any]:
+    last = {"response_p99_ns": p99_ms and p99_ms * 1e6}
+    return {"name": "users", "ok": ok, "failed": failed, "last": last}
+
+
+@pytest.mark.parametrize(
+    ("that", "reports", "held"),
+    [
+        ("error_rate > 10 %", [(0, 0, 9.0), (100, 5, 9.0), (200, 10, 9.0)], None),
+        ("error_rate > 10 %", [(0, 0, 9.0), (100, 20, 9.0), (200, 40, 9.0)], "16.67 %"),
+        ("response.p99 > 100 ms", [(0, 0, 9.0), (9, 0, 250.0), (20, 0, 90.0)], None),
+        ("response.p99 > 100 ms", [(0, 0, 9.0), (9, 0, 250.0), (20, 0, 120.0)], "120 ms"),
+        ("response.p99 > 100 ms", [(0, 0, None), (0, 0, None), (0, 0, None)], None),
+        ("throughput < 50/s", [(0, 0, 9.0), (60, 0, 9.0), (120, 0, 9.0)], None),
+        ("throughput < 50/s", [(0, 0, 9.0), (40, 0, 9.0), (80, 0, 9.0)], "40/s"),
+        ("failed > 3", [(0, 0, 9.0), (40, 4, 9.0), (80, 4, 9.0)], "4"),
+    ],
+)
+def test_what_clients_see_ends_a_run(
+    config: CaseConfig, that: str, reports: list[tuple[int, int, float | None]], held: str | None
+) -> None:
+    asked = config.model_copy(update={"abort_ifs": (that,)})
+    watch = Watch(asked, lambda from_ns, to_ns: table(0, 0))
+    found: dict[str, object] = {}
+    for second, one in enumerate(reports, 1):
+        at_ns = second * SECOND
+        found = found or watch.held(0, at_ns + 10 * SECOND, [report(*one)], at_ns)
+    assert found == ({"abort": [that, held]} if held else {})
+
+
+def test_a_single_second_and_a_ramp_end_nothing(config: CaseConfig) -> None:
+    asked = config.model_copy(update={"abort_ifs": ("error_rate > 10 %",)})
+    watch = Watch(asked, lambda from_ns, to_ns: table(0, 0))
+    for at, failed in ((1, 0), (2, 99)):
+        assert watch.held(0, at * SECOND, [report(0, failed, None)], at * SECOND) == {}

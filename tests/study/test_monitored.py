@@ -74,9 +74,12 @@ def test_what_is_none_is_refused_at_its_line(load: Load, that: str, told: str) -
         assert problem.place.endswith(":6" if "threshold" in how else ":7")
 
 
-def test_a_run_is_ended_only_by_what_monitors_read(load: Load) -> None:
+def test_a_run_is_ended_by_what_monitors_read_and_by_what_clients_see(load: Load) -> None:
+    for that in ("users.response.p99 > 1 s", "error_rate > 10 %", "throughput < 450/s"):
+        lock = loaded(load, abort=that)
+        assert resolve(lock, lock.cases[0]).abort_ifs == (that,)
     with pytest.raises(SvloadError) as refused:
-        loaded(load, abort="users.response.p95 > 1 s")
+        loaded(load, abort="users.response.mean > 1 s")
     assert "abort_if is asked while load is made" in refused.value.problems[0].sentence
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
     from svload.analysis.estimate import estimate_run, measured, size_of_run
     from svload.analysis.floor import floor_of, floors_of, one_case_a_load
-    from svload.analysis.in_stages import unjudged_in_stages
     from svload.analysis.judge import judge_run, judge_trial
     from svload.analysis.load_summary import summarise_load
     from svload.analysis.own import beside_own, own_verdicts
@@ -43,7 +42,6 @@ __all__ = [
     "settings_digest",
     "size_of_run",
     "summarise_load",
-    "unjudged_in_stages",
     "unreached_limits",
 ]
 
@@ -53,7 +51,6 @@ __getattr__ = late(
         "contrasts": ("plan_comparisons",),
         "estimate": ("estimate_run", "measured", "size_of_run"),
         "floor": ("floor_of", "floors_of", "one_case_a_load"),
-        "in_stages": ("unjudged_in_stages",),
         "judge": ("judge_run", "judge_trial"),
         "load_summary": ("summarise_load",),
         "own": ("beside_own", "own_verdicts"),

@@ -32,6 +32,7 @@ from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut, settled_ns
 from svload.analysis.server import GROWS, overloaded_groups, saturated_levels, server_state
+from svload.analysis.stages import stages_of
 from svload.analysis.stops import stops_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
@@ -103,6 +104,7 @@ def judge_trial(
         cut_ns=cut.cut_ns,
         deaths=tuple(death.sentence for death in trial.lab.deaths),
         outages=outages,
+        stages=stages_of(trial, config, window),
         loads=group_loads(whole, groups, metrics),
         uses=uses,
         breaks=ramp_breaks(config, groups),

@@ -89,6 +89,7 @@ def summarise_load(
         ),
         status=group.status,
         failed_response_ms=_of_failed(view),
+        stages=result.stages,
         gone=tuple(one.sentence for one in result.outages),
         duration_s=window_s,
         rate_asked_rps=None if view.closed else _per_s(view.due, view.window.seconds),

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 Floats = NDArray[np.float64]
-IN_STAGES = "load in stages: shown over time only"
+ALL_STAGES = "over all stages"
+"""What a percentile, a mean or a rate of load in stages is of."""
 SHOWN = ("p50", "p90", "p95", "p99", "p99.9")
 """The percentiles that tables show."""
 _STATS: Mapping[str, tuple[str, ...]] = {
@@ -183,7 +184,7 @@ class GroupMeasures:
             if population is not None:
                 found |= {f"{metric}.{stat}": value for stat, value in population.stats(stats).items()}
         if self.group.shape == "ramping":
-            found = {name: _over_time(name, estimate) for name, estimate in found.items()}
+            found = {name: _of_all_stages(estimate) for name, estimate in found.items()}
         if self._totals_alone:
             found["response.mean"] = self._mean_of_totals()
         else:
@@ -231,10 +232,8 @@ class GroupMeasures:
 
     def _rate(self, per_interval: NDArray[np.int64]) -> Estimate:
         """Events a second: of a fixed amount of work that was done, until its last
-        request; in stages, over time only."""
+        request."""
         group = self.group
-        if group.shape == "ramping":
-            return Estimate(value=None, reason=IN_STAGES, why="in stages")
         if group.shape == "finite" and group.summary.plan_done:
             seconds = (group.summary.last_done_ns - group.window.low_ns) / 1e9
             count = int(per_interval.sum())
@@ -246,12 +245,11 @@ class GroupMeasures:
         return _rate(per_interval, group.window)
 
 
-def _over_time(name: str, estimate: Estimate) -> Estimate:
-    """A percentile or mean over changing load is of no load at all: null with that reason
-    (docs/method.md §1). Extremes stay."""
-    if name.endswith((".min", ".max")) or estimate.value is None:
+def _of_all_stages(estimate: Estimate) -> Estimate:
+    """Of this load as it was asked, ramps and all, and of no level of it: these are apart (`stages_of`)."""
+    if estimate.value is None or estimate.reason:
         return estimate
-    return Estimate(value=None, n=estimate.n, reason=IN_STAGES, why="in stages")
+    return estimate.model_copy(update={"reason": ALL_STAGES})
 
 
 def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, float] | None:

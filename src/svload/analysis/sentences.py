@@ -14,6 +14,7 @@ from svload.analysis.evidence import first_to_fail
 from svload.analysis.failures import failure_findings
 from svload.analysis.saturation import quota_clauses, what_failed
 from svload.analysis.server import WAITS, waits_for_slots
+from svload.analysis.stages import stage_findings
 from svload.model.capacity import CapacityResult
 from svload.model.certificates import AaCertificate
 from svload.model.failures import Failures
@@ -55,6 +56,7 @@ def findings_of(
         *failure_findings(failures, sum(case.excluded is None for case in cases)),
         *_refused(cases, trials),
         *_died(cases, trials),
+        *stage_findings(cases, trials),
         *_faults(cases, trials),
         *_overloaded(cases, trials),
         *_saturated(cases, trials, curves),

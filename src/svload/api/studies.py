@@ -202,9 +202,6 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
                         for config in configs.values()
                         for told in lab.cautions(config.services, config.faults)
                     ),
-                    *analysis.unjudged_in_stages(
-                        lock, configs, study.threshold_places(study_path, lock.profile, choices.overrides)
-                    ),
                     *analysis.unreached_limits(configs, earlier.case),
                 ]
             )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+PERCENTILES = ("response_p50_ns", "response_p99_ns")
+
 
 def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
     """A share's progress, with what it said just before and nobody was shown: `last` is of
@@ -12,7 +14,7 @@ def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, A
         last, unseen = group.get("last", {}), earlier.get("last", {})
         for key in ("ok", "failed"):
             last[key] = last.get(key, 0) + unseen.get(key, 0)
-        for key in ("response_p50_ns", "response_p99_ns"):
+        for key in PERCENTILES:
             last[key] = max(last.get(key) or 0, unseen.get(key) or 0)
         group["last"] = last
     return now

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from svload.model.base import Artefact, Frozen
-from svload.model.results import FirstFailure, Grade, ServerState, Why
+from svload.model.results import FirstFailure, Grade, ServerState, StageResult, Why
 
 
 class Times(Frozen):
@@ -144,6 +144,8 @@ class LoadSummary(Artefact):
     """failed requests by error"""
     error_hints: tuple[RequestError, ...] = ()
     """the same with what each means, most frequent first"""
+    stages: tuple[StageResult, ...] = ()
+    """each ramp and level of a load in stages; the other numbers are over all of them"""
     gone: tuple[str, ...] = ()
     """when its server was gone, a sentence each; where it did not come back, times are of the part before"""
     first_failure: FirstFailure | None = None

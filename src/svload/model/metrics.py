@@ -254,6 +254,23 @@ def is_timing(key: str) -> bool:
     return metric_name(key) in _TIMING
 
 
+_WHILE_LOADING = ("success_rate", "error_rate", "failed", "throughput", "ok_throughput")
+
+
+def why_not_live(ref: MetricRef) -> str:
+    """Why `abort_if` can't ask for it while load is made; empty: it can."""
+    if ref.metric.monitored:
+        return ""
+    if ref.metric.source == "traffic" and (
+        (ref.metric.name == "response" and ref.stat in ("p50", "p99")) or ref.metric.name in _WHILE_LOADING
+    ):
+        return ""
+    return (
+        "abort_if is asked while load is made: of what a service's monitors read (app.rss > 2 GiB), and of the load "
+        f"response.p50 and response.p99, {', '.join(_WHILE_LOADING)}"
+    )
+
+
 def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:
     """`probe.response.p50 < 200 ms` as data; raises ValueError that says what is wrong."""
     match = _CRITERION.match(text)

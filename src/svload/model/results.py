@@ -207,6 +207,23 @@ class Outage(Frozen):
     """all of that in words"""
 
 
+class StageResult(Frozen):
+    """One stage of a group whose load comes in stages. Offsets in seconds from the group's start."""
+
+    group: str
+    """the traffic group"""
+    label: str
+    """`50 users` of a level, `0 → 50 users` of a ramp"""
+    holds: bool
+    """a level: the load stays the same"""
+    from_s: float
+    """its begin"""
+    to_s: float
+    """its end"""
+    metrics: dict[str, Estimate] = {}
+    """metric.stat → estimate of the requests that were due in it"""
+
+
 class TrialResult(Frozen):
     """A trial as judged: its metrics (`group.metric.stat` → estimate) after the case's warm-up cut."""
 
@@ -229,6 +246,8 @@ class TrialResult(Frozen):
     study says `on_death: finding`"""
     outages: tuple[Outage, ...] = ()
     """when a server was gone, by no planned fault; where it did not come back, times are of the part before"""
+    stages: tuple[StageResult, ...] = ()
+    """each ramp and level of groups in stages; `metrics` are over all of them"""
     loads: dict[str, GroupLoad] = {}
     """traffic group → what its users did; without groups whose load comes in stages or is a fixed amount of work"""
     uses: tuple[ResourceUse, ...] = ()
@@ -418,7 +437,7 @@ class Finding(Frozen):
     """A sentence with its evidence (paths into the run: cases, trials, claims). `certainty` in words."""
 
     kind: str
-    """planted, gone, refused, death, fault, capacity, failures, server, limit, comparison, law,
+    """planted, gone, refused, death, level, fault, capacity, failures, server, limit, comparison, law,
     exploratory, threshold, weak or design"""
     sentence: str
     """what was found"""

@@ -1,42 +1,97 @@
-"""`abort_if`: criteria over what monitors read, asked while load is made."""
+"""`abort_if`: criteria over what monitors read and what clients see, asked while load is made."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
+from svload.model.metrics import MetricRef
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 
 LOOK_S = 5.0
 """A criterion is asked of the last readings: of all of the load, the first seconds would weigh on the last."""
 EVERY_S = 1.0
+LEAST_S = 2.0
+"""Of what clients see: a shorter time says too little."""
 _DATA = "abort"
 Table = Mapping[str, tuple[str, Any]]
 
 
 class Watch:
     """Asks a case's criteria once a second. `readings(from_ns, to_ns)` are the monitors' between two moments
-    of CLOCK_MONOTONIC, offsets from 0.
+    of CLOCK_MONOTONIC, offsets from 0; what clients see comes with each report of the load.
     """
 
     def __init__(self, config: CaseConfig, readings: Callable[[int, int], Table]) -> None:
         self._config = config
         self._readings = readings
         self._asked_at = 0.0
+        self._seen: deque[tuple[int, Mapping[str, Any]]] = deque()
 
-    def held(self, began_ns: int, now_ns: int) -> dict[str, object]:
+    def held(
+        self, began_ns: int, now_ns: int, groups: Sequence[Mapping[str, Any]] = (), offset_ns: int = 0
+    ) -> dict[str, object]:
         """Data for a progress event: the first criterion that holds; empty where none
-        does, or it was asked just now."""
-        if not self._config.abort_ifs or now_ns / 1e9 - self._asked_at < EVERY_S:
+        does, or it was asked just now. `groups`: the load's report, `offset_ns` into the load."""
+        if not self._config.abort_ifs:
+            return {}
+        self._seen.append((offset_ns, {str(one["name"]): one for one in groups}))
+        while len(self._seen) > 2 and self._seen[1][0] <= offset_ns - LOOK_S * 1e9:
+            self._seen.popleft()
+        if now_ns / 1e9 - self._asked_at < EVERY_S:
             return {}
         self._asked_at = now_ns / 1e9
+        found = first_seen(self._config, self._seen)
         from_ns = max(began_ns, now_ns - round(LOOK_S * 1e9))
-        found = first_held(self._config, self._readings(from_ns, now_ns), from_ns, now_ns)
+        found = found or first_held(self._config, self._readings(from_ns, now_ns), from_ns, now_ns)
         return {_DATA: list(found)} if found is not None else {}
+
+
+def first_seen(config: CaseConfig, seen: Sequence[tuple[int, Mapping[str, Any]]]) -> tuple[str, str] | None:
+    """(criterion, its value in words) of the first about what clients see that holds over these reports, each with
+    its moment: of rates and shares from the first to the last, of percentiles in each of them. A ramp is left out."""
+    from svload.analysis.criteria import criterion_of, show
+
+    steady = [one for one in seen if one[0] >= config.ramp_ns]
+    if len(steady) < 2 or steady[-1][0] - steady[0][0] < LEAST_S * 1e9:
+        return None
+    for text in config.abort_ifs:
+        criterion = criterion_of(text, config)
+        if criterion.ref.metric.source != "traffic":
+            continue
+        reports = [
+            (at, groups[criterion.ref.owner]) for at, groups in steady if criterion.ref.owner in groups
+        ]
+        values = _seen_values(criterion.ref, reports)
+        if values and all(map(criterion.holds, values)):
+            return text, show(criterion.ref, values[-1])
+    return None
+
+
+def _seen_values(ref: MetricRef, reports: Sequence[tuple[int, Mapping[str, Any]]]) -> list[float]:
+    """A percentile of each report that has one, or one number over all of them."""
+    if len(reports) < 2:
+        return []
+    if ref.metric.name == "response":
+        key = f"response_{ref.stat}_ns"
+        return [one["last"][key] / 1e9 for _, one in reports[1:] if one.get("last", {}).get(key)]
+    (begin_ns, first), (end_ns, last) = reports[0], reports[-1]
+    ok, failed = (last.get(key, 0) - first.get(key, 0) for key in ("ok", "failed"))
+    match ref.metric.name:
+        case "failed":
+            return [float(last.get("failed", 0))]
+        case "throughput" | "ok_throughput":
+            count = ok if ref.metric.name == "ok_throughput" else ok + failed
+            return [count * 1e9 / (end_ns - begin_ns)]
+        case "success_rate" | "error_rate":
+            share = [ok / (ok + failed)] if ok + failed else []
+            return share if ref.metric.name == "success_rate" else [1 - one for one in share]
+    return []
 
 
 def first_held(config: CaseConfig, table: Table, from_ns: int, to_ns: int) -> tuple[str, str] | None:
@@ -51,6 +106,8 @@ def first_held(config: CaseConfig, table: Table, from_ns: int, to_ns: int) -> tu
     readings = Readings(_arrays(table))
     for text in config.abort_ifs:
         criterion = criterion_of(text, config)
+        if not criterion.ref.metric.monitored:
+            continue
         value = value_of(readings, criterion.ref, Window(from_ns, to_ns, 1))
         if value is not None and criterion.holds(value):
             return text, show(criterion.ref, value)

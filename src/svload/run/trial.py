@@ -366,7 +366,7 @@ class TrialRun:
                 groups=merged["groups"],
                 generator_cpu_s=merged["cpu_s"],
                 service_cores=self.bench.sampler.busy_cores(),
-                **watch.held(self.marked_ns, time.monotonic_ns()),
+                **watch.held(self.marked_ns, time.monotonic_ns(), merged["groups"], merged["offset_ns"]),
             )
 
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from svload.model.metrics import CATALOGUE, MetricRef, Source, parse_criterion, parse_metric
+from svload.model.metrics import CATALOGUE, MetricRef, Source, parse_criterion, parse_metric, why_not_live
 from svload.model.monitored import Monitored
 from svload.model.units import units_of
 from svload.study.mistakes import Mistake, bad_criterion, nearest
@@ -78,7 +78,7 @@ def _has_own_page(data: Mapping[str, Any], service: str) -> bool:
 
 
 def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source]) -> Iterator[Mistake]:
-    """`abort_if` is asked while load is made: only of what monitors read, and of a service's cpu and memory."""
+    """`abort_if` is asked while load is made: only of what monitors read and what clients see."""
     for path, text in texts:
         if not isinstance(text, str):
             continue
@@ -87,9 +87,5 @@ def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source])
         except ValueError as why:
             yield bad_criterion(path, text, str(why))
             continue
-        if not ref.metric.monitored:
-            told = (
-                "abort_if is asked while load is made, and only of what a service's monitors read (such "
-                "as app.rss > 2 GiB)"
-            )
+        if told := why_not_live(ref):
             yield bad_criterion(path, text, told)

@@ -37,10 +37,34 @@ def show_load(summary: LoadSummary) -> None:
     for line, style in (*_success(summary), *_counts(summary)):
         _say(out, line, style)
     out.print(_clocks(summary))
+    if summary.stages:
+        _say(out, "these are over all stages; each by itself, response in ms:", "dim")
+        out.print(_stages(summary))
     for line in _footnotes(summary):
         _say(out, line, "dim")
     _histogram(out, summary)
     _verdicts(out, summary)
+
+
+def _stages(summary: LoadSummary) -> Table:
+    """A row a ramp or level."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("stage", "from", "to", "p50", "p95", "p99", "completed", "ok"):
+        table.add_column(heading, justify="left" if heading == "stage" else "right")
+    for one in summary.stages:
+        values = {name: estimate.value for name, estimate in one.metrics.items()}
+        rate, share = values.get("throughput"), values.get("success_rate")
+        times = (values.get(f"response.{stat}") for stat in ("p50", "p95", "p99"))
+        table.add_row(
+            one.label,
+            f"{one.from_s:g} s",
+            f"{one.to_s:g} s",
+            *("–" if value is None else _ms(1000 * value) for value in times),
+            "–" if rate is None else f"{rate:,.4g}/s",
+            "–" if share is None else f"{100 * share:.4g} %",
+            style="" if one.holds else "dim",
+        )
+    return table
 
 
 def _say(out: Console, line: str, style: str = "") -> None:
