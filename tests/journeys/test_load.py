@@ -104,7 +104,7 @@ def test_a_threshold_on_too_few_requests_is_never_passed(world: World, url: str)
     assert threshold["outcome"] in OPEN
 
 
-@pytest.mark.timing
+@pytest.mark.timing("engine")
 @pytest.mark.parametrize(("rate", "state"), [("800", "OVERLOADED"), ("20", "STEADY")])
 def test_an_overloaded_server_keeps_no_limit_on_a_time(
     world: World, serve_truth: Callable[..., dict[str, Any]], rate: str, state: str

@@ -13,7 +13,7 @@ from svload.analysis.laws.levels import Kind, Resource, Run
 
 from .world import World
 
-pytestmark = [pytest.mark.truth, pytest.mark.timing]
+pytestmark = [pytest.mark.truth, pytest.mark.timing("engine", "server")]
 SERVICE_S, THINK_S, WORKERS = 0.01, 0.04, 2
 N_STAR = (SERVICE_S + THINK_S) / (SERVICE_S / WORKERS)
 FULL_RPS = WORKERS / SERVICE_S
