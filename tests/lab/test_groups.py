@@ -147,3 +147,25 @@ def test_each_replica_is_held_by_a_group_of_its_own_within_the_machine_of_all(
     finally:
         lab.down()
     assert not [path for group in groups.values() for path in group.paths.values() if Path(path).exists()]
+
+
+@pytest.mark.parametrize("limits", [{"pids": 50}, {"memory": "200MB", "cpus": 0.5}])
+def test_no_folder_stays_of_a_service_with_limits_that_its_machine_has_not(
+    make: Callable[..., Lab], limits: dict[str, Any]
+) -> None:
+    """With version 1 of the groups each limit has a hierarchy of its own, in which the machine's folder lies between."""
+    lab = make(
+        spec("vm", "machine", cpus=1.0), spec(within="vm", **limits), spec("other", within="vm", **limits)
+    )
+    facts = lab.up()
+    folders = {
+        parent
+        for one in facts.values()
+        for group in one.groups
+        for path in group.paths.values()
+        for parent in (Path(path), *Path(path).parents)
+        if any(above.name == "svload" for above in parent.parents)
+    }
+    assert all(folder.is_dir() for folder in folders)
+    lab.down()
+    assert [folder for folder in folders if folder.exists()] == []

@@ -21,7 +21,7 @@ from svload.lab.limits import DiskRate, Link
 from svload.lab.metrics_page import metrics_page
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
-from svload.model.facts import Counters, ServiceFacts, Setting
+from svload.model.facts import Counters, ProcessFact, ServiceFacts, Setting
 from svload.model.messages import Action, Limits
 from svload.model.metrics import CATALOGUE
 from svload.model.parameters import Parameter
@@ -294,6 +294,10 @@ class Kit(ABC):
     @abstractmethod
     def facts(self) -> ServiceFacts:
         """What it offers, after `ready`."""
+
+    def started(self) -> Sequence[ProcessFact]:
+        """Every process that it started and that should run, svload's own helpers too."""
+        return ()
 
     def reset(self) -> dict[str, Any]:
         """Bring it to its state before any trial (empty cache, new counters) and return

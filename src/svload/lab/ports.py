@@ -5,11 +5,16 @@ from __future__ import annotations
 import random
 import socket
 import threading
+import time
 
-from svload.model.errors import fail
+from svload.host.machine.owners import described, listening, owners
+from svload.model.errors import SvloadError, fail
 
 LOWEST, HIGHEST = 20_000, 32_767
 """Below net.ipv4.ip_local_port_range's usual start, 32,768."""
+FREE_WITHIN_S = 5.0
+_POLL_S = 0.02
+_NAMED = 3
 
 
 class Ports:
@@ -23,10 +28,12 @@ class Ports:
         self._lock = threading.Lock()
 
     def take(self, service: str, part: str, fixed: int | None = None) -> int:
-        """A port of `part`, bind-probed. Raises SvloadError port-taken if `fixed` is in use or no port is free."""
+        """A port of `part`, seen free: also one that it had before, since a server that did not end would go on to answer
+        there. Raises SvloadError port-taken if it, or `fixed`, is in use or no port is free."""
         with self._lock:
             before = self._given.get((service, part))
             if before is not None and fixed in (None, before):
+                self._wait_until_free(service, before)
                 return before
             port = self._check(service, fixed) if fixed is not None else self._search(service)
             self._given[service, part] = port
@@ -40,8 +47,17 @@ class Ports:
     def _check(self, service: str, port: int) -> int:
         others = {given for (owner, _), given in self._given.items() if owner != service}
         if port in others or not is_free(self._address, port):
-            raise fail("port-taken", place=f"lab.{service}.port", port=port, service=service)
+            raise _taken(service, port)
         return port
+
+    def _wait_until_free(self, service: str, port: int) -> None:
+        """A killed process's sockets are closed a moment later. Closed connections at rest may keep it from us, and not
+        from a server that asks otherwise: what counts is that nobody listens."""
+        deadline = time.monotonic() + FREE_WITHIN_S
+        while not is_free(self._address, port) and listening([port]):
+            if time.monotonic() > deadline:
+                raise _taken(service, port)
+            time.sleep(_POLL_S)
 
     def _search(self, service: str) -> int:
         given = set(self._given.values())
@@ -50,7 +66,22 @@ class Ports:
             self._next = LOWEST + (self._next + 1 - LOWEST) % (HIGHEST + 1 - LOWEST)
             if port not in given and is_free(self._address, port):
                 return port
-        raise fail("port-taken", port=f"{LOWEST}–{HIGHEST}", service=service)
+        raise fail(
+            "port-taken", port=f"{LOWEST}–{HIGHEST}", service=service, holder="other processes, all of them"
+        )
+
+
+def _taken(service: str, port: int) -> SvloadError:
+    """By whom, where that can be seen."""
+    found = owners([port])
+    holders = ", ".join(described(pid) for pid in sorted(found.pids or found.likely)[:_NAMED])
+    return fail(
+        "port-taken",
+        place=f"lab.{service}.port",
+        port=port,
+        service=service,
+        holder=holders or "another process",
+    )
 
 
 def is_free(address: str, port: int) -> bool:

@@ -75,6 +75,10 @@ class Server(Kit):
             }
         )
 
+    def started(self) -> Sequence[ProcessFact]:
+        """Those that `spawn` started, helpers too."""
+        return tuple(self._processes.values())
+
     def read_back(self) -> tuple[Setting, ...]:
         """Limits of open files of the process that started last, which faces the clients, and what `effective` adds."""
         own = self._own() if self._processes else []

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svload.lab.answering import proved
 from svload.lab.catalogue import all_kits
 from svload.lab.groups import ServiceGroups
 from svload.lab.kit import LOOPBACK, Host, Kit, KitContext, KitOptions
@@ -102,7 +103,12 @@ class Starter:
         if front:
             front.up({name: kit.facts()})
             front.ready(READY_WITHIN_S)
-        return self.described(server, options)
+        facts = self.described(server, options)
+        if kit.starts:
+            started = [one for part in server.parts for one in part.started()]
+            for text in proved(facts, started, self.logs / name) if started else ():
+                self.tell(Event("notice", {"text": text}))
+        return facts
 
     def described(self, server: Standing, options: KitOptions) -> ServiceFacts:
         """Its facts as it gives them now."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from svload.host.agent.groups import Groups
-from svload.host.agent.journal import Journal, session_of
+from svload.host.agent.journal import Journal, session_of, strays
 from svload.host.agent.links import Links
 from svload.host.agent.notices import Notices
 from svload.host.machine import linux
@@ -96,7 +96,7 @@ class Children:
             if before.exit_code is None:
                 raise refused(f"{order.child} runs already")
             await self._stop_one(before, 0.0, now=True)
-        groups = () if order.group is None else self._groups.folders(order.group)
+        groups = self._folders(order)
         network = None if order.link is None else self._links.network(order.link)
         started = spawn.start(
             order, self._mark, self._journal, groups, network, die_with_us=not self._first_process
@@ -111,6 +111,13 @@ class Children:
             "limits": started.limits,
         }
         return {**result, **await self._run_tool(child)} if order.role == "tool" else result
+
+    def _folders(self, order: Spawn) -> tuple[str, ...]:
+        """Those of the control group that it is born in: its service's, or a server's own without limits, so that what
+        leaves its session can be ended with it."""
+        if order.group is not None:
+            return self._groups.folders(order.group)
+        return self._groups.track(order.child) if order.role == "server" else ()
 
     async def tell(self, name: str, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """Send a line; the child's answer. Raises SvloadError: the child's own error,
@@ -204,20 +211,30 @@ class Children:
         self._signal_group(child, signal.SIGCONT)
 
     async def _clean(self, child: Child, deadline: float) -> None:
-        """Wait for what is left of its session until `deadline`, then kill it."""
+        """Wait for what is left of it until `deadline`, then kill it: its session, and what left that one."""
         if child.cleaned:
             return
         given_up_at = max(deadline, self._loop.time()) + _KILL_BOUND_S
-        while (left := self._session(child)) and self._loop.time() < given_up_at:
+        while (left := self._left(child)) and self._loop.time() < given_up_at:
             if self._loop.time() >= deadline:
                 for member in left:
                     linux.send_signal(member.pid, signal.SIGKILL)
             await asyncio.sleep(_POLL_S)
+        try:
+            self._groups.end(child.name)
+        except OSError as why:
+            self._notices.add(child.name, "note", {"text": f"what it started does not die: {why}"})
+            return
         if child.exit_code is None or left:
             return
         self._hang_up(child)
         child.cleaned = True
         self._journal.done(child.started.entry)
+
+    def _left(self, child: Child) -> list[linux.ProcessStat]:
+        """What is alive of its session; when that has ended, what it started elsewhere."""
+        left = self._session(child)
+        return left or (strays(self._mark, child.name) if child.order.role == "server" else [])
 
     def _session(self, child: Child) -> list[linux.ProcessStat]:
         started = child.started

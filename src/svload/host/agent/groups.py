@@ -6,6 +6,7 @@ A limit that is changed while a group's processes run is journaled too, with wha
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,13 @@ from svload.model.messages import MakeGroup, SetLimits
 
 @dataclass(frozen=True)
 class _Made:
-    """`joined`: its own folders, and those that it shares with the group above it. `disks`: whose rates it may have."""
+    """`joined`: its own folders, and those that it shares with the group above it. `between`: folders that were made
+    on the way to its own. `disks`: whose rates it may have."""
 
     place: str
     paths: dict[str, str]
     joined: dict[str, str]
+    between: dict[str, str]
     disks: list[str]
     entry: int
 
@@ -42,6 +45,7 @@ class Groups:
         self._mark, self._journal = mark, journal
         self._by_name: dict[str, _Made] = {}
         self._changed: dict[str, _Changed] = {}
+        self._tracked: dict[str, tuple[dict[str, str], int]] = {}
 
     def make(self, order: MakeGroup) -> dict[str, Any]:
         """Make it, or set its limits where it is there. The action's result. Raises SvloadError agent-refused."""
@@ -102,8 +106,41 @@ class Groups:
             self._by_name[name] = made
             raise refused(f"the group {name} could not be removed: {why}") from why
         self._forget(name)
-        self._journal.done(made.entry)
+        self._leave(made)
         return {"removed": True}
+
+    def _leave(self, made: _Made) -> None:
+        """What was made on the way to it goes with it, unless another group is there too, which then takes it along."""
+        for path in made.between.values():
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+                cgroups.tidy(path)
+        self._journal.done(made.entry)
+
+    # groups without limits, one a server's process: whatever it starts is found and ended with it
+
+    def track(self, name: str) -> tuple[str, ...]:
+        """The folder that this child and all that it starts is in; none where the machine gives us no group."""
+        try:
+            paths = cgroups.plan_bare(self._mark, name)
+        except cgroups.CgroupError:
+            return ()
+        entry = self._journal.announce("cgroup", name=name, paths=paths)
+        try:
+            cgroups.make(paths)
+        except OSError:
+            self._journal.done(entry)
+            return ()
+        self._tracked[name] = (paths, entry)
+        return tuple(paths.values())
+
+    def end(self, name: str) -> None:
+        """End all that is left of it. Raises OSError where something does not die."""
+        paths, entry = self._tracked.get(name, ({}, -1))
+        if paths:
+            cgroups.remove(paths)
+            self._journal.done(entry)
+            del self._tracked[name]
 
     def _forget(self, name: str) -> None:
         """Its limits are as it was given them, or have gone with it."""
@@ -120,15 +157,15 @@ class Groups:
             self._mark, place, order.limits, tuple(above.joined) if above else (), order.open_to
         )
         joined = cgroups.joined(paths, above.joined if above else {})
+        between = cgroups.above(paths, above.joined) if above else {}
         disks = _disks_of(order)
-        return _Made(
-            place, paths, joined, disks, self._journal.announce("cgroup", name=order.name, paths=paths)
-        )
+        entry = self._journal.announce("cgroup", name=order.name, paths=paths, between=between)
+        return _Made(place, paths, joined, between, disks, entry)
 
     def _remove(self, made: _Made) -> None:
         with contextlib.suppress(OSError):
             cgroups.remove(made.paths)
-            self._journal.done(made.entry)
+            self._leave(made)
 
 
 def _disks_of(order: MakeGroup) -> list[str]:

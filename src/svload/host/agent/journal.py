@@ -23,7 +23,8 @@ from svload.host.agent.folders import JOURNAL
 from svload.host.machine import linux
 from svload.host.process import cgroups
 
-MARK = "SVLOAD_LAB"
+MARK, CHILD = "SVLOAD_LAB", "SVLOAD_CHILD"
+"""Variables of all that a lab starts: whose it is, and which of its children it comes from."""
 _KILL_BOUND_S = 3.0
 _POLL_S = 0.01
 
@@ -188,6 +189,13 @@ def marked(mark: str) -> list[linux.ProcessStat]:
     return [found for found in linux.processes() if found.state not in "ZX" and _is_marked(found.pid, mark)]
 
 
+def strays(mark: str, child: str) -> list[linux.ProcessStat]:
+    """Of a lab's living processes those that a child started, by the first environment of each: whatever session they
+    are in, whoever adopted them."""
+    name = f"{CHILD}={child}".encode()
+    return [found for found in marked(mark) if linux.environment_has(found.pid, name)]
+
+
 def _is_marked(pid: int, mark: str) -> bool:
     return linux.environment_has(pid, f"{MARK}={mark}".encode())
 
@@ -220,7 +228,12 @@ def _undo_file(entry: Entry) -> str | None:
 
 
 def _undo_cgroup(entry: Entry) -> str | None:
-    return f"removed the limits of {entry['name']}" if cgroups.remove(entry["paths"]) else None
+    removed = cgroups.remove(entry["paths"])
+    for path in entry.get("between", {}).values():
+        with contextlib.suppress(OSError):  # another group is there too, and takes it along
+            os.rmdir(path)
+            cgroups.tidy(path)
+    return f"removed the group of {entry['name']}" if removed else None
 
 
 def _undo_limits(entry: Entry) -> str | None:

@@ -7,6 +7,7 @@ Another user's descriptors may be hidden. Then the control group tells in which 
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
@@ -39,21 +40,25 @@ class Owners(NamedTuple):
 def owners(ports: Collection[int], network: str = "") -> Owners:
     """Who listens on these TCP ports of this network namespace, or of the one with that file. What can't be
     asked gives nobody."""
+    return owners_of(listening(ports, network))
+
+
+def listening(ports: Collection[int], network: str = "") -> tuple[Socket, ...]:
+    """The sockets that listen on these TCP ports."""
     with in_network(network) if network else nullcontext():
-        found = tuple(
+        return tuple(
             one for family in _FAMILIES for one in tcp_sockets(family, TCP_LISTEN) if one.port in ports
         )
-    return owners_of(found)
 
 
-def owners_of(sockets: Collection[Socket]) -> Owners:
-    """Who holds these sockets."""
+def owners_of(sockets: Collection[Socket], among: Iterable[int] | None = None) -> Owners:
+    """Who holds these sockets, of all processes or `among` some."""
     if not sockets:
         return Owners()
     wanted = {f"socket:[{one.inode}]": one.inode for one in sockets}
     held: dict[int, set[int]] = {}
     hidden = []
-    for pid in _pids():
+    for pid in _pids() if among is None else among:
         files = descriptors(pid)
         if not files:
             hidden.append(pid)
@@ -133,6 +138,20 @@ def user_id(pid: int) -> int | None:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return None
+
+
+def described(pid: int) -> str:
+    """A process in a sentence: its name, number and user."""
+    user = user_id(pid)
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            name = file.read().strip()
+        who = pwd.getpwuid(user).pw_name if user is not None else "?"
+    except KeyError:
+        who = str(user)
+    except OSError:
+        name, who = "a process", "?"
+    return f"{name} (process {pid}, {who})"
 
 
 def _pids() -> list[int]:

@@ -76,6 +76,25 @@ def plan(
     return {name: str(Path(base, _TOP, lab, place)) for name, base in bases.items()}
 
 
+def plan_bare(lab: str, place: str) -> dict[str, str]:
+    """The folder of a group without limits, by which all that a process starts can be found: below the caller's own
+    group, so that nobody's share of the machine changes. Raises CgroupError."""
+    mounts, own = _mounts(), _groups("/proc/self/cgroup")
+    controller = "pids" if "pids" in mounts else UNIFIED
+    if controller not in mounts:
+        raise CgroupError("the kernel offers no cgroup")
+    base = _below(mounts[controller], own.get(controller, "/"))
+    if not os.access(base, os.W_OK):
+        raise CgroupError(f"{base} is not writable")
+    return {controller: str(Path(base, _TOP, lab, place.replace("/", "_")))}
+
+
+def shared_by(pid: int, other: int) -> bool:
+    """Whether two processes are in one group that svload made."""
+    groups, others = _groups(f"/proc/{pid}/cgroup"), _groups(f"/proc/{other}/cgroup")
+    return any(f"/{_TOP}/" in path and others.get(name) == path for name, path in groups.items())
+
+
 def joined(paths: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
     """The folders that a group's processes are in: its own, and of those `above` it what it shares."""
     shared = {name: path for name, path in above.items() if name == disk_rates.BLKIO}
@@ -258,6 +277,16 @@ def join(paths: Iterable[str]) -> None:
         Path(path, "cgroup.procs").write_text("0")
 
 
+def above(paths: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
+    """The folders that lie between these and the lab's own with controllers that the group above, whose controllers are
+    `known`, does not have: they are made with these, and nobody else's."""
+    return {
+        name: str(Path(path).parent)
+        for name, path in paths.items()
+        if name not in known and Path(path).parent not in _of_the_lab(Path(path))
+    }
+
+
 def remove(paths: Mapping[str, str]) -> bool:
     """End what is still inside, remove the folders and, with the lab's last, the lab's; False if none was there.
 
@@ -270,10 +299,21 @@ def remove(paths: Mapping[str, str]) -> bool:
             if time.monotonic() > deadline:
                 raise OSError(f"{path} stays busy")
             time.sleep(_POLL_S)
-        for parent in _of_the_lab(Path(path)):
-            with contextlib.suppress(OSError):
-                os.rmdir(parent)
+        tidy(path)
     return bool(there)
+
+
+def make(paths: Mapping[str, str]) -> None:
+    """Make the folders of a group without limits. Raises OSError."""
+    for path in paths.values():
+        os.makedirs(path, exist_ok=True)
+
+
+def tidy(path: str) -> None:
+    """Remove the lab's own folder above this one, and svload's, if nothing else is in them."""
+    for parent in _of_the_lab(Path(path)):
+        with contextlib.suppress(OSError):
+            os.rmdir(parent)
 
 
 def _of_the_lab(path: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from svload.host.agent.journal import MARK, Journal
+from svload.host.agent.journal import CHILD, MARK, Journal
 from svload.host.machine import linux
 from svload.host.process import cgroups
 from svload.model.errors import fail
@@ -221,7 +221,7 @@ def _become(
         for target, source in enumerate((ends.child_in, ends.child_out, ends.log)):
             os.dup2(source, target)
         inherited = {name: value for name, value in os.environ.items() if name not in order.withheld}
-        environment = {**inherited, **order.env, MARK: mark}
+        environment = {**inherited, **order.env, MARK: mark, CHILD: order.child}
         os.execvpe(order.argv[0], list(order.argv), environment)
     except BaseException as why:
         _tell(ends.status_write, {"error": _sentence(why, order)})

@@ -1,0 +1,204 @@
+"""Who answers for a server is who was started: an old worker that would not end never answers for a new build."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import free_port, wait_until
+
+from svload.host import Agent, start_agent
+from svload.host.agent.journal import CHILD, MARK, strays
+from svload.host.machine import linux
+from svload.host.machine import owners as owners_module
+from svload.lab import ports
+from svload.lab.answering import proved
+from svload.lab.lab import Lab
+from svload.model.errors import SvloadError
+from svload.model.facts import Endpoint, ProcessFact, ServiceFacts
+from svload.model.messages import Lease
+from svload.model.study import ServiceSpec
+
+STUBBORN = """
+import os, signal, socket, sys, time
+port, build, how = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+def serve():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    listener = socket.socket()
+    if "reuseport" in how: listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    else: listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port)); listener.listen(100)
+    while True:
+        peer, _ = listener.accept()
+        peer.sendall(b"%s %d" % (build.encode(), os.getpid())); peer.close()
+if "again" in how: serve()
+if os.fork() == 0:
+    os.setsid()
+    if "double" in how and os.fork(): os._exit(0)
+    if "wiped" in how: os.execve(sys.executable, [sys.executable, *sys.argv[:3], how + " again"], {})
+    serve()
+while True: time.sleep(1)
+"""
+
+
+def build(name: str, how: str) -> ServiceSpec:
+    run = f"{sys.executable} stubborn.py ${{port}} {name} {how}"
+    return ServiceSpec(name="api", kit="command", options={"run": run, "ready": "tcp"})
+
+
+def lab(tmp_path: Path, host: Any, spec: ServiceSpec) -> Lab:
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    return Lab([spec], host, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path)
+
+
+def asked(lab: Lab) -> tuple[str, int]:
+    """Which build answers, and the worker's pid as it knows it."""
+    end = lab.facts()["api"].endpoints[0]
+    with socket.create_connection((end.address, end.port)) as client:
+        name, pid = client.recv(100).split()
+    return name.decode(), int(pid)
+
+
+@pytest.fixture(params=["isolated", "plain"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
+    """An agent with a PID namespace of its own, and one as an ordinary user has it."""
+    with start_agent(tmp_path / "agent", Lease(), "a test", isolate=request.param == "isolated") as made:
+        yield made
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("how", ["session", "double", "reuseport", "double-wiped"])
+def test_a_worker_that_left_its_session_never_answers_for_the_next_build(
+    tmp_path: Path, either: Agent, needs: Callable[..., None], how: str
+) -> None:
+    needs("root")
+    made = lab(tmp_path, either, build("a", how))
+    made.up()
+    try:
+        assert {asked(made)[0] for _ in range(20)} == {"a"}
+        made.apply([build("b", how)])
+        assert {asked(made)[0] for _ in range(20)} == {"b"}
+        port = made.facts()["api"].endpoints[0].port
+    finally:
+        made.down()
+    assert owners_module.listening([port]) == ()
+
+
+def test_what_a_child_started_is_found_by_its_mark_and_no_other_childs() -> None:
+    code = "import os, time\nif os.fork(): os._exit(0)\nos.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**os.environ, MARK: "a-lab", CHILD: child},
+            stdout=subprocess.PIPE,
+        )
+        for child in ("api.server", "api.other")
+    ]
+    pids = [int(one.stdout.readline()) for one in begun if one.stdout is not None]
+    try:
+        assert [found.pid for found in strays("a-lab", "api.server")] == pids[:1]
+        assert strays("another", "api.server") == []
+    finally:
+        for pid, one in zip(pids, begun, strict=True):
+            os.kill(pid, 9)
+            one.communicate()
+
+
+def test_a_port_that_an_old_worker_keeps_is_refused_with_its_name(
+    tmp_path: Path, host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This host ends nothing but the session, as where there is neither group nor mark."""
+    monkeypatch.setattr(ports, "FREE_WITHIN_S", 0.1)
+    made = lab(tmp_path, host, build("a", "session"))
+    made.up()
+    try:
+        _, pid = asked(made)
+        with pytest.raises(SvloadError) as caught:
+            made.apply([build("b", "session")])
+        assert [problem.code for problem in caught.value.problems] == ["port-taken"]
+        assert f"(process {pid}, " in str(caught.value)
+    finally:
+        made.down()
+        os.kill(pid, 9)
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A process that listens, and its port."""
+    port = free_port()
+    code = "import socket, sys, time\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nprint('x', flush=True)\ntime.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code, str(port)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield port, process
+        process.kill()
+
+
+def facts(port: int) -> ServiceFacts:
+    return ServiceFacts(
+        service="api",
+        kit="command",
+        version="",
+        endpoints=(Endpoint(scheme="http", address="127.0.0.1", port=port),),
+    )
+
+
+def process(pid: int, later: int = 0) -> ProcessFact:
+    stat = linux.process_stat(pid)
+    assert stat is not None
+    return ProcessFact(name="server", pid=pid, start_ticks=stat.start_ticks + later)
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", "600"], start_new_session=True)
+
+
+def test_who_was_started_is_proved_by_the_socket(listener: tuple[int, subprocess.Popen[bytes]]) -> None:
+    port, server = listener
+    assert proved(facts(port), [process(server.pid)], "log") == []
+
+
+def test_who_ran_before_is_refused(listener: tuple[int, subprocess.Popen[bytes]]) -> None:
+    port, server = listener
+    with sleeper() as started:
+        with pytest.raises(SvloadError) as caught:
+            proved(facts(port), [process(started.pid, later=1000)], "api.log")
+        started.kill()
+    [problem] = caught.value.problems
+    assert problem.code == "service-not-ours"
+    assert f"process {server.pid}" in str(caught.value)
+    assert f"port {port}" in str(caught.value)
+
+
+def test_who_began_later_is_named_and_taken_for_it() -> None:
+    """As a container's: its own process is no descendant of the command that asked for it."""
+    with sleeper() as started:
+        fact = process(started.pid)
+        port = free_port()
+        code = "import socket, sys, time\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nprint('x', flush=True)\ntime.sleep(600)"
+        with subprocess.Popen([sys.executable, "-c", code, str(port)], stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            other.stdout.readline()
+            [said] = proved(facts(port), [fact], "log")
+            other.kill()
+        started.kill()
+    assert f"(process {other.pid}, " in said
+    assert "began after api was started" in said
+
+
+def test_what_cannot_be_seen_is_said(
+    listener: tuple[int, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, server = listener
+    [said] = proved(facts(free_port()), [process(server.pid)], "log")
+    assert "could not be proved" in said
+    monkeypatch.setattr(owners_module, "descriptors", lambda pid: set())
+    [said] = proved(facts(port), [process(server.pid)], "log")
+    assert "hidden from this user" in said
+    wait_until(lambda: server.poll() is None)
