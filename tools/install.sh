@@ -12,7 +12,7 @@ mkdir -p build
 nice python -m compileall -q -x '/tests/' .venv/lib src/svload >/dev/null 2>&1 &
 bytecode=$!
 echo "setup: building the native engine (the first time: 1 to 3 minutes on 2 cores)"
-tools/thrice.sh cargo fetch --quiet --locked --manifest-path engine/Cargo.toml
+tools/thrice.sh cargo fetch --quiet --locked --manifest-path engine/Cargo.toml --target "$(rustc -vV | sed -n 's/^host: //p')"
 maturin develop --release --locked --uv >"$log" 2>&1 || {
     kill "$bytecode" 2>/dev/null || true
     tail -n 40 "$log" >&2

@@ -31,7 +31,7 @@ $step --begin
 # side they fill the machine. That real servers can't be had is no failed step. The engine is unoptimised here: built in a third
 # of the time, and with overflow checked.
 rm -f build/no-servers
-$step crates tools/thrice.sh cargo fetch --quiet --locked --manifest-path engine/Cargo.toml || exit 1
+$step crates tools/thrice.sh cargo fetch --quiet --locked --manifest-path engine/Cargo.toml --target "$(rustc -vV | sed -n 's/^host: //p')" || exit 1
 alongside apt bash -c 'tools/apt-install.sh || echo "$?" >build/no-servers'
 alongside engine cargo test --manifest-path engine/Cargo.toml --locked --quiet --no-fail-fast --workspace --exclude svload-native
 $step setup make setup || exit 1
