@@ -252,6 +252,7 @@ def _criterion(text: str, config: CaseConfig) -> Criterion:
 
 def _bare(ask: CapacityAsk, choices: Choices) -> str:
     """A study for one URL, kept beside its run."""
+    from svload.model.outputs import write_output
     from svload.model.private import private_folder
     from svload.run.trust import trust
     from svload.study.quick_load import quick_study
@@ -288,7 +289,7 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
     private_folder(folder)
     path = folder / STUDY
     place_files(ask.files, folder)
-    path.write_text(text, encoding="utf-8")
+    write_output(path, text)
     trust(path)
     return str(path)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from svload.model.environment import refuse_strange
+from svload.model.outputs import write_output
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -29,17 +29,7 @@ def private_folder(path: Path) -> Path:
 def write_private(path: Path, text: str) -> None:
     """Write a file of mode 0600 as a whole or not at all. Raises SvloadError not-yours; OSError."""
     private_folder(path.parent)
-    descriptor, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        os.fchmod(descriptor, 0o600)
-        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(fresh, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(fresh)
+    write_output(path, text, 0o600, synced=True)
 
 
 def append_private(path: Path, line: str) -> int:

@@ -3,7 +3,6 @@ keep no rows can't be exported so."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from svload.model.errors import fail
+from svload.model.outputs import output
 from svload.model.request_errors import ERRORS, MEANINGS
 from svload.model.results import TrialSummary
 from svload.model.visible import plain_cell, visible
@@ -34,12 +34,8 @@ def export_jtl(run: RunDir, folder: Path) -> tuple[Path, ...]:
         if not len(trial.samples["due_ns"]):
             continue
         path = folder / f"{run.trial(name).path.name}.jtl"
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
+        with output(path) as fresh:
             _write(fresh, trial)
-            os.replace(fresh, path)
-        finally:
-            fresh.unlink(missing_ok=True)
         files.append(path)
     if not files:
         hint = "Give the group record: rows, or export its tables with --format csv."

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from svload.model.environment import cache_dir
 from svload.model.errors import fail
+from svload.model.outputs import output
 from svload.model.private import private_folder
 from svload.store.layout import PACK_SUFFIX, RunDir, folder_name
 from svload.store.leftovers import sweep, sweep_folders
@@ -65,15 +66,10 @@ def pack_run(run: RunDir, out: Path | None = None) -> Path:
     if target.is_dir():
         target = target / (run.name + PACK_SUFFIX)
     target.parent.mkdir(parents=True, exist_ok=True)
-    sweep(target.parent, f"{target.name}.*.tmp")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with zipfile.ZipFile(temporary, "w") as archive:
-            for path in packed_files(run):
-                _add(archive, run, path)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    sweep(target.parent, f"{target.name}.*")
+    with output(target) as fresh, zipfile.ZipFile(fresh, "w") as archive:
+        for path in packed_files(run):
+            _add(archive, run, path)
     return target
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from svload.model.columns import WIDTH
 from svload.model.errors import fail
+from svload.model.outputs import output
 from svload.model.parsed import parsed
 
 FORMAT = 1
@@ -49,16 +50,11 @@ def write_tables(path: Path, tables: Mapping[str, Mapping[str, tuple[str, Any]]]
     )
     head = header.encode()
     head += b" " * (_aligned(len(head) + 1) - len(head) - 1) + b"\n"
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(head)
-            for buffer in buffers:
-                file.write(buffer)
-                file.write(b"\0" * (_aligned(len(buffer)) - len(buffer)))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with output(path) as fresh, fresh.open("wb") as file:
+        file.write(head)
+        for buffer in buffers:
+            file.write(buffer)
+            file.write(b"\0" * (_aligned(len(buffer)) - len(buffer)))
 
 
 def read_tables(path: Path) -> dict[str, RawTable]:

@@ -12,6 +12,7 @@ from typing import Any
 import svload
 from svload.model.base import Artefact
 from svload.model.errors import Problem, SvloadError
+from svload.model.outputs import write_output
 from svload.model.seals import Seal, Thinned
 from svload.store.layout import RunDir, TrialDir
 
@@ -32,19 +33,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_whole(path: Path, data: bytes) -> None:
     """As `write_text`, for bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as why:
-        raise OSError(why.errno, why.strerror, str(path)) from why
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    write_output(path, data, synced=True)
 
 
 def sha256_file(path: Path) -> str:

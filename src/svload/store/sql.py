@@ -4,7 +4,6 @@ the run's tables can be reached."""
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pyarrow.dataset as ds
 
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.errors import fail
+from svload.model.outputs import output
 from svload.model.request_errors import ERRORS
 from svload.model.results import Belief, Findings, TrialResult, TrialSummary
 from svload.model.visible import FORMULA, plain_cell
@@ -117,22 +117,18 @@ def export_views(
     with _views(run) as connection:
         for view in views:
             path = folder / f"{view}.{kind}"
-            fresh = path.with_name(f".{path.name}.{os.getpid()}")
-            target = str(fresh).replace("'", "''")
             try:
-                table = f"({_plain_cells(connection, view)})" if kind == "csv" else view
-                copy = f"copy {table} to '{target}' ({_COPY[kind]})"
-                interruptibly(connection, lambda stop, copy=copy: connection.execute(copy))  # type: ignore[misc]
+                with output(path) as fresh:
+                    target = str(fresh).replace("'", "''")
+                    table = f"({_plain_cells(connection, view)})" if kind == "csv" else view
+                    copy = f"copy {table} to '{target}' ({_COPY[kind]})"
+                    interruptibly(connection, lambda stop, copy=copy: connection.execute(copy))  # type: ignore[misc]
             except duckdb.IOException as why:
                 raise OSError(str(why)) from why
             except (duckdb.Error, pa.ArrowException) as why:
                 raise fail(
                     "run-damaged", path=run.path, reason=f"the view {view} cannot be read ({why})"
                 ) from why
-            else:
-                os.replace(fresh, path)
-            finally:
-                fresh.unlink(missing_ok=True)
             files.append(path)
     return tuple(files)
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.model.columns import HISTOGRAM_METRICS
+from svload.model.outputs import write_output
 from svload.model.seals import Seal, Thinned, ThinnedFile
 from svload.store.layout import RunDir, TrialDir
 from svload.store.pack import packed_files
@@ -72,7 +73,7 @@ def _hide(path: Path, folders: Mapping[str, str]) -> None:
     for folder in sorted(folders, key=len, reverse=True):
         text = text.replace(folder, folders[folder])
     if text != before:
-        path.write_text(text, encoding="utf-8")
+        write_output(path, text)
 
 
 def _changes(trial: TrialDir) -> dict[str, ThinnedFile]:

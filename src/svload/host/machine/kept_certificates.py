@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import platform
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from svload.host.machine.facts import processor
 from svload.model.certificates import AaCertificate, Certificates, InstrumentCertificate, Place
 from svload.model.environment import state_dir
 from svload.model.errors import SvloadError
-from svload.model.private import private_folder
+from svload.model.private import write_private
 
 Kind = TypeVar("Kind", InstrumentCertificate, AaCertificate)
 
@@ -48,10 +47,7 @@ def keep(certificate: InstrumentCertificate | AaCertificate, state: Path | None 
         ("aa", certificate.settings) if isinstance(certificate, AaCertificate) else ("instrument", "")
     )
     path = _path(kind, certificate.place, settings, state)
-    private_folder(path.parent)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(certificate.to_json(), encoding="utf-8")
-    fresh.replace(path)
+    write_private(path, certificate.to_json())
     return path
 
 

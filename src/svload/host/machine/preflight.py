@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from svload.model.environment import state_dir
-from svload.model.private import private_folder
+from svload.model.private import write_private
 
 FORMAT = 1
 _TRIES, _TRY_S = 5, 0.01
@@ -56,10 +56,7 @@ def _keep(found: Preflight, state: Path | None) -> None:
     path = _path(state)
     text = json.dumps({"format": FORMAT, "boot": _boot(), **found._asdict()})
     with contextlib.suppress(OSError):
-        private_folder(path.parent)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        fresh.write_text(text + "\n", encoding="utf-8")
-        fresh.replace(path)
+        write_private(path, text + "\n")
 
 
 def above(bytes_per_s: float, known: float, *, state: Path | None = None) -> float:

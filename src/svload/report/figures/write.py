@@ -10,6 +10,7 @@ from pathlib import Path
 
 import altair as alt
 
+from svload.model.outputs import output, write_output
 from svload.model.results import Findings
 from svload.model.visible import visible
 from svload.report.data.gather import Gathered, gather
@@ -29,7 +30,7 @@ def write_figures(run: RunDir, findings: Findings, folder: Path) -> tuple[Path, 
     figures = found_figures(gather(run, findings))
     files = [path for figure in figures for path in _write(figure, folder)]
     captions = folder / "captions.md"
-    captions.write_text(_captions(figures, run.name), encoding="utf-8")
+    write_output(captions, _captions(figures, run.name))
     return (*files, captions)
 
 
@@ -48,10 +49,12 @@ def _write(figure: Figure, folder: Path) -> list[Path]:
             chart = figure.draw(points)
             drawn = StringIO()
             chart.save(drawn, format="svg")
-            chart.save(str(stem.with_suffix(".pdf")), format="pdf")
-            chart.save(str(stem.with_suffix(".png")), format="png", ppi=_PPI, scale_factor=1)
+            with output(stem.with_suffix(".pdf")) as fresh:
+                chart.save(str(fresh), format="pdf")
+            with output(stem.with_suffix(".png")) as fresh:
+                chart.save(str(fresh), format="png", ppi=_PPI, scale_factor=1)
         svg = stem.with_suffix(".svg")
-        svg.write_text(_described(drawn.getvalue(), visible(figure.caption)), encoding="utf-8")
+        write_output(svg, _described(drawn.getvalue(), visible(figure.caption)))
         files += [svg, stem.with_suffix(".pdf"), stem.with_suffix(".png")]
     return files
 

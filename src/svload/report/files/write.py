@@ -3,7 +3,6 @@ run's sealed trials and its findings; the page of two runs."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from svload.host.process.forks import beside
 from svload.model.errors import SvloadError
+from svload.model.outputs import output, write_output
 from svload.model.results import Findings
 from svload.report.data.gather import gather
 from svload.store.layout import RunDir
@@ -37,8 +37,7 @@ def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
     gathered = gather(run, findings)
     run.derived.mkdir(parents=True, exist_ok=True)
     workbook = run.derived / "report.xlsx"
-    with_suffix = workbook.with_name(f".report.{os.getpid()}.xlsx")
-    with beside(lambda: write_workbook(gathered, with_suffix)) as written:
+    with output(workbook) as fresh, beside(lambda: write_workbook(gathered, fresh)) as written:
         page, series = render_page(gathered)
         found = {"report.html": run.derived / "report.html"}
         _replace(found["report.html"], page)
@@ -47,7 +46,6 @@ def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
             _replace(found["series.csv"], series)
         written()
     found["report.xlsx"] = workbook
-    os.replace(with_suffix, workbook)
     with suppress(SvloadError):  # damaged tables: the page names each trial that cannot be read
         for path in export_views(run, run.derived, "parquet", _BESIDE_THE_WORKBOOK):
             found[path.name] = path
@@ -60,9 +58,7 @@ def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
 
 def _replace(path: Path, text: str) -> None:
     """Write whole or not at all. Text that no encoding holds (lone surrogates) is written as a question mark."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(text.encode("utf-8", "replace"))
-    os.replace(temporary, path)
+    write_output(path, text.encode("utf-8", "replace"))
 
 
 def write_comparison(

@@ -1,0 +1,60 @@
+"""Write files: beside their place, then renamed. A reader sees the old file or the whole new one, and a link that
+stands there is replaced, not followed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def output(path: Path, mode: int | None = None, *, synced: bool = False) -> Iterator[Path]:
+    """Yield an empty file of a name nobody can foresee beside `path`, with its ending; after the block it is `path`.
+
+    It takes `mode`, or what the umask leaves of 0666. With `synced` the disk has it at the end. Nothing is left
+    of it, and the old file stays, where the block raises. Raises OSError, which names `path`.
+    """
+    # With the pid, by which leftovers are known, and the ending, which some writers go by.
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.x{secrets.token_hex(4)}{path.suffix}")
+    try:
+        os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as why:
+        raise OSError(why.errno, why.strerror, str(path)) from why
+    try:
+        yield fresh
+        fresh.chmod(_usual_mode() if mode is None else mode)
+        if synced:
+            _sync(fresh)
+        os.replace(fresh, path)
+        if synced:
+            _sync(path.parent)
+    except OSError as why:
+        if why.filename in (None, str(fresh), fresh):
+            raise OSError(why.errno, why.strerror or str(why), str(path)) from why
+        raise
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def write_output(path: Path, data: str | bytes, mode: int | None = None, *, synced: bool = False) -> None:
+    """Write a file so; parents are made. What a text holds that UTF-8 cannot, is written with a backslash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with output(path, mode, synced=synced) as fresh:
+        fresh.write_bytes(data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
+
+
+def _usual_mode() -> int:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
