@@ -85,6 +85,32 @@ def test_localhost_is_where_its_server_listens(listening: tuple[str, ...], addre
     assert (found.address, found.port) == (address, port or 9)
 
 
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("localhost.localdomain", "127.0.0.1"),
+        ("ip6-localhost", "::1"),
+        ("ip6-loopback", "::1"),
+        ("localhost", "127.0.0.1"),
+    ],
+)
+def test_no_name_server_says_what_loopback_is(
+    name: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lies would have its address authorised."""
+
+    def lies(host: str, *_words: object, **_more: object) -> list[tuple[object, ...]]:
+        if host == name:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 9))]
+        return real(host, *_words, **_more)
+
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lies)
+    assert resolve_target(parse_url(f"http://{name}:9/")).address == address
+    with pytest.raises(SvloadError):
+        resolve_target(parse_url(f"http://{name}.example:9/"))
+
+
 def test_a_socket_is_authorised_by_its_path(tmp_path: Path):
     path = tmp_path / "app.sock"
     target = parse_url(f"http://unix:{path}:/a")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from svload.host import localhost
+from svload.host.machine.loopback import LOOPBACK_NAMES, address_of
 from svload.model.errors import fail
 from svload.model.unix_url import PREFIX, is_host, split_unix_url
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from svload.model.facts import Endpoint
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
-_LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,8 @@ def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, in
     if not is_authorised(host, authorised):
         where = target.endpoint if target.connect_to is None else f"{host}:{port}"
         raise fail("unauthorised-target", target=where, host=host)
-    if host == "localhost":
-        return localhost(port), port
+    if host in LOOPBACK_NAMES:
+        return address_of(host, port), port
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as why:
@@ -164,7 +163,7 @@ def system_authorities() -> str:
 
 def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
     """Loopback by literal address or its standard names, or a host that the user named exactly."""
-    if host in _LOCAL_NAMES or host in tuple(authorised):
+    if host in LOOPBACK_NAMES or host in tuple(authorised):
         return True
     try:
         address = ipaddress.ip_address(host)

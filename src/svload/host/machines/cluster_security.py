@@ -47,6 +47,20 @@ def security_of(pems: Pems) -> Security:
     return Security(require_encryption=True, tls_ca_file=pems["ca"], **parts)  # type: ignore[no-untyped-call]
 
 
+def without_pages(kind: type[Any]) -> type[Any]:
+    """A scheduler's or worker's class that serves no HTTP pages: with `dashboard=False` it would still answer
+    anybody on this machine, in the clear, what runs where."""
+
+    def start_http_server(self: Any, routes: Any, *words: Any, **more: Any) -> None:
+        from distributed.http.routing import RoutingApplication
+        from tornado.httpserver import HTTPServer
+
+        self.http_application = RoutingApplication(routes)  # type: ignore[no-untyped-call]
+        self.http_server = HTTPServer(self.http_application)
+
+    return type(kind.__name__, (kind,), {"start_http_server": start_http_server})
+
+
 @contextlib.contextmanager
 def no_folder_left() -> Iterator[None]:
     """Dask's scheduler and workers take a folder as they are made. Nothing is ever spilled to it, and whoever is killed could

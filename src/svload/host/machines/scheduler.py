@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 
-from svload.host.machines.cluster_security import SETTINGS, no_folder_left, security_of
+from svload.host.machines.cluster_security import SETTINGS, no_folder_left, security_of, without_pages
 
 
 async def serve(pems: dict[str, str]) -> None:
@@ -18,7 +18,7 @@ async def serve(pems: dict[str, str]) -> None:
     from distributed import Scheduler
 
     with no_folder_left():
-        made = Scheduler(
+        made = without_pages(Scheduler)(
             host="127.0.0.1",
             port=0,
             protocol="tls",

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any
 
-from svload.host.machines.cluster_security import SETTINGS, no_folder_left, security_of
+from svload.host.machines.cluster_security import SETTINGS, no_folder_left, security_of, without_pages
 
 _BEGUN_WITHIN_S = 30
 
@@ -25,7 +25,7 @@ async def serve(told: dict[str, Any]) -> None:
     import svload
 
     with no_folder_left():
-        made = Worker(
+        made = without_pages(Worker)(
             told["scheduler"], name=told["name"], nthreads=1, host="127.0.0.1", port=told["port"],
             security=security_of(told["pems"]), dashboard=False, dashboard_address="127.0.0.1:0", memory_limit=0,
             death_timeout=_BEGUN_WITHIN_S, resources={"svload": 1},

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from svload.host import localhost
+from svload.host.machine.loopback import address_of
 from svload.lab.kit import Kit, KitOptions, option, words
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
@@ -74,7 +74,7 @@ def _where(options: ExternalOptions) -> tuple[str, int]:
     parts = urlsplit(options.at)
     where = urlsplit(f"//{options.connect_to}") if options.connect_to else parts
     host, port = where.hostname or "", where.port or SCHEMES[parts.scheme] or 0
-    return (localhost(port) if host == "localhost" else host), port
+    return (address_of(host, port)), port
 
 
 def must_answer(service: str, options: ExternalOptions, timeout_s: float) -> None:

@@ -1,0 +1,54 @@
+"""Dask's scheduler and workers serve no page: any user of the machine could read there what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host.machines.cluster_security import (
+    SETTINGS,
+    make_pems,
+    no_folder_left,
+    security_of,
+    without_pages,
+)
+
+distributed = pytest.importorskip("distributed")
+
+
+def listeners() -> int:
+    """TCP sockets on which this process listens."""
+    own = {os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.exists() or one.is_symlink()}
+    lines = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]
+    ]
+    return sum(words[3] == "0A" and f"socket:[{words[9]}]" in own for words in lines)
+
+
+@pytest.mark.parametrize(("closed", "expected"), [(True, 2), (False, 4)])
+def test_scheduler_and_worker_listen_for_each_other_alone(closed: bool, expected: int) -> None:
+    import dask
+
+    def kind(one: Any) -> Any:
+        return without_pages(one) if closed else one
+
+    async def count() -> int:
+        pems, before = make_pems(), listeners()
+        security = security_of(pems)
+        how = {"host": "127.0.0.1", "security": security, "dashboard": False}
+        with no_folder_left():
+            scheduler = kind(distributed.Scheduler)(port=0, protocol="tls", dashboard_address=None, **how)
+        async with scheduler:
+            with no_folder_left():
+                worker = kind(distributed.Worker)(scheduler.address, nthreads=1, memory_limit=0, **how)
+            async with worker:
+                return listeners() - before
+
+    with dask.config.set(SETTINGS):
+        assert asyncio.run(asyncio.wait_for(count(), 60)) == expected
