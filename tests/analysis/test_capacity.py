@@ -232,3 +232,24 @@ def test_a_short_time_ends_with_what_is_known() -> None:
     assert (answer.state, answer.held, answer.broke) == ("undecided", 45, 64)
     answer, _ = sought(Search(1, 10_000, 8, budget=Budget(most_trials=22)), of_margin(pool(47), 0.05, 1))
     assert answer.state == "found"
+
+
+def test_trials_beside_strangers_count_less() -> None:
+    """Half of the trials are slowed by a fifth beside programs that use half of the machine."""
+    off = {0.0: 0.0, 0.5: 0.0}
+    for strangers in off:
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            plain = of_margin(pool(200), 0.02, seed)
+
+            def server(
+                load: int, plain: Server = plain, rng: np.random.Generator = rng, x: float = strangers
+            ) -> Reading:
+                hit = rng.random() < 0.5
+                margin = (plain(load).margin or 0.0) - (0.2 if hit else 0.0)
+                return Reading(load, margin, strangers=x if hit else 0.0)
+
+            answer, _ = sought(Search(1, 10_000, 8, seed=seed), server)
+            assert answer.limit is not None
+            off[strangers] += abs(log(answer.limit.value / 200)) / 10
+    assert off[0.5] < 0.6 * off[0.0]

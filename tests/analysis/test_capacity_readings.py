@@ -11,14 +11,16 @@ from svload.analysis.capacity.gate import gate_of
 from svload.analysis.capacity.readings import KEEPS_UP, measured, why_no_limit
 from svload.model.capacity import CapacityResult, SearchState
 from svload.model.metrics import parse_criterion
-from svload.model.results import Belief, Estimate, TrialResult, Verdict
+from svload.model.results import Belief, CheckResult, Estimate, TrialResult, Verdict
 
 OWNERS: dict[str, Any] = {"people": "traffic"}
 
 
-def reading(criteria: list[str], server: str = "STEADY", **metrics: Estimate) -> Any:
+def reading(
+    criteria: list[str], server: str = "STEADY", checks: tuple[CheckResult, ...] = (), **metrics: Estimate
+) -> Any:
     named = {f"people.{name.replace('__', '.')}": one for name, one in metrics.items()}
-    verdict = Verdict(trial="t", instrument="VALID", server=server, reasons=(), checks=())  # type: ignore[arg-type]
+    verdict = Verdict(trial="t", instrument="VALID", server=server, reasons=(), checks=checks)  # type: ignore[arg-type]
     result = TrialResult(trial="t", case="users-8", replicate=1, block=1, verdict=verdict, metrics=named)
     return measured(result, [parse_criterion(f"people.{one}", OWNERS) for one in criteria], 8, 30.0)
 
@@ -46,6 +48,17 @@ def test_a_disturbed_number_counts_as_it_was_measured() -> None:
     assert reading(["response.p95 <= 200 ms"], response__p95=refused).reading.margin == pytest.approx(
         log(2 / 1.5)
     )
+
+
+def test_what_strangers_used_goes_with_the_reading() -> None:
+    check = CheckResult(check="others-cpu", grade="WEAK", sentence="", value=0.35)
+    assert (
+        reading(
+            ["response.p95 <= 200 ms"], checks=(check,), response__p95=Estimate(value=0.1)
+        ).reading.strangers
+        == 0.35
+    )
+    assert reading(["response.p95 <= 200 ms"], response__p95=Estimate(value=0.1)).reading.strangers == 0
 
 
 def test_the_median_beyond_the_limit_breaks_it_without_a_p95() -> None:

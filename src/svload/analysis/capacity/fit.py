@@ -36,11 +36,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Point:
-    """A trial: the logarithm of its load, its margin, and the round that it belongs to."""
+    """A trial: the logarithm of its load, its margin, the round that it belongs to, and how much it counts."""
 
     x: float
     margin: float
     round: int
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,17 @@ def limit_of(points: Sequence[Point]) -> Limit | None:
     n = len(rounds)
     if n < 3:
         return None
-    x, y = _arrays(points)
+    x, y, weight = _arrays(points)
     when = np.arange(len(points), dtype=float) / len(points) - 0.5
     near, far_off = _near(x, y)
     if not near.any():
         return None
     time = when if _drifts(x[near], y[near], when[near]) else None
-    whole = _fitted(x, y, time)
-    left = [_fitted(x[of != one], y[of != one], None if time is None else time[of != one]) for one in rounds]
+    whole = _fitted(x, y, weight, time)
+    left = [
+        _fitted(x[of != one], y[of != one], weight[of != one], None if time is None else time[of != one])
+        for one in rounds
+    ]
     if whole is None or any(one is None for one in left):
         return None
     error, slopes = (
@@ -126,13 +130,14 @@ def _jackknifed(left: Sequence[float]) -> float:
     return sqrt((len(found) - 1) / len(found) * float(((found - found.mean()) ** 2).sum()))
 
 
-def _fitted(x: Floats, y: Floats, time: Floats | None) -> Line | None:
+def _fitted(x: Floats, y: Floats, weight: Floats, time: Floats | None) -> Line | None:
     near, _ = _near(x, y)
-    return _line(x[near], y[near], None if time is None else time[near])
+    return _line(x[near], y[near], weight[near], None if time is None else time[near])
 
 
-def _arrays(points: Sequence[Point]) -> tuple[Floats, Floats]:
-    return np.array([one.x for one in points]), np.array([cut(one.margin) for one in points])
+def _arrays(points: Sequence[Point]) -> tuple[Floats, Floats, Floats]:
+    found = np.array([(one.x, cut(one.margin), one.weight) for one in points])
+    return found[:, 0], found[:, 1], found[:, 2]
 
 
 def _near(x: Floats, y: Floats) -> tuple[NDArray[np.bool_], int]:
@@ -157,13 +162,14 @@ def _near(x: Floats, y: Floats) -> tuple[NDArray[np.bool_], int]:
     return near & ~far, int(far.sum())
 
 
-def _line(x: Floats, y: Floats, time: Floats | None) -> Line | None:
+def _line(x: Floats, y: Floats, weight: Floats, time: Floats | None) -> Line | None:
     """Least squares; with `time` (from −½ to ½) a trend beside it."""
     if len(x) < 3 or np.ptp(x) == 0:
         return None
     middle = float(x.mean())
     columns = [np.ones(len(x)), x - middle] + ([] if time is None else [time])
-    found, _, rank, _ = np.linalg.lstsq(np.column_stack(columns), y, rcond=None)
+    root = np.sqrt(weight)
+    found, _, rank, _ = np.linalg.lstsq(np.column_stack(columns) * root[:, None], y * root, rcond=None)
     if rank < len(columns) or found[1] >= 0:
         return None
     drift = 0.0 if time is None else float(-found[2] / found[1])

@@ -48,8 +48,9 @@ def why_no_limit(criterion: Criterion) -> str:
 def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, timeout_s: float) -> Measured:
     """What a trial at `load` says of the criteria; `timeout_s` is its requests' own. Where it is OVERLOADED a number
     is beside the point, and where the median breaks a limit, so does every percentile above it."""
+    strangers = next((one.value or 0.0 for one in result.verdict.checks if one.check == "others-cpu"), 0.0)
     if result.verdict.server == "OVERLOADED":
-        return Measured(Reading(load, -inf, surely=True), KEEPS_UP)
+        return Measured(Reading(load, -inf, surely=True, strangers=strangers), KEEPS_UP)
     found: list[tuple[float, str, float | None]] = []
     shares: dict[str, tuple[float, float]] = {}
     lacks, surely = "", False
@@ -72,7 +73,7 @@ def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, time
     if least is None or (lacks and least[0] >= 0):
         return Measured(Reading(load, None), lacks=lacks)
     surely = surely or least[0] <= -FARTHEST
-    return Measured(Reading(load, least[0], surely, shares), least[1], least[2])
+    return Measured(Reading(load, least[0], surely, shares, strangers), least[1], least[2])
 
 
 def as_measured(estimate: Estimate) -> float | None:

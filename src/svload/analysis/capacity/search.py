@@ -23,6 +23,8 @@ HALVINGS = 3
 ROUND = 3
 """Trials of a round."""
 LEAST_ROUNDS, MOST_ROUNDS = 4, 12
+STRANGERS = 0.2
+"""A trial beside other programs that used this much of the machine counts half, as in comparisons."""
 WIDEST = 2.0
 """A limit that is only known within more than a factor of three is no answer."""
 _SPREAD = 0.15
@@ -57,6 +59,8 @@ class Reading:
     margin: float | None
     surely: bool = False
     shares: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    strangers: float = 0.0
+    """of the machine, used by other programs meanwhile"""
 
     @property
     def holds(self) -> bool | None:
@@ -114,7 +118,9 @@ class Progress:
         for at, one in enumerate(self.seen):
             if one.margin is not None and at >= self.looks - HALVINGS - 1:
                 place = 0 if at < self.looks else 1 + (at - self.looks) // ROUND
-                found.append(Point(log(one.load), cut(one.margin), place))
+                found.append(
+                    Point(log(one.load), cut(one.margin), place, 1 / (1 + (one.strangers / STRANGERS) ** 2))
+                )
         return found
 
     @property

@@ -33,6 +33,7 @@ from svload.model.capacity import (
 from svload.model.results import Finding, TrialResult
 from svload.model.study import CapacitySearch, Lock
 
+_MUCH = 0.1
 STATE_WORDS: Mapping[SearchState, str] = {
     "searching": "not at its end",
     "found": "95 % interval",
@@ -160,7 +161,7 @@ def _level(lock: Lock, load: int, mine: Sequence[tuple[Measured, TrialResult]]) 
 def _sentence(asked: CapacitySearch, told: CapacityResult, now: Progress, step: Step | Answer) -> str:
     if isinstance(step, Step):
         return f"The search for the largest {noun_of(asked.over)} is not at its end: next, {step.because}."
-    text = _head(asked, told)
+    text, limit = _head(asked, told), step.limit
     if told.state == "found":
         text += f" ({told.low:,} to {told.high:,}: 95 % interval from {len(told.trials)} trials)"
     if told.why_open and told.state == "undecided":
@@ -169,6 +170,11 @@ def _sentence(asked: CapacitySearch, told: CapacityResult, now: Progress, step: 
     if told.drift:
         way = "fell" if told.drift < 0 else "rose"
         text += f" While it was searched the limit {way} by {100 * abs(told.drift):.0f} %."
+    if limit is not None and limit.far_off:
+        text += f" {limit.far_off} of them lie far off the others and are left out."
+    strangers = mean([one.strangers for one in now.seen] or [0.0])
+    if strangers >= _MUCH:
+        text += f" Other programs used {100 * strangers:.0f} % of this machine: on a quiet one the limit may be higher."
     if told.why_open and told.state == "found":
         text += f" The interval is wider than {100 * asked.tolerance:.3g} %: {told.why_open}."
     return text + _unseen(told, now)
