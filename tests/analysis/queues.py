@@ -38,7 +38,7 @@ class Requests:
         """The interval of the quantile by its own scatter: a closed loop that was stopped never asks the same again."""
         mine = (self.done - self.due)[self.due < end_s]
         ranked = ranked_values(mine * 1e9)
-        tau, _ = autocorrelation_times((mine > (ranked.quantile(p) or 0.0) / 1e9)[None, :].astype(float))
+        tau = autocorrelation_times((mine > (ranked.quantile(p) or 0.0) / 1e9)[None, :].astype(float))
         found = percentile(ranked, p, float(tau[0]))
         assert found.low is not None
         assert found.high is not None
