@@ -13,8 +13,9 @@ import pytest
 from tests.bounds import HANG_S
 
 from svload import api
+from svload.model.errors import SvloadError
 from svload.model.events import Event
-from svload.store import Journal, RunDir, verify_run
+from svload.store import Journal, RunDir, changed_since_sealed, verify_run
 from svload.store.seal import journal_mark, sha256_file
 from svload.testing import make_run
 
@@ -96,6 +97,46 @@ def test_what_was_tampered_with_is_named(run: RunDir, what: str) -> None:
     assert set(paths) <= named
     others = {path for path in named - set(paths) if not any(path.startswith(known) for known in paths)}
     assert others == set() or what == "no plan", "trials that no batch planned"
+
+
+@pytest.mark.parametrize("unreadable", ["placement.json", "study.lock.json", "plan/000.json"])
+@pytest.mark.parametrize("how", ["{", '{"format": 1, "x'])
+def test_what_cannot_be_read_hides_no_other_damage(run: RunDir, unreadable: str, how: str) -> None:
+    (run.path / unreadable).write_text(how)
+    others = ["a table", "a file more", "another seal", "no journal", "no trial", "the certificates"]
+    expected = {unreadable}
+    for what in others:
+        tamper, paths = TAMPERED[what]
+        tamper(run)
+        expected |= set(paths)
+    named = {str(Path(str(problem.details["path"])).relative_to(run.path)) for problem in verify_run(run)}
+    # Without its journal nobody knows which seals there were: who is gone, and whose is another.
+    assert expected - {"trials/TC0.r2/seal.json", "trials/TC0.r1/seal.json"} <= named
+
+
+@pytest.mark.parametrize("unreadable", ["placement.json", "study.lock.json", "plan/000.json"])
+def test_a_missing_trial_is_named_beside_what_cannot_be_read(run: RunDir, unreadable: str) -> None:
+    (run.path / unreadable).write_text("{")
+    for what in ("no trial", "another seal"):
+        TAMPERED[what][0](run)
+    named = [str(Path(str(problem.details["path"])).relative_to(run.path)) for problem in verify_run(run)]
+    assert {unreadable, "trials/TC0.r2/seal.json", "trials/TC0.r1/seal.json"} <= set(named)
+    assert named.count(unreadable) == 1
+
+
+@pytest.mark.parametrize(
+    "what", ["no trial", "no seal", "no journal", "another seal", "what the journal held first"]
+)
+def test_a_sealed_trial_that_is_gone_is_not_measured_again(run: RunDir, what: str) -> None:
+    TAMPERED[what][0](run)
+    assert {problem.code for problem in changed_since_sealed(run)} == {"run-damaged"}
+    with pytest.raises(SvloadError) as caught:
+        api.resume(str(run.path), api.Choices(), lambda event: None)
+    assert {problem.code for problem in caught.value.problems} == {"run-damaged"}
+
+
+def test_a_run_without_damage_may_go_on(run: RunDir) -> None:
+    assert changed_since_sealed(run) == []
 
 
 def test_the_inputs_are_held_by_the_seals(run: RunDir) -> None:

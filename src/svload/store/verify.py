@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeGuard
+from urllib.parse import unquote
 
 from svload.model.errors import Problem, SvloadError
+from svload.model.plan import Batch
 from svload.model.seals import Seal, Thinned
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
-from svload.store.seal import damage, sha256_file, verify_trial
+from svload.store.seal import SEAL, damage, sha256_file, verify_trial
 
 
 def verify_run(run: RunDir) -> list[Problem]:
     """All that is damaged: lock, plan, inputs, certificates and journal against the seals, placement against
     the journal, each seal, trials that no batch planned or that are gone. Findings are made of these, and are
-    no part of it but in a thin copy.
+    no part of it but in a thin copy. What can't be read is named, and hides nothing else.
     """
     try:
-        run.lock()
-        planned = {trial.trial: trial for trial in run.planned_trials()}
-        run.placement()
         thinned = run.thinned()
-    except SvloadError as why:
+    except SvloadError as why:  # what a copy changed is not known: nothing else can be held against it
         return list(why.problems)
+    unread, batches = _unread(run)
+    planned = {trial.trial: trial for batch in batches for trial in batch.trials}
+    whole = not any(problem.details.get("path") in (run.plan, *run.plan.glob("*")) for problem in unread)
     problems: list[Problem] = []
-    under: dict[object, Problem] = {}
-    for name in run.sealed_trials():
+    under: dict[object, Problem] = {problem.details.get("path"): problem for problem in unread}
+    for name in _sealed(run):
         trial = run.trial(name)
         problems += verify_trial(trial.path, thinned)
-        if name not in planned:
+        if name not in planned and whole:
             problems.append(damage(trial.path, "no batch of the plan has this trial"))
         with contextlib.suppress(SvloadError):
             seal = Seal.read(trial.seal)
@@ -49,20 +52,45 @@ def verify_run(run: RunDir) -> list[Problem]:
         *problems,
         *_against_journal(run),
         *journal,
-        *_placement(run, thinned),
-        *_decided_from(run),
+        *(one for one in _placement(run, thinned) if one.details["path"] not in under),
+        *_decided_from(run, batches),
     ]
 
 
+def _unread(run: RunDir) -> tuple[list[Problem], list[Batch]]:
+    """What of lock, placement and plan can't be read, and the batches that can."""
+    problems: list[Problem] = []
+    batches: list[Batch] = []
+    for read in (run.lock, run.placement):
+        try:
+            read()
+        except SvloadError as why:
+            problems += why.problems
+    for path in sorted(run.plan.glob("[0-9]*.json")):
+        try:
+            batches.append(Batch.read(path))
+        except SvloadError as why:
+            problems += why.problems
+    return problems, batches
+
+
+def _sealed(run: RunDir) -> list[str]:
+    """As `RunDir.sealed_trials`, whether or not the plan can be read."""
+    try:
+        return list(run.sealed_trials())
+    except SvloadError:
+        return [unquote(path.parent.name) for path in sorted(run.trials.glob(f"*/{SEAL}"))]
+
+
 def changed_since_sealed(run: RunDir) -> list[Problem]:
-    """Lock, plan and inputs that are not those under which a trial was sealed: what
-    would follow is another experiment."""
+    """Lock, plan and inputs that are not those under which a trial was sealed: what would follow is another
+    experiment. And sealed trials that are gone, or a journal that forgot: what displeases is not measured again."""
     under: dict[object, Problem] = {}
     for name in run.sealed_trials():
         with contextlib.suppress(SvloadError):
             for problem in _against_run(run, Seal.read(run.trial(name).seal)):
                 under.setdefault(problem.details["path"], problem)
-    return list(under.values())
+    return [*under.values(), *_against_journal(run), *_journal(run, run.thinned())]
 
 
 def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
@@ -89,7 +117,7 @@ def _journal(run: RunDir, thinned: Thinned | None) -> list[Problem]:
     if thinned is not None:
         return _as_thinned(run.events, run, thinned)
     marks = []
-    for name in run.sealed_trials():
+    for name in _sealed(run):
         with contextlib.suppress(SvloadError):
             marks.append((Seal.read(run.trial(name).seal).facts.get("journal"), f"{name} was sealed"))
     marks += [
@@ -123,11 +151,7 @@ def _placement(run: RunDir, thinned: Thinned | None) -> list[Problem]:
         return _as_thinned(path, run, thinned)
     told = [event.data.get("sha256") for event in read_events(run.events).events if event.kind == "placement"]
     if told and not path.is_file():
-        return (
-            [damage(path, "the run's journal saw it written and it is missing")]
-            if run.sealed_trials()
-            else []
-        )
+        return [damage(path, "the run's journal saw it written and it is missing")] if _sealed(run) else []
     if told and sha256_file(path) not in told:
         return [damage(path, "it is none that the run's journal saw written")]
     return []
@@ -159,9 +183,9 @@ def _against_journal(run: RunDir) -> list[Problem]:
     return problems
 
 
-def _decided_from(run: RunDir) -> list[Problem]:
+def _decided_from(run: RunDir, batches: Iterable[Batch]) -> list[Problem]:
     problems = []
-    for batch in run.batches():
+    for batch in batches:
         for name, digest in batch.decided_from.items():
             seal = run.trial(name).seal
             if not seal.is_file() or sha256_file(seal) != digest:
