@@ -44,7 +44,7 @@ check:  ## the quick layers: tests in process, and some whole commands on the em
 	@$(STEP) --total
 
 .PHONY: test
-test:  ## everything: lint, the engine's tests, all layers, journeys on real servers
+test:  ## lint, the engine's tests, tests in process, journeys on the embedded lab, a smoke journey on each real kit
 	@tools/test.sh
 
 .PHONY: test-real test-timing test-limits test-fuzz

@@ -1,5 +1,5 @@
 #!/bin/bash
-# make test: all there is. Every layer runs even if one before it failed; each step's time is printed, and pytest's
+# make test: all but long journeys, those on real servers, and timing. Every layer runs even if one before it failed; each step's time is printed, and pytest's
 # closing line is the last of its kind. Where real servers can't be had, one loud line says so (in CI: a failure).
 set -uo pipefail
 . "$(dirname "$0")/env.sh"
