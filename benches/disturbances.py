@@ -2,8 +2,8 @@
 
 Every disturbed trial has twins with the same arrivals (one seed) and the same service times (the truth
 server's draws are a function of seed and arrival), but for the disturbance. So the twins' numbers are the
-truth: a VALID number may be off by 5 % or 100 µs, a WEAK one by 20 %, beyond what two twins differ by
-themselves (docs/method.md §3). The limits stood before the first trial was looked at.
+truth: it must lie within the range of the disturbed number in 95 % of the trials, of each kind, beyond what two
+twins differ by themselves (docs/method.md §3).
 
 200 trials of 8 s and their twins take 35 minutes. The run is kept under build/bench/disturbances, and a call
 that ended, by --minutes or by a signal, is gone on with by the next one with the same options. What is there
@@ -44,10 +44,8 @@ from svload.store import RunDir, read_trial
 from svload.study.order import draw
 
 NUMBERS = ("p50", "p90", "p95", "p99", "mean")
-VALID_RATIO, VALID_S, WEAK_RATIO = 0.05, 100e-6, 0.20
-KEPT_MEDIANS = 0.8
-"""Share of the medians that must stay usable where a trial was disturbed for less than `SHORT` of its time."""
-SHORT, LASTING = 0.1, 0.8
+HELD, HALF_WIDTH = 0.95, 0.25
+"""Share of the truths that must lie within the range, and the median half width that it may have."""
 AFTER_START_S = 2.0
 """From the reading of the counters until the load has surely begun."""
 SERVICE_S, WORKERS = 0.015, 4
@@ -89,9 +87,10 @@ class Row:
     planted: Planted
     busy: str
     number: str
-    grade: str
     off: float
-    off_s: float
+    """the truth over the number, less one"""
+    below: float
+    above: float
     noise: float
 
 
@@ -111,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = asked.keep / "tenth" if asked.tenth else asked.keep
     found, planted = measure(folder, options, Clock(asked.minutes), asked.anew)
     whole = found.is_complete()
-    text, missed = table(*judge(found, planted, asked.seconds))
+    text, missed = table(judge(found, planted))
     sealed, all_of_them = len(found.sealed_trials()), len(planted)
     head = (
         f"`python -m benches.disturbances`: {trials} disturbed trials of {asked.seconds:g} s and "
@@ -335,84 +334,56 @@ def _generators() -> list[int]:
     return [pid for pid, name in names.items() if b"svload.drive.generator" in name and ours(pid)]
 
 
-def judge(
-    found: RunDir, planted: dict[str, Planted | None], seconds: float
-) -> tuple[list[Row], tuple[int, int], tuple[int, int]]:
-    """Every number that has a grade; (medians kept, of trials disturbed shortly); (trials refused, of
-    those disturbed all the time)."""
+def judge(found: RunDir, planted: dict[str, Planted | None]) -> list[Row]:
+    """Every number of each disturbed trial beside its twins'."""
     lock = found.lock()
     trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
     results = {one.trial: one for one in analysis.judge_run(lock, case_configs(lock), trials).trials}
     rows: list[Row] = []
-    kept = short = refused = lasting = 0
     for name, what in planted.items():
         case = name.rpartition(".r")[0]
         twins = [results[twin] for n in (1, 2) if (twin := trial_name(case, n)) in results]
-        if what is None or name not in results or len(twins) < 2:
-            continue
-        rows += _rows(what, results[name], twins)
-        median = results[name].metrics["load.response.p50"]
-        if what.for_s < SHORT * seconds:
-            short += 1
-            kept += median.grade != "REFUSED"
-        if what.for_s >= LASTING * seconds and what.kind != "hog on the servers":
-            lasting += 1
-            refused += median.grade == "REFUSED"
-    return rows, (kept, short), (refused, lasting)
+        if what is not None and name in results and len(twins) == 2:
+            rows += _rows(what, results[name], twins)
+    return rows
 
 
 def _rows(planted: Planted, trial: TrialResult, twins: Sequence[TrialResult]) -> Iterator[Row]:
-    busy = trial.case
     for number in (*(f"load.response.{stat}" for stat in NUMBERS), "load.throughput"):
         mine = trial.metrics.get(number)
         both = [twin.metrics.get(number) for twin in twins]
         truth = [one.value for one in both if one is not None and one.value]
         if mine is None or not mine.value or len(truth) < 2:
             continue
-        true = statistics.geometric_mean(truth)
-        noise = abs(log(truth[0] / truth[1]))
-        yield Row(
-            planted, busy, number, mine.grade, abs(mine.value / true - 1), abs(mine.value - true), noise
-        )
+        belief = mine.belief
+        below, above = (belief.below or 0.0, belief.above or 0.0) if belief else (0.0, 0.0)
+        off, noise = statistics.geometric_mean(truth) / mine.value - 1, abs(log(truth[0] / truth[1]))
+        yield Row(planted, trial.case, number, off, below, above, noise)
 
 
-def table(rows: Sequence[Row], medians: tuple[int, int], lasting: tuple[int, int]) -> tuple[str, bool]:
-    """The counts as a table, and whether a limit is missed; numbers that are off stand on stderr, one by one."""
+def table(rows: Sequence[Row]) -> tuple[str, bool]:
+    """By number and by kind: how often the truth lies within the range, and how wide that is; whether a limit is
+    missed. What is missed stands on stderr, one by one."""
     # What two twins differ by tells the noise of their difference to a third trial: 95 % of them.
     noise = {
         number: _quantile([row.noise for row in rows if row.number == number], 0.95)
         for number in _numbers(rows)
     }
-    missed = 0
-    lines = [
-        "| number | twins differ by (95 %) | VALID | of them off | WEAK | of them off | REFUSED |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for number in _numbers(rows):
-        mine = [row for row in rows if row.number == number]
-        valid = [row for row in mine if row.grade == "VALID"]
-        weak = [row for row in mine if row.grade == "WEAK"]
-        limit_s = 0.0 if number.endswith("throughput") else VALID_S
-        off = [r for r in valid if r.off > VALID_RATIO + noise[number] and r.off_s > limit_s]
-        far = [r for r in weak if r.off > WEAK_RATIO + noise[number] and r.off_s > limit_s]
-        missed += len(off) + len(far)
-        refused = len(mine) - len(valid) - len(weak)
-        lines.append(
-            f"| {number} | {100 * noise[number]:.1f} % | {len(valid)} | {len(off)} | {len(weak)} | {len(far)} "
-            f"| {refused} |"
-        )
-        for row in (*off, *far):
-            told = f"{row.grade} but {100 * row.off:.1f} % off: {row.number}, {row.busy}, {row.planted}"
-            print(f"  {told}", file=sys.stderr)
-    kept, short = medians
-    share = f"limit {100 * KEPT_MEDIANS:.0f} %"
-    lines += [
-        "",
-        f"Medians kept of trials disturbed for less than a tenth: {kept} of {short} ({share}).",
-        f"Medians refused of trials whose load was disturbed throughout: {lasting[0]} of {lasting[1]}.",
-    ]
-    few = bool(short) and kept < KEPT_MEDIANS * short
-    return "\n".join(lines) + "\n", bool(missed) or few or lasting[0] < lasting[1]
+    held = {row: -row.below - noise[row.number] <= row.off <= row.above + noise[row.number] for row in rows}
+    lines = ["| of | trials | truth within the range | median half width |", "|---|---|---|---|"]
+    missed = False
+    groups = {number: [row for row in rows if row.number == number] for number in _numbers(rows)}
+    for row in rows:
+        groups.setdefault(row.planted.kind, []).append(row)
+    for name, mine in groups.items():
+        share = sum(held[row] for row in mine) / len(mine)
+        half = statistics.median((row.below + row.above) / 2 for row in mine)
+        missed |= share < HELD or half > HALF_WIDTH
+        lines.append(f"| {name} | {len(mine)} | {100 * share:.1f} % | {100 * half:.2g} % |")
+    for row in rows:
+        if not held[row]:
+            print(f"  {100 * row.off:+.1f} % off: {row.number}, {row.busy}, {row.planted}", file=sys.stderr)
+    return "\n".join(lines) + "\n", missed
 
 
 def _numbers(rows: Sequence[Row]) -> list[str]:

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from tests.analysis.conftest import Bench
 
 from svload.analysis.batches import autocorrelation_times
-from svload.analysis.belief import Beliefs
-from svload.analysis.counting import Counting
-from svload.analysis.leaving import leave_out
 from svload.analysis.measures import measure_trial
 from svload.analysis.quantiles import bucket_of, percentile, ranked_values
+from svload.analysis.ranges import Ranges
 from svload.analysis.view import kept_window, look
-from svload.model.metrics import MetricRef
-from svload.model.results import CheckResult, Estimate, Harm
+from svload.model.metrics import CATALOGUE, MetricRef
+from svload.model.results import Harm
 from svload.model.study import CaseConfig
 from svload.store import TrialData
 
@@ -160,21 +158,14 @@ def with_gaps(trial: TrialData, gaps: Stops, metric: str = "gap_seconds") -> Tri
     return replace(trial, monitors=joined)
 
 
-def believed(trial: TrialData, config: CaseConfig) -> dict[str, Estimate]:
-    """The metrics with what is to be believed of them by `hiccups` alone, what disturbed
-    them left out where that may be."""
-    counting, metrics, harms = counted(trial, config)
-    told = CheckResult(check="hiccups", grade="VALID", sentence="", harms=tuple(harms.values()))
-    beliefs = Beliefs([told])
-    return leave_out(beliefs.fill(metrics), beliefs, counting)
-
-
-def counted(
-    trial: TrialData, config: CaseConfig, wanted: Sequence[MetricRef] = ()
-) -> tuple[Counting, dict[str, Estimate], dict[str, Harm]]:
-    """The counting, the metrics with those that are wanted beside, and what `hiccups` says by number."""
+def ranged(
+    trial: TrialData, config: CaseConfig, stats: Sequence[str] = ("p50", "p95", "mean")
+) -> dict[str, Harm]:
+    """What disturbances can have done to each number of the trial's one group."""
     window = kept_window(trial.summary)
     groups = look(trial, config, window)
-    metrics = measure_trial(trial, config, window, wanted, groups)
-    counting = Counting(trial, window, groups, metrics)
-    return counting, metrics, {harm.number: harm for harm in counting.by_check.get("hiccups", ())}
+    name = groups[0].name
+    extra = [MetricRef(name, CATALOGUE["traffic", "response"], stat) for stat in stats]
+    metrics = measure_trial(trial, config, window, extra, groups)
+    found = Ranges(trial, config, window, groups, metrics).by_check
+    return {one.number.removeprefix(f"{name}."): one for harms in found.values() for one in harms}

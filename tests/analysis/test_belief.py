@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of, with_counter, with_readings
-from tests.analysis.queues import with_gaps
 
-from svload.analysis.belief import Beliefs, said_of
+from svload.analysis import limits
+from svload.analysis.belief import Beliefs
 from svload.analysis.cases import over_runs
 from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import judge_run, judge_trial
-from svload.model.results import Belief, CheckResult, Estimate, Findings, Grade, Harm
+from svload.model.results import Belief, CheckResult, Estimate, Findings, Harm
 from svload.store import TrialData
 from svload.testing import make_run
 
@@ -35,30 +35,26 @@ def told(check: str, *harms: Harm) -> CheckResult:
     return CheckResult(check=check, grade="VALID", sentence="", harms=harms)
 
 
-def test_what_checks_say_of_a_number_is_the_worst_of_them_and_the_sum() -> None:
-    beliefs = Beliefs(
-        [
-            told("generator-harm", Harm(number=P50, grade="WEAK", below=0.06)),
-            told("hiccups", Harm(number=P50, grade="VALID", below=0.02, above=0.01)),
-            told("steal", Harm(number=P50, grade="VALID", below=0.03, above=0.0)),
-            told("clocks", Harm(number="timing", grade="WEAK", below=None, above=None)),
-        ]
-    )
-    found = beliefs.of(P50)
-    # Overlapping disturbances were counted as one, so the larger of their bounds stands for both.
+def test_what_checks_say_of_a_number_is_the_sum_and_so_is_its_grade() -> None:
+    """The planted number is off by 9.8 % though neither check calls it WEAK; the clean one by 4.9 %."""
+    twice = [
+        told("generator-harm", Harm(number=P50, grade="VALID", below=0.049)),
+        told("hiccups", Harm(number=P50, grade="VALID", below=0.049, above=0.01)),
+    ]
+    found, clean = Beliefs(twice).of(P50), Beliefs(twice[:1]).of(P50)
     assert found is not None
-    assert (found.grade, found.below, found.above) == ("WEAK", pytest.approx(0.09), 0.01)
-    assert set(found.doubts) == {"generator-harm", "clocks"}
-    assert beliefs.of("probe.success_rate") is None
-    other = beliefs.of("probe.throughput")
-    assert other is not None
-    assert other.grade == "WEAK"
+    assert clean is not None
+    assert (found.grade, found.below, found.above) == ("WEAK", pytest.approx(0.098), 0.01)
+    assert set(found.doubts) == {"generator-harm", "hiccups"}
+    assert (clean.grade, clean.doubts) == ("VALID", ())
+    assert Beliefs(twice).of("probe.success_rate") is None
 
 
-@pytest.mark.parametrize(("grade", "said"), [("WEAK", "WEAK"), ("REFUSED", "REFUSED"), ("VALID", "REFUSED")])
-def test_a_check_refuses_no_number_that_was_computed_again_as_weak(grade: Grade, said: Grade) -> None:
-    assert said_of(told("hiccups", Harm(number=P50, grade="REFUSED")), P50, grade) == said
-    assert said_of(told("hiccups", Harm(number=P50, grade="REFUSED")), TAIL, grade) == "VALID"
+def test_what_is_off_by_nobody_knows_how_much_has_the_widest_range() -> None:
+    """Not none: the less is known of a number, the less it may decide."""
+    found = Beliefs([told("clocks", Harm(number="timing", grade="WEAK", below=None, above=None))]).of(P50)
+    assert found is not None
+    assert (found.grade, found.below, found.above) == ("WEAK", *limits.WIDEST)
 
 
 def test_a_refusal_without_a_bound_leaves_none() -> None:
@@ -68,22 +64,6 @@ def test_a_refusal_without_a_bound_leaves_none() -> None:
     assert belief is not None
     assert (belief.grade, belief.below) == ("REFUSED", None)
     assert (found.of("probe.requests") or belief).grade == "REFUSED"
-
-
-def test_a_gap_takes_tails_of_a_trial_and_leaves_its_other_numbers(four: Bench) -> None:
-    trials = [
-        with_gaps(trial, [(0.6, 0.61)]) if trial.trial != "TC0.r1" else trial for trial in four.trials()
-    ]
-    found = judge_run(four.lock, four.configs, trials)
-    case = found.cases[0]
-    assert {trial.verdict.instrument for trial in found.trials} <= {"VALID", "WEAK"}
-    assert (case.metrics[P50].n, case.metrics[P50].why) == (4, "")
-    lost = case.metrics["background.response.p99"]
-    assert (lost.value, lost.why, lost.grade) == (None, "refused", "REFUSED")
-    assert lost.belief is not None
-    assert lost.belief.as_measured is not None
-    assert lost.belief.doubts[0] == "hiccups"
-    assert "3 of 4 trials" in lost.reason
 
 
 def test_success_is_judged_whatever_disturbed_the_times(four: Bench) -> None:
@@ -97,10 +77,10 @@ def test_success_is_judged_whatever_disturbed_the_times(four: Bench) -> None:
     configs = {name: one.model_copy(update={"thresholds": texts}) for name, one in four.configs.items()}
     found = judge_run(four.lock, configs, trials)
     case = found.cases[0]
-    assert (case.instrument, case.metrics[P50].why) == ("REFUSED", "refused")
+    assert (case.instrument, case.metrics[P50].grade) == ("WEAK", "WEAK")
     assert case.metrics["probe.success_rate"].value == 1.0
     assert [one.outcome for one in found.thresholds] == ["passed", "failed", "passed", "failed"]
-    assert found.thresholds[2].measured == pytest.approx(case.metrics[P50].belief.as_measured)  # type: ignore[union-attr]
+    assert found.thresholds[2].measured == case.metrics[P50].value
 
 
 def test_what_breaks_the_trial_as_a_whole_breaks_all_its_numbers(four: Bench) -> None:
@@ -186,6 +166,6 @@ def test_findings_of_the_first_format_are_read(four: Bench, tmp_path: Path) -> N
         assert one.metrics["background.response.p50"].why == "grows"
         assert one.metrics["probe.success_rate"].why == ""
     (trial, *_) = found.trials
-    assert trial.metrics[P50].grade == trial.verdict.instrument == "REFUSED"
+    assert trial.metrics[P50].grade == trial.verdict.instrument == "WEAK"
     assert trial.metrics[P50].belief is not None
     assert "steal" in trial.metrics[P50].belief.doubts

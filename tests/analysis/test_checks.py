@@ -114,9 +114,9 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
     ("generator-harm", "TC4.r1", late(0.04, "ready_ns"), "VALID", "the generator adds 4"),
     ("generator-harm", "TC4.r1", late(0.06, "ready_ns"), "WEAK", "probe.response"),
     ("generator-harm", "TC4.r1", late(0.16, "ready_ns"), "WEAK", "probe.response"),
-    ("generator-harm", "TC4.r1", late(0.18, "ready_ns"), "REFUSED", "probe.response"),
+    ("generator-harm", "TC4.r1", late(0.18, "ready_ns"), "WEAK", "probe.response"),
     ("generator-harm", "TC4.r1", late(0.10, "read_lag_ns"), "WEAK", "with a read stamp"),
-    ("generator-harm", "TC4.r1", late(0.20, "read_lag_ns"), "REFUSED", "with a read stamp"),
+    ("generator-harm", "TC4.r1", late(0.20, "read_lag_ns"), "WEAK", "with a read stamp"),
     (
         "manipulation",
         "TC4.r1",
@@ -157,13 +157,7 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
     ),
     ("tls-sessions", "TC1.r1", group("probe", tls_full=1), "REFUSED", "asks for http"),
     ("connection-reuse", "TC4.r1", group("probe", connections_opened=times(0.95)), "REFUSED", "probe opened"),
-    (
-        "connection-reuse",
-        "TC4.r1",
-        group("background", connections_opened=lambda n: 10 * n),
-        "WEAK",
-        "background opened 120 of 12 meant",
-    ),
+    # What a server ends is what its users meet: told, whatever the share.
     (
         "connection-reuse",
         "TC4.r1",
@@ -171,47 +165,18 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
         "VALID",
         "as planned",
     ),
-    # Worn out after 500 requests up to ten times the planned connections, from there on after 1,000, as nginx does.
-    (
-        "connection-reuse",
-        "TC4.r1",
-        group("background", connections_opened=119, begun=10**6),
-        "VALID",
-        "as planned",
-    ),
-    (
-        "connection-reuse",
-        "TC4.r1",
-        group("background", connections_opened=120, begun=10**6),
-        "VALID",
-        "as planned",
-    ),
-    (
-        "connection-reuse",
-        "TC4.r1",
-        group("background", connections_opened=120, begun=10**5),
-        "WEAK",
-        "background opened 120 of 12 meant",
-    ),
-    (
-        "connection-reuse",
-        "TC4.r1",
-        group("background", connections_opened=1200, begun=10**6),
-        "WEAK",
-        "background opened 1,200 of 12 meant",
-    ),
     (
         "connection-reuse",
         "TC4.r1",
         group("background", connections_opened=lambda n: 50 * n),
-        "REFUSED",
-        "background opened 600",
+        "VALID",
+        "otherwise than planned: background opened 600",
     ),
     (
         "connection-reuse",
         "TC4.r1",
         group("background", connections_opened=lambda n: 1000 * n),
-        "REFUSED",
+        "VALID",
         "the server closes each after its answer",
     ),
     ("reconciliation", "TC4.r1", counted("cache", "requests", times(1.004)), "VALID", "against"),
@@ -391,3 +356,18 @@ def test_waiting_for_slots_is_saturation(open_loop: Bench, share: float, state: 
 
     planted = with_table(trial, "histograms", bucket=waiting)
     assert judge_trial(planted, open_loop.config(trial)).verdict.server == state
+
+
+def test_reuse_that_is_compared_must_be_what_the_level_says(closed: Bench) -> None:
+    """The clean study keeps connections everywhere; in the planted one a factor sets how they are used."""
+    clean, config = closed.trial("TC4.r1"), closed.configs["TC4"]
+    trial, _ = group("background", connections_opened=lambda n: 50 * n)(clean, config)
+    source = closed.lock.source
+    traffic = {
+        **source["traffic"],
+        "background": {**source["traffic"]["background"], "connection": "${reuse}"},
+    }
+    for varied, grade in ((source, "VALID"), ({**source, "traffic": traffic}, "REFUSED")):
+        lock = closed.lock.model_copy(update={"source": varied})
+        checks = judge_trial(trial, config, lock=lock).verdict.checks
+        assert next(one for one in checks if one.check == "connection-reuse").grade == grade

@@ -88,7 +88,7 @@ def some(size: int, count: int, value: int, other: int = 1_000) -> Any:
 def test_a_read_lag_on_every_request_above_1000_a_second_harms_every_number(kept: Any) -> None:
     """One read in 64 has a stamp, and reads are late by a tenth, or by a third, of a response."""
     stamped = np.arange(64_000) % 64 == 0
-    for delay, grade in ((15_000, "VALID"), (150_000, "WEAK"), (900_000, "REFUSED")):
+    for delay, grade in ((15_000, "VALID"), (150_000, "WEAK"), (900_000, "WEAK")):
         found, grades = judged(kept(spread(64_000) + delay, 0, np.where(stamped, delay, -1)))
         assert found.grade == grade
         assert set(grades.values()) <= {grade, "WEAK"}
@@ -101,14 +101,14 @@ def test_a_read_lag_on_every_request_above_1000_a_second_harms_every_number(kept
 def test_each_percentile_that_a_study_asks_for_is_judged(kept: Any) -> None:
     """Tables show no p75, and a claim over it rests on it all the same; so does one over the survivors' alone."""
     late, clean = kept(spread(10_000) + 900_000, 0, np.full(10_000, 900_000)), kept(spread(10_000), 0, 1_000)
-    assert judged(late, ("p75",))[1] == {"p75": "REFUSED"}
+    assert judged(late, ("p75",))[1] == {"p75": "WEAK"}
     assert judged(clean, ("p75",))[1] == {"p75": "VALID"}
     nothing: Any = None
     survivors = cast(
         Context, SimpleNamespace(groups=(late,), metrics={"probe.ok_response.p75": Estimate(value=0.001)})
     )
     (harm,) = GeneratorHarm().judge(cast(TrialData, nothing), cast(CaseConfig, nothing), survivors).harms
-    assert (harm.number, harm.grade) == ("probe.ok_response.p75", "REFUSED")
+    assert (harm.number, harm.grade) == ("probe.ok_response.p75", "WEAK")
 
 
 @KEPT
@@ -134,10 +134,10 @@ def test_67_stamped_requests_carry_no_p99(kept: Any) -> None:
 
 
 @KEPT
-def test_what_few_late_reads_may_be_chance_of_is_weak_and_not_refused(kept: Any) -> None:
+def test_late_reads_are_told_of_the_percentile_that_bears_them(kept: Any) -> None:
     """Of 1,000 stamped requests in 64,000 11 or 40 were read 10 ms late: the p99 most likely, or surely,
     bears it; the median does not."""
-    for late, grade in ((5, "VALID"), (11, "WEAK"), (40, "REFUSED")):
+    for late, grade in ((5, "VALID"), (11, "WEAK"), (40, "WEAK")):
         lags = np.full(64_000, -1)
         lags[::64] = some(1_000, late, 10 * MS)
         _, grades = judged(kept(spread(64_000) + np.maximum(lags, 0), 0, lags))
@@ -150,7 +150,7 @@ def test_where_every_request_has_a_stamp_harm_is_what_was_done(kept: Any) -> Non
     it, with no doubt of a sample."""
     lags = some(1_000, 11, 10 * MS)
     found, grades = judged(kept(spread(1_000) + lags, 0, lags))
-    assert (found.grade, grades["p50"], grades["p99"]) == ("REFUSED", "VALID", "REFUSED")
+    assert (found.grade, grades["p50"], grades["p99"]) == ("WEAK", "VALID", "WEAK")
     assert "read stamp" not in found.sentence
 
 
@@ -167,8 +167,8 @@ def test_a_generator_that_stood_still_shows_in_the_mean() -> None:
     lag = np.zeros(1_000, np.int64)
     lag[700:705] = 200 * MS
     found, grades = judged(of_rows(MS + lag, lag, -1))
-    assert found.grade == "REFUSED"
-    assert grades == {"p50": "VALID", "p90": "VALID", "p95": "VALID", "p99": "VALID", "mean": "REFUSED"}
+    assert found.grade == "WEAK"
+    assert grades == {"p50": "VALID", "p90": "VALID", "p95": "VALID", "p99": "VALID", "mean": "WEAK"}
     worst = worst_harm(context_of(of_rows(MS + lag, lag, -1)))
     assert worst is not None
     assert worst.what == "the mean probe.response"
@@ -204,5 +204,5 @@ def test_an_older_trial_without_pairs_is_judged_by_its_mean(closed: Bench) -> No
         return np.where(mine, 2700, table["bucket"]).astype(np.uint32)
 
     found = check(with_table(older, "histograms", bucket=slow_reads), closed.config(clean), "generator-harm")
-    assert found.grade == "REFUSED"
+    assert found.grade == "WEAK"
     assert "the mean background.response" in found.sentence

@@ -78,9 +78,9 @@ def test_an_overloaded_server_is_said_of_the_server_not_of_the_instrument(open_l
 
 
 def test_each_number_has_the_grade_that_the_judge_gave_it(open_loop: Bench) -> None:
-    """A gap of 10 ms in so short a load costs its tail and leaves the median."""
+    """A gap of 6 ms in so short a load puts its tail off."""
     trial = open_loop.trial("TC0.r1")
-    for planted in (trial, with_gaps(trial, [(0.6, 0.61)])):
+    for planted in (trial, with_gaps(trial, [(0.6, 0.606)])):
         config = open_loop.config(trial)
         result = judge_trial(planted, config)
         found = summarise_load("http://x/", "in words", planted, config, result)
@@ -94,8 +94,8 @@ def test_each_number_has_the_grade_that_the_judge_gave_it(open_loop: Bench) -> N
             assert found.grades == {}
         else:
             assert found.response_ms.p99 is not None
-            assert (found.grades["response_ms.p99"], found.grades.get("response_ms.p50")) == ("REFUSED", None)
-    assert json.loads(found.to_json())["grades"]["response_ms.p99"] == "REFUSED"
+            assert found.grades["response_ms.p99"] == "WEAK"
+    assert json.loads(found.to_json())["grades"]["response_ms.p99"] == "WEAK"
 
 
 def test_how_long_failures_took_is_told_without_a_row_of_each(open_loop: Bench) -> None:

@@ -389,6 +389,7 @@ def carried(share: float, ended_before: bool = False) -> Plant:
     return plant
 
 
+HYPER_V = "hyperv_clocksource_tsc_page"
 PLANTED: list[tuple[str, Plant, str, str]] = [
     # check, plant, grade, words of its sentence
     ("worker-spread", workers(20, 18, 22, 20), "VALID", "4 workers of cache shared 80 connections"),
@@ -437,17 +438,17 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("cold-files", dropped(0.0, None), "VALID", "nobody counted what came from a disk"),
     ("cold-files", files(1.0), "VALID", "No files were to be dropped"),
     ("steal", read("host", "steal_seconds_total", jump(0.01), "cpu1"), "VALID", "1 %"),
-    ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "REFUSED", "weakens background.response.p50"),
-    ("steal", read("host", "steal_seconds_total", jump(0.06), "cpu0"), "REFUSED", "cpu0"),
+    ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "WEAK", "The hypervisor took at most"),
+    ("steal", read("host", "steal_seconds_total", jump(0.06), "cpu0"), "WEAK", "cpu0"),
     ("others-cpu", read("others", "cpu_seconds_total", rate(0.09)), "VALID", "4.5 %"),
-    ("others-cpu", read("others", "cpu_seconds_total", rate(0.12)), "WEAK", "6 % of the machine's 2"),
-    ("others-cpu", read("others", "cpu_seconds_total", rate(0.42)), "REFUSED", "sshd (0.02"),
+    ("others-cpu", read("others", "cpu_seconds_total", rate(0.12)), "VALID", "6 % of the machine's 2"),
+    ("others-cpu", read("others", "cpu_seconds_total", rate(0.42)), "WEAK", "sshd (0.02"),
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.009)), "VALID", "0.9 %"),
-    ("run-queue", read("generator", "run_queue_seconds_total", rate(0.02), "probe.0/0"), "WEAK", "probe.0/0"),
-    ("run-queue", read("generator", "run_queue_seconds_total", rate(0.06)), "REFUSED", "6 %"),
+    ("run-queue", read("generator", "run_queue_seconds_total", rate(0.02), "probe.0/0"), "VALID", "probe.0/0"),
+    ("run-queue", read("generator", "run_queue_seconds_total", rate(0.06)), "VALID", "6 %"),
     ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "0.87 of 1 cores"),
-    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.31)), "WEAK", "0.93 of 1 cores"),
-    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.95), "probe.0/0"), "WEAK", "95 %"),
+    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.31)), "VALID", "0.93 of 1 cores"),
+    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.95), "probe.0/0"), "VALID", "95 %"),
     ("generator-first", fast_load(0.5), "REFUSED", "what the load bears, not the server"),
     ("generator-first", fast_load(0.96), "VALID", "and so did a server of what is its own: cores of cache"),
     ("generator-first", fast_load(0.5, open_loop=True), "VALID", "arrivals are planned"),
@@ -459,16 +460,17 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("carried-over", carried(0.21), "REFUSED", "points lower"),
     ("carried-over", carried(0.9, ended_before=True), "VALID", "No request begun before"),
     ("calibration", under(after={"calibration_ns": 41_100.0}), "VALID", "slower"),
-    ("calibration", under(after={"calibration_ns": 41_300.0}), "WEAK", "slower"),
+    ("calibration", under(after={"calibration_ns": 41_300.0}), "VALID", "slower"),
     ("calibration", under(after={"calibration_ns": 38_000.0}), "WEAK", "faster"),
-    ("calibration", under(after={"calibration_ns": 44_500.0}), "REFUSED", "slower"),
+    ("calibration", under(after={"calibration_ns": 44_500.0}), "WEAK", "slower"),
     ("clocks", later(realtime_ns=900_000), "VALID", "tsc"),
-    ("clocks", later(realtime_ns=1_100_000), "REFUSED", "drifted apart"),
-    ("clocks", later(realtime_ns=-1_100_000), "REFUSED", "drifted apart"),
+    ("clocks", later(realtime_ns=1_500_000), "VALID", "1.5 ms off"),
+    ("clocks", later(realtime_ns=-SECOND_NS // 5), "WEAK", "200 ms off"),
     ("clocks", later(boottime_ns=2 * SECOND_NS), "REFUSED", "suspended for 2 s"),
-    ("clocks", under(before={"clock_source": "hpet"}, after={"clock_source": "hpet"}), "REFUSED", "hpet"),
+    ("clocks", under(before={"clock_source": "hpet"}, after={"clock_source": "hpet"}), "VALID", "hpet"),
     ("clocks", under(after={"clock_source": "hpet"}), "REFUSED", "changed from tsc to hpet"),
-    ("clocks", under(before={"clock_source": None}, after={"clock_source": "hpet"}), "REFUSED", "the source is hpet"),
+    ("clocks", under(before={"clock_source": None}, after={"clock_source": "jiffies"}), "WEAK", "source jiffies"),
+    ("clocks", under(before={"clock_source": HYPER_V}, after={"clock_source": HYPER_V}), "VALID", "tsc_page"),
     ("clocks", under(before={"clock_source": "kvm-clock"}, after={"clock_source": "kvm-clock"}), "VALID", "kvm"),
     (
         "clocks",
@@ -490,7 +492,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("gc-pause", paused(0.02), "WEAK", "20 ms"),
     ("physics", under(machine={"loopback_bytes_per_s": 1e9}), "VALID", "loopback carries"),
     ("physics", under(machine={"loopback_bytes_per_s": 1e5}), "REFUSED", "loopback carries"),
-    ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 0.004)), "WEAK", "often enough to reach a tail"),
+    ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 0.004)), "VALID", "The longest gap on a core"),
     ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 1e-5)), "VALID", "The longest gap on a core"),
 ]  # fmt: skip
 NEEDS_FACTS = (
@@ -517,11 +519,11 @@ def test_a_quiet_machine_is_valid(closed: Bench, name: str) -> None:
     assert (found.grade, found.measured) == ("VALID", True), found.sentence
 
 
-def test_of_a_load_that_is_the_limit_times_are_weak_and_rates_refused(closed: Bench) -> None:
+def test_of_a_load_that_is_the_limit_rates_are_refused_and_times_measured(closed: Bench) -> None:
     trial, config = fast_load(0.5)(closed.trial("TC4.r1"), closed.configs["TC4"])
-    first, cpu = check(trial, config, "generator-first"), check(trial, config, "generator-cpu")
+    first = check(trial, config, "generator-first")
     assert (first.on("background.throughput"), first.on("background.ok_throughput")) == ("REFUSED", "REFUSED")
-    assert (first.on("background.response.p50"), cpu.on("background.response.p50")) == ("VALID", "WEAK")
+    assert first.on("background.response.p50") == "VALID"
     assert first.on("background.success_rate") == first.on("cache.hit_ratio") == "VALID"
 
 
@@ -578,10 +580,11 @@ def test_arrivals_of_an_open_loop_wait_for_nobody(open_loop: Bench) -> None:
     assert found.grade == "VALID"
 
 
-def test_without_a_limit_of_a_server_nobody_knows_which_of_the_two_it_was(closed: Bench) -> None:
+def test_without_a_limit_of_a_server_the_rate_is_the_load_s_as_well(closed: Bench) -> None:
+    """Nobody knows which of the two it was: a claim over such rates would compare generators."""
     found = check(*fast_load(None)(closed.trial("TC4.r1"), closed.configs["TC4"]), "generator-first")
-    assert (found.grade, found.measured) == ("VALID", False)
-    assert "no limit of a server was read" in found.sentence
+    assert (found.grade, found.on("background.throughput")) == ("REFUSED", "REFUSED")
+    assert "no limit of a server's own was read" in found.sentence
 
 
 def long_gap(seconds: float, metric: str = "hiccup_seconds") -> Plant:
@@ -589,41 +592,26 @@ def long_gap(seconds: float, metric: str = "hiccup_seconds") -> Plant:
     return read("generator", metric, lambda at, old: np.where(at == 0.6, seconds, old), "probe.0/0")
 
 
-def test_a_gap_is_judged_by_whom_it_touched(closed: Bench) -> None:
+def test_a_gap_widens_numbers_by_what_it_can_have_done(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
 
     def with_gap(seconds: float, metric: str = "hiccup_seconds") -> Any:
         return check(*long_gap(seconds, metric)(trial, closed.config(trial)), "hiccups")
 
-    assert (with_gap(0.0001).grade, with_gap(0.0001).harms) == ("VALID", ())
-    short = with_gap(0.0049)
-    # One of six looks, and with a cycle around it more than a hundredth of the trial: what lies in a tail may be of it.
-    assert {one.grade for one in short.harms} == {"WEAK"}
-    assert {one.number.rpartition(".p")[2] for one in short.harms} <= {"99", "99.9"}
-    found = with_gap(0.006)
-    # Readings come every 0.2 s and the trial is 1.2 s long: a quarter of it is touched.
-    assert (found.grade, found.on("background.response.p99")) == ("REFUSED", "REFUSED")
+    assert (with_gap(0.0049).grade, with_gap(0.0049).harms) == ("VALID", ())
+    found = with_gap(0.1)
+    assert (found.grade, found.on("background.response.p99")) == ("WEAK", "WEAK")
     assert found.on("background.success_rate") == found.on("cache.hit_ratio") == "VALID"
-    assert "stood still for 6 ms (probe.0/0)" in found.sentence
+    assert "stood still for 100 ms (probe.0/0)" in found.sentence
     assert with_gap(0.0099, "loop_pass_seconds").grade == "VALID"
-    assert with_gap(0.011, "loop_pass_seconds").grade == "REFUSED"
 
 
-def test_an_exact_gap_costs_a_tail_and_leaves_the_median(tmp_path: Path) -> None:
-    """10 ms in 20 s: a look every 0.2 s knows no better than that."""
+def test_a_gap_of_10_ms_in_20_s_puts_off_no_median(tmp_path: Path) -> None:
     bench = bench_of(make_run(tmp_path, cases=1, replicates=1, duration_s=20.0))
     trial = bench.trial("TC0.r1")
-    exact = with_gaps(trial, [(9.0, 9.01)])
-    plant = read("generator", "hiccup_seconds", lambda at, old: np.where(np.isclose(at, 9.2), 0.01, old))
-    look, config = plant(trial, bench.config(trial))
-    clean, told, seen = (check(one, config, "hiccups") for one in (trial, exact, look))
-    assert clean.grade == "VALID"
-    for group in ("probe", "background"):
-        for found, stats in ((told, ("p50", "p90", "p95")), (seen, ("p50", "p90"))):
-            assert {found.on(f"{group}.response.{stat}") for stat in stats} == {"VALID"}, found.harms
-            assert found.on(f"{group}.throughput") == "VALID"
-    assert told.on("background.response.p99.9") == "REFUSED"
-    assert judge_trial(exact, config).verdict.instrument == "VALID"
+    result = judge_trial(with_gaps(trial, [(9.0, 9.01)]), bench.config(trial))
+    assert {result.metrics[f"{group}.response.p50"].grade for group in ("probe", "background")} == {"VALID"}
+    assert result.verdict.instrument == "VALID"
 
 
 def test_an_old_run_without_passes_is_judged_by_its_gaps(closed: Bench) -> None:
@@ -651,7 +639,7 @@ def test_who_used_the_cpu_is_named(closed: Bench) -> None:
     busy = with_readings(trial, "others", "cpu_seconds_total", lambda at, _: 1.5 * at)
     busy = with_readings(busy, "others", "cpu_seconds", lambda at, _: np.full(len(at), 0.3))
     found = check(busy, closed.config(trial), "others-cpu")
-    assert (found.grade, "sshd" in found.sentence, "process 812" in found.sentence) == ("REFUSED", True, True)
+    assert (found.grade, "sshd" in found.sentence, "process 812" in found.sentence) == ("WEAK", True, True)
     assert found.who.startswith("sshd (")
     assert "(sshd, process 812)" in found.remedy
     entity = np.where(busy.monitors["entity"] == "sshd 812", "svload 812", busy.monitors["entity"])
@@ -722,11 +710,14 @@ def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
 
 
 def test_a_clock_that_can_not_be_read_is_not_measured(closed: Bench) -> None:
-    """Neither VALID nor a change of source; what was read of it still counts."""
+    """No change of source; what was read of it still counts."""
     trial, config = closed.trial("TC4.r1"), closed.configs["TC4"]
     for unread in (under(after={"clock_source": None}), under(before={"clock_source": None})):
         found = check(unread(trial, config)[0], config, "clocks")
-        assert not found.measured
-        assert "clock source could not be read" in found.sentence
-        drifted = later(realtime_ns=1_100_000)(*unread(trial, config))[0]
-        assert check(drifted, config, "clocks").grade == "REFUSED"
+        assert found.grade == "VALID"
+        slept = later(boottime_ns=2 * SECOND_NS)(*unread(trial, config))[0]
+        assert check(slept, config, "clocks").grade == "REFUSED"
+    both = under(before={"clock_source": None}, after={"clock_source": None})(trial, config)[0]
+    found = check(both, config, "clocks")
+    assert not found.measured
+    assert "clock source could not be read" in found.sentence

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from svload.analysis import limits
 from svload.analysis.criteria import criterion_of, main_group, metric_of
 from svload.model.metrics import MetricRef, Source, is_timing
 from svload.model.results import Belief, CheckResult, Estimate, Grade, Harm
 from svload.model.study import CaseConfig, Lock
 
-UNITED = ("hiccups", "run-queue", "steal", "others-cpu")
-"""Checks whose moments are counted as one: the largest of their bounds is that of all of them."""
 _KINDS = ("all", "timing")
 _ORDER: Mapping[Grade, int] = {"REFUSED": 0, "WEAK": 1, "VALID": 2}
 _WITHOUT_QUESTION = ("response.p50", "throughput", "success_rate")
@@ -38,12 +37,10 @@ class Beliefs:
         said = [one for one in self._kinds if timing or one[1].number == "all"]
         return said, united(said)
 
-    def of(self, number: str, without: Sequence[str] = ()) -> Belief | None:
-        """Of one number by its full name, but for what these checks say; None where nothing doubts or bounds it."""
+    def of(self, number: str) -> Belief | None:
+        """Of one number by its full name; None where nothing doubts or bounds it."""
         general, belief = self._of_kind[is_timing(number)]
         exact = self._exact.get(number, [])
-        if without:
-            return united([one for one in (*general, *exact) if one[0].check not in without])
         return united([*general, *exact]) if exact else belief
 
     def fill(self, metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
@@ -57,38 +54,27 @@ class Beliefs:
 
 
 def united(said: Sequence[Said]) -> Belief | None:
-    """What several checks say of one number: the worst grade, their bounds added. A bound is null
-    where one REFUSES it without any."""
+    """What several checks say of one number: their ranges added, and the grade of that sum. What is REFUSED has no
+    range; what is in doubt by nobody knows how much has the widest."""
     if not said:
         return None
-    grades = [harm.grade for _, harm in said]
-    grade = min(grades, key=_ORDER.__getitem__)
     ranked = sorted((one for one in said if one[1].grade != "VALID"), key=lambda one: _ORDER[one[1].grade])
-    return Belief(
-        grade=grade,
-        below=_added((check.check, harm.grade, harm.below) for check, harm in said),
-        above=_added((check.check, harm.grade, harm.above) for check, harm in said),
-        doubts=tuple(dict.fromkeys(check.check for check, _ in ranked)),
+    doubts = tuple(dict.fromkeys(check.check for check, _ in ranked))
+    if ranked and ranked[0][1].grade == "REFUSED":
+        return Belief(grade="REFUSED", below=None, above=None, doubts=doubts)
+    below, above = (
+        min(sum(widest if one is None else one for one in side), widest)
+        for side, widest in zip(
+            ([harm.below for _, harm in said], [harm.above for _, harm in said]), limits.WIDEST, strict=True
+        )
     )
-
-
-def _added(bounds: Iterable[tuple[str, Grade, float | None]]) -> float | None:
-    total, counted = 0.0, 0.0
-    for check, grade, bound in bounds:
-        if bound is None:
-            if grade == "REFUSED":
-                return None
-        elif check in UNITED:
-            counted = max(counted, bound)
-        else:
-            total += bound
-    return total + counted
-
-
-def said_of(check: CheckResult, number: str, grade: Grade) -> Grade:
-    """What a check says of a number whose own grade is this: of a WEAK one no more than that, since it may have
-    been computed again without what the check refuses."""
-    return "WEAK" if grade == "WEAK" and check.on(number) == "REFUSED" else check.on(number)
+    wide = max(below, above) > limits.OFF
+    return Belief(
+        grade="WEAK" if wide else "VALID",
+        below=below,
+        above=above,
+        doubts=doubts or (tuple(dict.fromkeys(check.check for check, _ in said)) if wide else ()),
+    )
 
 
 def asked_of(lock: Lock | None, config: CaseConfig, owners: Mapping[str, Source]) -> tuple[MetricRef, ...]:

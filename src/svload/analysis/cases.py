@@ -9,7 +9,6 @@ from math import exp, isinf, log
 from typing import Literal
 
 from svload.analysis import limits
-from svload.analysis.belief import said_of
 from svload.analysis.by_generator import generator_results
 from svload.analysis.checks.base import worst
 from svload.analysis.criteria import (
@@ -133,9 +132,9 @@ def _reasons(
                 f"shown, and enters no comparison."
             )
     doubts: dict[tuple[Grade, str], list[CheckResult]] = {}
-    for at, trial in enumerate(trials):
+    for trial in trials:
         for check in trial.verdict.checks:
-            said = worst(*(said_of(check, name, found[at]) for name, found in grades.items()))
+            said = worst(*(check.on(name) for name in grades))
             doubts.setdefault((said, check.check), []).append(check)
     for bad in _DOUBTS:
         mine = [(check, rows) for (grade, check), rows in doubts.items() if grade == bad]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -36,10 +36,6 @@ class Disturbance(NamedTuple):
     end_ns: float
     where: str
     lost_s: float
-    severe: bool
-    """so strong that what is due in it may be left out"""
-    gap: bool = False
-    """one stretch of standing still: it delays nothing by more than its length"""
 
 
 @dataclass(frozen=True)
@@ -47,51 +43,22 @@ class Found:
     """All that one trial's readings show up to its kept window's end."""
 
     moments: tuple[Disturbance, ...]
-    rest: Mapping[str, float] = field(default_factory=dict)
-    """by check: what remains below its WEAK limit, as a share of the window"""
-    cores: int = 1
-    """the machine's: others' CPU is told as a share of all of them, and may all have been of one"""
-
-    @property
-    def lost_s(self) -> float:
-        """All that the moments cost, their threads and cores together; of foreign CPU as if one core had borne it."""
-        return sum(one.lost_s * (self.cores if one.check == "others-cpu" else 1) for one in self.moments)
 
     def of(self, check: str) -> list[Disturbance]:
         """The moments that one check found."""
         return [one for one in self.moments if one.check == check]
 
-    def lost_within(self, window: Window) -> float:
-        """The time of the window that was lost to them: of each what it took, and together no more than they cover."""
-        lost = 0.0
-        for one in within(self.moments, window):
-            inside_s = (min(one.end_ns, window.high_ns) - max(one.begin_ns, window.low_ns)) / 1e9
-            lost += min(one.lost_s * (self.cores if one.check == "others-cpu" else 1), inside_s)
-        return min(lost, covered(united(spans(self.moments), window)) / 1e9)
-
     def share(self, check: str, window: Window) -> float:
         """The part of the window that one check's moments cover."""
         return covered(united(spans(self.of(check)), window)) / max(window.high_ns - window.low_ns, 1)
 
-    def within(self, check: str) -> float:
-        """How much of its own moments a check's disturbance takes, all threads and cores apart: lost over
-        disturbed time, the worst of them."""
-        by_place: dict[str, tuple[float, float]] = {}
-        for one in self.of(check):
-            lost, length = by_place.get(one.where, (0.0, 0.0))
-            by_place[one.where] = (lost + one.lost_s, length + (one.end_ns - one.begin_ns) / 1e9)
-        return max((lost / length for lost, length in by_place.values() if length > 0), default=0.0)
-
 
 def disturbances_of(monitors: Monitors, window: Window) -> Found:
-    """What disturbed the trial up to its kept window's end, and what remains below the limits within it.
-
-    What ended before the window may still be felt in it: who counts knows that.
-    """
+    """What disturbed the trial up to its kept window's end."""
     cores = max(len(of_monitor(monitors, "host", "busy_seconds_total")), 1)
     waits = of_monitor(monitors, "generator", "run_queue_seconds_total")
     stolen = of_monitor(monitors, "host", "steal_seconds_total")
-    foreign = _foreign_here(monitors, cores)
+    foreign = foreign_here(monitors, cores)
     stolen |= of_monitor(monitors, "fleet", "steal_seconds_total")
     foreign |= _foreign_elsewhere(monitors)
     found = [
@@ -103,15 +70,10 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
         *_rates("others-cpu", foreign, limits.OTHERS_CPU),
     ]
     moments = tuple(one for one in found if one.begin_ns < window.high_ns)
-    series = {"run-queue": waits, "steal": stolen, "others-cpu": foreign}
-    rest = {
-        check: max((_rest(one, place, window, moments, check) for place, one in of.items()), default=0.0)
-        for check, of in series.items()
-    }
-    return Found(moments, rest, cores)
+    return Found(moments)
 
 
-def _foreign_here(monitors: Monitors, cores: int) -> dict[str, Series]:
+def foreign_here(monitors: Monitors, cores: int) -> dict[str, Series]:
     """Others' CPU as a share of the cores where servers and load ran; of all of them where nobody looked where that was.
 
     On a machine with many cores what takes all of the server's one is a small part of the whole.
@@ -193,12 +155,12 @@ def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterato
     for thread, series in precise.items():
         for at, gap in zip(*series, strict=True):
             if gap > longer_s:
-                yield Disturbance("hiccups", float(at - 1e9 * gap), float(at), thread, float(gap), True, True)
+                yield Disturbance("hiccups", float(at - 1e9 * gap), float(at), thread, float(gap))
     for thread, series in {} if precise else of_monitor(monitors, "generator", look).items():
         for at in np.flatnonzero(series.values > longer_s):
             end, gap = float(series.at[at]), float(series.values[at])
             begin = min(float(series.at[at - 1]) if at else end, end - 1e9 * gap)
-            yield Disturbance("hiccups", begin, end, thread, gap, _is_fine((end - begin) / 1e9 - gap), True)
+            yield Disturbance("hiccups", begin, end, thread, gap)
 
 
 def _begun_late(monitors: Monitors) -> Iterator[Disturbance]:
@@ -209,40 +171,19 @@ def _begun_late(monitors: Monitors) -> Iterator[Disturbance]:
             continue
         first_ns, apart_ns = float(series.at[0]), float(np.median(np.diff(series.at)))
         if first_ns > 2 * apart_ns:
-            yield Disturbance("hiccups", 0.0, first_ns, thread, first_ns / 1e9, False, True)
-
-
-def short_gaps(monitors: Monitors, window: Window) -> list[Disturbance]:
-    """The longest gap of each look of the window, where it is so short that no gap of it is kept by itself.
-
-    Nobody knows where in the look it lay: it is told at the look's end.
-    """
-    found = []
-    for thread, series in of_monitor(monitors, "generator", "hiccup_seconds").items():
-        for at, gap in zip(*series, strict=True):
-            if 0 < gap <= limits.GAP_S and window.low_ns < at <= window.high_ns:
-                found.append(Disturbance("hiccups", float(at - 1e9 * gap), float(at), thread, float(gap), False, True))  # fmt: skip
-    return found
-
-
-def _is_fine(look_s: float) -> bool:
-    """Whether readings are so close that what is due between two of them may be left out: whole
-    seconds left out make a number worse.
-    """
-    return look_s <= limits.FINE_LOOK_S
+            yield Disturbance("hiccups", 0.0, first_ns, thread, first_ns / 1e9)
 
 
 def _rates(
     check: str,
     of: Mapping[str, Series],
-    weak_refused: tuple[float, float],
+    weak: float,
     least_s: float = 0.0,
 ) -> Iterator[Disturbance]:
-    """The looks in which a counter grew faster than its WEAK limit allows, and by more than `least_s`.
+    """The looks in which a counter grew faster than its limit allows, and by more than `least_s`.
 
     All that a thread waited in a look makes no longer a gap than that, and gaps so short are no disturbance.
     """
-    weak, refused = weak_refused
     for place, series in of.items():
         length_s, grown = np.diff(series.at) / 1e9, np.diff(series.values)
         share = grown / np.maximum(length_s, 1e-9)
@@ -253,29 +194,20 @@ def _rates(
                 float(series.at[at + 1]),
                 place,
                 float(grown[at]),
-                bool(share[at] > refused and _is_fine(length_s[at])),
-                check == "run-queue",
             )
 
 
 def _steals(stolen: Mapping[str, Series]) -> Iterator[Disturbance]:
-    """The looks in which a core lost time, within seconds that lost more than the WEAK limit: the
+    """The looks in which a core lost time, within seconds that lost more than its limit: the
     kernel counts in ticks of 10 ms."""
-    weak, refused = limits.STEAL
     for core, series in stolen.items():
         at, values = series
         grown = np.diff(values)
         if not np.any(grown > 0):
             continue
-        lost = _of_a_second(at, values) > weak
+        lost = _of_a_second(at, values) > limits.STEAL
         for look in np.flatnonzero((grown > 0) & lost):
-            length_s = float(at[look + 1] - at[look]) / 1e9
-            # A tick that was counted may stand for up to half of one more.
-            most_s = float(grown[look]) + limits.STEAL_TICK_S / 2
-            severe = most_s > refused * length_s and _is_fine(length_s)
-            yield Disturbance(
-                "steal", float(at[look]), float(at[look + 1]), core, float(grown[look]), severe, True
-            )
+            yield Disturbance("steal", float(at[look]), float(at[look + 1]), core, float(grown[look]))
 
 
 def _of_a_second(at: Floats, values: Floats) -> Floats:
@@ -289,14 +221,6 @@ def _of_a_second(at: Floats, values: Floats) -> Floats:
         if share > 0:
             np.maximum(most[first:last], share, out=most[first:last])
     return most
-
-
-def _rest(series: Series, place: str, window: Window, moments: Iterable[Disturbance], check: str) -> float:
-    inside = series.enclosing(window)
-    if inside.seconds <= 0:
-        return 0.0
-    told = sum(one.lost_s for one in within(moments, window) if one.check == check and one.where == place)
-    return max(inside.change - told, 0.0) / inside.seconds
 
 
 def spans(moments: Iterable[Disturbance], around_ns: float = 0.0) -> list[tuple[float, float]]:

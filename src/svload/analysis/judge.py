@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from svload.analysis.belief import Beliefs, asked_of, said_of
+from svload.analysis.belief import Beliefs, asked_of
 from svload.analysis.capacity.told import capacity_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.claims import judge_claims, made_of, metrics_of_claims
-from svload.analysis.counting import Counting
 from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
 from svload.analysis.curves.curve import load_curves
 from svload.analysis.curves.trial_loads import group_loads, ramp_breaks
@@ -22,11 +21,11 @@ from svload.analysis.curves.uses import resources_used
 from svload.analysis.evidence import evidence_of
 from svload.analysis.explored import load_effects
 from svload.analysis.failures import failures_of
-from svload.analysis.leaving import leave_out
 from svload.analysis.limits import ANALYSIS_VERSION
 from svload.analysis.measures import measure_trial
 from svload.analysis.outages import healthy, of_all_requests, outages_of, whole_window
 from svload.analysis.pooling import Distribution, Distributions, distributions_of
+from svload.analysis.ranges import Ranges
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
@@ -80,19 +79,21 @@ def judge_trial(
         to_end = replace(window, last=max(whole_window(whole).last, window.last))
         of_all = measure_trial(whole, config, to_end, wanted, look(whole, config, to_end))
         metrics = {name: of_all[name] if of_all_requests(name) else one for name, one in metrics.items()}
-    counting = Counting(trial, window, groups, metrics)
+    ranges = Ranges(trial, config, window, groups, metrics)
     before = look(trial, config, undisturbed(trial, window)) if disturbing(trial) else None
     shown = evidence_of(trial, window)
     uses = resources_used(trial, window, server_cores, shown)
     limited = saturated(shown, trial, window, uses, server_cores)
     read = any(use.verdict for use in shown.limits) or bool(uses)
-    context = Context(groups, metrics, cut, owners, counting, before, limited if read else None)
+    context = Context(
+        groups, metrics, cut, owners, ranges, before, limited if read else None, _compared_reuse(lock)
+    )
     checks = tuple(_checked(trial, whole, config, context))
     state, told = server_state(context, checks, limited, trial.lab.deaths)
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))
     beliefs = Beliefs(checks)
-    metrics = leave_out(beliefs.fill(metrics), beliefs, counting)
+    metrics = beliefs.fill(metrics)
     replicate, block = _place(trial)
     return TrialResult(
         trial=trial.summary.trial,
@@ -110,6 +111,16 @@ def judge_trial(
         breaks=ramp_breaks(config, groups),
         evidence=shown,
         faults=fault_results(trial, groups),
+    )
+
+
+def _compared_reuse(lock: Lock | None) -> frozenset[str]:
+    """The groups whose use of connections differs from level to level."""
+    traffic = lock.source.get("traffic") if lock else None
+    return frozenset(
+        name
+        for name, group in (traffic.items() if isinstance(traffic, dict) else ())
+        if isinstance(group, dict) and "${" in str(group.get("connection", ""))
     )
 
 
@@ -362,9 +373,7 @@ def _verdict(
     trial: str, checks: Sequence[CheckResult], state: Any, told: Sequence[str], grades: Mapping[str, Grade]
 ) -> Verdict:
     """The trial's grade is that of the numbers asked for, and its reasons are the checks that doubt these."""
-    doubts = [
-        (worst(*(said_of(check, name, grade) for name, grade in grades.items())), check) for check in checks
-    ]
+    doubts = [(worst(*(check.on(name) for name in grades)), check) for check in checks]
     wrong = sorted(((grade, check) for grade, check in doubts if grade != "VALID"), key=lambda one: one[0])
     return Verdict(
         trial=trial,

@@ -5,7 +5,7 @@ WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, tim
 
 from __future__ import annotations
 
-ANALYSIS_VERSION = 10
+ANALYSIS_VERSION = 11
 """Stamped on derived/; findings of another version are made anew."""
 
 # How sure (docs/method.md §2)
@@ -80,7 +80,9 @@ DRIFT = 0.10
 """|Theil–Sen slope| · T over the median from which a trial is not steady."""
 
 # May this trial be believed? (docs/method.md §3)
-HARM = (0.05, 0.20)
+OWN_DOING = 0.20
+"""Share of what a warm-up cut would drop that the generator itself delayed, from which that is no warm-up."""
+HARM = 0.05
 """Generator's harm: Q(response) over Q(response − generator lag − read lag), less one."""
 LEAST_READ_LAGS = 30
 """Sampled read lags needed for harm on the mean, where there are histograms alone."""
@@ -96,15 +98,6 @@ RECONCILED = (0.005, 0.02)
 """Deviation of servers' counters from what was written, beyond what was in flight."""
 REUSE = 0.02
 """Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
-CONNECTIONS = 3.0
-"""Connections opened over the planned ones, failures aside, from which reuse is not quite what was asked."""
-WORN_OUT = 0.002
-"""Share of requests on connections that were not planned up to which a server may be ending
-worn-out ones: 500 requests on each."""
-MANY_CONNECTIONS = 10.0
-"""Connections opened over the planned ones from which only `LONG_LIVED` ones count as worn out."""
-LONG_LIVED = 0.001
-"""Share of requests on connections that were not planned up to which even many are worn out: 1,000 on each, which is what web servers begin with."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
 DELAY_LATE = 0.05
@@ -112,29 +105,37 @@ DELAY_CPU = 0.9
 """Of a round trip's latency, and of a core: a delay line above either no longer keeps it."""
 LIMIT_ACTED = 0.95
 """Use of a CPU quota below which, with no throttled time, it never acted."""
-HICCUP = 0.10
-"""A gap on a core of the load above this share of a number may harm it by more than its own length; a shorter
-one of at most `GAP_S` above this share of a p99 weakens that, where such gaps touched as many requests as lie above it."""
 HICCUP_PERIOD_S = 0.01
 """Period of the hiccup thread: a shorter pass of a load's own loop is its work, and judged by the read lag alone."""
-RUN_QUEUE = (0.01, 0.05)
+RUN_QUEUE = 0.01
 """Share of wall time that threads of the load waited for a core."""
 GENERATOR_CPU = 0.90
 """CPU of the load without spinning, over the cores that it has."""
 CARRIED = (0.05, 0.20)
 """By how much a closed loop's success falls with the requests under way as the kept window begins, in shares of one."""
-STEAL = (0.01, 0.05)
+STEAL = 0.01
 """Share of any second of a core that the hypervisor gave to others."""
-OTHERS_CPU = (0.05, 0.20)
+OTHERS_CPU = 0.05
 """CPU of processes that are neither generators, servers nor monitors, over all cores."""
-CALIBRATION = (0.03, 0.10)
-"""Drift of a fixed piece of work from before the load to after it."""
-CLOCK_DRIFT_NS_PER_MIN = 1_000_000
-"""Monotonic against wall clock; also what a suspension must exceed."""
+CALIBRATION = 0.03
+"""Drift of a fixed piece of work from before the load to after it, up to which an idle machine drifts as well."""
+SLEPT_NS = 1_000_000
+"""What a suspension must exceed."""
 CLOCK_OFFSET_NS = 1_000_000
 """How well the clock of a fleet's machine must be known where its stamps are compared with a server's."""
-CLOCK_SOURCES = ("tsc", "kvm-clock", "arch_sys_counter")
-"""Clock sources that count a core's own ticks (the last one is the tsc of ARM)."""
+CLOCK_READS_S = {
+    "tsc": 0.0,
+    "kvm-clock": 0.0,
+    "arch_sys_counter": 0.0,
+    "hyperv_clocksource_tsc_page": 0.0,
+    "xen": 0.0,
+    "hyperv_clocksource_msr": 2e-6,
+    "hpet": 2e-6,
+    "acpi_pm": 4e-6,
+}
+"""What a reading of each clock source costs and how coarse it is, at most; the first five count a core's own ticks."""
+COARSE_CLOCK_S = 0.01
+"""The same of any other: a tick of the kernel."""
 DISK_READS = 0.01
 """Bytes that a server read from a disk over those it sent, where its files should lie in the page cache."""
 RESIDENT = 0.99
@@ -161,22 +162,29 @@ LIMIT_APPROACHED = 0.8
 # Each number by itself (docs/method.md §2, §3)
 EXACT_VALUES = 20_000
 """Values of a trial that are pooled as they are; more go into histogram buckets (error ≤ 0.4 %)."""
-COUNTED = (0.05, 0.20)
-"""Largest distance of a number from where it can truly lie, over its value, by counting the
-requests that a disturbance touched."""
-WIDEST = (0.9, 4.0)
-"""How far below and above it a disturbed number may lie where nothing tells how far, as shares of it."""
+OFF = 0.05
+"""A number that may be off by more, either way and by all checks together, is WEAK."""
+WIDEST = (0.97, 4.0)
+"""How far below and above it a disturbed number may lie at most, and where nothing tells how far, as shares of it."""
+CORES_CONCERNED = 2
+"""Cores that strangers are taken to have shared where nobody read how long the servers waited for one."""
+IMPORTED = 0.06
+"""Range of the times and rates of an imported run, whose tool's own delays nobody recorded: never VALID."""
+STRETCH_S = 2.0
+"""Readings of what servers waited lie so far apart."""
+WAITING = 2.0
+"""Threads of servers that one stranger keeps waiting at most, on average."""
+MOST_HANDED_ON = 0.99
+"""Use of a core from which a queue is taken to hand delays on as at this: a hundred times over."""
+PUSHED = {"mean": 14.0, "p50": 7.0, "p90": 16.0, "p95": 24.0, "p99": 30.0}
+"""By statistic: what a number is pushed by at most (97 % of planted trials), over the index of disturbance."""
+WOKEN_S = 0.00015
+"""What a request may gain where strangers keep the cores awake: an exchange of one byte takes 90 µs on idle cores, 16 on busy ones (p99: 280, 45)."""
 GAP_S = 0.005
 """A gap of a thread of the load that is longer is a disturbance; of a pass of its own
 loop one above `HICCUP_PERIOD_S`."""
-FINE_LOOK_S = 0.25
-"""Readings must be this close for requests due between them to be left out: every 0.2 s, and a little late."""
 STEAL_TICK_S = 0.01
 """The kernel counts steal in ticks of this."""
-LEFT_OUT = 0.30
-"""At most this share of the requests is left out; a disturbance that covers more of the window is not local in time."""
-AROUND_S = 0.1
-"""What is due so close to a disturbed moment is left out with it."""
 
 # Laws and capacity (docs/method.md §4)
 LAW_CYCLES = 20

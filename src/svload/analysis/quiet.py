@@ -32,14 +32,14 @@ def disturbances(look: Look) -> tuple[str, ...]:
     """What would make trials WEAK or REFUSED now, a clause each; empty on a quiet machine."""
     told = []
     used = sum(cores for _, cores in look.others)
-    busy = used > limits.OTHERS_CPU[0] * look.cores
+    busy = used > limits.OTHERS_CPU * look.cores
     if busy:
         named = ", ".join(str(who) for who, _ in look.others[:_NAMED])
         told.append(f"other processes use {used:.2g} of {look.cores} cores: {named}")
     core, stolen = max(look.stolen.items(), key=lambda one: one[1], default=("", 0.0))
-    if stolen > limits.STEAL[0]:
+    if stolen > limits.STEAL:
         told.append(f"the hypervisor gives {100 * stolen:.2g} % of {core} to other guests")
-    if not told and look.waited is not None and look.waited > limits.RUN_QUEUE[1]:
+    if not told and look.waited is not None and look.waited > 5 * limits.RUN_QUEUE:
         told.append(
             f"processes that can't be seen from here wait for a core {100 * look.waited:.2g} % of the time"
         )

@@ -35,12 +35,12 @@ def is_own_doing(groups: Iterable[GroupView], stops: Stops, cut_ns: int) -> bool
     if cut_ns <= 0:
         return False
     groups = tuple(groups)
-    if any(not group.closed and _lag_share(group, cut_ns) > limits.HARM[1] for group in groups):
+    if any(not group.closed and _lag_share(group, cut_ns) > limits.OWN_DOING for group in groups):
         return True
     low_ns = min((group.window.low_ns for group in groups), default=0)
     # A gap is told at the look after it: that less its length is the latest moment at which it can have begun.
     longest = max((gap for at, gap in stops if at > low_ns and at - gap < low_ns + cut_ns), default=0.0)
-    return longest > limits.HARM[1] * cut_ns
+    return longest > limits.OWN_DOING * cut_ns
 
 
 def _lag_share(group: GroupView, cut_ns: int) -> float:

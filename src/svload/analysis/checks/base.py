@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from svload.analysis.counting import Counting
+from svload.analysis.ranges import Ranges
 from svload.analysis.series import CaseCut
 from svload.analysis.view import GroupView
 from svload.model.metrics import Source, is_timing
@@ -28,11 +28,14 @@ class Context:
     metrics: Mapping[str, Estimate]
     cut: CaseCut
     owners: Mapping[str, Source]
-    counting: Counting
+    ranges: Ranges
     before_faults: tuple[GroupView, ...] | None = None
     """the groups before the trial's first planned fault; None: it has none"""
     at_limit: tuple[str, ...] | None = None
     """a clause for each limit of the servers' own that was reached (`saturation.saturated`); None: none was read"""
+
+    compared_reuse: frozenset[str] = frozenset()
+    """groups whose use of connections a factor sets"""
 
     @property
     def calm(self) -> tuple[GroupView, ...]:
@@ -75,12 +78,12 @@ class Check(ABC):
     ) -> CheckResult:
         """A result of this check; the remedy is told only where something is to be mended.
 
-        `harms` None: it doubts its whole scope as it is graded, by an unknown amount.
+        `harms` None: what it refuses is its whole scope; what is WEAK without a range is told, and harms no number.
         """
         told = "" if grade == "VALID" else remedy
         if harms is None:
             harms = (
-                () if grade == "VALID" else (Harm(number=self.scope, grade=grade, below=None, above=None),)
+                (Harm(number=self.scope, grade=grade, below=None, above=None),) if grade == "REFUSED" else ()
             )
         return CheckResult(
             check=self.name,

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, above, percent
-from svload.model.results import CheckResult, Harm
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.ranges import harm, worst_of
+from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Calibration(Check):
-    """WEAK where the work's time drifts by more than 3 %, REFUSED by more than 10 %, either way."""
+    """A range of the drift either way: a server bound by a disk, a link or a sleep is no slower for it."""
 
     name = "calibration"
     row = "fixed-work calibration loop before and after"
@@ -27,15 +28,13 @@ class Calibration(Check):
         if conditions is None or not conditions.before.calibration_ns or not conditions.after.calibration_ns:
             return self.unmeasured("no fixed work was timed before and after the load")
         drift = conditions.after.calibration_ns / conditions.before.calibration_ns - 1
-        grade = above(abs(drift), limits.CALIBRATION)
+        harms = [harm(self.scope, abs(drift), abs(drift))] if abs(drift) > limits.CALIBRATION else []
         word = "slower" if drift > 0 else "faster"
         return self.result(
-            grade,
+            worst_of(harms),
             f"After the load a core was {percent(abs(drift))} {word} than before it.",
             drift,
-            limits.CALIBRATION[1 if grade == "REFUSED" else 0],
+            limits.CALIBRATION,
             "Fix the CPU's frequency (governor performance, no turbo), cool it, or let the lab warm up first.",
-            [Harm(number=self.scope, grade=grade, below=abs(drift), above=abs(drift))]
-            if grade != "VALID"
-            else (),
+            harms,
         )

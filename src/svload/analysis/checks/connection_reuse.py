@@ -33,30 +33,25 @@ if TYPE_CHECKING:
 
 
 class Used(NamedTuple):
-    """A group's connections: the share of requests on ones that were not planned, how many times the plan
-    was opened, and both in words."""
+    """A group's connections: the share of requests on ones that were not planned, that in words, and whether the
+    study asks for this use of them."""
 
     off: float
-    times: float
     told: str
+    asked: bool
 
     @property
     def grade(self) -> Grade:
-        """Each request on a connection of its own changes what is measured; a connection now
-        and then is only not the plan."""
-        if self.off > limits.REUSE:
-            return "REFUSED"
-        worn = limits.LONG_LIVED if self.times >= limits.MANY_CONNECTIONS else limits.WORN_OUT
-        return "WEAK" if self.times > limits.CONNECTIONS and self.off > worn else "VALID"
+        """A server that ends connections is what its users meet; where how they are used is compared, or a new one
+        is asked for each request, it is another case than its name says."""
+        return "REFUSED" if self.off > limits.REUSE and self.asked else "VALID"
 
 
 class ConnectionReuse(Check):
-    """REFUSED beyond 2 % of requests on connections that were not planned; WEAK where more than
-    three times the planned ones were opened.
+    """REFUSED beyond 2 % of requests on connections that were not planned, where the study compares how they are
+    used, or asks for a new one each; else told.
 
-    Failures, and a planned end of the server, open a new connection for the user's next request; a server
-    that ends connections as worn out after 500 requests or more does what was asked; from ten times the
-    planned ones on only after 1,000, which is what web servers begin with.
+    Failures, and a planned end of the server, open a new connection for the user's next request.
     """
 
     name = "connection-reuse"
@@ -68,11 +63,20 @@ class ConnectionReuse(Check):
         """Each group against its own plan."""
         ends = [service_of(one) for one in disturbing(trial) if one.do in ENDS_PROCESSES]
         found = [
-            _group(group, sum(service in group.spec.hosts for service in ends)) for group in context.groups
+            _group(
+                group,
+                group.name in context.compared_reuse,
+                sum(service in group.spec.hosts for service in ends),
+            )
+            for group in context.groups
         ]
         grade = worst(*(used.grade for used in found))
         told = "; ".join(used.told for used in found if used.grade != "VALID" or grade == "VALID")
-        how = "as planned" if grade == "VALID" else "otherwise than planned"
+        how = (
+            "as planned"
+            if max((one.off for one in found), default=0.0) <= limits.REUSE
+            else "otherwise than planned"
+        )
         return self.result(
             grade,
             f"Connections were used {how}: {told}.",
@@ -82,7 +86,7 @@ class ConnectionReuse(Check):
         )
 
 
-def _group(group: GroupView, ends: int = 0) -> Used:
+def _group(group: GroupView, compared: bool, ends: int = 0) -> Used:
     """`ends`: how often a planned fault ended the server, and with it every connection that was kept."""
     summary = group.summary
     begun = max(summary.begun, 1)
@@ -96,25 +100,24 @@ def _group(group: GroupView, ends: int = 0) -> Used:
             f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests "
             f"({percent(off)} off a new one each)"
         )
-        return Used(off, 1.0, told)
+        return Used(off, told, True)
     slots = _slots(group)
     slots = None if slots is None else slots * (1 + ends)
     if slots is None:
         told = f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests"
-        return Used(0.0, 1.0, told)
+        return Used(0.0, told, compared)
     extra = max(summary.connections_opened - slots - summary.failed, 0)
-    times = 1 + extra / max(slots, 1)
     if extra / begun > _EACH_CLOSED:
         told = (
             f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests, not "
             f"{slots:,}: the server closes each after its answer"
         )
-        return Used(extra / begun, times, told)
+        return Used(extra / begun, told, compared)
     told = (
         f"{group.name} opened {summary.connections_opened:,} of {slots:,} meant, with {summary.failed:,} "
         f"failures ({percent(extra / begun)} of requests on others)"
     )
-    return Used(extra / begun, times, told)
+    return Used(extra / begun, told, compared)
 
 
 def _redirected(group: GroupView) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent, worst
+from svload.analysis.ranges import harm
 from svload.analysis.readings import entities
 from svload.analysis.view import Window, kept_window
 from svload.model.facts import LINK_LATENCY, LinkFact
@@ -53,6 +54,7 @@ class DelayLine(Check):
             max(shares),
             limits.DELAY_LATE,
             "Ask for less load on that link, a longer latency, or leave more of the machine idle.",
+            [harm(self.scope, max(shares), 0.0)] if worst(*grades) == "WEAK" else (),
         )
 
 

@@ -61,9 +61,8 @@ class Figure(NamedTuple):
 
     @property
     def grade(self) -> Grade:
-        """REFUSED only where it is surely above the limit; WEAK where it most likely is."""
-        weak, refused = limits.HARM
-        return "REFUSED" if self.least > refused else "WEAK" if self.share > weak else "VALID"
+        """WEAK where the number is most likely off by more than the limit."""
+        return "WEAK" if self.share > limits.HARM else "VALID"
 
     @property
     def what(self) -> str:
@@ -82,7 +81,7 @@ class Missing(NamedTuple):
 
 
 class GeneratorHarm(Check):
-    """WEAK above 5 %, REFUSED where surely above 20 %, for each shown percentile and the mean by itself.
+    """WEAK above 5 %, for each shown percentile and the mean by itself.
 
     Where every request has a stamp, harm is what was done to the number. Where they are a sample it has
     an interval, that of order statistics, read at the same rank with and without the delays; a
@@ -107,7 +106,7 @@ class GeneratorHarm(Check):
             grade,
             _sentence(most, grade, missing),
             most.share,
-            limits.HARM[0 if grade != "REFUSED" else 1],
+            limits.HARM,
             "Give the generator a core of its own (or more generators), or ask for less load.",
         )
         return told.model_copy(update={"harms": _harms(figures, context)})
@@ -122,8 +121,8 @@ def worst_harm(context: Context) -> Figure | None:
     )
 
 
-def _severity(figure: Figure) -> tuple[bool, bool, float]:
-    return figure.grade == "REFUSED", figure.grade == "WEAK", figure.share
+def _severity(figure: Figure) -> tuple[bool, float]:
+    return figure.grade == "WEAK", figure.share
 
 
 def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.ranges import harm
 from svload.analysis.view import GroupView, kept_window
 from svload.model.results import CheckResult, Harm, Imported
 from svload.model.study import CaseConfig
@@ -35,7 +36,10 @@ class ImportedInstrument(Check):
             f"a request was due.{notes}"
         )
         return self.result(
-            "WEAK", sentence, remedy="Make the load with svload, which measures its own delays."
+            "WEAK",
+            sentence,
+            remedy="Make the load with svload, which measures its own delays.",
+            harms=[harm(self.scope, limits.IMPORTED, 0.0)],
         )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
-from svload.analysis.counting import effect, worst_of
+from svload.analysis.ranges import effect, worst_of
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
 from svload.analysis.who import User, busiest, in_moments
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 class OthersCpu(Check):
-    """WEAK or REFUSED for the numbers that others can have put off: moments above 5 % of all cores' time are counted.
-
-    What is not local in time is WEAK above 5 % of those moments, REFUSED above 20 %. svload's own processes
+    """WEAK for the numbers that strangers can have put off by more than 5 %. svload's own processes
     and the kernel's threads (which work for the load) are left out; a server that ran already is known by the
     port it listens on. What others do on the load's own cores shows as run-queue wait, too.
     """
@@ -39,8 +37,8 @@ class OthersCpu(Check):
         if used is None or not cores:
             return self.unmeasured("no monitor told other processes' CPU apart")
         share = used / cores
-        harms = context.counting.by_check.get(self.name, ())
-        moments = context.counting.found.of(self.name)
+        harms = context.ranges.by_check.get(self.name, ())
+        moments = context.ranges.found.of(self.name)
         who = busiest(trial.monitors, [(window.low_ns, window.high_ns)])
         told = f"Other processes used {used:.2g} cores, {percent(share)} of the machine's {cores}"
         names = ", ".join(str(one) for one in who)
@@ -48,7 +46,7 @@ class OthersCpu(Check):
             worst_of(harms),
             f"{told}{f': {names}' if who else ''}.{f' {effect(harms)}' if moments else ''}",
             share,
-            limits.OTHERS_CPU[0],
+            limits.OTHERS_CPU,
             f"End or move what else runs here ({_named(who[0]) if who else 'see top'}), then run it again.",
             harms,
             in_moments(trial.monitors, moments),

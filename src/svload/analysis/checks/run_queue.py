@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, above, doubted, percent
-from svload.analysis.counting import effect, worst_of
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.ranges import effect, worst_of
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
 from svload.analysis.who import in_moments
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 
 class RunQueue(Check):
-    """WEAK or REFUSED for the numbers that waits can have put off: moments above 1 % in which a thread waited
-    for more than 5 ms are counted.
-
-    What is not local in time is WEAK above 1 % of the time, REFUSED above 5 %.
-    """
+    """Waits of the load's threads for a core: what they delay is measured request by request, and in a closed loop
+    it is load that was not made."""
 
     name = "run-queue"
     row = "run-queue wait of engine threads"
@@ -41,21 +38,20 @@ class RunQueue(Check):
         if not shares:
             return self.unmeasured("no witness read how long the load's threads waited for a core")
         thread, share = max(shares.items(), key=lambda one: one[1])
-        short = above(context.counting.found.rest.get(self.name, 0.0), limits.RUN_QUEUE)
-        harms = (*context.counting.by_check.get(self.name, ()), *doubted([self.scope], short))
-        moments = context.counting.found.of(self.name)
+        harms = context.ranges.by_check.get(self.name, ())
+        moments = context.ranges.found.of(self.name)
         who = in_moments(trial.monitors, moments)
         told = f"The load's threads waited for a core {percent(share)} of the time at most ({thread})"
         if moments:
             told += (
-                f", above {percent(limits.RUN_QUEUE[0])} in "
-                f"{percent(context.counting.found.share(self.name, window))} of it. {effect(harms)}"
+                f", above {percent(limits.RUN_QUEUE)} in "
+                f"{percent(context.ranges.found.share(self.name, window))} of it. {effect(harms)}"
             )
         return self.result(
             worst_of(harms),
             told if moments else f"{told}.",
             share,
-            limits.RUN_QUEUE[0],
+            limits.RUN_QUEUE,
             f"Give the load more cores or fewer generators, and end what else runs on "
             f"them{f' ({who})' if who else ''}; a server of your own belongs on other cores (taskset).",
             harms,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, doubted, percent, times_of
+from svload.analysis.checks.base import Check, Context, percent, times_of
+from svload.analysis.ranges import harm
 from svload.analysis.series import (
     Drift,
     Floats,
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class Steadiness(Check):
-    """Response and throughput of every group after the cut; throughput of an open loop is the plan's and a
+    """A number of a series that drifts lies within half of the drift of the middle.
+
+    Response and throughput of every group after the cut; throughput of an open loop is the plan's and a
     growing backlog the server's, so they are left out.
 
     The intervals are 95 % for all series of a trial together (Bonferroni): a steady trial is WEAK one time in
@@ -53,7 +56,10 @@ class Steadiness(Check):
                 largest,
                 limits.DRIFT,
                 "Measure longer, or let the lab warm up before the trial." + _in_step(config),
-                doubted(times_of(context, sorted({what.rpartition(".")[0] for what in drifting})), "WEAK"),
+                [
+                    harm(number, largest / 2, largest / 2)
+                    for number in times_of(context, sorted({what.rpartition(".")[0] for what in drifting}))
+                ],
             )
         if not found and all(group.shape != "constant" for group in context.calm):
             return self.result(

@@ -9,7 +9,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
-from svload.analysis.counting import effect, worst_of
+from svload.analysis.ranges import effect, worst_of
 from svload.analysis.readings import Series, of_monitor
 from svload.analysis.view import Window, kept_window
 from svload.model.results import CheckResult
@@ -22,12 +22,7 @@ _SECOND_NS = 1e9
 
 
 class Steal(Check):
-    """WEAK or REFUSED for the numbers that it can have put off: moments are counted in seconds
-    that lost more than 1 % of a core.
-
-    The kernel counts in ticks of 10 ms, so that one tick in a second is not above 1 %. What is not
-    local in time is REFUSED above 5 %.
-    """
+    """What the hypervisor took of each core; the kernel counts in ticks of 10 ms."""
 
     name = "steal"
     row = "steal"
@@ -42,14 +37,14 @@ class Steal(Check):
             return self.unmeasured("no monitor read what the hypervisor took")
         worst = {core: worst_second(series, window) for core, series in stolen.items()}
         core, share = max(worst.items(), key=lambda one: one[1])
-        harms = context.counting.by_check.get(self.name, ())
+        harms = context.ranges.by_check.get(self.name, ())
         told = f"The hypervisor took at most {percent(share)} of any second of a core"
-        moments = context.counting.found.of(self.name)
+        moments = context.ranges.found.of(self.name)
         return self.result(
             worst_of(harms),
             told + (f" ({core})." if share else ".") + (f" {effect(harms)}" if moments else ""),
             share,
-            limits.STEAL[0],
+            limits.STEAL,
             "Measure on a host of your own, or when the other guests are quiet.",
             harms,
             "other guests of this host" if moments else "",

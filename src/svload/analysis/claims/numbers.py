@@ -100,7 +100,7 @@ def too_harmed(trial: TrialResult, name: str, slower: float, faster: float) -> t
         if check.check not in BY_SIZE:
             continue
         shares = [share for harm in check.harms if harm.number == name for share in (harm.below, harm.above) if share is not None]  # fmt: skip
-        if shares and max(shares) * slower / faster > limits.HARM[1]:
+        if shares and max(shares) * slower / faster > limits.OWN_DOING:
             found.append(check.check)
     return tuple(found)
 
