@@ -17,7 +17,7 @@ from tests.report.searched import searched
 from svload import api
 from svload.model.results import Findings
 from svload.report import write_all
-from svload.store import write_artefact
+from svload.store import write_findings
 from svload.testing import SyntheticRun, make_run
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -96,7 +96,7 @@ def _make(shared: Path, name: str) -> None:
     findings = api.analyse(run)
     if name == "search":
         findings = searched(findings)
-        write_artefact(run.findings_path, findings)
+        write_findings(run, findings)
     files = write_all(run, findings)
     told = {"run": str(run.path), "files": {kind: str(file) for kind, file in files.items()}}
     (shared / f"{name}.json").write_text(json.dumps(told))

@@ -176,3 +176,49 @@ def test_what_rests_on_a_damaged_trial_says_so(run: RunDir, command: tuple[str, 
 
 def said_by(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False).stderr
+
+
+def wrong(run: RunDir) -> None:
+    rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        wrong,
+        lambda run: run.findings_path.unlink(),
+        lambda run: run.findings_digest_path.unlink(),
+        lambda run: (wrong(run), run.findings_digest_path.unlink()),
+        lambda run: run.findings_path.write_text("{"),
+    ],
+    ids=["verdict", "gone", "no digest", "both", "cut"],
+)
+def test_findings_are_never_believed_unseen(
+    run: RunDir, tmp_path: Path, spoil: Callable[[RunDir], object]
+) -> None:
+    api.analyse(run)
+    right = run.findings_path.read_text()
+    ask = "select trial, instrument from verdicts order by trial"
+    rows = api.query(str(run.path), ask)
+    told = api.summary(str(run.path))
+    assert len(rows[1]) == 4
+    for read in (
+        lambda: api.query(str(run.path), ask) == rows,
+        lambda: api.read_findings(run).to_json() == right,
+        lambda: api.summary(str(run.path)) == told,
+    ):
+        spoil(run)
+        assert read()
+        assert run.findings_path.read_text() == right
+    spoil(run)
+    packed = api.pack(str(run.path), tmp_path / "whole.zip")
+    assert api.query(str(packed), ask)[1] == rows[1]
+
+
+def test_findings_that_are_as_written_are_not_made_again(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.analyse(run)
+    monkeypatch.setattr("svload.api.runs.analyse", lambda *_: pytest.fail("made again"))
+    assert api.read_findings(run).sealed_trials
+    assert api.query(str(run.path), "select 1")[1] == [(1,)]

@@ -185,12 +185,12 @@ def _server_cores(found: RunDir) -> tuple[int, ...]:
 def _with_phases(found: RunDir, findings: Findings, trials: Iterable[Mapping[str, float]]) -> Findings:
     """The findings with where the time went, as the run's journal has it by now; written."""
     from svload import analysis
-    from svload.store import read_events, write_artefact
+    from svload.store import read_events, write_findings
 
     phases_s = analysis.phases_of(read_events(found.events).events, trials)
     findings = findings.model_copy(update={"phases_s": phases_s})
     found.derived.mkdir(exist_ok=True)
-    write_artefact(found.findings_path, findings)
+    write_findings(found, findings)
     return findings
 
 
@@ -280,11 +280,12 @@ def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | CaseRe
 
 @damage_is_told
 def read_findings(found: RunDir) -> Findings:
-    """derived/findings.json, made anew if it is not there or of another analysis."""
+    """derived/findings.json, made again if it is not there, not as it was written, or of another analysis."""
     from svload import analysis
     from svload.model.results import Findings
+    from svload.store import findings_are_as_written
 
-    if found.findings_path.exists():
+    if findings_are_as_written(found):
         findings = Findings.read(found.findings_path)
         if findings.analysis_version == analysis.ANALYSIS_VERSION:
             return findings
@@ -317,7 +318,10 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
     """SQL over a run's tables: column names and rows. Raises SvloadError usage with DuckDB's own words."""
     from svload import store
 
-    return store.query(store.find_run(run_name, out), sql)
+    found = store.find_run(run_name, out)
+    if found.sealed_trials() and not store.findings_are_as_written(found):
+        analyse(found)
+    return store.query(found, sql)
 
 
 @damage_is_told
@@ -412,10 +416,12 @@ def _findings_made_anew(found: RunDir) -> list[str]:
 def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = False) -> Path:
     """The run as one file without secrets, which every command reads like the run itself; `thin`: small, and
     without this machine's folders."""
-    from svload.store import find_run, pack_run, thin_copy
+    from svload.store import find_run, findings_are_as_written, pack_run, thin_copy
     from svload.store.layout import PACK_SUFFIX
 
     found = find_run(run_name, out)
+    if found.findings_path.exists() and not findings_are_as_written(found):
+        analyse(found)
     to = target or found.path.with_name(found.name + PACK_SUFFIX)
     with writing(to):
         if not thin:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from svload.store.pack import open_pack, pack_run
     from svload.store.parquet import TrialData, merge_shares, read_trial, write_trial_tables
     from svload.store.raw import read_tables, write_tables
-    from svload.store.seal import seal_trial, verify_trial, write_artefact, write_text
+    from svload.store.seal import (
+        findings_are_as_written,
+        seal_trial,
+        verify_trial,
+        write_artefact,
+        write_findings,
+        write_text,
+    )
     from svload.store.sql import export_views, query
     from svload.store.thin import thin_copy
     from svload.store.verify import changed_since_sealed, verify_run
@@ -32,6 +39,7 @@ __all__ = [
     "changed_since_sealed",
     "export_views",
     "find_run",
+    "findings_are_as_written",
     "folder_name",
     "hold_run",
     "last_run",
@@ -49,6 +57,7 @@ __all__ = [
     "verify_run",
     "verify_trial",
     "write_artefact",
+    "write_findings",
     "write_tables",
     "write_text",
     "write_trial_tables",
@@ -64,7 +73,14 @@ __getattr__ = late(
         "pack": ("open_pack", "pack_run"),
         "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
         "raw": ("read_tables", "write_tables"),
-        "seal": ("seal_trial", "verify_trial", "write_artefact", "write_text"),
+        "seal": (
+            "findings_are_as_written",
+            "seal_trial",
+            "verify_trial",
+            "write_artefact",
+            "write_findings",
+            "write_text",
+        ),
         "sql": ("export_views", "query"),
         "thin": ("thin_copy",),
         "verify": ("changed_since_sealed", "verify_run"),

@@ -132,6 +132,11 @@ class RunDir:
         return self.derived / "findings.json"
 
     @property
+    def findings_digest_path(self) -> Path:
+        """derived/findings.sha256: the digest of findings.json as it was written."""
+        return self.derived / "findings.sha256"
+
+    @property
     def tables_path(self) -> Path:
         """derived/tables.json: the study's own tables, if a script made any."""
         return self.derived / "tables.json"

@@ -117,6 +117,7 @@ def packed_files(run: RunDir) -> list[Path]:
         run.certificates_path,
         run.events,
         run.findings_path,
+        run.findings_digest_path,
         run.tables_path,
         *run.plan.glob("*.json"),
     ]

@@ -36,6 +36,25 @@ def write_whole(path: Path, data: bytes) -> None:
     write_output(path, data, synced=True)
 
 
+def write_findings(run: RunDir, findings: Artefact) -> None:
+    """Write findings.json, then its digest. Raises OSError."""
+    write_artefact(run.findings_path, findings)
+    write_text(run.findings_digest_path, sha256_file(run.findings_path) + "\n")
+
+
+def findings_are_as_written(run: RunDir) -> bool:
+    """Whether findings.json is there and is what an analysis wrote, or a thin copy brought. Else it is to be made again."""
+    try:
+        digest = sha256_file(run.findings_path)
+        if run.findings_digest_path.is_file():
+            return run.findings_digest_path.read_text(encoding="utf-8").strip() == digest
+    except (OSError, ValueError):
+        return False
+    thinned = run.thinned()
+    known = thinned.files.get(run.findings_path.relative_to(run.path).as_posix()) if thinned else None
+    return known is not None and known.kept == digest
+
+
 def sha256_file(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:

@@ -48,6 +48,10 @@ def thin_copy(
     copy = RunDir(into / run.name)
     changed: dict[str, ThinnedFile] = {}
     for source in packed_files(run):
+        if (
+            source == run.findings_digest_path
+        ):  # folders are hidden in the copy: its record holds another digest
+            continue
         place = source.relative_to(run.path)
         target = copy.path / place
         target.parent.mkdir(parents=True, exist_ok=True)
