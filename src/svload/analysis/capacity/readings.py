@@ -8,7 +8,7 @@ from math import exp, inf, log
 
 from svload.analysis.capacity.fit import FARTHEST
 from svload.analysis.capacity.search import Reading
-from svload.analysis.criteria import find
+from svload.analysis.criteria import find, is_broken, number_of
 from svload.model.metrics import Criterion
 from svload.model.results import Estimate, TrialResult
 
@@ -77,10 +77,11 @@ def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, time
 
 
 def as_measured(estimate: Estimate) -> float | None:
-    """Its value, whatever disturbed it: disturbances are in the scatter of the trials."""
-    if estimate.value is None and estimate.belief is not None:
-        return estimate.belief.as_measured
-    return estimate.value
+    """Its value, whatever disturbed it: disturbances are in the scatter of the trials. None where the load or the
+    instrument itself is broken."""
+    doubts = estimate.belief.doubts if estimate.belief else ()
+    # Users who still wait for requests of before are what too much load does to them.
+    return None if is_broken(estimate) and "carried-over" not in doubts else number_of(estimate)
 
 
 def value_at(criterion: Criterion, margin: float) -> float:
