@@ -103,3 +103,20 @@ def test_a_threshold_is_wrong_one_time_in_forty_at_most(closed: Bench, true: flo
         held = outcome(criterion, over_runs([{P95: one} for one in times(*values)])[P95])
         wrong += held is (true >= 1.0) if true != 1.0 else held is not None
     assert wrong <= (0.075 if true == 1.0 else 0.04) * 400
+
+
+@pytest.mark.parametrize("belief", [None, Belief(grade="WEAK", below=0.2, above=0.1)])
+def test_what_stands_beside_a_number_is_what_its_threshold_uses(closed: Bench, belief: Belief | None) -> None:
+    """A limit just within the interval that is shown leaves it open; one just beyond it decides."""
+    one = Estimate(value=0.18, low=0.17, high=0.19, belief=belief)
+    low, high = one.within
+    assert low is not None
+    assert high is not None
+    assert (low, high) == pytest.approx((0.17, 0.19) if belief is None else (0.136, 0.209))
+    for limit, held in (
+        (high * 1.001, True),
+        (high * 0.999, None),
+        (low * 1.001, None),
+        (low * 0.999, False),
+    ):
+        assert outcome(criterion_of(f"{P95} < {limit:.9f} s", closed.configs["TC0"]), one) is held

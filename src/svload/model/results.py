@@ -167,6 +167,15 @@ class Estimate(Frozen):
         """VALID unless a check doubts it."""
         return self.belief.grade if self.belief else "VALID"
 
+    @property
+    def within(self) -> tuple[float | None, float | None]:
+        """Its interval, widened by what disturbed it: what stands beside it, and decides its thresholds."""
+        below, above = (self.belief.below, self.belief.above) if self.belief else (0.0, 0.0)
+        if below is None or above is None:
+            return None, None
+        low = None if self.low is None else self.low * (1 - below)
+        return low, None if self.high is None else self.high * (1 + above)
+
 
 class FaultResult(Frozen):
     """A planned fault of a trial, or what took it back, as it was carried out. Offsets in

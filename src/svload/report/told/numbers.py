@@ -211,12 +211,12 @@ def bound_words(below: float | None, above: float | None) -> str:
 def number_of(key: str, estimate: Estimate | None, believed: int = 1, made: int = 1) -> Number:
     """The row of an estimate of the metric of that full name; None: it was not measured."""
     found = estimate or Estimate(value=None, why="not measured")
-    belief = found.belief
+    belief, (low, high) = found.belief, found.within
     return Number(
         key=key,
         value=found.value,
-        low=found.low,
-        high=found.high,
+        low=low,
+        high=high,
         grade="REFUSED" if found.value is None and found.why == "refused" else found.grade,
         below=belief.below if belief else 0.0,
         above=belief.above if belief else 0.0,
