@@ -22,7 +22,13 @@ def test_counts_and_cpu_are_added_and_the_worst_percentile_is_shown() -> None:
     (group,) = merged["groups"]
     assert (merged["offset_ns"], merged["cpu_s"]) == (11, 0.75)
     assert (group["due"], group["ok"], group["active_vus"], group["errors"]) == (10, 6, 4, {"status": 2})
-    assert group["last"] == {"ok": 5, "failed": 1, "response_p50_ns": 7, "response_p99_ns": 0}
+    assert group["last"] == {
+        "ok": 5,
+        "failed": 1,
+        "response_p50_ns": 7,
+        "response_p95_ns": 0,
+        "response_p99_ns": 0,
+    }
 
 
 def test_what_nobody_was_shown_is_told_with_what_follows() -> None:

@@ -75,7 +75,12 @@ def test_what_is_none_is_refused_at_its_line(load: Load, that: str, told: str) -
 
 
 def test_a_run_is_ended_by_what_monitors_read_and_by_what_clients_see(load: Load) -> None:
-    for that in ("users.response.p99 > 1 s", "error_rate > 10 %", "throughput < 450/s"):
+    for that in (
+        "users.response.p95 > 1 s",
+        "users.response.p99 > 1 s",
+        "error_rate > 10 %",
+        "throughput < 450/s",
+    ):
         lock = loaded(load, abort=that)
         assert resolve(lock, lock.cases[0]).abort_ifs == (that,)
     with pytest.raises(SvloadError) as refused:

@@ -183,7 +183,8 @@ fn group_json(name: &str, post: &Post) -> Value {
         "in_flight": post.begun - post.ok - post.failed, "active_vus": post.active_vus, "errors": errors_json(&post.errors),
         "last": {
             "ok": post.recent.ok, "failed": post.recent.failed,
-            "response_p50_ns": post.recent.quantile_ns(0.5), "response_p99_ns": post.recent.quantile_ns(0.99),
+            "response_p50_ns": post.recent.quantile_ns(0.5), "response_p95_ns": post.recent.quantile_ns(0.95),
+            "response_p99_ns": post.recent.quantile_ns(0.99),
         },
     })
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-PERCENTILES = ("response_p50_ns", "response_p99_ns")
+PERCENTILES = ("response_p50_ns", "response_p95_ns", "response_p99_ns")
 
 
 def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
@@ -40,6 +40,6 @@ def merge_progress(parts: Any) -> dict[str, Any]:
             last = group.get("last", {})
             for key in ("ok", "failed"):
                 merged["last"][key] = merged["last"].get(key, 0) + last.get(key, 0)
-            for key in ("response_p50_ns", "response_p99_ns"):
+            for key in PERCENTILES:
                 merged["last"][key] = max(merged["last"].get(key, 0), last.get(key) or 0)
     return {"offset_ns": offset_ns, "groups": list(groups.values()), "cpu_s": cpu_s}

@@ -262,12 +262,13 @@ def why_not_live(ref: MetricRef) -> str:
     if ref.metric.monitored:
         return ""
     if ref.metric.source == "traffic" and (
-        (ref.metric.name == "response" and ref.stat in ("p50", "p99")) or ref.metric.name in _WHILE_LOADING
+        (ref.metric.name == "response" and ref.stat in ("p50", "p95", "p99"))
+        or ref.metric.name in _WHILE_LOADING
     ):
         return ""
     return (
         "abort_if is asked while load is made: of what a service's monitors read (app.rss > 2 GiB), and of the load "
-        f"response.p50 and response.p99, {', '.join(_WHILE_LOADING)}"
+        f"response.p50, p95 and p99, {', '.join(_WHILE_LOADING)}"
     )
 
 

@@ -363,7 +363,7 @@ class ThresholdPart(Part):
     @classmethod
     def hint(cls, key: str, said: Any) -> str:
         """What k6's `abortOnFail` would be here."""
-        told = "A threshold is judged when its trial is over; abort_if ends a run while load is made (response.p99 > 2 s, api.rss > 2 GiB)."
+        told = "A threshold is judged when its trial is over; abort_if ends a run while load is made (response.p95 > 2 s, api.rss > 2 GiB)."
         return told if key == ABORTS else ""
 
 
@@ -463,7 +463,7 @@ class StudyFile(Part):
     abort_if: list[str] = Field(
         [],
         description="criteria asked while load is made, of what monitors read and of what clients see: one that holds ends the "
-        "run, such as error_rate > 10 %, response.p99 > 2 s, throughput < 450/s, app.rss > 2 GiB",
+        "run, such as error_rate > 10 %, response.p95 > 2 s, throughput < 450/s, app.rss > 2 GiB",
     )
     profile: str | None = Field(
         None,
