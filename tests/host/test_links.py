@@ -63,6 +63,24 @@ def test_a_link_is_held_both_ways_and_goes_when_it_is_dropped(linked: Agent) -> 
     assert linked.prepare([order])[0]["address"] == made["address"], "the same address again"
 
 
+@pytest.mark.parametrize("control", ["cubic", "reno"])
+def test_its_service_has_the_congestion_control_asked_for(linked: Agent, control: str) -> None:
+    [made] = linked.prepare([MakeLink(name="web", limits=LinkLimits(congestion=control))])
+    with linux.in_network(made["network"]):
+        listener = socket.create_server((made["address"], 0))
+    with listener, linked.joined():
+        with socket.create_connection(listener.getsockname(), timeout=HANG_S):
+            accepted, _ = listener.accept()
+    with accepted:
+        found = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    assert found.rstrip(b"\0").decode() == control
+
+
+def test_an_unknown_congestion_control_is_refused_with_the_kernels_words(linked: Agent) -> None:
+    with pytest.raises(SvloadError, match="congestion"):
+        linked.prepare([MakeLink(name="web", limits=LinkLimits(congestion="nonsense"))])
+
+
 @pytest.mark.timing
 def test_bytes_come_at_its_rate_and_those_of_a_link_without_one_at_once(linked: Agent) -> None:
     for limits, least_s, most_s in ((LinkLimits(rate_bytes_per_s=RATE), 0.7, 1.3), (LinkLimits(), 0.0, 0.5)):

@@ -38,10 +38,14 @@ class Link(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     rate: Rate | None = Field(None, description="what it carries each way, such as 10 Mbit/s")
     latency: Latency | None = Field(None, description="what it adds to a round trip, such as 20 ms")
+    congestion: str | None = Field(
+        None, pattern="[a-z][a-z0-9_]*", description="TCP's congestion control at its service, such as cubic"
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _says_what(cls, written: Any) -> Any:
-        if not isinstance(written, dict) or not written or not written.keys() <= {"rate", "latency"}:
-            raise ValueError("write what it holds: {rate: 10 Mbit/s}, {latency: 20 ms} or both")
+        known = {"rate", "latency", "congestion"}
+        if not isinstance(written, dict) or not written or not written.keys() <= known:
+            raise ValueError("write what it holds: {rate: 10 Mbit/s}, {latency: 20 ms} or both, and congestion: cubic")
         return written

@@ -27,7 +27,11 @@ _POLL_S = 0.01
 def link_of(options: KitOptions) -> LinkLimits | None:
     """What holds the service's link; None: it has none of its own."""
     link = options.link
-    return None if link is None else LinkLimits(rate_bytes_per_s=link.rate, latency_ns=link.latency)
+    if link is None:
+        return None
+    return LinkLimits(
+        rate_bytes_per_s=link.rate, latency_ns=link.latency, congestion=link.congestion
+    )
 
 
 def is_linked(spec: ServiceSpec) -> bool:

@@ -163,10 +163,12 @@ class DropGroup(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkLimits(Message):
-    """What a service's link holds: bytes a second each way, and what it adds to a round trip. None: no limit."""
+    """What a service's link holds: bytes a second each way, what it adds to a round trip, and TCP's
+    congestion control at its service. None: no limit, and the machine's own."""
 
     rate_bytes_per_s: int | None = None
     latency_ns: int | None = None
+    congestion: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

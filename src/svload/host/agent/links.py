@@ -112,6 +112,6 @@ class Links:
         self._by_name[order.name] = made = _Made(number, network, delayed)
         with contextlib.suppress(OSError):
             fabric.part(number)
-        fabric.join(network, number, delayed=delayed)
+        fabric.join(network, number, delayed=delayed, congestion=order.limits.congestion)
         self._take_over(network)
         return made

@@ -95,9 +95,9 @@ def new_network() -> int:
         os.close(before)
 
 
-def join(network: int, number: int, *, delayed: bool) -> None:
+def join(network: int, number: int, *, delayed: bool, congestion: str | None = None) -> None:
     """Give the namespace its interface, and the hub the other end; a `delayed` link's packets are
-    carried by a process. Raises OSError."""
+    carried by a process. Connections from it and to it have this congestion control at its end. Raises OSError."""
     outside, gateway = outside_of(number), f"10.203.{number}.1"
     if delayed:
         _run(("ip", "tuntap", "add", "dev", outside, "mode", "tun"))
@@ -110,7 +110,11 @@ def join(network: int, number: int, *, delayed: bool) -> None:
         size = ("mtu", str(_MTU_BYTES), "txqueuelen", str(_QUEUE_PACKETS))
         _run(("ip", "addr", "add", f"{address}/24", "dev", device), where)
         _run(("ip", "link", "set", device, *size, "up"), where)
-    _run(("ip", "route", "add", "default", "via", gateway), network)
+    control = ("congctl", congestion) if congestion else ()
+    _run(("ip", "route", "add", "default", "via", gateway, *control), network)
+    if congestion:
+        near = (f"10.203.{number}.0/24", "dev", INSIDE, "proto", "kernel", "scope", "link", "src", address_of(number))
+        _run(("ip", "route", "replace", *near, *control), network)
 
 
 def part(number: int) -> None:
