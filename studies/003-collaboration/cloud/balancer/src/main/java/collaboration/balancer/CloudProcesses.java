@@ -21,7 +21,7 @@ import java.util.concurrent.TimeUnit;
 public final class CloudProcesses implements AutoCloseable {
     private static final String HOST = "127.0.0.1";
     private static final Set<String> OPTIONS = Set.of("servers", "standby", "port", "balancing", "scaling", "boot", "period");
-    private static final long START_WITHIN_MS = 15_000;
+    private static final long START_WITHIN_MS = 30_000;
     private static final long END_WITHIN_S = 6;
     public final int port;
     private final String secret;
@@ -45,12 +45,13 @@ public final class CloudProcesses implements AutoCloseable {
         return HOST + ":" + (port + 10 * process + 1);
     }
 
-    /** Start the balancer. */
-    public void balancer(String... more) throws IOException {
+    /** Start the balancer, and wait until it answers: the servers find the group by it. */
+    public void balancer(String... more) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of("--host", HOST, "--port", "" + port, "--group-port", "" + (port + 1),
             "--peers", groupOf(0)));
         words.addAll(List.of(more));
         start("balancer", "collaboration.balancer.BalancerMain", words);
+        await(0);
     }
 
     /** Start a server, by its number from 1. */
