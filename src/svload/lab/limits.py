@@ -47,5 +47,7 @@ class Link(BaseModel):
     def _says_what(cls, written: Any) -> Any:
         known = {"rate", "latency", "congestion"}
         if not isinstance(written, dict) or not written or not written.keys() <= known:
-            raise ValueError("write what it holds: {rate: 10 Mbit/s}, {latency: 20 ms} or both, and congestion: cubic")
+            raise ValueError(
+                "write what it holds: {rate: 10 Mbit/s}, {latency: 20 ms} or both, and congestion: cubic"
+            )
         return written

@@ -29,9 +29,7 @@ def link_of(options: KitOptions) -> LinkLimits | None:
     link = options.link
     if link is None:
         return None
-    return LinkLimits(
-        rate_bytes_per_s=link.rate, latency_ns=link.latency, congestion=link.congestion
-    )
+    return LinkLimits(rate_bytes_per_s=link.rate, latency_ns=link.latency, congestion=link.congestion)
 
 
 def is_linked(spec: ServiceSpec) -> bool:

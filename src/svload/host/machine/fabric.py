@@ -113,7 +113,17 @@ def join(network: int, number: int, *, delayed: bool, congestion: str | None = N
     control = ("congctl", congestion) if congestion else ()
     _run(("ip", "route", "add", "default", "via", gateway, *control), network)
     if congestion:
-        near = (f"10.203.{number}.0/24", "dev", INSIDE, "proto", "kernel", "scope", "link", "src", address_of(number))
+        near = (
+            f"10.203.{number}.0/24",
+            "dev",
+            INSIDE,
+            "proto",
+            "kernel",
+            "scope",
+            "link",
+            "src",
+            address_of(number),
+        )
         _run(("ip", "route", "replace", *near, *control), network)
 
 
