@@ -70,6 +70,10 @@ studies: setup  ## the studies on their real servers with their tables (ONLY=002
 test-vm: deps  ## limits by version 2 of control groups, and netem, in Debian's own kernel under qemu
 	@LEFT=$(LEFT) $(BIN)/python tools/test_vm.py
 
+.PHONY: test-cloud
+test-cloud:  ## the tests of studies/003-collaboration/cloud (a JDK 17 and Maven)
+	@cd studies/003-collaboration/cloud && mvn -q -B verify
+
 .PHONY: lint
 lint: setup  ## format, style, types, layers; the engine's too
 	@tools/lint.sh

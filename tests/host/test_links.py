@@ -68,9 +68,8 @@ def test_its_service_has_the_congestion_control_asked_for(linked: Agent, control
     [made] = linked.prepare([MakeLink(name="web", limits=LinkLimits(congestion=control))])
     with linux.in_network(made["network"]):
         listener = socket.create_server((made["address"], 0))
-    with listener, linked.joined():
-        with socket.create_connection(listener.getsockname(), timeout=HANG_S):
-            accepted, _ = listener.accept()
+    with listener, linked.joined(), socket.create_connection(listener.getsockname(), timeout=HANG_S):
+        accepted, _ = listener.accept()
     with accepted:
         found = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
     assert found.rstrip(b"\0").decode() == control
