@@ -34,7 +34,9 @@ def test_another_import_that_fails_is_a_defect(
     assert "[internal]" in said
 
 
-@pytest.mark.parametrize(("limit", "small"), [(140 << 20, True), (512 << 20, False), (-1, False)])
+@pytest.mark.parametrize(
+    ("limit", "small"), [(140 << 20, True), (1_500_000 << 10, True), (3 << 30, False), (-1, False)]
+)
 def test_an_address_space_in_which_libraries_end_the_process_is_refused_before(
     limit: int, small: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from svload.cli import streams, warm_client
 from svload.host.process.algebra import stay_single_threaded
 
-LEAST_ADDRESS_SPACE = 512 << 20
+LEAST_ADDRESS_SPACE = 3 << 30
+"""With 1.5 GB OpenBLAS tries to allocate for ever, deaf to signals, when a load is judged; with 2.9 GB it does not."""
 _REFUSALS = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
@@ -71,7 +72,7 @@ def run() -> NoReturn:
 
 def _too_small() -> bool:
     """Whether the address space is limited to less than OpenBLAS needs, which ends the process by
-    itself where it has too little."""
+    itself where it has too little, or never returns."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     return 0 <= limit < LEAST_ADDRESS_SPACE
 
