@@ -15,7 +15,17 @@ from svload.analysis.claims import Made, judge_claims
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
-from svload.model.results import Belief, CaseResult, Claim, Estimate, Grade, TrialResult, Verdict
+from svload.model.results import (
+    Belief,
+    CaseResult,
+    CheckResult,
+    Claim,
+    Estimate,
+    Grade,
+    Harm,
+    TrialResult,
+    Verdict,
+)
 from svload.model.study import Comparison, Lock, Measure
 from svload.testing import make_run
 
@@ -79,9 +89,34 @@ def blocks(
 RATIOS = [1.2, 1.25, 1.19, 1.22, 1.3, 1.21]
 
 
+def doubted(one: TrialResult, check: str, grade: Grade = "REFUSED", number: str = "all", below: float | None = None) -> TrialResult:  # fmt: skip
+    """The same with one more check that says so of its numbers."""
+    told = CheckResult(check=check, grade=grade, sentence="", harms=(Harm(number=number, grade=grade, below=below),))  # fmt: skip
+    verdict = one.verdict.model_copy(update={"checks": (*one.verdict.checks, told), "instrument": grade})
+    return one.model_copy(update={"verdict": verdict})
+
+
 def without(trials: list[TrialResult], *names: str) -> list[TrialResult]:
-    """The same with these trials REFUSED."""
-    return [trial(one.case, one.block, 9.0, "REFUSED") if one.trial in names else one for one in trials]
+    """The same without these."""
+    return [one for one in trials if one.trial not in names]
+
+
+def broken(trials: list[TrialResult], *names: str) -> list[TrialResult]:
+    """The same, these not being the case that their name says."""
+    return [doubted(one, "manipulation") if one.trial in names else one for one in trials]
+
+
+def beside(trials: list[TrialResult], *shares: tuple[float, float], slower: float = 1.0) -> list[TrialResult]:
+    """The same with strangers who had so much of the machine beside baseline and treatment, block by block; what
+    they had more than a tenth beside is so much slower."""
+    found = []
+    for one in trials:
+        share = shares[one.block - 1][one.case in ("TC3", "TC4", "TC5")]
+        p50 = one.metrics["probe.response.p50"]
+        longer = p50.model_copy(update={"value": (p50.value or 0) * (slower if share > 0.1 else 1)})
+        metrics = {**one.metrics, "probe.response.p50": longer}
+        found.append(one.model_copy(update={"strangers": share, "metrics": metrics}))
+    return found
 
 
 def test_where_nothing_is_missing_it_is_t_over_block_means(closed: Bench) -> None:
@@ -94,14 +129,13 @@ def test_where_nothing_is_missing_it_is_t_over_block_means(closed: Bench) -> Non
     assert claim.single == pytest.approx((low, high))
     assert (claim.ratio.low, claim.ratio.high) == pytest.approx((low, high)), "one claim alone"
     assert claim.p == claim.p_adjusted == pytest.approx(expected.pvalue)
-    assert claim.p_sign_flip == 0.03125
-    assert claim.overturn_bias == pytest.approx(low - 1)
+    assert claim.p_sign_flip is not None and claim.p_sign_flip < 0.001, "18 pairs, all of one sign"
     assert "Decided: p = 2.1e-05 after Holm over 1 claim, 18 pairs in 6 blocks." in claim.sentence
     assert "Floor unknown: exploratory." in claim.sentence
 
 
-def test_one_refused_trial_costs_its_pair_alone(closed: Bench) -> None:
-    """Four blocks, a 33-fold effect, one refused trial: sign flips over whole blocks could never decide that."""
+def test_one_trial_that_was_not_made_costs_its_pair_alone(closed: Bench) -> None:
+    """Four blocks, a 33-fold effect, one trial missing: sign flips over whole blocks could never decide that."""
     per_block = [0.0300, 0.0305, 0.0296, 0.0301]
     trials = without(blocks(per_block), "TC4.r3")
     (claim,) = claims(closed, lock_with(closed.lock, 4, PROTOCOL), trials)
@@ -109,13 +143,11 @@ def test_one_refused_trial_costs_its_pair_alone(closed: Bench) -> None:
     assert claim.blocks == 4
     assert claim.believed_of == (11, 12)
     assert [(one.block, one.baseline, one.treatment, one.side, one.why) for one in claim.lost] == [
-        (3, "TC1", "TC4", "treatment", "refused")
+        (3, "TC1", "TC4", "treatment", "missing")
     ]
     whole, short = np.log(per_block), np.log([per_block[0], per_block[1], per_block[3]])
     assert claim.ratio.value == pytest.approx(exp((2 * whole.mean() + short.mean()) / 3))
-    assert claim.p_sign_flip == 0.25, "three whole blocks are left: 2/2³"
-    assert "Sign flips over whole units give p = 0.25." in claim.sentence
-    assert "1 of 12 pairs do not count: 1 by refusals." in claim.sentence
+    assert "1 of 12 pairs were not made." in claim.sentence
 
 
 def test_the_jackknife_by_hand(closed: Bench) -> None:
@@ -133,6 +165,7 @@ def test_the_jackknife_by_hand(closed: Bench) -> None:
     left_out = [(0.25 + 0.4) / 2, (0.2 + 0.2) / 2, (0.15 + 0.3) / 2]
     centre = sum(left_out) / 3
     se = sqrt(2 / 3 * sum((one - centre) ** 2 for one in left_out))
+    assert se > 0.1 / sqrt(6) / sqrt(3), "more than the lattice of its numbers"
     assert claim.p == pytest.approx(2 * stats.t.sf(0.25 / se, 2))
 
 
@@ -153,13 +186,9 @@ def test_what_is_left_of_the_cases_is_never_called_no_difference(closed: Bench) 
         for one in blocks([1.0, 1.01, 0.99, 1.0, 1.01, 0.99])
     ]  # fmt: skip
     lost = [f"{name}.r{block}" for name in ("TC4", "TC5") for block in range(1, 7)]
-    lost += [
-        f"{name}.r{block}" for name in ("TC1", "TC2") for block in range(1, 7)
-    ]  # of both sides alike: no leaning
     (part,) = claims(closed, lock, without(flat, *lost))
     assert part.dropped_cases == ("TC4 against TC1", "TC5 against TC2")
     assert part.outcome == "open"
-    assert part.why_open == "2 of its 3 cases have too few pairs"
     assert part.gate is not None
     assert part.gate.outcome == "open"
     assert part.gate.why == "2 of its 3 cases have too few pairs"
@@ -172,10 +201,10 @@ def test_fewer_than_three_blocks_are_open_and_none_is_refused(closed: Bench) -> 
     (claim,) = claims(closed, lock_with(closed.lock, 2, PROTOCOL), blocks([2.0, 2.1]))
     assert (claim.outcome, claim.p, claim.ratio.low) == ("open", None, None)
     assert "it has 2 blocks, 3 are needed" in claim.sentence
-    trials = without(blocks(RATIOS), *(f"{case}.r{n}" for case in ("TC3", "TC4", "TC5") for n in range(1, 7)))
+    trials = broken(blocks(RATIOS), *(f"{case}.r{n}" for case in ("TC3", "TC4", "TC5") for n in range(1, 7)))
     (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
     assert (claim.outcome, claim.ratio.value, len(claim.lost)) == ("refused", None, 18)
-    assert "No pair can be believed: nothing is compared." in claim.sentence
+    assert "Every pair is broken: nothing is compared." in claim.sentence
 
 
 def test_no_difference_is_only_ever_below_something(closed: Bench) -> None:
@@ -219,25 +248,32 @@ def test_holm_and_bonferroni_count_every_claim_of_the_study(closed: Bench) -> No
     assert found[0].single is not None and found[0].single[0] > (found[0].ratio.low or 0)
 
 
-def test_where_holm_alone_decides_the_interval_is_shown_as_it_is(closed: Bench) -> None:
+def test_p_and_interval_never_disagree(closed: Bench) -> None:
+    """Holm decides, the interval of three claims alone would hold no change: it ends there on that side."""
     server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50")
     lock = lock_with(closed.lock, 6, PROTOCOL, server)
     noisy = [1.01, 1.3, 1.05, 1.25, 1.02, 1.2]
-    trials = blocks(noisy)
     trials = [
         trial(one.case, one.block, (one.metrics["probe.response.p50"].value or 0) * (3 if one.case in ("TC1", "TC4") else 5 if one.case in ("TC2", "TC5") else 1))
-        for one in trials
+        for one in blocks(noisy)
     ]  # fmt: skip
     tls = claims(closed, lock, trials)[0]
     assert tls.outcome == "decided" and tls.p_adjusted is not None and 0.02 < tls.p_adjusted <= 0.05
-    assert tls.ratio.low is not None and tls.ratio.low < 1
-    assert "Holm alone decides the direction" in tls.sentence
+    assert tls.ratio.low == 1.0
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        ratios = list(np.exp(rng.normal(0.05, 0.06, 6)))
+        for claim in claims(closed, lock, blocks(ratios)):
+            low, high = claim.ratio.low, claim.ratio.high
+            assert low is not None and high is not None and claim.p_adjusted is not None
+            assert (claim.p_adjusted <= 0.05) == (low >= 1 or high <= 1)
 
 
 def test_success_is_told_where_it_differs(closed: Bench) -> None:
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS, success=0.74))
+    trials = blocks(RATIOS, success=0.74)
+    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
     assert claim.success == (1.0, pytest.approx(0.74))
-    assert claim.success_interval == pytest.approx((-0.26, -0.26))
+    assert claim.success_interval == pytest.approx((-0.26, -0.26)), "of nobody knows how many requests"
     assert "Success differs: 74 % with https, 100 % with http" in claim.sentence
     (same,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS))
     assert "Success" not in same.sentence
@@ -287,24 +323,17 @@ def test_an_interaction_loses_a_quadruple_with_any_of_its_trials(closed: Bench) 
     assert (hit.believed_of, miss.believed_of) == ((5, 6), (4, 6))
 
 
-def test_trials_as_listed_are_described_by_welch_and_claim_nothing(closed: Bench) -> None:
-    lock = lock_with(
-        closed.lock, 6, PROTOCOL.model_copy(update={"when": {"server": "backend"}}), order="as-listed"
-    )
-    rng = np.random.default_rng(1)
-    a, b = rng.normal(0, 0.02, 6), rng.normal(0.2, 0.05, 6)
+def test_trials_as_listed_are_described_and_claim_nothing(closed: Bench) -> None:
+    """They are not protected by chance either: a REFUSED number is lost there."""
+    lock = lock_with(closed.lock, 6, PROTOCOL, order="as-listed")
+    (claim,) = claims(closed, lock, blocks(RATIOS))
+    assert (claim.outcome, claim.p, claim.ratio.value) == ("open", None, pytest.approx(1.2278, abs=1e-3))
+    assert "drift is inside this difference" in claim.sentence
     trials = [
-        one for n in range(6) for one in (trial("TC0", n + 1, exp(a[n])), trial("TC3", n + 1, exp(b[n])))
+        doubted(one, "steal", number="timing") if one.trial == "TC4.r3" else one for one in blocks(RATIOS)
     ]
     (claim,) = claims(closed, lock, trials)
-    expected = stats.ttest_ind(b, a, equal_var=False)
-    assert claim.outcome == "open"
-    assert claim.p == pytest.approx(expected.pvalue)
-    assert claim.single == pytest.approx(tuple(exp(end) for end in expected.confidence_interval()))
-    assert claim.p_sign_flip is not None and claim.p_sign_flip == pytest.approx(2 / 924), (
-        "all relabellings of 6 and 6"
-    )
-    assert "drift is inside this difference" in claim.sentence
+    assert claim.believed_of == (17, 18)
 
 
 # bring-ups
@@ -371,212 +400,241 @@ def test_a_difference_that_each_bring_up_decides_anew_is_open_from_six_on(closed
         assert claim.outcome == outcome
 
 
-# refusals
+# what strangers do, and what is broken
+
+CALM = ((0.01, 0.01),) * 6
+BUSY = ((0.01, 0.01), (0.6, 0.02), (0.01, 0.7), (0.02, 0.01), (0.5, 0.6), (0.01, 0.01))
+FLAT = [1.0, 1.004, 0.997, 1.002, 1.001, 0.996]
+ONE = PROTOCOL.model_copy(update={"when": {"server": "backend"}})
 
 
-def test_a_pair_that_was_made_anew_counts_and_its_trials_belong_together(closed: Bench) -> None:
-    trials = without(blocks(RATIOS), "TC4.r3")
-    trials += [trial("TC1", 3, 0.02).model_copy(update={"trial": "TC1.r7", "replicate": 7}), trial("TC4", 3, 0.02 * 1.4).model_copy(update={"trial": "TC4.r7", "replicate": 7})]  # fmt: skip
-    made = {one.trial: Made(0, float(place)) for place, one in enumerate(trials)}
-    made["TC4.r7"] = Made(0, 98.0, 1)
-    made["TC1.r7"] = Made(0, 99.0, 1, ("tls",))
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials, made)
-    assert claim.believed_of == (18, 19)
-    (again,) = (one for one in claim.evidence if one.treatment == "TC4.r7")
-    assert (again.baseline, again.block, again.unit, exp(again.log_ratio)) == (
-        "TC1.r7",
-        3,
-        3,
-        pytest.approx(1.4),
-    )
-    made["TC1.r7"] = Made(0, 99.0, 1, ("another claim",))
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials, made)
-    assert claim.believed_of == (17, 18), "a repeated partner serves its own claim alone"
+def gated(fail_if: str = "worse by more than 5 %") -> Comparison:
+    return PROTOCOL.model_copy(update={"fail_if": fail_if})
 
 
-def test_refusals_that_lean_must_be_survived(closed: Bench) -> None:
-    """Five pairs lost to the treatment's side: at the most adverse ratio of the rest the effect no longer stands."""
-    lock = lock_with(closed.lock, 6, PROTOCOL)
-    ratios = [1.2, 1.25, 0.9, 1.22, 1.3, 1.21]
-    lost = ("TC4.r1", "TC4.r2", "TC5.r4", "TC5.r5", "TC3.r6")
-    (claim,) = claims(closed, lock, without(blocks(ratios), *lost))
-    assert claim.refused_sides == (0, 5)
-    assert claim.leaning == pytest.approx(2 / 2**5)
-    assert claim.outcome == "open"
-    assert "Refusals lean: 0 pairs by http, 5 by https" in claim.sentence
-    (clear,) = claims(closed, lock, without(blocks([ratio * 3 for ratio in RATIOS]), *lost))
-    assert clear.outcome == "decided", "it holds with the lost pairs at their worst"
-    even = ("TC4.r1", "TC1.r2", "TC5.r4", "TC2.r5", "TC3.r6")
-    (claim,) = claims(closed, lock, without(blocks(RATIOS), *even))
-    assert claim.refused_sides == (2, 3)
-    assert claim.leaning == 1.0
-    assert claim.outcome == "decided"
-
-
-def test_pairs_that_both_sides_lost_are_counted_and_lean_to_neither(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, PROTOCOL)
-    both = ("TC0.r1", "TC3.r1", "TC1.r2", "TC4.r2")
-    (claim,) = claims(closed, lock, without(blocks(RATIOS), *both))
-    assert (claim.refused_sides, claim.refused_both, claim.leaning) == ((0, 0), 2, None)
-    (claim,) = claims(closed, lock, without(blocks(RATIOS), *both, "TC5.r4"))
-    assert (claim.refused_sides, claim.refused_both) == ((0, 1), 2)
-    (claim,) = claims(closed, lock, blocks(RATIOS))
-    assert claim.refused_both == 0
-
-
-HTTPS_ALL = tuple(f"{case}.r{block}" for case in ("TC3", "TC4", "TC5") for block in range(1, 7))
-
-
-def left_out(trials: list[TrialResult], share: float, slower: float, *names: str) -> list[TrialResult]:
-    """The same, of these trials' medians that share of the requests left out, with which
-    they are so many times as long."""
-    number = "probe.response.p50"
-
-    def changed(one: TrialResult) -> TrialResult:
-        estimate = one.metrics[number]
-        belief = Belief(grade="WEAK", left_out=share, as_measured=(estimate.value or 0) * slower)
-        return one.model_copy(
-            update={
-                "metrics": {**one.metrics, number: estimate.model_copy(update={"belief": belief})},
-            }
-        )
-
-    return [changed(one) if one.trial in names else one for one in trials]
-
-
-def test_a_server_whose_pauses_disturb_the_load_does_not_lose_them(closed: Bench) -> None:
-    """The planted case: pauses of the treatment's server are left out of its medians, with which these are
-    three times as long. The clean one: as much is left out of both sides."""
-    flat = [1.0, 1.001, 0.999, 1.0, 1.001, 0.999]
-    lock = lock_with(closed.lock, 6, PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"}))
-    (claim,) = claims(closed, lock, left_out(blocks(flat), 0.1, 3.0, *HTTPS_ALL))
-    assert claim.left_out_sides == (0, 18)
-    assert claim.left_out_leaning == pytest.approx(2 / 2**18)
-    assert (claim.outcome, claim.gate and claim.gate.outcome) == ("open", "open")
-    assert claim.why_open == "what was left out leans to one side"
-    assert "More was left out of one side: in 0 pairs of http, in 18 of https" in claim.sentence
-    every = tuple(one.trial for one in blocks(flat))
-    (clean,) = claims(closed, lock, left_out(blocks(flat), 0.1, 3.0, *every))
-    assert (clean.left_out_sides, clean.left_out_leaning) == ((0, 0), None)
-    assert (clean.outcome, clean.gate and clean.gate.outcome) == ("no difference", "pass")
-
-
-def test_what_leans_must_be_survived_at_its_worst(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, PROTOCOL)
-    mine = ("TC3.r1", "TC4.r2", "TC5.r3", "TC3.r4", "TC4.r5")
-    faster = [0.8 * one for one in (1.0, 1.01, 0.99, 1.0, 1.02, 0.98)]
-    (clean,) = claims(closed, lock, blocks(faster))
-    (claim,) = claims(closed, lock, left_out(blocks(faster), 0.1, 3.0, *mine))
-    assert (clean.outcome, claim.outcome) == ("decided", "open")
-    assert claim.left_out_sides == (0, 5)
-    assert claim.single is not None and claim.single[1] > 1
-    (four,) = claims(closed, lock, left_out(blocks(faster), 0.1, 3.0, *mine[:4]))
-    assert four.left_out_leaning == pytest.approx(2 / 2**4)
-    assert four.outcome == "decided", "four of four is chance: p = 0.125"
-    slower = [1.5 * one for one in faster]
-    (claim,) = claims(closed, lock, left_out(blocks(slower), 0.1, 3.0, *mine))
-    assert claim.outcome == "decided", "with its pauses it is slower still"
-
-
-def test_where_refusals_lean_nothing_is_called_no_difference(closed: Bench) -> None:
-    lost = ("TC4.r1", "TC4.r2", "TC5.r4", "TC5.r5", "TC3.r6")
-    flat = [1.0, 1.001, 0.999, 1.0, 1.001, 0.999]
-    lock = lock_with(closed.lock, 6, PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"}))
-    (clean,) = claims(closed, lock, blocks(flat))
-    assert (clean.outcome, clean.gate and clean.gate.outcome) == ("no difference", "pass")
-    (claim,) = claims(closed, lock, without(blocks(flat), *lost))
-    assert (claim.outcome, claim.gate and claim.gate.outcome) == ("open", "open")
-
-
-def believed(
-    one: TrialResult, grade: Grade, below: float | None, above: float | None, check: str = "steal"
-) -> TrialResult:
-    name = "probe.response.p50"
-    estimate = one.metrics[name].model_copy(
-        update={"belief": Belief(grade=grade, below=below, above=above, doubts=(check,))}
-    )
-    return one.model_copy(update={"metrics": {**one.metrics, name: estimate}})
-
-
-def test_a_number_is_believed_for_itself(closed: Bench) -> None:
-    """A REFUSED trial whose compared number is only WEAK keeps its pair; a refused number
-    takes its pair from a VALID trial."""
+def test_no_disturbance_takes_a_pair(closed: Bench) -> None:
+    """Every check of strangers refuses every number, and all pairs count."""
     trials = blocks(RATIOS)
-    weak = {"TC4.r3": believed(trial("TC4", 3, 0.02 * 1.19, "REFUSED"), "WEAK", 0.0, 0.0), "TC3.r1": believed(trials[1], "REFUSED", None, None)}  # fmt: skip
-    (claim,) = claims(
-        closed, lock_with(closed.lock, 6, PROTOCOL), [weak.get(one.trial, one) for one in trials]
-    )
-    assert claim.believed_of == (17, 18)
-    assert [(one.why, one.checks, one.refused) for one in claim.lost] == [
-        ("refused", ("steal",), ("TC3.r1",))
-    ]
-    assert claim.weak_pairs == 1
-    assert "1 pair of 17 holds a WEAK number." in claim.sentence
+    for check in (
+        "steal",
+        "others-cpu",
+        "run-queue",
+        "hiccups",
+        "generator-harm",
+        "steadiness",
+        "calibration",
+    ):
+        trials = [doubted(one, check, number="timing") for one in trials]
+    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
+    (clean,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS))
+    assert claim.believed_of == (18, 18)
+    assert (claim.outcome, claim.single) == ("decided", clean.single)
 
 
-def test_the_numbers_own_bounds_widen_the_interval(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, PROTOCOL)
-    (clean,) = claims(closed, lock, blocks(RATIOS))
-    (claim,) = claims(closed, lock, [believed(one, "WEAK", 0.1, 0.05) for one in blocks(RATIOS)])
-    assert clean.single is not None and claim.single is not None
-    assert claim.ratio.value == pytest.approx(clean.ratio.value or 0)
-    assert claim.single[0] == pytest.approx(clean.single[0] * 0.9 / 1.05)
-    assert claim.single[1] == pytest.approx(clean.single[1] * 1.05 / 0.9)
-    assert claim.p is not None and clean.p is not None and claim.p > clean.p
-    (gone,) = claims(closed, lock, [believed(one, "WEAK", 0.15, 0.15) for one in blocks(RATIOS)])
-    assert gone.outcome == "open", "no direction survives ± 15 % on both sides of 1.2"
+def test_calmer_pairs_weigh_more(closed: Bench) -> None:
+    """Strangers beside half of the pairs make these three times as long on one side: a mean would be lost in it."""
+    lock = lock_with(closed.lock, 6, gated())
+    trials = beside(blocks([1.15 * one for one in FLAT]), *BUSY, slower=3.0)
+    (claim,) = claims(closed, lock, trials)
+    assert claim.strangers is not None and claim.strangers.readable
+    assert claim.ratio.value == pytest.approx(1.15, rel=0.15)
+    assert claim.strangers.calm_pairs == pytest.approx(3 * (3 + sum(1 / (1 + (x / 0.2) ** 2) for x in (0.6, 0.7, 0.6))), rel=0.15)  # fmt: skip
+    assert "Other programs used" in claim.sentence and "calm ones" in claim.sentence
+    (unread,) = claims(closed, lock, [one.model_copy(update={"strangers": None}) for one in trials])
+    assert unread.strangers is not None and not unread.strangers.readable
+    widths = [one.single[1] / one.single[0] for one in (claim, unread) if one.single]
+    assert widths[0] < widths[1] / 1.5
 
 
-def test_both_sides_are_judged_by_the_limits_of_the_faster(closed: Bench) -> None:
-    """0.6 ms of the generator's own delay is 2 % of 30 ms, and 60 % of the 1 ms that the other side takes."""
-    from svload.model.results import CheckResult, Harm
+def test_weights_that_lean_count_alike(closed: Bench) -> None:
+    (claim,) = claims(closed, lock_with(closed.lock, 6, ONE), beside(blocks(RATIOS), *((0.05, 0.4),) * 6))
+    (plain,) = claims(closed, lock_with(closed.lock, 6, ONE), blocks(RATIOS))
+    assert claim.strangers is not None and claim.strangers.lean_p == pytest.approx(2 / 2**6)
+    assert claim.single == plain.single
+    assert "40 % beside https, 5 % beside http" in claim.sentence
 
-    def delayed(one: TrialResult, share: float, check: str) -> TrialResult:
-        harm = Harm(number="probe.response.p50", grade="VALID", below=share, above=0.0)
-        told = CheckResult(check=check, grade="VALID", sentence="", harms=(harm,))
-        return one.model_copy(update={"verdict": one.verdict.model_copy(update={"checks": (told,)})})
 
-    slow = blocks([30.0] * 6, (("TC0", "TC3"),))
-    lock = lock_with(closed.lock, 6, PROTOCOL.model_copy(update={"when": {"server": "backend"}}))
-    for share, check, lost in ((0.02, "generator-harm", 1), (0.005, "generator-harm", 0), (0.02, "steal", 0)):
-        trials = [delayed(one, share, check) if one.trial == "TC3.r2" else one for one in slow]
+def test_what_strangers_can_hide_is_no_pass(closed: Bench) -> None:
+    """The interval is stretched by 1/(1 − 0.4·x/(1 − p)): equal sides pass beside few, and beside many nothing is said."""
+    answers = []
+    for share in (0.0, 0.3, 1.0):
+        lock = lock_with(closed.lock, 6, gated("worse by more than 1 %"))
+        trials = beside(blocks(FLAT), *((share, share),) * 6)
         (claim,) = claims(closed, lock, trials)
-        assert len(claim.lost) == lost
-        if lost:
-            assert claim.lost[0].side == "treatment"
-            assert "by the limits of the faster side" in claim.lost[0].reason
+        assert claim.strangers is not None
+        assert claim.strangers.dilution == pytest.approx(0.8 * share)
+        answers.append((claim.outcome, claim.gate and claim.gate.outcome, claim.within))
+    assert [one[:2] for one in answers] == [("no difference", "pass")] * 2 + [("no difference", "open")] or [
+        one[1] for one in answers
+    ] == ["pass", "pass", "open"]
+    assert answers[0][2] < answers[1][2] < answers[2][2]
+    tail = ONE.model_copy(update={"metric": "probe.response.p95", "fail_if": "worse by more than 5 %"})
+    trials = [
+        one.model_copy(update={"metrics": {**one.metrics, "probe.response.p95": one.metrics["probe.response.p50"]}})
+        for one in beside(blocks(FLAT), *((0.3, 0.3),) * 6)
+    ]  # fmt: skip
+    (claim,) = claims(closed, lock_with(closed.lock, 6, tail), trials)
+    assert (claim.outcome, claim.gate and claim.gate.outcome) == ("open", "open")
+    assert "may lie further from 1" in claim.sentence
 
 
-# order, cases, breakdown
+def test_a_pass_without_readings_says_so(closed: Bench) -> None:
+    (claim,) = claims(closed, lock_with(closed.lock, 6, gated()), blocks(FLAT))
+    assert claim.gate is not None and claim.gate.outcome == "pass"
+    assert "the server's machine could not be read" in claim.gate.why
+    (read,) = claims(closed, lock_with(closed.lock, 6, gated()), beside(blocks(FLAT), *CALM))
+    assert read.gate is not None and "could not be read" not in read.gate.why
 
 
-def neighbours(first_ratio: float, second_ratio: float) -> tuple[list[TrialResult], dict[str, Made]]:
-    """Eight blocks of one pair; in every other one the treatment runs first."""
-    trials, made = [], {}
-    wobble = [1.0, 1.004, 0.997, 1.002, 1.001, 0.996, 1.003, 0.999]
-    for block in range(1, 9):
-        ratio = (second_ratio if block % 2 else first_ratio) * wobble[block - 1]
-        pair = [trial("TC0", block, 0.01), trial("TC3", block, 0.01 * ratio)]
-        trials += pair
-        for place, one in enumerate(reversed(pair) if block % 2 else pair):
-            made[one.trial] = Made(0, 10.0 * block + place)
+def test_what_busy_pairs_say_holds_back_a_pass(closed: Bench) -> None:
+    """A treatment that disturbs half of its own trials: calm pairs alone would pass it."""
+    shares = tuple((0.01, 0.9 if block % 3 == 0 else 0.01) for block in range(1, 13))
+    ratios = [1.5 if block % 3 == 0 else FLAT[block % 6] for block in range(1, 13)]
+    (claim,) = claims(closed, lock_with(closed.lock, 12, gated(), ), beside(blocks(ratios, (("TC0", "TC3"),)), *shares))  # fmt: skip
+    assert claim.strangers is not None and claim.strangers.lean_p > 0.1, "four of four is chance"
+    assert claim.gate is not None and claim.gate.outcome == "open"
+
+
+def test_the_generators_own_delays_are_taken_off(closed: Bench) -> None:
+    """The planted case: 10 % that the generator adds to the treatment alone. The clean one: to both."""
+
+    def delayed(trials: list[TrialResult], *cases: str) -> list[TrialResult]:
+        return [doubted(one, "generator-harm", "VALID", "probe.response.p50", 1 - 1 / 1.1) if one.case in cases else one for one in trials]  # fmt: skip
+
+    lock = lock_with(closed.lock, 6, PROTOCOL)
+    (claim,) = claims(closed, lock, delayed(blocks([1.1 * one for one in FLAT]), "TC3", "TC4", "TC5"))
+    assert claim.without_lag == pytest.approx(1.0, abs=0.001)
+    assert claim.outcome == "open" and claim.single is not None and claim.single[0] < 1 < claim.single[1]
+    assert "Without the generator's own delays it is 1 ×" in claim.sentence
+    every = ("TC0", "TC1", "TC2", "TC3", "TC4", "TC5")
+    (both,) = claims(closed, lock, delayed(blocks([1.1 * one for one in FLAT]), *every))
+    assert both.outcome == "decided" and both.ratio.value == pytest.approx(1.1, abs=0.001)
+
+
+def test_all_requests_are_compared(closed: Bench) -> None:
+    """A server whose pauses disturb the load does not lose them: what was left out of its medians counts."""
+
+    def left_out(one: TrialResult) -> TrialResult:
+        p50 = one.metrics["probe.response.p50"]
+        belief = Belief(grade="WEAK", left_out=0.1, as_measured=(p50.value or 0) * 3)
+        return one.model_copy(update={"metrics": {**one.metrics, "probe.response.p50": p50.model_copy(update={"belief": belief})}})  # fmt: skip
+
+    trials = [left_out(one) if one.case in ("TC3", "TC4", "TC5") else one for one in blocks(FLAT)]
+    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
+    assert claim.ratio.value == pytest.approx(3.0, rel=0.01)
+
+
+def test_broken_pairs_are_taken_at_the_worst_of_the_others(closed: Bench) -> None:
+    lock = lock_with(closed.lock, 6, gated())
+    (claim,) = claims(closed, lock, broken(blocks(RATIOS), "TC4.r1", "TC5.r4"))
+    (clean,) = claims(closed, lock, blocks(RATIOS))
+    assert (claim.believed_of, claim.outcome) == ((16, 18), "decided")
+    assert claim.p is not None and clean.p is not None and claim.p > clean.p
+    assert (
+        claim.single
+        and clean.single
+        and claim.single[0] < clean.single[0] < clean.single[1] < claim.single[1]
+    )
+    assert "2 of 18 pairs are broken (2 × manipulation, treatment): taken at the worst" in claim.sentence
+    wild = [1.2, 1.25, 0.9, 1.22, 1.3, 1.21]
+    (open_,) = claims(closed, lock, broken(blocks(wild), *(f"TC4.r{n}" for n in (1, 2, 4)), *(f"TC5.r{n}" for n in (4, 5))))  # fmt: skip
+    assert open_.outcome == "open"
+    (flat,) = claims(closed, lock, broken(blocks(FLAT), "TC4.r1"))
+    assert (flat.outcome, flat.gate and flat.gate.outcome) == ("open", "open")
+
+
+def test_a_clock_that_was_set_is_as_if_nothing_was_made(closed: Bench) -> None:
+    trials = [doubted(one, "clocks") if one.trial == "TC4.r1" else one for one in blocks(FLAT)]
+    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
+    assert (claim.outcome, [one.why for one in claim.lost]) == ("no difference", ["missing"])
+
+
+def test_what_an_older_svload_made_once_more_does_not_count(closed: Bench) -> None:
+    again = trial("TC4", 3, 9.0).model_copy(update={"trial": "TC4.r7", "replicate": 7})
+    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), [*blocks(RATIOS), again])
+    (clean,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS))
+    assert claim.single == clean.single
+
+
+def test_an_unknown_bound_and_a_known_one_change_no_comparison(closed: Bench) -> None:
+    """D3, D4: a bound is in the scatter of pairs already; one that nobody knows was read as none."""
+    lock = lock_with(closed.lock, 6, gated())
+    found = []
+    for below in (None, 0.06):
+        trials = [doubted(one, "steadiness", "WEAK", "timing", below) for one in beside(blocks(FLAT), *CALM)]
+        found += claims(closed, lock, trials)
+    assert [(one.outcome, one.gate and one.gate.outcome) for one in found] == [("no difference", "pass")] * 2
+    assert found[0].single == found[1].single
+
+
+def test_a_noisy_lab_never_makes_a_difference_none(closed: Bench) -> None:
+    """D5: 15 to 18 % in each block, and a lab that differs from itself by 29 %."""
+    from svload.analysis.floor import load_of
+    from svload.model.certificates import AaCertificate, Floor
+
+    load = load_of(closed.configs["TC0"])
+    floors = tuple(Floor(load=load_of(closed.configs[case]), metric="probe.response.p50", pairs=20, floor=0.6, sd=0.3) for case in closed.configs)  # fmt: skip
+    assert load == floors[0].load
+    certificate = AaCertificate.model_construct(floors=floors, restarts=False)
+    ratios = [1.15, 1.18, 1.16, 1.17, 1.15, 1.16]
+    (claim,) = judge_claims(
+        lock_with(closed.lock, 6, PROTOCOL), closed.configs, blocks(ratios), {}, certificate
+    )
+    assert claim.outcome == "open"
+    assert claim.why_open == "it is below what the lab shows against itself"
+
+
+def test_numbers_on_a_lattice_prove_nothing_by_agreeing(closed: Bench) -> None:
+    """D10: three blocks in which the candidate is one bucket above had p = 0 and an interval without width."""
+    (claim,) = claims(closed, lock_with(closed.lock, 3, ONE), blocks([1.0078] * 3, (("TC0", "TC3"),)))
+    assert claim.outcome == "no difference"
+    assert claim.p is not None and claim.p > 0.05 and claim.single is not None
+    assert claim.single[1] - claim.single[0] > 0.01
+    ms = [
+        trial(case, block, value) for block in (1, 2, 3) for case, value in (("TC0", 0.003), ("TC3", 0.004))
+    ]
+    (coarse,) = claims(closed, lock_with(closed.lock, 3, ONE), ms)
+    assert coarse.outcome == "open", "whole milliseconds: a step of 33 %"
+
+
+def test_a_pass_says_what_it_cannot_rule_out(closed: Bench) -> None:
+    """D12: one bad trial in ten does not occur in six."""
+    (claim,) = claims(closed, lock_with(closed.lock, 6, gated()), beside(blocks(FLAT), *CALM))
+    assert "6 replicates rule out slow runs more frequent than 39 %; the worst trial was" in claim.sentence
+    assert claim.spread is not None and claim.spread[1].worst == pytest.approx(1.004, abs=0.001)
+
+
+# order, cases
+
+
+def carried(count: int, carry: float, effect: float, seed: int, sd: float = 0.01) -> tuple[list[TrialResult], dict[str, Made]]:  # fmt: skip
+    """Blocks in random order, in which the baseline is slower right after the treatment."""
+    rng = np.random.default_rng(seed)
+    trials, made, before = [], {}, ""
+    for block in range(1, count + 1):
+        for case in rng.permutation(["TC0", "TC3"]):
+            log = effect * (case == "TC3") + carry * (case == "TC0" and before == "TC3") + sd * rng.normal()
+            trials.append(trial(str(case), block, exp(log)))
+            made[trials[-1].trial] = Made(0, float(len(trials)))
+            before = case
     return trials, made
 
 
-def test_an_effect_that_depends_on_the_order_is_no_claim(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 8, PROTOCOL.model_copy(update={"when": {"server": "backend"}}))
-    trials, made = neighbours(1.3, 1.0)
-    (claim,) = claims(closed, lock, trials, made)
-    assert claim.carry_over is not None and claim.carry_over.differ
-    assert claim.carry_over.baseline_first == pytest.approx(1.3, rel=0.01)
-    assert claim.carry_over.treatment_first == pytest.approx(1.0, rel=0.01)
-    assert claim.outcome == "open"
-    assert "it depends on which side ran first" in claim.sentence
-    for orders in ((1.2, 1.2), (3.0, 2.9)):
-        trials, made = neighbours(*orders)
-        (claim,) = claims(closed, lock, trials, made)
-        assert claim.carry_over is not None and not claim.carry_over.differ
-        assert claim.outcome == "decided"
+def test_an_effect_of_what_ran_before_is_no_claim(closed: Bench) -> None:
+    """D9: no effect, and a baseline that is 5 % slower after the treatment, was claimed in 57 to 89 %."""
+    lock = lock_with(closed.lock, 12, ONE)
+    wrong = right = 0
+    for seed in range(40):
+        (claim,) = claims(closed, lock, *carried(12, 0.05, 0.0, seed))
+        wrong += claim.outcome == "decided"
+        (claim,) = claims(closed, lock, *carried(12, 0.0, 0.1, seed))
+        right += claim.outcome == "decided"
+    assert wrong <= 5
+    assert right == 40
+    (claim,) = claims(closed, lock, *carried(12, 0.1, 0.0, 3))
+    assert claim.outcome == "open" and claim.carry_over is not None and claim.carry_over.differs
+    assert "it depends on which side ran just before" in claim.sentence
+    assert claims(closed, hard(lock), *carried(12, 0.1, 0.0, 3))[0].carry_over is None, "servers restart"
 
 
 def test_cases_that_differ_have_their_range_beside_the_mean(closed: Bench) -> None:
@@ -595,21 +653,11 @@ def test_cases_that_differ_have_their_range_beside_the_mean(closed: Bench) -> No
     assert "Its cases differ: from" in claim.sentence
 
 
-def test_so_many_turned_pairs_overturn_it(closed: Bench) -> None:
-    (clear,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS, (("TC0", "TC3"),)))
-    assert clear.overturn_pairs == 1, "of six pairs one that says the opposite leaves p above 0.05"
-    x = np.log(RATIOS)
-    x[4] *= -1
-    assert stats.ttest_1samp(x, 0).pvalue > 0.05
-    (many,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS))
-    assert many.overturn_pairs is not None and many.overturn_pairs > 1
-
-
 def test_each_sentence_of_a_claim_is_short(closed: Bench) -> None:
     lock = lock_with(closed.lock, 6, PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"}))
     for trials in (
         blocks(RATIOS, success=0.9),
-        without(blocks([1.1, 0.9] * 3), "TC4.r1", "TC4.r2", "TC3.r3"),
+        broken(blocks([1.1, 0.9] * 3), "TC4.r1", "TC4.r2", "TC3.r3"),
     ):
         (claim,) = claims(closed, lock, trials)
         for sentence in claim.sentence.replace("p50", "").split(". "):
@@ -627,9 +675,7 @@ def test_plan_tells_what_cannot_be_decided(closed: Bench) -> None:
         "HTTPS against HTTP",
     ]
     assert {one["comparison"] for one in found} == {"cache against backend", "HTTPS against HTTP"}
-    assert {(one["state"], one["smallest_p"], one["needed_blocks"], one["mde"]) for one in found} == {
-        ("undecidable", 1.0, 3, None)
-    }
+    assert {(one["state"], one["needed_blocks"], one["mde"]) for one in found} == {("undecidable", 3, None)}
     assert all("undecidable at 2 blocks, 3 blocks would do" in one["sentence"] for one in found)
 
 
@@ -637,7 +683,6 @@ def test_plan_tells_what_cannot_be_decided(closed: Bench) -> None:
 def test_plan_tells_what_bring_ups_attain(closed: Bench, bring_ups: int, units: int, told: str) -> None:
     (found,) = plan_comparisons(lock_with(closed.lock, 12, PROTOCOL, bring_ups=bring_ups))
     assert (found["units"], found["bring_ups"], found["state"]) == (units, bring_ups, "decidable")
-    assert found["smallest_p"] == 2 / 2**units
     assert told in found["sentence"] and ("It will speak of" in found["sentence"]) == bool(told)
 
 
@@ -694,7 +739,9 @@ def test_two_runs_are_compared_and_labelled(tmp_path: Path) -> None:
     rows = {(row["case"], row["metric"]): row for row in compare_runs(a, b)}
     row = rows["TC0", "probe.response.p50"]
     assert row["ratio"] == pytest.approx(1.3, rel=0.1)
-    assert row["low"] < row["ratio"] < row["high"]
+    assert "interval" not in row["sentence"] and not {"low", "high"} & set(row), (
+        "days differ, and two can't say by how much"
+    )
     assert row["note"] == NOT_INTERLEAVED
     assert row["n"] == [4, 4]
     same = next(one for one in compare_runs(a, a) if one["metric"] == "probe.response.p50")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.analysis.conftest import Bench
-from tests.analysis.test_compare import PROTOCOL, blocks, case, lock_with, trial
+from tests.analysis.test_compare import PROTOCOL, blocks, case, doubted, lock_with, trial
 
 from svload.analysis.explored import load_effects
 from svload.model.executors import ConstantVus
@@ -86,26 +86,20 @@ def test_a_probe_that_itself_asks_otherwise_is_not_compared(closed: Bench) -> No
 
 @pytest.mark.parametrize(("usable", "told"), [(2, False), (3, True)])
 def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, told: bool) -> None:
-    trials = [
-        one if one.block <= usable else trial(one.case, one.block, 1.0, "REFUSED")
-        for one in blocks([50.0] * 5)
-    ]
+    trials = [one if one.block <= usable else doubted(one, "manipulation") for one in blocks([50.0] * 5)]
     found = effects(closed, trials)
     assert bool(found) is told
     assert not told or f"in {usable} blocks" in found[0].sentence
 
 
-def test_refused_cases_are_left_out_and_without_any_left_nothing_is_said(closed: Bench) -> None:
-    def refused(*cases: str) -> list[TrialResult]:
-        return [
-            trial(one.case, one.block, 1.0, "REFUSED") if one.case in cases else one
-            for one in blocks([50.0] * 4)
-        ]
+def test_broken_cases_are_left_out_and_without_any_left_nothing_is_said(closed: Bench) -> None:
+    def broken(*cases: str) -> list[TrialResult]:
+        return [doubted(one, "manipulation") if one.case in cases else one for one in blocks([50.0] * 4)]
 
-    (found,) = effects(closed, refused("TC5"))
+    (found,) = effects(closed, broken("TC5"))
     assert "over 2 matched cases" in found.sentence
     assert "cases/TC5" not in found.evidence
-    assert effects(closed, refused(*HTTPS)) == ()
+    assert effects(closed, broken(*HTTPS)) == ()
 
 
 def test_time_and_success_are_told_together(closed: Bench) -> None:

@@ -7,6 +7,7 @@ from math import log
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of
+from tests.analysis.test_compare import doubted
 
 from svload import analysis
 from svload.analysis.contrasts import contrasts_of, planned_blocks
@@ -15,7 +16,7 @@ from svload.analysis.judge import judge_run
 from svload.analysis.sentences import ABOVE_FLOOR, FLOOR_UNKNOWN
 from svload.analysis.settings import settings_digest
 from svload.model.certificates import AaCertificate, Certificates, Floor, Place
-from svload.model.results import Belief, Findings
+from svload.model.results import Findings, TrialResult
 from svload.testing import make_run
 
 PLACE = Place(host="a", kernel="b", engine="c")
@@ -53,16 +54,34 @@ def test_the_floor_is_the_quantile_of_pairs(repeated: Bench, judged: Findings) -
     assert floor.floor == pytest.approx(ratios[18])
 
 
-def test_a_refused_trial_takes_its_pair_and_nineteen_pairs_are_too_few(
+def test_a_broken_trial_takes_its_pair_and_nineteen_pairs_are_too_few(
     repeated: Bench, judged: Findings
 ) -> None:
     first = judged.trials[0]
-    metrics = {
-        name: estimate.model_copy(update={"belief": Belief(grade="REFUSED", below=None, above=None)})
-        for name, estimate in first.metrics.items()
-    }
-    refused = first.model_copy(update={"metrics": metrics})
-    assert floors_of(repeated.configs, (refused, *judged.trials[1:])) == ()
+    assert floors_of(repeated.configs, (doubted(first, "steal"), *judged.trials[1:])) != ()
+    assert floors_of(repeated.configs, (doubted(first, "manipulation"), *judged.trials[1:])) == ()
+
+
+def test_calm_pairs_make_the_floor(repeated: Bench, judged: Findings) -> None:
+    """A pair beside which strangers had half of the machine is a hundred times apart."""
+    calm = tuple(one.model_copy(update={"strangers": 0.01}) for one in judged.trials)
+    hit = calm[0].model_copy(
+        update={
+            "strangers": 0.9,
+            "metrics": {name: one.model_copy(update={"value": 100 * one.value if one.value else one.value}) for name, one in calm[0].metrics.items()},
+        }
+    )  # fmt: skip
+
+    def floor(trials: tuple[TrialResult, ...]) -> float:
+        return next(
+            one.floor for one in floors_of(repeated.configs, trials) if one.metric == "probe.response.p50"
+        )
+
+    assert floor((hit, *calm[1:])) <= max(floor(calm) * 1.5, 0.3)
+    blind = tuple(one.model_copy(update={"strangers": None}) for one in (hit, *calm[1:]))
+    assert (
+        next(one.sd for one in floors_of(repeated.configs, blind) if one.metric == "probe.response.p50") > 0.9
+    )
 
 
 def test_the_maximum_of_fifty_nine_pairs_certifies_a_floor(repeated: Bench, judged: Findings) -> None:

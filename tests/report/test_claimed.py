@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.report.told_facts import outcomes
 
-from svload.model.results import Estimate, Findings, Gate
+from svload.model.results import Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.render import render_page
 from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
@@ -27,7 +27,7 @@ def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
         "https against http: the median response of probe is 2.04 times as long (1.93 to 2.16).",
         "https against http: the median response of probe differs by less than 4 %, if at all.",
         "https against http: not decided; the median response of probe was 8 % longer (−3 to +20 %).",
-        "https against http: nothing is said of the median response of probe, 0 of 6 pairs can be believed.",
+        "https against http: nothing is said of the median response of probe, 0 of 6 pairs can be used.",
     ]
     assert [one.mark for one in told] == ["●", "■", "○", "✗"]
     assert set(MARKS) == {one.outcome for one in told}
@@ -80,29 +80,26 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     told = behind(findings, 0)
     assert told["rests on"] == "3 of 6 pairs, in 6 bring-ups"
     assert told["bring-ups"].startswith("2: it speaks of these alone")
-    assert told["lost pairs"] == "2 × treatment REFUSED by hiccups and steal; 1 × baseline missing"
-    assert told["would overturn it"] == "4 pairs of the opposite sign, or a common bias of 30 %"
-    assert told["refusals by side"] == "baseline 0, treatment 2 (p 0.5: no leaning)"
+    assert told["lost pairs"] == "2 × treatment broken by manipulation; 1 × baseline missing"
+    assert told["other programs"] == (
+        "12 % of the machine, 40 % at most (11 % beside http, 13 % beside https); 3 pairs count as 2.2 calm ones"
+    )
+    assert told["without the generator's delays"].endswith("; the interval reaches over both")
+    assert told["after the other side"].endswith("with the side that ran just before as a term")
     assert told["gate"] == "gate failed: worse by more than 5 %"
     assert "1.95 to 2.13 for this one alone" in told["intervals"]
     assert "p and interval" not in told
 
 
-def test_pairs_that_both_sides_lost_and_what_was_left_out_are_told(findings: Findings) -> None:
-    def told(**fields: Any) -> dict[str, str]:
-        first = findings.claims[0].model_copy(update=fields)
-        return behind(findings.model_copy(update={"claims": (first,)}), 0)
+def test_other_programs_are_told_by_side_where_they_lean(findings: Findings) -> None:
+    def told(**fields: Any) -> str:
+        first = findings.claims[0]
+        assert first.strangers is not None
+        changed = first.model_copy(update={"strangers": first.strangers.model_copy(update=fields)})
+        return behind(findings.model_copy(update={"claims": (changed,)}), 0)["other programs"]
 
-    assert told(refused_both=1)["refusals by side"] == "baseline 0, treatment 2, both 1 (p 0.5: no leaning)"
-    alone = told(refused_sides=(0, 0), refused_both=3, leaning=None)
-    assert alone["refusals by side"] == "baseline 0, treatment 0, both 3"
-    leans = told(left_out_sides=(0, 5), left_out_leaning=0.0625)["requests left out"]
-    assert leans.startswith(
-        "more of the baseline's in 0 pairs, of the treatment's in 5; it leans to one side (p 0.062)"
-    )
-    even = told(left_out_sides=(2, 3), left_out_leaning=1.0)["requests left out"]
-    assert even == "more of the baseline's in 2 pairs, of the treatment's in 3 (p 1: no leaning)"
-    assert "requests left out" not in told()
+    assert told(lean_p=0.03).endswith("; more beside one side (p 0.03), so all pairs count alike")
+    assert told(readable=False) == "the server's machine could not be read: all pairs count alike"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +121,7 @@ def test_a_gate_that_did_not_fail_does_not_read_as_one_that_did(
 @pytest.mark.parametrize(
     ("text", "why", "told"),
     [
-        ("worse by more than 10 %", "success falls from 100 % to 66.8 %", "GATE FAILED: success falls from 100 % to 66.8 %, limit 10 %"),
+        ("worse by more than 10 %", "success falls from 100 % to 66.8 %", "GATE FAILED: success falls from 100 % to 66.8 %"),
         ("worse by more than 7.5%", "response.p50 rises by 16 to 22 %", "GATE FAILED: response.p50 rises by 16 to 22 %, limit 7.5%"),
         ("worse by more than 10 %", "", "GATE FAILED: worse by more than 10 %"),
         ("", "", "GATE FAILED"),
@@ -158,16 +155,6 @@ def test_the_page_draws_a_failed_gate_red_and_first_whatever_else_is_decided(
     green = article("pass")
     assert 'class="says decided"' in green
     assert "failed" not in green.replace("gate passed", "")
-
-
-def test_p_and_interval_that_disagree_are_both_said(findings: Findings) -> None:
-    def told(**fields: Any) -> str:
-        first = findings.claims[0].model_copy(update=fields)
-        return behind(findings.model_copy(update={"claims": (first,)}), 0).get("p and interval", "")
-
-    assert "disagree" in told(ratio=Estimate(value=1.02, low=0.99, high=1.05))
-    assert "disagree" in told(outcome="open")
-    assert not told()
 
 
 def test_the_page_folds_it_all_under_the_sentence(reported: Reporter, findings: Findings) -> None:

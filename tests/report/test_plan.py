@@ -23,7 +23,7 @@ STUDY = {
         "said": {"executor": "constant-arrival-rate", "rate": "5/s", "max_vus": 7, "request": "page"},
         "closed": {"executor": "constant-vus", "vus": 3, "request": "page"},
     },
-    "measure": {"duration": "1s", "replicates": 2, "replace_refused": 2},
+    "measure": {"duration": "1s", "replicates": 2},
 }
 
 
@@ -69,10 +69,24 @@ def test_time_is_told_with_what_it_is_known_by(printed: str) -> None:
     (line,) = (line for line in printed.splitlines() if line.startswith("4 trials"))
     assert "about 7.42 s, 46 % of it outside load" in line
     assert "(what its kits state; no earlier run is known)" in line
-    (again,) = (line for line in printed.splitlines() if "replace_refused" in line)
+    assert "More blocks follow" not in printed
+
+
+def test_blocks_that_a_gate_may_add_are_told_with_their_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    gate = {
+        "factor": "rate",
+        "baseline": "10",
+        "metric": "closed.response.p50",
+        "fail_if": "worse by more than 5 %",
+    }
+    (tmp_path / "study.yaml").write_text(json.dumps({**STUDY, "compare": [gate]}))
+    show_plan(api.plan(str(tmp_path), api.Choices(out=tmp_path / "runs")))
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if one.startswith("More blocks"))
     assert (
-        again
-        == "Not in it: each refused trial is made again up to 2 times (replace_refused), about 1.86 s each."
+        line == "More blocks follow until its intervals are narrow enough: at most 16 trials, about 29.7 s."
     )
 
 
@@ -96,7 +110,7 @@ def test_many_comparisons_and_left_out_cases_that_say_the_same_are_told_once(
     (tmp_path / "study.yaml").write_text(json.dumps(study))
     show_plan(api.plan(str(tmp_path), api.Choices(out=tmp_path / "runs")))
     printed = capsys.readouterr().out
-    assert printed.count("Sign flips over 6 units") == lines
+    assert printed.count("decidable, least detectable effect unknown") == lines
     assert sum("builds" in line for line in printed.splitlines()) == levels
     told = printed.count("slow ones are known")
     assert told == (levels + 1 if levels == 2 else 1)

@@ -321,7 +321,7 @@ def test_why_shows_a_comparison_s_pairs_and_what_was_lost(
         assert pair.baseline in text
         assert pair.treatment in text
     assert (
-        "lost 2 × treatment REFUSED by hiccups and steal (block 4: TC1 against TC0, block 5: TC1 against TC0)"
+        "lost 2 × treatment broken by manipulation (block 4: TC1 against TC0, block 5: TC1 against TC0)"
         in text
     )
     assert "4 more blocks (12 min) would decide it" in said(findings.claims[2], findings)
@@ -392,7 +392,7 @@ def test_a_failed_gate_says_why_and_the_thresholds_that_hold_are_one_line(
         return " ".join(capsys.readouterr().out.split())
 
     told = printed(found.model_copy(update={"claims": (claim,), "thresholds": passed(found, 3)}))
-    assert "✗ GATE FAILED: success falls from 100 % to 66.8 %, limit 10 % (hit against direct)." in told
+    assert "✗ GATE FAILED: success falls from 100 % to 66.8 % (hit against direct)." in told
     assert "✓ 3 thresholds hold" in told
     assert told.endswith("exit 1: 1 gate failed")
     clean = printed(found.model_copy(update={"claims": (), "thresholds": passed(found, 2)}))

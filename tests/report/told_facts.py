@@ -17,6 +17,7 @@ from svload.model.results import (
     Harm,
     LostPair,
     PairRatio,
+    Strangers,
 )
 
 MEDIAN, TAIL = "probe.response.p50", "probe.response.p99"
@@ -106,7 +107,7 @@ def outcomes(findings: Findings) -> Findings:
     """The findings with one claim of each outcome, and all that can stand behind one."""
     first = findings.claims[0]
     pairs = tuple(
-        PairRatio(block=n, unit=n, baseline=f"TC0.r{n}", treatment=f"TC1.r{n}", log_ratio=0.7 + 0.01 * n, treatment_first=n % 2 == 0, above=0.05)
+        PairRatio(block=n, unit=n, baseline=f"TC0.r{n}", treatment=f"TC1.r{n}", log_ratio=0.7 + 0.01 * n, treatment_first=n % 2 == 0, strangers=0.1 * n)
         for n in (1, 2, 3)
     )  # fmt: skip
     lost = (
@@ -115,16 +116,16 @@ def outcomes(findings: Findings) -> Findings:
             baseline="TC0",
             treatment="TC1",
             side="treatment",
-            why="refused",
-            checks=("hiccups", "steal"),
+            why="broken",
+            checks=("manipulation",),
         ),
         LostPair(
             block=5,
             baseline="TC0",
             treatment="TC1",
             side="treatment",
-            why="refused",
-            checks=("hiccups", "steal"),
+            why="broken",
+            checks=("manipulation",),
         ),
         LostPair(block=6, baseline="TC0", treatment="TC1", side="baseline", why="missing"),
     )
@@ -137,8 +138,8 @@ def outcomes(findings: Findings) -> Findings:
         claim(
             "HTTPS against HTTP", "decided", ratio=Estimate(value=2.04, low=1.93, high=2.16, n=6), single=(1.95, 2.13),
             p=0.0004, p_adjusted=0.0012, p_sign_flip=0.03, unit="bring-up", blocks=6, bring_ups=2, evidence=pairs, lost=lost,
-            refused_sides=(0, 2), leaning=0.5, believed_of=(3, 6), robust=2.03, overturn_pairs=4, overturn_bias=0.3,
-            carry_over=CarryOver(baseline_first=2.02, treatment_first=2.06, differ=False),
+            believed_of=(3, 6), without_lag=2.03, carry_over=CarryOver(ratio=2.05, low=1.9, high=2.2, differs=False),
+            strangers=Strangers(readable=True, mean=0.12, most=0.4, sides=(0.11, 0.13), lean_p=0.5, calm_pairs=2.2, dilution=0.1),
             gate=Gate(text="worse by more than 5 %", outcome="fail"),
         ),
         claim("new against old", "no difference", ratio=Estimate(value=1.01, low=0.98, high=1.04, n=6), within=0.04, believed_of=(6, 6)),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from random import Random
+from math import log
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +12,7 @@ from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure
 from svload.run.order import next_trial
 from svload.run.policies.base import Sealed, Verdicts
 from svload.run.policies.of_study import policy_of
-from svload.run.policies.replace_refused import replace_refused
-from svload.study.order import side_by_side
+from svload.study.order import first_batch
 
 
 def batch(cases: int = 3, blocks: int = 2) -> Batch:
@@ -85,184 +83,78 @@ COMPARISON = Comparison(name="f", factor="f", baseline="l0", metric="response.p5
 
 
 def lock(
-    replace_refused: int, compared: bool = True, change: str = "request", cases: int = 3, **compare: str
+    until: float | None = None, fail_if: str | None = None, change: str = "request", replicates: int = 6
 ) -> Lock:
-    factor = FACTOR.model_copy(update={"change": change})
     return Lock(
         name="s",
         seed=1,
         svload_version="0",
         study_sha256="",
         study_dir=".",
-        factors=(factor,),
-        cases=tuple(Case(name=f"c{n}", levels={"f": f"l{n}"}) for n in range(cases)),
-        measure=Measure(duration_ns=1, replicates=2, replace_refused=replace_refused),
-        comparisons=(COMPARISON.model_copy(update=compare),) if compared else (),
+        factors=(FACTOR.model_copy(update={"change": change}),),
+        cases=tuple(Case(name=f"c{n}", levels={"f": f"l{n}"}) for n in range(3)),
+        measure=Measure(duration_ns=1, replicates=replicates, until=until),
+        comparisons=(COMPARISON.model_copy(update={"fail_if": fail_if}),),
         source={},
     )
 
 
-def replaced(lock: Lock, lost: dict[str, set[str]], *more: Batch) -> Batch | None:
-    sealed = Sealed([batch(), *more], {"c0.r1": "digest"}, Verdicts(lost=lost))
-    assert (policy_of(lock) is None) == (not lock.measure.replace_refused)
-    return replace_refused(lock, sealed)
+def after(lock: Lock, widths: dict[str, float | None], *more: Batch) -> Batch | None:
+    policy = policy_of(lock)
+    if policy is None:
+        return None
+    return policy(lock, Sealed([first_batch(lock), *more], {"c0.r1": "digest"}, Verdicts(widths=widths)))
 
 
-def test_refused_trials_are_replaced_only_where_the_study_says_so_and_only_so_often():
-    lost: dict[str, set[str]] = {"c0.r1": set()}
-    assert replaced(lock(0, compared=False), lost) is None
-    new = replaced(lock(1, compared=False), lost)
+def test_without_a_gate_or_until_the_planned_blocks_are_all():
+    assert after(lock(), {"f: l1": 9.0}) is None
+    assert policy_of(lock()) is None
+
+
+def test_a_gate_adds_blocks_until_its_interval_is_narrow_enough():
+    gated = lock(fail_if="worse by more than 5 %")
+    wanted = 0.6 * log(1.05)
+    assert after(gated, {"f: l1": wanted - 1e-9, "f: l2": wanted - 1e-9}) is None
+    new = after(gated, {"f: l1": wanted + 1e-3, "f: l2": 0.001})
     assert new is not None
-    assert [(trial.trial, trial.block, trial.instead_of, trial.serves) for trial in new.trials] == [
-        ("c0.r3", 0, "c0.r1", ())
-    ]
+    assert sorted(trial.trial for trial in new.trials) == ["c0.r7", "c1.r7"], (
+        "the cases of the wide one alone"
+    )
+    assert {trial.block for trial in new.trials} == {7}
+    assert [trial.position for trial in new.trials] == [18, 19]
+    assert "f: l1 ± 3" in new.because and "wanted ± 2.9 %" in new.because
     assert new.decided_from == {"c0.r1": "digest"}
-    assert replaced(lock(1, compared=False), {"c0.r1": set(), "c0.r3": set()}, new) is None
-    twice = replaced(lock(2, compared=False), {"c0.r1": set(), "c0.r3": set()}, new)
-    assert twice is not None
-    assert [(trial.trial, trial.instead_of) for trial in twice.trials] == [("c0.r4", "c0.r1")]
-    assert replaced(lock(2, compared=False), lost, new) is None, "c0.r3 stands in for it"
 
 
-def test_a_partner_is_repeated_for_the_claim_that_lost_its_pair_alone():
-    new = replaced(lock(1), {"c1.r2": {"f: l1"}})
-    assert new is not None
-    found = {trial.case: trial for trial in new.trials}
-    assert set(found) == {"c1", "c0"}
-    assert (found["c1"].serves, found["c1"].instead_of) == ((), "c1.r2")
-    assert (found["c0"].serves, found["c0"].instead_of) == (("f: l1",), "c0.r2")
-    assert {trial.block for trial in new.trials} == {1}
-    assert [trial.position for trial in new.trials] == [6, 7]
-    assert {trial.whole_plot for trial in new.trials} == {0} and not any(
-        trial.restart for trial in new.trials
+def test_no_effect_and_no_p_is_looked_at_and_what_has_no_width_waits_for_nothing():
+    gated = lock(fail_if="worse by more than 5 %")
+    assert after(gated, {"f: l1": None, "f: l2": None}) is None, (
+        "nothing was measured: more of it helps nobody"
     )
 
 
-def test_a_refused_baseline_takes_the_partner_of_each_claim_that_it_cost():
-    new = replaced(lock(1), {"c0.r1": {"f: l1", "f: l2"}})
+def test_blocks_end_at_four_times_the_plan_or_where_the_study_says():
+    made: list[Batch] = []
+    short = lock(until=0.01, replicates=2)
+    while (new := after(short, {"f: l1": 1.0, "f: l2": 1.0}, *made)) is not None:
+        made.append(new)
+    assert [batch.trials[0].block for batch in made] == [3, 4, 5, 6, 7, 8]
+    three = short.model_copy(update={"measure": short.measure.model_copy(update={"at_most": 3})})
+    assert after(three, {"f: l1": 1.0}, made[0]) is None
+    assert after(three, {"f: l1": 1.0}) is not None
+
+
+def test_a_block_more_over_a_restart_has_bring_ups_of_its_own():
+    new = after(lock(fail_if="worse by more than 5 %", change="restart"), {"f: l1": 1.0, "f: l2": 1.0})
     assert new is not None
-    assert {trial.case: trial.serves for trial in new.trials} == {
-        "c0": (),
-        "c1": ("f: l1",),
-        "c2": ("f: l2",),
-    }
+    assert [trial.restart for trial in new.trials] == [True] * 3
+    assert [trial.whole_plot for trial in new.trials] == [18, 19, 20]
 
 
-def test_both_sides_refused_are_one_repetition_that_counts_for_everything():
-    new = replaced(lock(1), {"c0.r1": {"f: l1"}, "c1.r1": {"f: l1"}})
-    assert new is not None
-    assert {trial.case: trial.serves for trial in new.trials} == {"c0": (), "c1": ()}
-
-
-def test_the_claims_pair_is_repeated_as_often_as_is_allowed_whichever_side_is_refused():
-    first = replaced(lock(2), {"c1.r1": {"f: l1"}})
-    assert first is not None
-    partner = next(trial.trial for trial in first.trials if trial.case == "c0")
-    second = replaced(lock(2), {"c1.r1": {"f: l1"}, partner: {"f: l1"}}, first)
-    assert second is not None
-    assert sorted(trial.case for trial in second.trials) == ["c0", "c1"]
-    assert replaced(lock(2), {"c1.r1": {"f: l1"}, partner: {"f: l1"}}, first, second) is None
-
-
-def test_what_has_a_pair_again_is_left_alone():
-    first = replaced(lock(2), {"c1.r1": {"f: l1"}})
-    assert first is not None
-    assert replaced(lock(2), {"c1.r1": set()}, first) is None
-
-
-def test_the_order_of_a_repetition_is_drawn():
-    orders = set()
-    for seed in range(20):
-        new = replaced(lock(1).model_copy(update={"seed": seed}), {"c1.r1": {"f: l1"}})
-        assert new is not None
-        orders.add(tuple(trial.case for trial in new.trials))
-    assert orders == {("c0", "c1"), ("c1", "c0")}
-
-
-def test_a_repetition_over_a_restart_has_bring_ups_of_its_own():
-    new = replaced(lock(1, change="restart"), {"c1.r1": {"f: l1"}})
-    assert new is not None
-    assert [trial.restart for trial in new.trials] == [True, True]
-    assert [trial.whole_plot for trial in new.trials] == [1, 2]
-
-
-def test_repetitions_of_several_blocks_run_block_by_block():
-    new = replaced(lock(1), {"c1.r2": {"f: l1"}, "c2.r1": {"f: l2"}})
-    assert new is not None
-    assert [trial.block for trial in new.trials] == [0, 0, 1, 1]
-    assert play(new, {}) == [trial.trial for trial in new.trials]
-    assert len({trial.trial for trial in new.trials} | {trial.trial for trial in batch().trials}) == 10
-
-
-def neighbours(new: Batch | None) -> set[frozenset[str]]:
-    """The cases that run one right after the other."""
-    assert new is not None
-    return {frozenset((one.case, other.case)) for one, other in pairwise(new.trials)}
-
-
-def test_a_refused_trial_touches_the_partner_of_each_claim():
-    for seed in range(20):
-        of_seed = lock(1).model_copy(update={"seed": seed})
-        new = replaced(of_seed, {"c0.r1": {"f: l1", "f: l2"}})
-        assert neighbours(new) == {frozenset(("c0", "c1")), frozenset(("c0", "c2"))}
-        assert new == replaced(of_seed, {"c0.r1": {"f: l1", "f: l2"}}), "the same seed, the same order"
-        new = replaced(of_seed, {"c1.r1": {"f: l1"}, "c2.r1": {"f: l2"}})
-        assert neighbours(new) == {frozenset(("c0", "c1")), frozenset(("c0", "c2"))}
-
-
-def square(change: str = "request") -> Lock:
-    """Two factors of two levels, each compared: c0 and c1 differ in f, c0 and c2 in g."""
-    factors = [Factor(name=name, levels=FACTOR.levels[:2], change=change if name == "g" else "request") for name in "fg"]  # type: ignore[arg-type]  # fmt: skip
-    cases = [Case(name=f"c{n}", levels={"f": f"l{n % 2}", "g": f"l{n // 2}"}) for n in range(4)]
-    comparisons = [COMPARISON.model_copy(update={"name": name, "factor": name}) for name in "fg"]
-    return lock(1).model_copy(
-        update={"factors": tuple(factors), "cases": tuple(cases), "comparisons": tuple(comparisons)}
-    )
-
-
-def test_joined_pairs_run_side_by_side():
-    """Three pairs in a row, whichever of them was refused; of four in a ring three."""
-    for seed in range(20):
-        of_seed = square().model_copy(update={"seed": seed})
-        new = replace_refused(of_seed, sealed_of(of_seed, {"c0.r1": {"f", "g"}, "c3.r1": {"f"}}))
-        assert neighbours(new) == {frozenset(pair) for pair in (("c0", "c1"), ("c0", "c2"), ("c2", "c3"))}
-        every = replace_refused(of_seed, sealed_of(of_seed, {"c0.r1": {"f", "g"}, "c3.r1": {"f", "g"}}))
-        ring = {frozenset(pair) for pair in (("c0", "c1"), ("c0", "c2"), ("c2", "c3"), ("c1", "c3"))}
-        assert len(neighbours(every) & ring) == 3
-
-
-def test_pairs_within_a_bring_up_go_before_those_that_need_a_restart():
-    for seed in range(20):
-        of_seed = square("restart").model_copy(update={"seed": seed})
-        new = replace_refused(of_seed, sealed_of(of_seed, {"c0.r1": {"f", "g"}, "c3.r1": {"f", "g"}}))
-        assert {frozenset(("c0", "c1")), frozenset(("c2", "c3"))} < neighbours(new)
-        assert new is not None
-        assert [trial.restart for trial in new.trials] == [True, False, True, False]
-
-
-def sealed_of(of: Lock, lost: dict[str, set[str]]) -> Sealed:
-    return Sealed([batch(len(of.cases))], {}, Verdicts(lost=lost))
-
-
-@given(st.permutations(range(8)), st.lists(st.booleans(), min_size=7, max_size=7), st.randoms())
-def test_pairs_in_rows_are_side_by_side(order: list[int], joined: list[bool], random: Random):
-    cases = [f"c{n}" for n in range(8)]
-    pairs = [(cases[one], cases[other]) for (one, other), joins in zip(pairwise(order), joined, strict=True) if joins]  # fmt: skip
-    random.shuffle(pairs)
-    rows = side_by_side(cases, [pair if random.random() < 0.5 else pair[::-1] for pair in pairs])
-    assert sorted(case for row in rows for case in row) == cases
-    touching = {frozenset(pair) for row in rows for pair in pairwise(row)}
-    assert touching == {frozenset(pair) for pair in pairs}
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] != pair[1])))
-def test_a_pair_stays_apart_only_for_want_of_room(numbers: list[tuple[int, int]]):
-    cases = [f"c{n}" for n in range(6)]
-    pairs = [(cases[one], cases[other]) for one, other in numbers]
-    rows = side_by_side(cases, pairs)
-    assert sorted(case for row in rows for case in row) == cases
-    row_of = {case: number for number, row in enumerate(rows) for case in row}
-    ends = {case for row in rows for case in (row[0], row[-1])}
-    touching = {frozenset(pair) for row in rows for pair in pairwise(row)}
-    for pair in pairs:
-        assert frozenset(pair) in touching or row_of[pair[0]] == row_of[pair[1]] or not ends >= set(pair)
+def test_the_second_block_of_two_turns_the_order_round():
+    for change in ("request", "restart"):
+        of: dict[int, list[str]] = {}
+        for trial in first_batch(lock(change=change)).trials:
+            of.setdefault(trial.block, []).append(trial.case)
+        assert all(of[block] == of[block - 1][::-1] for block in (2, 4, 6))
+        assert len({tuple(of[block]) for block in (1, 3, 5)}) > 1 or len({tuple(of[b]) for b in of}) > 2

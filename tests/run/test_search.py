@@ -339,7 +339,7 @@ def test_a_live_picture_shows_every_level_with_its_verdict(study: Callable[..., 
     late = search_line(so_far(lock, sealed(batches, results)))
     assert late is not None
     assert "about 100 (" in late.plain
-    assert search_line({"trials": 3, "because": "replace_refused: 1"}) is None
+    assert search_line({"trials": 3, "because": "block 7"}) is None
 
 
 def test_the_exit_code_is_the_gate_s(study: Callable[..., str]) -> None:

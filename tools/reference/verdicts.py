@@ -13,7 +13,9 @@ def make() -> str:
     from svload.analysis import checks, limits, server
     from svload.model.docstrings import of_constants
 
-    rows = [(code(check.name), sentence(type(check).__doc__)) for check in checks.all_checks()]
+    rows = [
+        (code(check.name), sentence(type(check).__doc__), check.comparisons) for check in checks.all_checks()
+    ]
     stated = [
         (code(name), code(str(getattr(limits, name))), text)
         for name, text in of_constants(Path(limits.__file__)).items()
@@ -30,12 +32,15 @@ def make() -> str:
                 ("WEAK", "usable; the reason is told wherever the number stands"),
                 (
                     "REFUSED",
-                    "the number is kept and drawn hatched; its pair is out of every comparison of that number",
+                    "the number is kept and drawn hatched; a comparison takes it, unless the trial is broken",
                 ),
             ],
         ),
         "## Checks of the instrument\n",
-        table(("check", "what it judges"), rows),
+        table(("check", "what it judges", "in comparisons"), rows),
+        "",
+        "In comparisons of randomised blocks *told* changes nothing; *weight*: strangers' share weighs the pair; *lag*: with and without the "
+        "generator's delays; *missing*: as if the trial had not been made; *lost*: the pair is broken, and counts at the worst of the others.",
         "## The server\n",
         sentence((server.__doc__ or "").partition("\n\n")[2]) + "\n",
         "## Limits\n",

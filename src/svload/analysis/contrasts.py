@@ -6,14 +6,14 @@ Arithmetic on counts alone, so that `svload plan` answers without numpy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, expm1, log1p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from svload.analysis import limits
 from svload.analysis.confounded import confounding
-from svload.analysis.multiplicity import holm, smallest_sign_flip_p
 from svload.model.results import Claim
 from svload.model.study import CaseConfig, Comparison, Factor, Lock
 from svload.study.config import measure_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NO_LAST_RUN = "no run or A/A of this lab is known yet, so its noise isn't either"
 HARD = ("restart", "rebuild")
+_MARGIN = re.compile(r"by more than (\d+(?:\.\d+)?) ?%")
 Cell = tuple[str, ...]
 """Cases that are matched: (baseline's, treatment's); of an interaction (baseline's, treatment's, and
 both at the first level of `by`)."""
@@ -135,9 +136,24 @@ def _key(levels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(levels.items()))
 
 
-def smallest_adjusted(units: Sequence[int]) -> list[float]:
-    """The smallest p that sign flips give each claim after Holm if all come out as clear as their units allow."""
-    return holm([smallest_sign_flip_p(count) for count in units])
+def wanted_widths(lock: Lock) -> dict[str, float]:
+    """Contrast → half the width, in logarithms, to which blocks are added: `measure.until`, and of a gate 0.6 of its
+    margin. Empty: the planned blocks are all."""
+    if lock.measure.order == "as-listed":
+        return {}
+    found = {}
+    for contrast in contrasts_of(lock):
+        gate = _MARGIN.search(contrast.comparison.fail_if or "")
+        wanted = [limits.GATE_WIDTH * log1p(float(gate[1]) / 100)] if gate else []
+        wanted += [log1p(lock.measure.until)] if lock.measure.until is not None else []
+        if wanted and contrast.cells:
+            found[contrast.name] = min(wanted)
+    return found
+
+
+def most_blocks(lock: Lock) -> int:
+    """Blocks that are made at most: `measure.at_most`, else four times the planned ones."""
+    return lock.measure.at_most or limits.GATE_MOST * lock.measure.replicates
 
 
 def planned_blocks(lock: Lock, contrast: Contrast) -> int:
@@ -169,17 +185,16 @@ def plan_comparisons(
     """Per planned contrast, before the run: what its blocks and bring-ups can decide.
 
     Keys: name, comparison, factor, baseline, treatment, metric, by, pairs (count of matched cells), blocks, units, bring_ups, claims,
-    smallest_p (of sign flips, after Holm: t itself has no least p), mde (relative effect; null with mde_reason),
+    mde (relative effect; null with mde_reason),
     state ("decidable" | "undecidable" | "confounded"), reason and remedy (why no outcome could decide it,
     as a clause, and the edit that mends it; empty: one could), needed_blocks, sentence. `before`: an earlier
     run's claims. `floors` finds a contrast's figures in an A/A certificate, which tells how much replicates
     differ where there is no last run. `configs` tell what levels change.
     """
     contrasts = contrasts_of(lock)
-    units = [planned_units(lock, contrast)[0] if contrast.cells else 0 for contrast in contrasts]
     return [
-        _plan(lock, contrast, p, len(contrasts), before, floors(contrast) if floors else None, configs or {})
-        for contrast, p in zip(contrasts, smallest_adjusted(units), strict=True)
+        _plan(lock, contrast, len(contrasts), before, floors(contrast) if floors else None, configs or {})
+        for contrast in contrasts
     ]
 
 
@@ -216,7 +231,6 @@ def _head(lock: Lock, contrast: Contrast) -> str:
 def _plan(
     lock: Lock,
     contrast: Contrast,
-    smallest_p: float,
     claims: int,
     before: Sequence[Claim],
     floor: LabFloor | None,
@@ -243,16 +257,13 @@ def _plan(
         "units": units,
         "bring_ups": bring_ups,
         "claims": claims,
-        "smallest_p": smallest_p,
         "mde": mde,
         "mde_reason": reason,
         "state": why_not.state if why_not else "decidable",
         "reason": why_not.reason if why_not else "",
         "remedy": why_not.remedy if why_not else "",
         "needed_blocks": contrast.least_units,
-        "sentence": _planned_sentence(
-            lock, contrast, (units, bring_ups), smallest_p, claims, why_not, mde, reason
-        ),
+        "sentence": _planned_sentence(lock, contrast, (units, bring_ups), why_not, mde, reason),
     }
 
 
@@ -260,23 +271,20 @@ def _planned_sentence(
     lock: Lock,
     contrast: Contrast,
     units_and_bring_ups: tuple[int, int],
-    smallest_p: float,
-    claims: int,
     why_not: Hopeless | None,
     mde: float | None,
     reason: str,
 ) -> str:
-    units, bring_ups = units_and_bring_ups
-    blocks = planned_blocks(lock, contrast)
+    bring_ups, blocks = units_and_bring_ups[1], planned_blocks(lock, contrast)
     head = _head(lock, contrast)
     if why_not is not None:
         return f"{head}: {why_not.reason}; nothing will be claimed."
     detects = f"detects {100 * mde:.3g} % or more" if mde is not None else f"least detectable effect unknown: {reason}"  # fmt: skip
-    over = f"after Holm over {_count(claims, 'claim')}"
-    parts = [
-        f"{head}: decidable, {detects}.",
-        f"Sign flips over {units} units reach p = {smallest_p:.2g} {over}.",
-    ]
+    parts = [f"{head}: decidable, {detects}."]
+    if wanted := wanted_widths(lock).get(contrast.name):
+        parts.append(
+            f"Blocks are added until its interval is ± {100 * expm1(wanted):.2g} %, {most_blocks(lock)} at most."
+        )
     if bring_ups < limits.CLAIM_BRING_UPS and bring_ups < blocks:
         of_these = "this one bring-up" if bring_ups == 1 else f"these {bring_ups} bring-ups"
         parts.append(

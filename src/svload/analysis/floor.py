@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, exp, log, sqrt
-from statistics import stdev
+from math import exp, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
 
 from svload.analysis import limits
-from svload.analysis.claims.numbers import grade_of
+from svload.analysis.claims.numbers import number_of, percentile_of
+from svload.analysis.claims.statistic import weights
 from svload.analysis.contrasts import Contrast
 from svload.model.certificates import AaCertificate, Floor
 from svload.model.results import TrialResult
@@ -62,8 +65,8 @@ def one_case_a_load(configs: Mapping[str, CaseConfig]) -> tuple[str, ...]:
 
 
 def floors_of(configs: Mapping[str, CaseConfig], trials: Iterable[TrialResult]) -> tuple[Floor, ...]:
-    """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. A REFUSED
-    number takes its pair with it.
+    """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. What strangers
+    had of the machine weighs it, as a comparison's.
 
     A metric that is no number, or 0, in any pair that counts has no floor, nor has one with fewer
     than `AA_PAIRS` pairs. From `AA_CERTIFIED` pairs on it is their maximum, and certified; below,
@@ -83,36 +86,36 @@ def floors_of(configs: Mapping[str, CaseConfig], trials: Iterable[TrialResult]) 
 def _floors(load: str, pairs: Sequence[Sequence[TrialResult]]) -> list[Floor]:
     floors = []
     for metric in dict.fromkeys(name for two in pairs for trial in two for name in trial.metrics):
-        believed = [two for two in pairs if all(grade_of(trial, metric) != "REFUSED" for trial in two)]
-        if len(believed) < limits.AA_PAIRS or not all(
-            _positive(trial, metric) for two in believed for trial in two
-        ):
+        numbers = [[number_of(trial, trial.case, metric, randomised=True) for trial in two] for two in pairs]
+        whole = [two for two in numbers if not any(one.state in ("lost", "missing") for one in two)]
+        if len(whole) < limits.AA_PAIRS or any(one.state != "number" for two in whole for one in two):
             continue
-        ratios = [log(_value(two[1], metric) / _value(two[0], metric)) for two in believed]
+        ratios = np.array([two[1].log - two[0].log for two in whole])
+        x = np.array([[np.nan if one.strangers is None else one.strangers for one in two] for two in whole])
+        weight = np.ones(len(whole)) if np.isnan(x).any() else weights(x[None], percentile_of(metric))[0]
+        centre = float(np.average(ratios, weights=weight))
         certified = len(ratios) >= limits.AA_CERTIFIED
-        rank = len(ratios) - 1 if certified else ceil(limits.AA_QUANTILE * len(ratios)) - 1
         floors.append(
             Floor(
                 load=load,
                 metric=metric,
                 pairs=len(ratios),
-                floor=sorted(map(abs, ratios))[rank],
-                sd=stdev(ratios),
+                floor=_quantile(np.abs(ratios), weight, 1.0 if certified else limits.AA_QUANTILE),
+                sd=sqrt(
+                    float(np.average((ratios - centre) ** 2, weights=weight)) * len(whole) / (len(whole) - 1)
+                ),
                 certified=certified,
+                strangers=None if np.isnan(x).any() else float(np.average(x.max(axis=1), weights=weight)),
             )
         )
     return floors
 
 
-def _positive(trial: TrialResult, metric: str) -> bool:
-    estimate = trial.metrics.get(metric)
-    return estimate is not None and estimate.value is not None and estimate.value > 0
-
-
-def _value(trial: TrialResult, metric: str) -> float:
-    value = trial.metrics[metric].value
-    assert value is not None
-    return value
+def _quantile(values: NDArray[np.float64], weight: NDArray[np.float64], p: float) -> float:
+    """The least value that has the share `p` of all weight at or below it."""
+    order = np.argsort(values)
+    reached = np.cumsum(weight[order]) / weight.sum()
+    return float(values[order][min(int(np.searchsorted(reached, p - 1e-9)), len(values) - 1)])
 
 
 def floor_of(

@@ -1,5 +1,4 @@
-"""Tests and intervals between runs (docs/method.md §2): sign flips, permutations, t and bootstrap on
-logs, least detectable effects.
+"""Tests and intervals between runs (docs/method.md §2): sign flips, Holm, t on logs, least detectable effects.
 
 All of it on plain arrays of numbers, one per block (paired) or per run (unpaired). Random draws are seeded.
 """
@@ -7,19 +6,19 @@ All of it on plain arrays of numbers, one per block (paired) or per run (unpaire
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
-from math import comb, exp, log, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from svload.analysis import limits
-from svload.analysis.multiplicity import DRAWS
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 _TIE = 1e-9
+DRAWS = 20_000
+"""Random sign flips where there are too many to enumerate."""
 
 
 def t_interval(values: ArrayLike, level: float = 1 - 2 * limits.TAIL) -> Interval | None:
@@ -78,36 +77,6 @@ def sign_flip_p(differences: ArrayLike) -> float:
     return (1 + hits) / (1 + DRAWS)
 
 
-def permutation_p(treatment: ArrayLike, baseline: ArrayLike) -> float:
-    """Two-sided p of "no difference" of unblocked runs by relabelling them; exact up to 2^16
-    labellings, seeded draws above."""
-    t, b = np.asarray(treatment, dtype=float), np.asarray(baseline, dtype=float)
-    joined = np.concatenate([t, b])
-    observed = abs(float(t.mean() - b.mean())) * (1 - _TIE)
-    total = float(joined.sum())
-
-    def gap(sums: Floats) -> Floats:
-        return np.asarray(np.abs(sums / len(t) - (total - sums) / len(b)))
-
-    if comb(len(joined), len(t)) <= 2**limits.ENUMERATE_UP_TO:
-        chosen = np.array(list(combinations(range(len(joined)), len(t))))
-        return float(np.mean(gap(joined[chosen].sum(axis=1)) >= observed))
-    rng = np.random.default_rng(len(joined))
-    order = np.argsort(rng.random((DRAWS, len(joined))), axis=1)[:, : len(t)]
-    hits = int(np.count_nonzero(gap(joined[order].sum(axis=1)) >= observed))
-    return (1 + hits) / (1 + DRAWS)
-
-
-def hodges_lehmann(values: ArrayLike) -> float:
-    """Median of all pairwise (Walsh) averages: the robust centre of the blocks' differences.
-    Above 400 values, of a seeded 400."""
-    x = np.asarray(values, dtype=float)
-    if len(x) > 400:
-        x = np.random.default_rng(len(x)).choice(x, 400, replace=False)
-    upper = np.triu_indices(len(x))
-    return float(np.median((x[upper[0]] + x[upper[1]]) / 2))
-
-
 def least_detectable(sd_log: float, blocks: int, claims: int = 1) -> float | None:
     """Relative effect that `blocks` detect with power 0.8 at alpha/claims: exp((t₁₋α/₂ +
     t₀.₈)·sd/√n) − 1. None below two blocks."""
@@ -125,41 +94,12 @@ def sd_of_interval(low: float, high: float, blocks: int) -> float | None:
     return (log(high) - log(low)) / 2 * sqrt(blocks) / float(stdtrit(blocks - 1, 1 - limits.TAIL))
 
 
-def welch_over_cases(
-    treatment: Sequence[ArrayLike], baseline: Sequence[ArrayLike]
-) -> tuple[float, float, float] | None:
-    """(mean over cases of the difference of means, its standard error, its degrees of freedom); None where
-    a side of a case has under two."""
-    sides = [(np.asarray(t, dtype=float), np.asarray(b, dtype=float)) for t, b in zip(treatment, baseline, strict=True)]  # fmt: skip
-    if not sides or any(len(one) < 2 for pair in sides for one in pair):
-        return None
-    mean = float(np.mean([t.mean() - b.mean() for t, b in sides]))
-    parts = [(float(one.var(ddof=1)) / len(one) / len(sides) ** 2, len(one) - 1) for pair in sides for one in pair]  # fmt: skip
-    variance = sum(part for part, _ in parts)
-    freedom = (
-        variance**2 / sum(part**2 / n for part, n in parts) if variance > 0 else sum(n for _, n in parts)
-    )
-    return mean, sqrt(variance), float(freedom)
-
-
-def permutation_over_cases_p(treatment: Sequence[ArrayLike], baseline: Sequence[ArrayLike]) -> float:
-    """Two-sided p of relabelling the runs of each case; of one case exact where it can be, else by seeded draws."""
-    if len(treatment) == 1:
-        return permutation_p(treatment[0], baseline[0])
-    rng = np.random.default_rng(len(treatment))
-    total, observed = np.zeros(DRAWS), 0.0
-    for t, b in zip(treatment, baseline, strict=True):
-        joined = np.concatenate([np.asarray(t, dtype=float), np.asarray(b, dtype=float)])
-        n = len(np.asarray(t))
-        observed += float(joined[:n].mean() - joined[n:].mean())
-        order = np.argsort(rng.random((DRAWS, len(joined))), axis=1)
-        drawn = joined[order]
-        total += drawn[:, :n].mean(axis=1) - drawn[:, n:].mean(axis=1)
-    hits = int(np.count_nonzero(np.abs(total) >= abs(observed) * (1 - _TIE)))
-    return (1 + hits) / (1 + DRAWS)
-
-
-def sign_test_p(one: int, other: int) -> float:
-    """Two-sided p that so uneven a split of discordant pairs comes by chance."""
-    n = one + other
-    return min(1.0, 2.0 * sum(comb(n, k) for k in range(min(one, other) + 1)) / 2.0**n) if n else 1.0
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values, in the order given (Holm 1979): step-down, monotone, at most 1."""
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted = [0.0] * len(p_values)
+    reached = 0.0
+    for rank, index in enumerate(order):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = reached
+    return adjusted

@@ -14,17 +14,17 @@ from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.claims import judge_claims, made_of, metrics_of_claims
-from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
+from svload.analysis.criteria import criterion_of, owners_of_case
 from svload.analysis.curves.curve import load_curves
 from svload.analysis.curves.trial_loads import group_loads, ramp_breaks
 from svload.analysis.curves.uses import resources_used
+from svload.analysis.disturbances import strangers_share, unread
 from svload.analysis.evidence import evidence_of
 from svload.analysis.explored import load_effects
 from svload.analysis.failures import failures_of
 from svload.analysis.limits import ANALYSIS_VERSION
 from svload.analysis.measures import measure_trial
 from svload.analysis.outages import healthy, of_all_requests, outages_of, whole_window
-from svload.analysis.pooling import Distribution, Distributions, distributions_of
 from svload.analysis.ranges import Ranges
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.saturation import saturated
@@ -37,7 +37,6 @@ from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
 from svload.model.metrics import MetricRef, Source
-from svload.model.plan import Batch
 from svload.model.results import CheckResult, Estimate, Findings, Grade, TrialResult, Verdict
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
@@ -111,6 +110,8 @@ def judge_trial(
         breaks=ramp_breaks(config, groups),
         evidence=shown,
         faults=fault_results(trial, groups),
+        strangers=strangers_share(trial.monitors, window),
+        unread=tuple(unread(trial.monitors, trial.lab.services)),
     )
 
 
@@ -172,9 +173,8 @@ def judge_trials(
     *,
     server_cores: Sequence[int] = (),
     each: Each = _in_turn,
-) -> tuple[list[TrialResult], Distributions]:
-    """Every trial with its final verdict, by case and replicate, and what is pooled
-    over trials later. As `judge_run`."""
+) -> list[TrialResult]:
+    """Every trial with its final verdict, by case and replicate. As `judge_run`."""
     wanted = _wanted(lock, configs)
     by_case: dict[str, list[TrialData]] = {}
     for trial in trials:
@@ -183,7 +183,7 @@ def judge_trials(
     def cut(case: str) -> list[Cut]:
         return [trial_cut(trial.unread(), configs[case]) for trial in by_case[case]]
 
-    def judged(case: str) -> tuple[list[TrialResult], Distributions]:
+    def judged(case: str) -> list[TrialResult]:
         return _judge_case(by_case[case], configs[case], lock, cuts[case], wanted.get(case, ()), server_cores)
 
     all_checks()  # loads them, here for all cases
@@ -195,10 +195,10 @@ def judge_trials(
         for trial in trials:
             trial_cut(trial.unread(), configs[trial.summary.case])
         raise
-    results = [result for of_case, _ in found for result in of_case]
+    results = [result for of_case in found for result in of_case]
     order = {case.name: number for number, case in enumerate(lock.cases)}
     results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
-    return results, {key: one for _, of_case in found for key, one in of_case.items()}
+    return results
 
 
 def matched_cuts(
@@ -224,48 +224,41 @@ def judge_run(
     attempts: Sequence[dict[str, Any]] = (),
     certificates: Certificates | None = None,
     environment: Mapping[str, str] | None = None,
-    batches: Sequence[Batch] = (),
     server_cores: Sequence[int] = (),
     begun_s: float | None = None,
     each: Each = _in_turn,
 ) -> Findings:
     """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how
     many trials the plan has, `certificates` what is known of the instrument and of the lab's own noise,
-    `environment` the machine in words; `batches` is the plan, which says what a trial stands in for;
-    `server_cores` are those that the services are pinned to, if they are; `begun_s`: when the run had the
-    machine for itself, Unix time.
+    `environment` the machine in words; `server_cores` are those that the services are pinned to, if they are;
+    `begun_s`: when the run had the machine for itself, Unix time.
 
     A case's trials are one piece of work; `each` goes through these. Tables
     that lie on disk are in memory for so long alone.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
-    made = made_of(trials, batches)
-    results, distributions = judge_trials(lock, configs, trials, server_cores=server_cores, each=each)
-    own = [one for one in results if not made[one.trial].serves]  # a repeated partner serves its claims alone
+    made = made_of(trials)
+    results = judge_trials(lock, configs, trials, server_cores=server_cores, each=each)
     asked = {name: tuple(map(str, refs)) for name, refs in _asked(lock, configs).items()}
     cases = tuple(
         case_result(
             lock,
             case,
             configs.get(case.name),
-            [one for one in own if one.case == case.name],
+            [one for one in results if one.case == case.name],
             asked.get(case.name, ()),
-            [
-                trial.summary
-                for trial in trials
-                if trial.summary.case == case.name and not made[trial.summary.trial].serves
-            ],
+            [trial.summary for trial in trials if trial.summary.case == case.name],
         )
         for case in lock.cases
     )
-    curves = load_curves(lock, configs, cases, own)
+    curves = load_curves(lock, configs, cases, results)
     cases, results = saturated_levels(curves, cases, results)
     aa = certificates.aa if certificates else None
-    claims = judge_claims(lock, configs, results, made, aa, distributions)
+    claims = judge_claims(lock, configs, results, made, aa)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
     sealed_s = {trial.trial: trial.seal.sealed_wall for trial in trials if trial.seal is not None}
-    capacity = capacity_of(lock, own, sealed_s, begun_s)
-    summaries = [trial.summary for trial in trials if not made[trial.summary.trial].serves]
+    capacity = capacity_of(lock, results, sealed_s, begun_s)
+    summaries = [trial.summary for trial in trials]
     failures = failures_of(
         configs, summaries, thresholds, claims, _all_owners(lock), searched=capacity is not None
     )
@@ -310,20 +303,12 @@ def _judge_case(
     cuts: Sequence[CaseCut],
     extra: Sequence[MetricRef],
     server_cores: Sequence[int],
-) -> tuple[list[TrialResult], Distributions]:
-    """All trials of a case, with the cut that they have in common, and what claims pool over them later."""
-    trials = [trial.unread() for trial in trials]
-    results = [
-        judge_trial(trial, config, lock=lock, cut=cut, extra=extra, server_cores=server_cores)
+) -> list[TrialResult]:
+    """All trials of a case, with the cut that they have in common."""
+    return [
+        judge_trial(trial.unread(), config, lock=lock, cut=cut, extra=extra, server_cores=server_cores)
         for trial, cut in zip(trials, cuts, strict=True)
     ]
-    owners = _owners(config, lock)
-    compared = [metric_of(one.metric, config, owners) for one in lock.comparisons]
-    heads = {f"{ref.owner}.{ref.metric.name}" for ref in compared if ref.stat and ref.stat.startswith("p")}
-    pooled: dict[tuple[str, str], Distribution] = {}
-    for trial, cut in zip(trials, cuts, strict=True):
-        pooled |= distributions_of(trial, config, kept_window(trial.summary, cut.cut_ns), heads)
-    return results, pooled
 
 
 def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:

@@ -5,7 +5,7 @@ WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, tim
 
 from __future__ import annotations
 
-ANALYSIS_VERSION = 11
+ANALYSIS_VERSION = 12
 """Stamped on derived/; findings of another version are made anew."""
 
 # How sure (docs/method.md §2)
@@ -36,14 +36,36 @@ they are the unit of every claim."""
 CASE_UNITS = 2
 """Units that a matched case must have a pair in, so that it stays when one of them is left out."""
 LEANING = 0.1
-"""p of the sign test below which refusals lean to one side of a claim."""
+"""p of the sign test below which strangers lean to one side of a comparison."""
+UNEQUAL = 0.02
+"""Shares of the machine that differ by no more are equal to that test."""
+EVEN = 0.05
+"""Added to both sides' mean shares before these are made equal, so that little is not multiplied."""
+CALM = 0.2
+"""Share of the machine that strangers have beside a pair that weighs half."""
+CALM_TAIL = 0.02
+"""The same for the highest percentiles, at least."""
+TAIL_FROM = 0.9
+"""Percentiles from here on weigh as tails."""
+DILUTION = 0.4
+"""Strangers at share x pull the ratio of percentile p towards 1 by at most this · x / (1 − p)."""
+DILUTION_MOST = 0.9
+"""Where they may take more of an effect than this, neither "no difference" nor a pass is said."""
+APART_P = 0.1
+"""p below which the ratio with all pairs alike surely is not 1: beyond a margin it holds back a pass."""
+LATTICE = 1 / 128
+"""Relative step of a number that is read from a histogram: what its logarithm scatters by at least is that over √12."""
+GATE_WIDTH = 0.6
+"""A gate adds blocks until half of its interval is no wider than this share of its margin."""
+GATE_MOST = 4
+"""And at most so many times the planned ones."""
+SUCCESS_MARGIN = 0.001
+"""By how much success may fall where `fail_if` says nothing of it: a tenth of a percentage point."""
 NO_DIFFERENCE = 0.05
 """A claim reads "no difference larger than x" where its interval lies within this: what a
 VALID number may itself be off."""
-CARRY_OVER_P = 0.01
-"""p below which the effects of both orders differ: it costs a sound claim in a hundred."""
-CARRY_OVER_PAIRS = 3
-"""Neighbours of either order needed to compare them."""
+ADJUST_UNITS = 6
+"""Units from which the ratio is also computed with the side that ran just before as a term."""
 CASES_DIFFER_P = 0.05
 """p below which the effects of matched cases differ, so that their range stands beside the mean."""
 MOST_MORE_BLOCKS = 1000

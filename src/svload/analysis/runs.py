@@ -1,15 +1,13 @@
-"""Two runs side by side: effects and intervals, never a claim, because drift between them is inside the
-difference (docs/method.md §2)."""
+"""Two runs side by side: ratios without an interval, never a claim. What differs from day to day is inside them, and two
+runs can't tell how much that is (docs/method.md §2)."""
 
 from __future__ import annotations
 
 from math import exp, log
+from statistics import mean
 from typing import Any
 
-import numpy as np
-
 from svload.analysis.claims.numbers import grade_of
-from svload.analysis.inference import welch_interval
 from svload.model.metrics import without_limit
 from svload.model.results import CaseResult, Findings
 
@@ -20,8 +18,7 @@ _METRICS = ("response.p50", "response.p95", "response.p99", "response.mean", "th
 def compare_runs(first: Findings, second: Findings) -> list[dict[str, Any]]:
     """Per case that both have (same name and levels) and per metric of each group: second over first.
 
-    Keys: case, metric, ratio, low, high (Welch on logs; null with few runs), n ([first, second]),
-    note, sentence. A closed loop is never compared with an open one, a REFUSED number with nothing:
+    Keys: case, metric, ratio, n ([first, second]), note, sentence. A closed loop is never compared with an open one, a REFUSED number with nothing:
     such rows have no ratio and say why.
     """
     theirs = {case.case: case for case in second.cases}
@@ -73,31 +70,23 @@ def _metric_row(
         return _row(case, name, note="REFUSED: it enters no comparison", n=[len(first), len(second)])
     if len(sides[0]) < len(first) or len(sides[1]) < len(second):
         return _row(case, name, note="no number in every run", n=[len(side) for side in sides])
-    difference, interval = welch_interval(
-        *(np.array([log(value) for value in side]) for side in (sides[1], sides[0]))
-    )
-    low, high = (exp(interval[0]), exp(interval[1])) if interval else (None, None)
-    return _row(case, name, exp(difference), low, high, [len(side) for side in sides])
+    before, after = (mean(map(log, side)) for side in sides)
+    return _row(case, name, exp(after - before), [len(side) for side in sides])
 
 
 def _row(
     case: str,
     metric: str,
     ratio: float | None = None,
-    low: float | None = None,
-    high: float | None = None,
     n: list[int] | None = None,
     note: str = NOT_INTERLEAVED,
 ) -> dict[str, Any]:
     shown = f" is {ratio:.3g} × the first run's" if ratio is not None else " has no ratio"
-    interval = f" (95 % interval {low:.3g} to {high:.3g})" if low is not None and high is not None else ""
-    sentence = f"{case}: {metric}{shown}{interval}, {note}."
+    sentence = f"{case}: {metric}{shown}, {note}."
     return {
         "case": case,
         "metric": metric,
         "ratio": ratio,
-        "low": low,
-        "high": high,
         "n": n or [],
         "note": note,
         "sentence": sentence,

@@ -92,19 +92,18 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
 
 
 def final_verdicts(found: RunDir) -> Verdicts:
-    """The sealed trials as the final verdict has them now, and those that it refuses, each with the
-    planned claims whose pair it cost.
+    """The sealed trials as the final verdict has them now, and how wide each comparison's interval is.
 
     A case's warm-up cut, by all its trials, may change a provisional verdict. On one core, since more
     trials may follow and the lab is up.
     """
-    from svload.analysis.claims import lost_trials, made_of
+    from svload.analysis.claims import made_of, widths
     from svload.run.policies.base import Verdicts
 
     trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
     lock, judged = found.lock(), _judge_all(found, trials).trials
-    lost = lost_trials(lock, case_configs(lock), judged, made_of(trials, found.batches()))
-    return Verdicts({one.trial: one for one in judged}, lost)
+    told = widths(lock, case_configs(lock), judged, made_of(trials))
+    return Verdicts({one.trial: one for one in judged}, told)
 
 
 class SearchVerdicts:
@@ -138,7 +137,7 @@ class SearchVerdicts:
         lock = found.lock()
         # Cases that are compared are cut alike, so that one's trials change what is judged of another.
         how: dict[str, Any] = {} if lock.comparisons else {"each": kept}
-        results, _ = judge_trials(lock, case_configs(lock), trials, server_cores=_server_cores(found), **how)
+        results = judge_trials(lock, case_configs(lock), trials, server_cores=_server_cores(found), **how)
         sealed_s = {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
         begun_s = _begun_s(read_events(found.events).events)
         return Verdicts({one.trial: one for one in results}, sealed_s=sealed_s, begun_s=begun_s)
@@ -164,7 +163,6 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
         planned=len(found.planned_trials()),
         attempts=attempts,
         certificates=found.certificates(),
-        batches=found.batches(),
         environment=_environment(events, trials),
         server_cores=_server_cores(found),
         begun_s=_begun_s(events),
@@ -296,7 +294,7 @@ def read_findings(found: RunDir) -> Findings:
 def compare(
     first: str, second: str, out: Path = RUNS, page: Path | None = None
 ) -> tuple[list[dict[str, Any]], Path]:
-    """Effects and intervals between two runs, case by case, and the page that shows them.
+    """Ratios between two runs, case by case, and the page that shows them.
 
     They were not interleaved, and every row says so. The page is `page`, or compare.html in the second run's derived/.
     """

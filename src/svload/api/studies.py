@@ -149,7 +149,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     detectable effect. Starts nothing.
 
     What the last finished run of the same study and profile under `choices.out` took, and how much it varied,
-    is expected again. estimated_s holds no trial that is made once more for a refused one.
+    is expected again. estimated_s holds the planned blocks; `most_trials` also those that `until` or a gate may add.
     """
     from svload import analysis, lab, study
     from svload.store import last_run, read_events
@@ -187,7 +187,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "estimated_s": estimate.seconds,
         "estimated_load_s": estimate.load_s,
         "estimated_from": estimate.basis,
-        "replace_refused": lock.measure.replace_refused,
+        "most_trials": _most_trials(lock),
         "estimated_bytes": estimate.size_bytes,
         "open_groups": _open_groups(configs),
         "faults": _faults(configs),
@@ -208,6 +208,17 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         ),
         "trusted_needed": [] if lock.trusted else study.needs_trust(lock, lab.asks_trust, configs.values()),
     }
+
+
+def _most_trials(lock: Lock) -> int:
+    """Trials with all blocks that `measure.until` or a gate may add; without either those of the plan."""
+    from svload.analysis.contrasts import contrasts_of, most_blocks, wanted_widths
+    from svload.study.config import measure_of
+
+    wide = wanted_widths(lock)
+    cases = {case for contrast in contrasts_of(lock) if contrast.name in wide for case in contrast.cases}
+    more = max(most_blocks(lock) - lock.measure.replicates, 0) * len(cases)
+    return sum(measure_of(lock, case).replicates for case in lock.valid_cases) + more
 
 
 def _faults(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:

@@ -69,13 +69,15 @@ class Floor(Frozen):
     metric: str
     """full name: `group.metric.stat`, `service.metric` or `feeder.metric`"""
     pairs: int
-    """pairs of trials of which neither is REFUSED"""
+    """pairs of trials of which neither is broken"""
     floor: float
     """95 % quantile of |log ratio| over the pairs (nearest rank); their maximum where it is certified"""
     sd: float
     """standard deviation of the log ratios"""
     certified: bool = False
     """true from 59 pairs on, whose maximum lies above the true quantile with 95 % confidence; false: estimated"""
+    strangers: float | None = None
+    """mean share of the machine that others had beside its pairs; null: not read, or by an older svload"""
 
 
 class AaCertificate(Artefact):

@@ -17,6 +17,7 @@ OTHER_WORDS = {
     "url": "request",
     "repetitions": "replicates",
     "runs": "replicates",
+    "replace_refused": "until",
     "maxvus": "max_vus",
     "preallocatedvus": "max_vus",
     "startrate": "start_rate",

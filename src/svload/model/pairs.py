@@ -22,10 +22,8 @@ class PairRatio(Frozen):
     """ln(treatment / baseline) of the compared number"""
     treatment_first: bool
     """the treatment's trial ran before the baseline's"""
-    below: float = 0.0
-    """by their own bounds the true log ratio lies at most this below"""
-    above: float = 0.0
-    """and at most this above"""
+    strangers: float | None = None
+    """share of the machine that strangers had beside its more disturbed trial; null: not read"""
     against: tuple[str, str] | None = None
     """of an interaction: the trials of baseline and treatment at the first level of `by`, whose log ratio
     is taken off; null: a plain pair"""
@@ -41,15 +39,13 @@ class LostPair(Frozen):
     treatment: str
     """case of the other"""
     side: Literal["baseline", "treatment", "both"]
-    """which of them is refused, missing or without a number"""
-    why: Literal["refused", "missing", "no number"]
-    """refused: the compared number of a trial is REFUSED"""
+    """which of them is broken, missing or without a number"""
+    why: Literal["broken", "missing", "no number"]
+    """broken: a trial is not what its case says, or its load was not made; missing: it was not made, or its clock was set"""
     checks: tuple[str, ...] = ()
-    """the checks that refused it"""
+    """the checks that say so"""
     trials: tuple[str, ...] = ()
     """its trials, as far as they were made"""
-    refused: tuple[str, ...] = ()
-    """those of them whose number is REFUSED"""
     reason: str = ""
     """why, as a clause"""
 
@@ -66,13 +62,45 @@ class Gate(Frozen):
 
 
 class CarryOver(Frozen):
-    """Whether the order of two neighbouring trials mattered to a claim."""
+    """The ratio with the side that ran just before as a term: an effect of one trial on the next is taken out."""
 
-    baseline_first: float | None
-    """ratio over the neighbours of which the baseline ran first; null: none"""
-    treatment_first: float | None
-    """ratio over the others; null: none"""
-    differ: bool
-    """they differ by more than chance, and one is less than half of the other: nothing is claimed"""
-    p: float | None = None
-    """that both are the same (Welch on logs); null: too few"""
+    ratio: float
+    """treatment over baseline"""
+    low: float
+    """its 95 % interval"""
+    high: float
+    """its 95 % interval"""
+    differs: bool
+    """it decides otherwise than the ratio itself: nothing is claimed"""
+
+
+class Strangers(Frozen):
+    """What others had of the machine beside a comparison's pairs, and what its pairs weigh for it."""
+
+    readable: bool
+    """false: not of every trial, so that all pairs count alike"""
+    unread: bool = False
+    """the machine of a server is not among those that were read"""
+    mean: float = 0.0
+    """share of the machine beside the more disturbed trial of a pair, under the weights"""
+    most: float = 0.0
+    """the largest"""
+    sides: tuple[float, float] = (0.0, 0.0)
+    """mean share beside the baseline's trials, and beside the treatment's"""
+    lean_p: float = 1.0
+    """p of the sign test on which side had more; below 0.1 all pairs count alike"""
+    calm_pairs: float = 0.0
+    """so many calm pairs the pairs count as: the sum of their weights"""
+    dilution: float = 0.0
+    """they pull the ratio towards 1 by this share of its logarithm at most"""
+    who: str = ""
+    """what they were, where it is known, with the pairs in which they were the busiest"""
+
+
+class SideSpread(Frozen):
+    """How one side's trials lie about their cases' means."""
+
+    sd: float
+    """standard deviation of the logarithms"""
+    worst: float
+    """the slowest (of what should be high: the lowest) trial over its case's mean"""

@@ -17,6 +17,8 @@ from svload.model.pairs import CarryOver as CarryOver
 from svload.model.pairs import Gate as Gate
 from svload.model.pairs import LostPair as LostPair
 from svload.model.pairs import PairRatio as PairRatio
+from svload.model.pairs import SideSpread as SideSpread
+from svload.model.pairs import Strangers as Strangers
 from svload.model.summaries import FirstFailure as FirstFailure
 from svload.model.summaries import GeneratorPart as GeneratorPart
 from svload.model.summaries import GeneratorResult as GeneratorResult
@@ -267,6 +269,10 @@ class TrialResult(Frozen):
     """how near each declared limit was, and which counters of refusals moved"""
     faults: tuple[FaultResult, ...] = ()
     """planned faults as they were carried out in it"""
+    strangers: float | None = None
+    """share of the machine that others had in the kept window; null: not read"""
+    unread: tuple[str, ...] = ()
+    """services whose machine nobody read, since they ran already, elsewhere"""
 
 
 def marks(
@@ -331,9 +337,8 @@ class Claim(Frozen):
     blocks: int
     """independent units that are left: blocks, or bring-ups where these are the unit"""
     ratio: Estimate
-    """treatment over baseline: mean over matched cases of the mean log ratio of each case's
-    pairs; its interval holds for all claims of the study together (Bonferroni) and is
-    widened by the numbers' own bounds"""
+    """treatment over baseline: mean over matched cases of the weighted mean log ratio of each case's
+    pairs; its interval holds for all claims of the study together, with and without the generator's delays"""
     p: float | None
     """two-sided p of the same t that makes the interval, before adjustment; null:
     there is no ratio, or too few units"""
@@ -352,20 +357,19 @@ class Claim(Frozen):
     """
     outcome: Literal["decided", "no difference", "open", "refused"] = "open"
     """decided: the direction is claimed; no difference: any is smaller than `within`; open: neither;
-    refused: no pair can be believed"""
+    refused: every pair is broken"""
     within: float | None = None
-    """largest relative difference that the interval leaves (0.05 is 5 %); null: there is no interval"""
+    """largest relative difference that the interval leaves, stretched by what strangers can hide (0.05 is 5 %); null:
+    there is no interval"""
     by: str | None = None
     """factor whose levels the effect is compared between (an interaction); null: a plain comparison"""
     by_levels: tuple[str, str] | None = None
     """of an interaction: the level of `by`, and the first one that it is held against; null: a plain comparison"""
     single: tuple[float, float] | None = None
     """95 % interval of this claim alone; `ratio` has the one for all claims of the study together (Bonferroni)"""
-    robust: float | None = None
-    """Hodges–Lehmann estimate of the ratio"""
     p_sign_flip: float | None = None
-    """p of sign flips over whole blocks, before adjustment: the check that assumes no
-    distribution; null: too few whole blocks"""
+    """p of sign flips of single pairs, before adjustment: a check that assumes no distribution, exact where the
+    treatment does nothing anywhere; null: no pair"""
     unit: Literal["block", "bring-up"] = "block"
     """what is independent: `blocks` counts these. block: blocks share bring-ups, and the claim speaks of those alone"""
     bring_ups: int = 0
@@ -374,25 +378,16 @@ class Claim(Frozen):
     """every pair that counts"""
     lost: tuple[LostPair, ...] = ()
     """every pair that does not"""
-    refused_sides: tuple[int, int] = (0, 0)
-    """pairs lost by a REFUSED number of the baseline's trial alone, and of the treatment's alone"""
-    refused_both: int = 0
-    """pairs lost by REFUSED numbers of both: these lean to neither side"""
-    leaning: float | None = None
-    """p of the sign test on `refused_sides`; below 0.1 refusals lean to one side, and the claim must hold
-    with the lost pairs at their worst"""
-    left_out_sides: tuple[int, int] = (0, 0)
-    """pairs that count of which more requests were left out of the baseline's number, and of the
-    treatment's"""
-    left_out_leaning: float | None = None
-    """p of the sign test on `left_out_sides`; below 0.1 what was left out leans to one side, and the claim
-    must hold with these pairs at the worst of their values with and without it; null: nothing was left out"""
+    strangers: Strangers | None = None
+    """what others had of the machine beside its pairs; null: trials ran as listed"""
+    without_lag: float | None = None
+    """the ratio without the generator's own delays: the interval reaches over both; null: none was measured"""
+    alike: Estimate | None = None
+    """the ratio in which all pairs count alike, for itself; null: that is the ratio"""
+    spread: tuple[SideSpread, SideSpread] | None = None
+    """scatter and worst trial of baseline and treatment; null: fewer than three trials"""
     carry_over: CarryOver | None = None
-    """whether the order of neighbours mattered; null: too few pairs to say"""
-    overturn_pairs: int | None = None
-    """so many pairs of the opposite sign would overturn a decided claim; null: it is not decided"""
-    overturn_bias: float | None = None
-    """a common bias of this share would; null: it is not decided"""
+    """the ratio with the side that ran just before as a term; null: fewer than six units, or servers restart between trials"""
     more_blocks: int | None = None
     """blocks that, by the scatter seen, would decide an open claim or gate, beyond those
     made; null: unknown, or not open"""
@@ -402,8 +397,6 @@ class Claim(Frozen):
     """what `fail_if` says; null: the comparison has none"""
     believed_of: tuple[int, int] = (0, 0)
     """pairs that count, pairs that were made"""
-    weak_pairs: int = 0
-    """of the pairs that count, those of which a number is WEAK"""
     range: tuple[float, float] | None = None
     """least and largest ratio of a matched case, where the cases differ by more than chance;
     null: they do not, or there is one"""
@@ -416,8 +409,6 @@ class Claim(Frozen):
     """trials of the baseline and of the treatment whose server was OVERLOADED"""
     success_interval: tuple[float, float] | None = None
     """95 % interval of the treatment's success rate less the baseline's, over pairs; null: fewer than three units"""
-    pooled: bool = False
-    """its ratio is of quantiles pooled over trials, both sides of a pair thinned to equal n"""
     why_open: str = ""
     """what keeps an open claim open, as a clause; empty: its interval alone, or it is not open"""
 
@@ -470,11 +461,12 @@ class Findings(Artefact):
     """derived/findings.json: the final verdicts, made from the sealed trials alone.
 
     Format 1 judged trials as a whole: its grades are taken for those of all numbers. Up to format 2 a claim
-    said that it was planned, as each is; up to format 3 it had a state beside its outcome.
+    said that it was planned, as each is; up to format 3 it had a state beside its outcome; up to format 4 its pairs
+    were lost by refusals, and lay between bounds.
     """
 
-    FORMAT: ClassVar[int] = 4
-    format: int = 4
+    FORMAT: ClassVar[int] = 5
+    format: int = 5
     """number of the file's format; a higher one is of a newer svload"""
     analysis_version: int
     """version of the rules that judged; another svload's are judged anew"""
@@ -525,7 +517,7 @@ class Findings(Artefact):
     def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
         """Format 1 as 2: what a check said of a trial, it says of all of its numbers, and why one
         is null has a code. Format 2 as 3: no claim is other than planned. Format 3 as 4: a claim has an outcome
-        and a gate, and no state beside them.
+        and a gate, and no state beside them. Format 4 as 5: its pairs count, or are broken.
         """
         if raw["format"] >= cls.FORMAT:
             return raw
@@ -541,10 +533,25 @@ _ONCE_SAID: dict[str, str] = {"claim": "decided", "refused": "refused"}
 """A claim's state of earlier formats, as its outcome; any other is open."""
 
 
+_ONCE_HELD = (
+    "planned", "smallest_p", "mde_reason", "state", "gated", "failed", "robust", "refused_sides", "refused_both",
+    "leaning", "left_out_sides", "left_out_leaning", "overturn_pairs", "overturn_bias", "weak_pairs", "pooled", "carry_over",
+)  # fmt: skip
+"""Keys of a claim in earlier formats."""
+
+
+def _without(raw: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in raw.items() if key not in keys}
+
+
 def _with_outcome(claim: dict[str, Any]) -> dict[str, Any]:
     """A claim of an earlier format: its outcome and its gate, where it had but a state, and `failed`."""
-    once = ("planned", "smallest_p", "mde_reason", "state", "gated", "failed")
-    found = {key: value for key, value in claim.items() if key not in once}
+    found = {key: value for key, value in claim.items() if key not in _ONCE_HELD}
+    found["evidence"] = [_without(pair, "below", "above") for pair in claim.get("evidence", ())]
+    found["lost"] = [
+        _without(pair, "refused") | {"why": "broken" if pair["why"] == "refused" else pair["why"]}
+        for pair in claim.get("lost", ())
+    ]
     found.setdefault("outcome", _ONCE_SAID.get(claim.get("state", ""), "open"))
     if claim.get("failed") and not found.get("gate"):
         found["gate"] = {"text": "", "outcome": "fail"}

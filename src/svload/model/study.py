@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from svload.model.base import Artefact, Frozen
 from svload.model.faults import Fault
@@ -68,7 +68,7 @@ class Comparison(Frozen):
     """another factor: is the effect the same at each of its levels as at its first (an
     interaction)? null: a plain comparison"""
     fail_if: str | None = None
-    """`worse|better|different by more than x %`; null: it gates nothing"""
+    """`worse|better|different by more than x %`, with `, success by more than y points`; null: it gates nothing"""
 
 
 class Threshold(Frozen):
@@ -92,8 +92,10 @@ class Measure(Frozen):
     """trials of each case, and so blocks"""
     order: Literal["randomised-blocks", "as-listed"] = "randomised-blocks"
     """of cases in a block: at random, or as the study lists them"""
-    replace_refused: int = 0
-    """new trials that a refused one may get in its block, at most"""
+    until: float | None = None
+    """blocks are added until half of each comparison's interval is no wider than this share; null: they are not"""
+    at_most: int | None = None
+    """blocks that are made then at most; null: four times the planned ones"""
     bring_ups: int = Field(default=1, ge=1)
     """bring-ups of the lab that the blocks are spread over, evenly; a factor that needs a restart makes more"""
     awake: bool = False
@@ -276,6 +278,18 @@ class Lock(Artefact):
     """the merged study as plain data, references not yet put in"""
     plants: dict[str, str] = {}
     """planted faults by case name, for demonstrations: they are shown wherever the run is"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_replace_refused(cls, data: Any) -> Any:
+        """Of an older svload's lock: no trial is refused any more for what strangers did, so none is replaced."""
+        if not isinstance(data, dict):
+            return data
+        found = dict(data)
+        for holder, name in ((found, "measure"), (source := dict(found.get("source") or {}), "measure")):
+            if isinstance(holder.get(name), dict):
+                holder[name] = {key: value for key, value in holder[name].items() if key != "replace_refused"}
+        return found | {"source": source} if "source" in found else found
 
     @property
     def valid_cases(self) -> tuple[Case, ...]:

@@ -212,7 +212,7 @@ def _most(measures: Sequence[Measure]) -> Measure:
     """The study's: where cases differ, the most that any has."""
     most = {
         name: max(getattr(measure, name) for measure in measures)
-        for name in ("duration_ns", "replicates", "replace_refused", "awake")
+        for name in ("duration_ns", "replicates", "awake")
     }
     return measures[0].model_copy(update=most)
 

@@ -4,7 +4,7 @@ Depends on positions, never on names."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from svload.model.errors import fail
 from svload.model.plan import Batch, Point, TrialPlan, trial_name
@@ -26,33 +26,49 @@ def first_batch(lock: Lock) -> Batch:
     """
     if searched := [factor.name for factor in lock.factors if factor.open is not None]:
         raise fail("study-open", factor=searched[0])
-    measures = {case.name: measure_of(lock, case) for case in lock.valid_cases}
-    numbered = [(index, case) for index, case in enumerate(lock.cases) if case.excluded is None]
-    split = any(factor.change in SPLIT for factor in lock.factors)
-    shuffled = lock.measure.order == "randomised-blocks"
     trials: list[TrialPlan] = []
-    plots, before = 0, 0
     for block in range(1, lock.measure.replicates + 1):
-        bring_up = _bring_up(lock, block)
-        present = [(index, case) for index, case in numbered if block <= measures[case.name].replicates]
-        for plot in _whole_plots(lock, present, block, shuffled):
-            for place, (index, case) in enumerate(plot):
-                trials.append(
-                    TrialPlan(
-                        trial=trial_name(case.name, block),
-                        case=case.name,
-                        replicate=block,
-                        block=block,
-                        position=len(trials),
-                        seed=draw(lock.seed, "load", block, index),
-                        whole_plot=plots if split else bring_up,
-                        restart=place == 0 and (plots > 0 if split else bring_up > before),
-                        at=Point(duration_ns=measures[case.name].duration_ns),
-                    )
+        trials += block_of(lock, block, trials)
+    return Batch(number=0, because=_because(lock), trials=tuple(trials))
+
+
+def block_of(
+    lock: Lock, block: int, made: Sequence[TrialPlan], only: Collection[str] | None = None
+) -> list[TrialPlan]:
+    """The trials of one more block, in the order they run, after those that are planned so far. `only`: of these cases.
+
+    Blocks go in pairs, of which the second has the order of the first turned round: what a trial leaves to the
+    one after it then meets both sides alike (docs/method.md §2).
+    """
+    measures = {case.name: measure_of(lock, case) for case in lock.valid_cases}
+    wanted = only if only is not None else {name for name, one in measures.items() if block <= one.replicates}
+    present = [
+        (index, case)
+        for index, case in enumerate(lock.cases)
+        if case.name in wanted and case.name in measures
+    ]
+    split = any(factor.change in SPLIT for factor in lock.factors)
+    bring_up = _bring_up(lock, block)
+    plot = made[-1].whole_plot + 1 if made and split else 0
+    before = _bring_up(lock, made[-1].block) if made else 0
+    trials: list[TrialPlan] = []
+    for number, cases in enumerate(_whole_plots(lock, present, block), plot):
+        for place, (index, case) in enumerate(cases):
+            first = place == 0
+            trials.append(
+                TrialPlan(
+                    trial=trial_name(case.name, block),
+                    case=case.name,
+                    replicate=block,
+                    block=block,
+                    position=len(made) + len(trials),
+                    seed=draw(lock.seed, "load", block, index),
+                    whole_plot=number if split else bring_up,
+                    restart=first and (number > 0 if split else not trials and bring_up > before),
+                    at=Point(duration_ns=measures[case.name].duration_ns),
                 )
-            plots += 1
-        before = bring_up
-    return Batch(number=0, because=_because(lock, split, shuffled), trials=tuple(trials))
+            )
+    return trials
 
 
 def plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
@@ -65,26 +81,6 @@ def plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
     )
 
 
-def side_by_side(cases: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """The cases in rows, in which those of a pair are neighbours wherever an earlier pair leaves room.
-
-    A case has two neighbours at most. So a pair stays apart where either already has two, or where it would
-    close a ring. Where no case is in more than two pairs and they close no ring, every pair is side by side.
-    """
-    rows = {case: [case] for case in cases}
-    for one, other in pairs:
-        before, after = rows[one], rows[other]
-        if before is after or one not in (before[0], before[-1]) or other not in (after[0], after[-1]):
-            continue
-        if before[-1] != one:
-            before.reverse()
-        if after[0] != other:
-            after.reverse()
-        before += after
-        rows |= dict.fromkeys(after, before)
-    return list({id(row): row for row in rows.values()}.values())
-
-
 def draw(seed: int, *what: str | int) -> int:
     """A number of 53 bits (exact in JSON everywhere) that depends on `seed` and on `what`
     it is for, and on nothing else."""
@@ -93,25 +89,32 @@ def draw(seed: int, *what: str | int) -> int:
 
 
 def _bring_up(lock: Lock, block: int) -> int:
-    """The bring-up of a block, from 0."""
+    """The bring-up of a block, from 0; blocks beyond the planned ones have new ones, as many in each."""
     bring_ups = min(lock.measure.bring_ups, lock.measure.replicates)
     return (block - 1) * bring_ups // lock.measure.replicates
 
 
-def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int, shuffled: bool) -> Iterator[list[tuple[int, Case]]]:  # fmt: skip
+def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int) -> Iterator[list[tuple[int, Case]]]:  # fmt: skip
     """The block's cases by combination of restart factors, both levels in the order they run."""
     plots: dict[tuple[int, ...], list[tuple[int, Case]]] = {}
     for index, case in numbered:
         plots.setdefault(plot_of(lock, case), []).append((index, case))
     order = list(plots)
-    if shuffled:
-        order.sort(key=lambda plot: draw(lock.seed, "plot", block, *plot))
+    if lock.measure.order == "as-listed":
+        yield from plots.values()
+        return
+    turned = block % 2 == 0
+    drawn = block - turned
+    order.sort(key=lambda plot: draw(lock.seed, "plot", drawn, *plot), reverse=turned)
     for plot in order:
-        cases = plots[plot]
-        yield sorted(cases, key=lambda item: draw(lock.seed, "case", block, item[0])) if shuffled else cases
+        yield sorted(plots[plot], key=lambda item: draw(lock.seed, "case", drawn, item[0]), reverse=turned)
 
 
-def _because(lock: Lock, split: bool, shuffled: bool) -> str:
+def _because(lock: Lock) -> str:
+    split, shuffled = (
+        any(factor.change in SPLIT for factor in lock.factors),
+        lock.measure.order == "randomised-blocks",
+    )
     order = "in random order inside each block" if shuffled else "as listed"
     plots = ", whole plots by what needs a restart" if split else ""
     if not split and lock.measure.bring_ups > 1:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -289,6 +290,19 @@ Factors = Annotated[
 ]
 
 
+_WIDTH = r"^(?:±|\+-|\+/-)? ?(\d{1,3}(?:\.\d+)?) ?%$"
+
+
+def _width(text: object) -> float:
+    found = re.match(_WIDTH, text) if isinstance(text, str) else None
+    if found is None or not 0 < float(found[1]) <= 100:
+        raise wrong("half the width of an interval in percent was expected", "Write ± 5 %.", "± 5 %")
+    return float(found[1]) / 100
+
+
+Width = Annotated[float, BeforeValidator(_width), WithJsonSchema({"type": "string", "pattern": _WIDTH})]
+
+
 class MeasurePart(Part):
     """How long and how often. A level's field may say it: `${users.time}`."""
 
@@ -301,7 +315,15 @@ class MeasurePart(Part):
         Literal["randomised-blocks", "as-listed"],
         WithoutReference("the order inside a block is that of all its cases"),
     ] = Field("randomised-blocks", description="order inside a block")
-    replace_refused: WholeNumber = Field(0, description="how often a refused trial may be replaced")
+    until: (
+        Annotated[Width, WithoutReference("it is about comparisons, which are of several cases")] | None
+    ) = Field(
+        None,
+        description="± 5 %: blocks are added until each comparison's interval is no wider; never by its effect",
+    )
+    at_most: Annotated[PlainCount, WithoutReference("a block holds all its cases")] | None = Field(
+        None, description="blocks that are made then at most; left out: four times `replicates`"
+    )
     bring_ups: Annotated[PlainCount, WithoutReference("a bring-up holds blocks with all their cases")] = (
         Field(
             1,
@@ -315,7 +337,10 @@ class MeasurePart(Part):
     )
 
 
-_GATE = r"^(worse|better|different) by more than \d+(\.\d+)? ?%$"
+_GATE = (
+    r"^(worse|better|different) by more than \d+(\.\d+)? ?%"
+    r"(,? (or )?success by more than \d+(\.\d+)? points?)?$"
+)
 
 
 def _gate(text: str) -> str:
@@ -349,7 +374,11 @@ class ComparisonPart(Part):
         None,
         description="another factor: is the effect at each of its levels the same as at its first? (an interaction)",
     )
-    fail_if: Gate | None = Field(None, description="worse by more than 5 %")
+    fail_if: Gate | None = Field(
+        None,
+        description="worse by more than 5 %; and, where success may fall by more than 0.1 points: "
+        "worse by more than 5 %, success by more than 1 point",
+    )
 
 
 class ThresholdPart(Part):

@@ -6,9 +6,9 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from svload.analysis.checks.base import Check, Context
+from svload.analysis.checks.base import Check, Context, Role
 
-__all__ = ["Check", "Context", "all_checks"]
+__all__ = ["Check", "Context", "all_checks", "role_of"]
 
 
 @cache
@@ -19,3 +19,13 @@ def all_checks() -> tuple[Check, ...]:
     return tuple(
         sorted((kind() for kind in Check.__subclasses__()), key=lambda check: (check.order, check.name))
     )
+
+
+def role_of(check: str) -> Role:
+    """What the check of that name does to a comparison; one that this version does not know does nothing."""
+    return _roles().get(check, "told")
+
+
+@cache
+def _roles() -> dict[str, Role]:
+    return {check.name: check.comparisons for check in all_checks()}

@@ -43,6 +43,12 @@ class Context:
         return self.groups if self.before_faults is None else self.before_faults
 
 
+Role = Literal["told", "weight", "lag", "missing", "lost"]
+"""told: nothing, since blocks were randomised against it; weight: its share of the machine weighs the pair; lag:
+the comparison is computed with and without the generator's delays; missing: a REFUSED number is as if its trial
+had not been made; lost: the trial is not what its case says, or its load was not made (docs/method.md §3)."""
+
+
 class Check(ABC):
     """Judges one row. `row` is that of docs/method.md §3; `order` sorts what people read: what
     breaks everything else comes first.
@@ -61,6 +67,8 @@ class Check(ABC):
     of_totals: ClassVar[bool] = False
     """it holds what the load counted in all to its plan, so it needs all of the trial, a server's absence too"""
     """trials of svload's own load (an imported one holds no facts for it), imported ones alone, or any"""
+    comparisons: ClassVar[Role] = "told"
+    """what it does to a comparison of randomised blocks, whatever it does to a number alone"""
 
     @abstractmethod
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

@@ -39,6 +39,7 @@ class CarriedOver(Check):
     name = "carried-over"
     row = "requests of a closed loop under way as the kept window begins"
     order = 26
+    comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Each group by itself; the worst is told."""

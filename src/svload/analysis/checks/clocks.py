@@ -33,6 +33,7 @@ class Clocks(Check):
     name = "clocks"
     row = "clock"
     order = 15
+    comparisons = "missing"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """All that is wrong with them."""

@@ -57,6 +57,7 @@ class ConnectionReuse(Check):
     name = "connection-reuse"
     row = "manipulation checks: connections opened ≠ planned reuse"
     order = 33
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

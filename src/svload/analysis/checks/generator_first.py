@@ -30,6 +30,7 @@ class GeneratorFirst(Check):
     name = "generator-first"
     row = "generator as the limit of a closed loop"
     order = 24
+    comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """All closed loops together: they share the load's cores."""

@@ -92,6 +92,7 @@ class GeneratorHarm(Check):
     name = "generator-harm"
     row = "generator's harm"
     order = 20
+    comparisons = "lag"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """The worst figure over groups and steps, and what each number bears."""

@@ -35,6 +35,7 @@ class GeneratorLimits(Check):
     name = "generator-limits"
     row = "generator's own limits"
     order = 14
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

@@ -32,6 +32,7 @@ class Hiccups(Check):
     name = "hiccups"
     row = "hiccup thread per engine core"
     order = 21
+    comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """All gaps of the window."""

@@ -30,6 +30,7 @@ class Identities(Check):
     row = "identities of §1"
     order = 10
     of_totals = True
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

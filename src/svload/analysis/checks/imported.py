@@ -50,6 +50,7 @@ class ImportedLittle(Check):
     name = "imported-little"
     row = "imported: Little"
     order = 12
+    comparisons = "lost"
     scope = "all"
     of = "imported"
 

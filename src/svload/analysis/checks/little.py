@@ -43,6 +43,7 @@ class Little(Check):
     row = "Little exact"
     order = 11
     of_totals = True
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

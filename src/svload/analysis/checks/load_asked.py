@@ -31,6 +31,7 @@ class LoadAsked(Check):
     row = "load asked, open and closed"
     order = 12
     of_totals = True
+    comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """The worst of the groups."""

@@ -22,6 +22,7 @@ class Manipulation(Check):
     name = "manipulation"
     row = "manipulation checks: expect"
     order = 30
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

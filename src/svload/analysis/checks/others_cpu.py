@@ -27,6 +27,7 @@ class OthersCpu(Check):
     name = "others-cpu"
     row = "CPU of processes that are neither generator, servers nor monitors"
     order = 51
+    comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Their share, and who they are."""

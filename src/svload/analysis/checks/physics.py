@@ -22,6 +22,7 @@ class Physics(Check):
     name = "physics"
     row = "physics"
     order = 16
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

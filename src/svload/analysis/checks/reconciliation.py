@@ -44,6 +44,7 @@ class Reconciliation(Check):
     name = "reconciliation"
     row = "reconciliation"
     order = 34
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

@@ -19,6 +19,7 @@ class Repeats(Check):
     name = "repeats"
     row = "manipulation checks: repeats no more often than the plan states"
     order = 31
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

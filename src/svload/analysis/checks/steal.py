@@ -27,6 +27,7 @@ class Steal(Check):
     name = "steal"
     row = "steal"
     order = 50
+    comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """The worst second of each core."""

@@ -24,6 +24,7 @@ class TlsSessions(Check):
     name = "tls-sessions"
     row = "manipulation checks: HTTPS requests all on connections with a TLS session"
     order = 32
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

@@ -45,6 +45,7 @@ class WarmFiles(Check):
     name = "warm-files"
     row = "manipulation checks: warm page cache"
     order = 35
+    comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

@@ -19,6 +19,7 @@ class WarmUp(Check):
     row = "warm-up cut"
     of = "any"
     order = 40
+    comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """The cut's own grade."""

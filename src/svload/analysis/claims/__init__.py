@@ -2,8 +2,8 @@
 why, gates, and the sentences.
 
 `statistic` is arithmetic on arrays, which the simulation of `benches/claims.py` calls too; `pairs` finds a
-contrast's pairs in judged trials, `gathered` holds them; `evidence` turns them into effect, carry-over,
-breakdown; `decide` says what may be claimed; `gates` answers `fail_if`; `say` puts it in words.
+contrast's pairs in judged trials, `gathered` holds them; `evidence` turns them into effect and guards;
+`decide` says what may be claimed; `gates` answers `fail_if`; `say` puts it in words.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.analysis.claims.decide import judge_claims, metrics_of_claims
+    from svload.analysis.claims.decide import judge_claims, metrics_of_claims, widths
     from svload.analysis.claims.made import Made, made_of
-    from svload.analysis.claims.replace import lost_trials
 
-__all__ = ["Made", "judge_claims", "lost_trials", "made_of", "metrics_of_claims"]
+__all__ = ["Made", "judge_claims", "made_of", "metrics_of_claims", "widths"]
 
 __getattr__ = late(
     __name__,
     {
-        "decide": ("judge_claims", "metrics_of_claims"),
+        "decide": ("judge_claims", "metrics_of_claims", "widths"),
         "made": ("Made", "made_of"),
-        "replace": ("lost_trials",),
     },
 )

@@ -7,41 +7,31 @@ from dataclasses import dataclass, replace
 from math import ceil, exp, sqrt
 from typing import Literal
 
+import numpy as np
+
 from svload.analysis import limits
 from svload.analysis.claims import gates, say
 from svload.analysis.claims.evidence import (
     Shown,
-    blocks_needed_by,
-    carry_over,
+    after_each_other,
     cases_range,
     no_difference_margin,
-    overturning_bias,
-    overturning_pairs,
     shown,
+    units_needed,
 )
 from svload.analysis.claims.gates import Facts, limit_of, success_interval
 from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.made import Made, seconds_a_trial
-from svload.analysis.claims.pairs import count_pooled, gather
-from svload.analysis.claims.pooled import (
-    HIGH,
-    Pair,
-    Populations,
-    equal_n,
-    flipped_p,
-    own_log_ratio,
-    pooled_effect,
-)
-from svload.analysis.claims.statistic import Effect
+from svload.analysis.claims.pairs import gather, spread_of
+from svload.analysis.claims.statistic import half_width
 from svload.analysis.confounded import confounding
 from svload.analysis.contrasts import Contrast, contrasts_of
 from svload.analysis.criteria import metric_of
 from svload.analysis.floor import LabFloor, floor_of
-from svload.analysis.inference import least_detectable
-from svload.analysis.multiplicity import holm
+from svload.analysis.inference import holm, least_detectable
 from svload.model.certificates import AaCertificate
 from svload.model.metrics import MetricRef
-from svload.model.pairs import CarryOver, Gate
+from svload.model.pairs import CarryOver, Gate, SideSpread
 from svload.model.results import Claim, Estimate, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
@@ -104,29 +94,56 @@ def judge_claims(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made] | None = None,
     certificate: AaCertificate | None = None,
-    populations: Populations | None = None,
 ) -> tuple[Claim, ...]:
     """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's
-    own noise; `populations`: the requests behind percentiles, which are pooled where single trials have too
-    few, or the sides differ in n.
+    own noise.
 
     Where one side alone is beyond the time-out in every pair there is no ratio, and yet a
     decision: worse than any number. Its p is the most that chance gives n units of which each has
     a half of its sides beyond, 2/4ⁿ.
     """
     made = made or {}
-    judged = [
-        _judged(lock, contrast, configs, trials, made, certificate, populations or {})
-        for contrast in contrasts_of(lock)
-    ]
+    judged = [_judged(lock, contrast, configs, trials, made, certificate) for contrast in contrasts_of(lock)]
     adjusted = holm([1.0 if one.shown.p is None else one.shown.p for one in judged])
     answers = gates.judge_gates([_gate_facts(one, configs) for one in judged])
     each_s = seconds_a_trial(trials, made)
     block_s = each_s * len(lock.valid_cases) if each_s else None
+    decided = sum(p <= limits.ALPHA for p in adjusted)
+    together = [
+        _together(one, len(judged), decided if p > limits.ALPHA else 0)
+        for one, p in zip(judged, adjusted, strict=True)
+    ]
     return tuple(
-        _claim(lock, one, configs, p, gate, len(judged), block_s, certificate)
-        for one, p, gate in zip(judged, adjusted, answers, strict=True)
+        _claim(lock, one, configs, p, gate, len(judged), interval, block_s, certificate)
+        for one, p, gate, interval in zip(judged, adjusted, answers, together, strict=True)
     )
+
+
+def widths(
+    lock: Lock, configs: Mapping[str, CaseConfig], trials: Sequence[TrialResult], made: Mapping[str, Made]
+) -> dict[str, float | None]:
+    """Contrast → half the width of its 95 % interval in logarithms, which says nothing of effect or p; None
+    where there is no interval yet."""
+    found = {}
+    for contrast in contrasts_of(lock):
+        interval = shown(gather(lock, contrast, configs, trials, made), blocked=True).interval()
+        found[contrast.name] = None if interval is None else (interval[1] - interval[0]) / 2
+    return found
+
+
+Interval = tuple[float, float] | None
+
+
+def _together(one: Judged, claims: int, decided: int) -> Interval:
+    """The interval that holds for all claims together and says what Holm's p says (Guilbaud 2008): of an open claim
+    over those that are open, of a decided one over all, and on its own side of no difference."""
+    interval = one.shown.interval(claims - decided)
+    if interval is None or decided or one.shown.mean is None:
+        return interval
+    p = one.shown.p
+    if p is None or not interval[0] <= 0 <= interval[1] or p > limits.ALPHA:
+        return interval
+    return (0.0, interval[1]) if one.shown.mean > 0 else (interval[0], 0.0)
 
 
 def _judged(
@@ -136,51 +153,18 @@ def _judged(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
     certificate: AaCertificate | None,
-    populations: Populations,
 ) -> Judged:
     blocked = lock.measure.order == "randomised-blocks"
     found = gather(lock, contrast, configs, trials, made)
-    pooled = _pooled(lock, contrast, configs, found, populations) if blocked else None
-    effect = shown(found, blocked, pooled)
+    effect = shown(found, blocked, trials)
     if found.beyond and blocked and found.units >= contrast.least_units:
         effect = replace(effect, p=2.0 / 4.0**found.units)
-    carry = carry_over(found) if blocked else None
+    carry = after_each_other(found, effect) if blocked else None
     confounded = confounding(configs, contrast.pairs)
     return Judged(
         contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
         confounded or _why_open(contrast, found, effect, carry, blocked), confounded,
     )  # fmt: skip
-
-
-def _pooled(
-    lock: Lock,
-    contrast: Contrast,
-    configs: Mapping[str, CaseConfig],
-    found: Gathered,
-    populations: Populations,
-) -> tuple[Effect, float | None] | None:
-    """(effect, p of flips) by pooled quantiles, where the metric is a high percentile and
-    single trials can't carry it alike: then `found` holds the pairs that are pooled, and they alone."""
-    if not found.needs_pool or not populations or found.late_pairs:
-        return None
-    owners = owners_of(lock.source)
-    ref = metric_of(contrast.comparison.metric, configs[contrast.cases[0]], owners)
-    p = float(ref.stat[1:]) / 100 if ref.stat and ref.stat[0] == "p" else 0.0
-    if p < HIGH:
-        return None
-    heads = {case: str(metric_of(contrast.comparison.metric, configs[case], owners)).removesuffix(f".{ref.stat}") for case in contrast.cases}  # fmt: skip
-    known = []
-    for one in found.to_pool:
-        sides = [populations.get((number.trial, heads[number.case])) for number in one.numbers]
-        if one.is_whole and sides[0] is not None and sides[1] is not None:
-            known.append((one, Pair(one.row, found.unit[one.slot], sides[0], sides[1])))
-    pairs = equal_n([pair for _, pair in known])
-    effect = pooled_effect(pairs, len(found.cells), p)
-    if effect is None:
-        return None
-    ratios = [own_log_ratio(thinned, whole, p) for thinned, (_, whole) in zip(pairs, known, strict=True)]
-    count_pooled(found, [(one, ratio) for (one, _), ratio in zip(known, ratios, strict=True)])
-    return effect, flipped_p(pairs, len(found.cells), p)
 
 
 def _why_open(
@@ -205,8 +189,8 @@ def _why_open(
         return f"it has {effect.units} {what}{'' if effect.units == 1 else 's'}, {contrast.least_units} are needed"
     if not blocked:
         return "trials ran as listed, so drift is inside this difference"
-    if carry is not None and carry.differ:
-        return "it depends on which side ran first"
+    if carry is not None and carry.differs:
+        return "it depends on which side ran just before"
     return ""
 
 
@@ -231,14 +215,15 @@ def _claim(
     p_adjusted: float,
     gate: Gate | None,
     claims: int,
+    together: Interval,
     block_s: float | None,
     certificate: AaCertificate | None,
 ) -> Claim:
     contrast, found, effect = one.contrast, one.found, one.shown
     facts = _gate_facts(one, configs)
-    together, alone = effect.interval(claims), effect.interval()
-    margin = no_difference_margin(facts.limit.share if facts else None, one.floor)
-    outcome = _outcome(one, p_adjusted, together, margin)
+    alone = effect.interval()
+    margin = no_difference_margin(facts.limit.share if facts else None)
+    outcome = _outcome(one, p_adjusted, claims, margin)
     is_open = outcome == "open" or (gate is not None and gate.outcome == "open")
     more = _more_blocks(lock, one, claims, margin, facts) if is_open else None
     sd = float(effect.effect.se) * sqrt(effect.units) if alone else None
@@ -259,54 +244,51 @@ def _claim(
         sentence="",
         floor=one.floor,
         outcome=outcome,
-        within=_within(together),
+        within=_within(effect.far(claims)),
         by=contrast.comparison.by,
         by_levels=contrast.by_levels,
         single=None if alone is None else (exp(alone[0]), exp(alone[1])),
-        robust=effect.robust,
         p_sign_flip=effect.p_check,
         unit="bring-up" if found.is_bring_up else "block",
         bring_ups=found.bring_ups,
         evidence=tuple(found.evidence),
         lost=tuple(found.lost),
-        refused_sides=found.refused_sides,
-        refused_both=found.refused_both,
-        leaning=effect.leaning,
-        left_out_sides=found.left_out_sides,
-        left_out_leaning=effect.left_out_leaning,
+        strangers=effect.strangers if lock.measure.order == "randomised-blocks" else None,
+        without_lag=None if effect.without_lag is None else exp(effect.without_lag),
+        alike=_alike(effect),
+        spread=_spread(found, facts),
         carry_over=one.carry,
-        overturn_pairs=overturning_pairs(found, effect)
-        if outcome == "decided" and effect.robust is not None
-        else None,
-        overturn_bias=overturning_bias(effect) if outcome == "decided" else None,
         more_blocks=more,
         more_s=more * block_s if more is not None and block_s is not None else None,
         gate=gate,
         believed_of=(len(found.evidence), len(found.evidence) + len(found.lost)),
-        weak_pairs=found.weak_pairs,
         range=cases_range(found),
         dropped_cases=_dropped(found, effect),
         timed_out=found.timed_out,
         overloaded=found.overloaded,
         success_interval=success_interval(found),
-        pooled=found.pooled,
         why_open=_told_open(one, outcome, p_adjusted),
     )
     return claim.model_copy(update={"sentence": say.sentence(claim, one.lab, certificate, claims)})
 
 
-def _outcome(one: Judged, p_adjusted: float, together: tuple[float, float] | None, margin: float) -> Outcome:
+def _outcome(one: Judged, p_adjusted: float, claims: int, margin: float) -> Outcome:
     if one.shown.mean is None and (
-        not one.found.lost or any(lost.why == "refused" for lost in one.found.lost)
+        not one.found.lost or any(lost.why == "broken" for lost in one.found.lost)
     ):
         return "refused"
     if one.why_open:
         return "open"
     if p_adjusted <= limits.ALPHA and not one.under_floor:
         return "decided"
-    if together is not None and max(abs(end) for end in together) <= margin and not one.shown.held_back:
+    if p_adjusted > limits.ALPHA and _is_none(one, claims, margin):
         return "no difference"
     return "open"
+
+
+def _is_none(one: Judged, claims: int, margin: float) -> bool:
+    far = one.shown.far(claims)
+    return far is not None and max(map(abs, far)) <= margin and not one.shown.held_back(-margin, margin)
 
 
 def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
@@ -314,11 +296,30 @@ def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
         return ""
     if one.why_open:
         return one.why_open
-    if one.under_floor:
+    if one.under_floor and p_adjusted <= limits.ALPHA:
         return "it is below what the lab shows against itself"
-    if one.shown.held_back:
-        return one.shown.held_back
     return ""
+
+
+def _alike(effect: Shown) -> Estimate | None:
+    """The ratio with all pairs alike, where weights made it another."""
+    mean, half = float(effect.alike.mean), float(half_width(effect.alike))
+    if not effect.strangers.readable or np.isnan(half) or effect.strangers.lean_p < limits.LEANING:
+        return None
+    return Estimate(value=exp(mean), low=exp(mean - half), high=exp(mean + half), n=effect.units)
+
+
+def _spread(found: Gathered, facts: Facts | None) -> tuple[SideSpread, SideSpread] | None:
+    """How both sides' trials scatter; its worst is the highest unless a gate asks for what should be high."""
+    upward = facts is None or facts.limit.high is not None
+    sides = spread_of(found)
+    if min(map(len, sides)) < limits.CLAIM_BLOCKS:
+        return None
+    before, after = (
+        SideSpread(sd=float(one.std(ddof=1)), worst=exp(float(one.max() if upward else one.min())))
+        for one in sides
+    )
+    return before, after
 
 
 def _ratio(one: Judged, together: tuple[float, float] | None) -> Estimate:
@@ -353,7 +354,7 @@ def _more_blocks(lock: Lock, one: Judged, claims: int, margin: float, facts: Fac
     if one.shown.mean is None or (one.why_open and not few) or one.confounded:
         return None
     gate = gates.margin_of(facts.limit if facts else None, one.shown.mean)
-    needed, above = blocks_needed_by(one.shown, claims, margin, gate), one.units_above_floor
+    needed, above = units_needed(one.shown, claims, margin, gate), one.units_above_floor
     if needed is None or above is None:
         return None
     more = max(needed, above, one.contrast.least_units) - one.shown.units

@@ -1,8 +1,10 @@
-"""What a contrast's pairs show: effect and bounds, leaning refusals, carry-over, heterogeneity, and
-what would overturn or decide it."""
+"""What a contrast's pairs show: effect and interval over several fits, what guards "no difference", what a trial
+did to the next one, heterogeneity, and how much more would decide it."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, log1p, sqrt
 
@@ -10,45 +12,45 @@ import numpy as np
 from scipy.special import fdtrc, stdtr, stdtrit
 
 from svload.analysis import limits
-from svload.analysis.claims.gathered import Floats, Gathered, cell_means
+from svload.analysis.claims.gathered import Floats, Gathered
 from svload.analysis.claims.statistic import (
     Effect,
+    apart,
+    dilution,
     effect_of,
-    half_width,
-    p_of,
+    fits_of,
+    largest_p,
+    leaning,
     p_of_distance,
-    unit_values,
-    whole_units,
+    span,
+    stretched,
+    weights,
 )
-from svload.analysis.inference import (
-    hodges_lehmann,
-    permutation_over_cases_p,
-    sign_flip_p,
-    sign_test_p,
-    welch_over_cases,
-)
-from svload.model.pairs import CarryOver
+from svload.analysis.inference import sign_flip_p
+from svload.model.pairs import CarryOver, Strangers
+from svload.model.results import TrialResult
+
+_UNREAD = Strangers(readable=False)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A contrast's effect. `below`, `above`: how far the true effect may lie from the mean by
-    the numbers' own bounds; `leaning`, `left_out_leaning`: p that refusals, or what was left out, fall so
-    unevenly on the two sides by chance; `worst`: where they lean, the effects with every such pair at its
-    lowest and at its highest.
+    """A contrast's effect. `fits`: first as measured, then without the generator's delays, and each with all
+    broken pairs at the least and at the greatest ratio of the others: p is the largest of theirs, the interval
+    reaches over all. `alike`: the effect in which all pairs count alike.
     """
 
-    effect: Effect
-    below: float = 0.0
-    above: float = 0.0
+    fits: tuple[Effect, ...]
+    alike: Effect
+    strangers: Strangers = _UNREAD
+    broken: int = 0
     p: float | None = None
-    leaning: float | None = None
-    left_out_leaning: float | None = None
-    holds: bool = True
-    robust: float | None = None
     p_check: float | None = None
-    blocked: bool = True
-    worst: tuple[Effect, ...] = ()
+    without_lag: float | None = None
+
+    @property
+    def effect(self) -> Effect:
+        return self.fits[0]
 
     @property
     def mean(self) -> float | None:
@@ -60,179 +62,164 @@ class Shown:
     def units(self) -> int:
         return int(self.effect.units)
 
-    @property
-    def lean(self) -> str:
-        """What leans to one side, as a clause; empty: nothing does."""
-        told = ("refusals lean", self.leaning), ("what was left out leans", self.left_out_leaning)
-        return " and ".join(f"{what} to one side" for what, p in told if _lean(p))
+    def interval(self, claims: int = 1) -> tuple[float, float] | None:
+        """Of the log ratio, over all fits: 95 % for one claim, or for each of `claims` together."""
+        low, high = map(float, span(self.fits, claims))
+        return None if np.isnan(low) else (low, high)
 
-    @property
-    def leans(self) -> bool:
-        """Refusals, or what was left out, lean to one side."""
-        return bool(self.lean)
+    def far(self, claims: int = 1) -> tuple[float, float] | None:
+        """The same as it may be without strangers: what has to lie within a margin."""
+        interval = self.interval(claims)
+        if interval is None:
+            return None
+        low, high = stretched(*interval, self.strangers.dilution)
+        return float(low), float(high)
 
-    @property
-    def held_back(self) -> str:
-        """Why neither “no difference” nor a gate's pass may be said, as a clause; empty: they may.
+    def held_back(self, low: float | None, high: float | None) -> str:
+        """Why an interval within these margins is no "no difference" and no pass, as a clause; empty: it is.
 
         Cases differ in their effects, so that the mean of those which kept their pairs says nothing of the others.
         """
         left_out = int(np.sum(~np.asarray(self.effect.kept, dtype=bool)))
-        cases = f"{left_out} of its {np.size(self.effect.kept)} cases have too few pairs"
-        return " and ".join(filter(None, (self.lean, cases if left_out else "")))
-
-    def interval(self, claims: int = 1) -> tuple[float, float] | None:
-        """Of the log ratio, widened by the numbers' bounds: 95 % for one claim, or for each of `claims` together.
-
-        Where anything leans it reaches from the interval with all such pairs at their lowest to the
-        one with all at their highest.
-        """
-        fits = [(float(one.mean), float(half_width(one, claims))) for one in (self.effect, *self.worst)]
-        if self.mean is None or any(np.isnan(half) for _, half in fits):
-            return None
-        low, high = min(mean - half for mean, half in fits), max(mean + half for mean, half in fits)
-        return low - self.below, high + self.above
+        told = [f"{left_out} of its {np.size(self.effect.kept)} cases have too few pairs"] if left_out else []
+        if self.broken:
+            told.append(f"{self.broken} of its pairs {'is' if self.broken == 1 else 'are'} broken")
+        if apart(self.alike, low, high):
+            ratio = exp(float(self.alike.mean))
+            told.append(f"with all pairs alike it is {ratio:.3g} ×, so its busy pairs say otherwise")
+        if self.strangers.dilution > limits.DILUTION_MOST:
+            told.append("other programs used too much of the machine")
+        return " and ".join(told)
 
     def p_beyond(self, margin: float, upward: bool) -> float:
         """p that the true log ratio is not above `margin` (below it where not
         `upward`): two-sided, as the interval's."""
-        found = []
-        for one in (self.effect, *self.worst):
-            far = float(one.mean) - self.below - margin if upward else margin - float(one.mean) - self.above
-            found.append(float(p_of_distance(max(far, 0.0), one)))
+        far = [max((float(one.mean) - margin) * (1 if upward else -1), 0.0) for one in self.fits]
+        found = [float(p_of_distance(distance, one)) for distance, one in zip(far, self.fits, strict=True)]
         return 1.0 if any(np.isnan(p) for p in found) else max(found)
 
 
-def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | None = None) -> Shown:
-    """The effect of a contrast's pairs; `blocked` is false where trials ran as listed: Welch on
-    logs, and a permutation beside it.
-
-    `pooled`: effect and p of flips by quantiles pooled over trials, which then stand for the pairs' own.
-    """
-    if pooled is not None and blocked:
-        return _of_pooled(found, *pooled)
-    below, above = (_mean_bound(found, one) for one in (found.below, found.above))
+def shown(found: Gathered, blocked: bool, results: Sequence[TrialResult] = ()) -> Shown:
+    """The effect of a contrast's pairs. `blocked` is false where trials ran as listed: then nothing is decided,
+    and there is no p. `results` tell who strangers were."""
+    least = float(np.mean(found.step)) * sqrt(found.strangers.shape[-1] / 12) if len(found.step) else 0.0
+    alike = effect_of(found.logs, found.unit, least=least)
     if not blocked:
-        return _unblocked(found, below, above)
-    effect = effect_of(found.logs, found.unit)
-    p = _against(effect, below, above)
-    leanings = _leanings(found)
-    refused, left_out = map(_lean, leanings)
-    holds = True
-    worst_fits: tuple[Effect, ...] = ()
-    if p is not None and (refused or left_out):
-        worst_fits = tuple(
-            effect_of(_at_worst(found, up, refused, left_out), found.unit) for up in (True, False)
-        )
-        adverse = worst_fits[0 if effect.mean > 0 else 1]
-        same = bool(np.sign(adverse.mean) == np.sign(effect.mean))
-        worst = _against(adverse, below, above) if same else 1.0
-        p = max(p, 1.0 if worst is None else worst)
-        holds = p <= limits.ALPHA
-    values, whole = unit_values(found.logs, found.unit), whole_units(found.logs, found.unit)
+        return Shown((alike,), alike)
+    weight, strangers = _weighed(found, results)
+    broken = found.broken & bool((~np.isnan(found.logs)).any())
+    fits = fits_of(found.logs, found.clean, broken, weight, found.unit, least)
+    lagged = not np.array_equal(found.logs, found.clean, equal_nan=True)
+    p = float(largest_p(fits))
     return Shown(
-        effect, below, above, p, *leanings, holds,
-        exp(hodges_lehmann(values)) if len(values) else None,
-        sign_flip_p(whole) if len(whole) else None,
-        worst=worst_fits,
+        fits, alike, strangers, int(broken.sum()), None if np.isnan(p) else p, _flips(found.logs, weight),
+        float(fits[1].mean) if lagged else None,
     )  # fmt: skip
 
 
-def _leanings(found: Gathered) -> tuple[float | None, float | None]:
-    """p of the sign tests on which side was refused more often, and of which more was left out; None:
-    nothing was."""
-    refused, left_out = found.refused_sides, found.left_out_sides
-    return (
-        sign_test_p(*refused) if sum(refused) else None,
-        sign_test_p(*left_out) if sum(left_out) else None,
+def _weighed(found: Gathered, results: Sequence[TrialResult]) -> tuple[Floats, Strangers]:
+    """What each pair weighs, and the strangers behind it."""
+    there = ~np.isnan(found.logs)
+    alike = np.ones_like(found.logs)
+    x = np.where(there[..., None], found.strangers, np.nan)
+    if not there.any() or np.isnan(x[there]).any():
+        return alike, Strangers(readable=False, unread=found.unread)
+    weight = weights(x, found.percentile)
+    w = np.where(there, weight, 0.0)
+    worse = x[there].max(axis=-1)
+    return weight, Strangers(
+        readable=True,
+        unread=found.unread,
+        mean=float((w[there] * worse).sum() / w.sum()),
+        most=float(worse.max()),
+        sides=(float(x[there][:, ::2].mean()), float(x[there][:, 1::2].mean())),
+        lean_p=float(leaning(x)),
+        calm_pairs=float(w.sum()),
+        dilution=float(dilution(x, w, found.percentile)),
+        who=_who(found, results),
     )
 
 
-def _lean(p: float | None) -> bool:
-    return p is not None and p < limits.LEANING
+def _who(found: Gathered, results: Sequence[TrialResult]) -> str:
+    """`python3, 8 of 12 pairs`: the busiest stranger of most pairs."""
+    who = {
+        one.trial: check.who.partition(" ")[0].rstrip(",")
+        for one in results
+        for check in one.verdict.checks
+        if check.check == "others-cpu" and check.who
+    }
+    of_pairs = ({who.get(pair.baseline), who.get(pair.treatment)} - {None} for pair in found.evidence)
+    counts = Counter(str(name) for names in of_pairs for name in names)
+    return next((f"{name}, {n} of {len(found.evidence)} pairs" for name, n in counts.most_common(1)), "")
 
 
-def _of_pooled(found: Gathered, effect: Effect, p_flips: float | None) -> Shown:
-    """What leans can't be filled in here, since a pooled quantile has no pairs: then nothing is claimed."""
-    below, above = (_mean_bound(found, one) for one in (found.below, found.above))
-    leanings = _leanings(found)
-    leans = any(map(_lean, leanings))
-    p = 1.0 if leans else _against(effect, below, above)
-    return Shown(effect, below, above, p, *leanings, not leans, None, p_flips)
+def _flips(logs: Floats, weight: Floats) -> float | None:
+    """p by flipping the signs of single pairs: a check, exact where the treatment does nothing anywhere."""
+    w = np.where(np.isnan(logs), 0.0, weight)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        parts = np.where(w > 0, w * logs / w.sum(axis=1, keepdims=True), 0.0)[w > 0]
+    return sign_flip_p(parts) if len(parts) else None
 
 
-def _unblocked(found: Gathered, below: float, above: float) -> Shown:
-    baseline, treatment = found.sides
-    fitted = welch_over_cases(treatment, baseline) if len(found.cells) and len(found.cells[0]) == 2 else None
-    if fitted is None:
-        effect = effect_of(found.logs, found.unit)
-        return Shown(effect, below, above, None, blocked=False)
-    mean, se, freedom = (np.asarray(one) for one in fitted)
-    effect = Effect(mean, se, freedom + 1, np.ones(len(found.cells), dtype=bool))
-    return Shown(
-        effect,
-        below,
-        above,
-        _against(effect, below, above),
-        p_check=permutation_over_cases_p(treatment, baseline),
-        blocked=False,
-    )
+def after_each_other(found: Gathered, one: Shown) -> CarryOver | None:
+    """The ratio with the side that ran just before as a term of a line of least squares over units; None with fewer
+    than `ADJUST_UNITS` units, where servers restart between trials, or where no order differs from another.
 
-
-def _mean_bound(found: Gathered, bounds: Floats) -> float:
-    """Mean over cases of the mean over each one's pairs."""
-    means = [float(np.nanmean(row)) for row in bounds if not np.isnan(row).all()]
-    return float(np.mean(means)) if means else 0.0
-
-
-def _against(effect: Effect, below: float, above: float) -> float | None:
-    p = float(p_of(effect, below if effect.mean > 0 else above))
-    return None if np.isnan(p) else p
-
-
-def _at_worst(found: Gathered, up: bool, refused: bool, left_out: bool) -> Floats:
-    """The pairs at the bound adverse to an effect upwards, or to one downwards.
-
-    `refused`: every refused pair, those too that were made anew since, at the refused number's own bound,
-    else at that of the worst pair that counts. `left_out`: every pair of which requests were left out at
-    the worst of its values with and without these, as if the disturbance had been the server's doing.
+    A trial that leaves a queue, a full cache or a hot core behind changes the next one: if the treatment leaves
+    more, the baseline that follows looks slow. A test for that before the effect misses most of it (Freeman 1989).
+    The line has one term for what either side leaves, and decides otherwise where its ratio does; or a term a side,
+    which costs more power, and so counts only where such a term is surely not none.
     """
-    logs, side = found.logs, 0 if up else 1
-    believed = logs[~np.isnan(logs)]
-    if left_out:
-        logs = np.where(np.isnan(found.disturbed[side]), logs, found.disturbed[side])
-    if not refused:
-        return logs
-    worst = float(believed.min() if up else believed.max())
-    bound = found.adverse[side]
-    bound = np.where(np.isinf(bound), worst, bound)
-    return np.where(np.isnan(logs), bound, logs)
-
-
-def carry_over(found: Gathered) -> CarryOver | None:
-    """The effects of neighbours in either order, each pair taken from its case's mean; None
-    with fewer than three of an order.
-
-    They differ where chance does not explain it and they tell different stories: opposite signs, or one less
-    than half of the other. A 33-fold effect whose orders lie 2 % apart stays one.
-    """
-    means = dict(enumerate(found.logs))
-    mean = float(np.mean([one for _, one in cell_means(found)])) if found.neighbours else 0.0
-    orders: tuple[list[float], list[float]] = ([], [])
-    for row, pair in found.neighbours:
-        orders[pair.treatment_first].append(mean + pair.log_ratio - float(np.nanmean(means[row])))
-    if min(map(len, orders)) < limits.CARRY_OVER_PAIRS:
+    known = ~np.isnan(found.logs) & ~np.isnan(found.after).any(axis=-1)
+    if found.contrast.hard or one.units < limits.ADJUST_UNITS or not known.any():
         return None
-    first, second = (float(np.mean(one)) for one in orders)
-    fitted = welch_over_cases([orders[1]], [orders[0]])
-    assert fitted is not None
-    gap, se, freedom = fitted
-    p = 0.0 if se == 0 and abs(gap) > 1e-12 else 1.0 if se == 0 else 2 * float(stdtr(freedom, -abs(gap) / se))
-    weaker, stronger = sorted((first, second), key=abs)
-    apart = weaker * stronger < 0 or abs(weaker) < abs(stronger) / 2
-    return CarryOver(
-        baseline_first=exp(first), treatment_first=exp(second), differ=p < limits.CARRY_OVER_P and apart, p=p
-    )
+    weight = np.where(known, _weighed(found, ())[0], 0.0)
+    y, heavy = _by_unit(found, found.logs, weight)
+    sides = np.column_stack([_by_unit(found, found.after[..., side], weight)[0] for side in (0, 1)])
+    common = _line(y, (sides[:, 1] - sides[:, 0])[:, None], heavy)
+    if common is None:
+        return None
+    each = _line(y, sides - np.array([-0.5, 0.5]), heavy)
+    differs = _decides_otherwise(one, *common[0])
+    if each is not None and each[1] < limits.APART_P and _decides_otherwise(one, *each[0]):
+        common, differs = each, True
+    low, high = common[0]
+    return CarryOver(ratio=exp((low + high) / 2), low=exp(low), high=exp(high), differs=differs)
+
+
+def _by_unit(found: Gathered, values: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Of each unit how its pairs lie about their cases' means, plus the mean over cases; and what it weighs."""
+    unit, kept = np.asarray(found.unit), weight.sum(axis=1) > 0
+    w, v = weight[kept], np.where(weight > 0, values, 0.0)[kept]
+    means = (w * v).sum(axis=1) / w.sum(axis=1)
+    belongs = (unit[:, None] == np.unique(unit)).astype(float)
+    heavy = (w @ belongs).sum(axis=0)
+    away = ((w * (v - means[:, None])) @ belongs).sum(axis=0)
+    return np.where(heavy > 0, away / np.maximum(heavy, 1e-12), 0.0) + float(means.mean()), heavy
+
+
+def _line(y: Floats, terms: Floats, heavy: Floats) -> tuple[tuple[float, float], float] | None:
+    """(95 % interval of `y` where all terms are 0, least p of a term); None where terms can't be told apart."""
+    x = np.column_stack([np.ones(len(y)), terms]) * np.sqrt(heavy)[:, None]
+    freedom = int((heavy > 0).sum()) - x.shape[1]
+    if freedom < 1 or np.linalg.matrix_rank(x, tol=1e-6) < x.shape[1]:
+        return None
+    inverse = np.linalg.inv(x.T @ x)
+    slopes = inverse @ x.T @ (y * np.sqrt(heavy))
+    scatter = float(((y * np.sqrt(heavy) - x @ slopes) ** 2).sum()) / freedom
+    se = np.sqrt(np.maximum(scatter * np.diag(inverse), 1e-18))
+    half = float(stdtrit(freedom, 1 - limits.TAIL)) * float(se[0])
+    p = 2 * stdtr(freedom, -np.abs(slopes[1:]) / se[1:])
+    return (float(slopes[0]) - half, float(slopes[0]) + half), float(p.min())
+
+
+def _decides_otherwise(one: Shown, low: float, high: float) -> bool:
+    plain = one.interval()
+    return plain is not None and _side(*plain) != _side(low, high)
+
+
+def _side(low: float, high: float) -> int:
+    return 1 if low > 0 else -1 if high < 0 else 0
 
 
 def cases_range(found: Gathered) -> tuple[float, float] | None:
@@ -260,33 +247,7 @@ def cases_range(found: Gathered) -> tuple[float, float] | None:
     return exp(float(means.min())), exp(float(means.max()))
 
 
-def overturning_pairs(found: Gathered, one: Shown) -> int | None:
-    """Least number of pairs whose sign, turned, leaves nothing decided: those that speak clearest first.
-    None where it never gets there."""
-    if one.mean is None:
-        return None
-    sign = 1.0 if one.mean > 0 else -1.0
-    logs = found.logs.copy()
-    places = list(np.argwhere(~np.isnan(logs)))
-    places.sort(key=lambda place: -sign * logs[tuple(place)])
-    for count, place in enumerate(places, start=1):
-        logs[tuple(place)] *= -1
-        effect = effect_of(logs, found.unit)
-        p = _against(effect, one.below, one.above)
-        if p is None or p > limits.ALPHA or effect.mean * sign <= 0:
-            return count
-    return None
-
-
-def overturning_bias(one: Shown) -> float | None:
-    """The common bias of all pairs that would bring the interval's near end to "no difference"."""
-    interval = one.interval()
-    if interval is None or interval[0] <= 0 <= interval[1]:
-        return None
-    return exp(min(abs(end) for end in interval)) - 1
-
-
-def blocks_needed_by(one: Shown, claims: int, margin: float, gate: float | None) -> int | None:
+def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> int | None:
     """Units with which, by the scatter seen, the effect seen would be decided four times in
     five, or shown to be no difference.
 
@@ -296,20 +257,26 @@ def blocks_needed_by(one: Shown, claims: int, margin: float, gate: float | None)
     mean = one.mean
     if mean is None or np.isnan(float(one.effect.se)):
         return None
-    sd = float(one.effect.se) * sqrt(one.units)
-    bound = one.below if mean > 0 else one.above
-    for n in range(one.units + 1, one.units + limits.MOST_MORE_BLOCKS):
+    sd, pull = float(one.effect.se) * sqrt(one.units), one.strangers.dilution
+    same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(-margin, margin)
+
+    def enough(n: int) -> bool:
         reach = float(stdtrit(n - 1, 1 - limits.TAIL / claims)) * sd / sqrt(n)
         likely = float(stdtrit(n - 1, limits.POWER)) * sd / sqrt(n)
-        differs = abs(mean) - bound >= reach + likely
-        same = abs(mean) + reach + max(one.below, one.above) <= margin
-        gated = gate is None or abs(mean - gate) >= reach + likely + bound
-        if (differs or same) and gated:
-            return n
-    return None
+        same = same_at_all and (abs(mean) + reach) / (1 - pull) <= margin
+        if gate is None:
+            return abs(mean) >= reach + likely or same
+        beyond = abs(mean) - abs(gate) >= reach + likely
+        return beyond or (same_at_all and (abs(mean) + reach + likely) / (1 - pull) <= abs(gate))
+
+    return _first(enough, one.units + 1, one.units + limits.MOST_MORE_BLOCKS)
 
 
-def no_difference_margin(fail_if: float | None, floor: float | None) -> float:
-    """Log ratio within which a difference is none: the gate's margin, else 5 %, or the lab's
-    own floor where that is larger."""
-    return log1p(fail_if) if fail_if is not None else max(log1p(limits.NO_DIFFERENCE), floor or 0.0)
+def _first(enough: Callable[[int], bool], low: int, end: int) -> int | None:
+    return next((n for n in range(low, end) if enough(n)), None)
+
+
+def no_difference_margin(fail_if: float | None) -> float:
+    """Log ratio within which a difference is none: the gate's margin, else 5 %. The lab's own noise never widens
+    it: the noisier the lab, the less it can say."""
+    return log1p(limits.NO_DIFFERENCE if fail_if is None else fail_if)

@@ -15,24 +15,31 @@ from svload.analysis import limits
 from svload.analysis.claims.evidence import Shown
 from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.statistic import Effect, effect_of, half_width, p_of_distance
-from svload.analysis.multiplicity import holm
+from svload.analysis.inference import holm
 from svload.model.pairs import Gate
 
-_FAIL_IF = re.compile(r"^(worse|better|different) by more than (\d+(?:\.\d+)?) ?%$")
+_FAIL_IF = re.compile(
+    r"^(worse|better|different) by more than (\d+(?:\.\d+)?) ?%"
+    r"(?:,? (?:or )?success by more than (\d+(?:\.\d+)?) points?)?$"
+)
 Better = Literal["lower", "higher", "neither"]
 _TIMES_FROM = 2.0
 """From this ratio on a change is told as a multiple."""
+_MOST_MORE = 100.0
+"""An interval this much narrower is not proposed."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What a comparison may not exceed: log ratios of treatment over baseline."""
+    """What a comparison may not exceed: log ratios of treatment over baseline; by how much success may fall, a
+    share of one (`worse` alone asks for that)."""
 
     text: str
     share: float
     high: float | None
     low: float | None
     worse: bool
+    success: float = limits.SUCCESS_MARGIN
 
     def nearest(self, mean: float) -> float:
         """The margin that the effect is nearest to."""
@@ -59,13 +66,14 @@ def limit_of(text: str | None, better: Better) -> Limit | None:
     if matched is None or text is None:
         return None
     share = float(matched[2]) / 100
+    success = float(matched[3]) / 100 if matched[3] else limits.SUCCESS_MARGIN
     up, down = log1p(share), log1p(-share) if share < 1 else -np.inf
     direction = matched[1] if better != "neither" else "different"
     worse_is_up = better == "lower"
     if direction == "different":
-        return Limit(text, share, up, down, True)
+        return Limit(text, share, up, down, True, success)
     above = (direction == "worse") == worse_is_up
-    return Limit(text, share, up if above else None, None if above else down, direction == "worse")
+    return Limit(text, share, up if above else None, None if above else down, direction == "worse", success)
 
 
 def judge_gates(gates: Sequence[Facts | None]) -> list[Gate | None]:
@@ -95,14 +103,19 @@ def _p_times(gate: Facts) -> float:
 
 
 def _p_success(gate: Facts) -> float | None:
-    """p that success fell by no more than the margin, by the claim's own statistic, two-sided as the
+    """p that success fell by no more than its margin, by the claim's own statistic, two-sided as the
     interval; None where that is not asked, no request failed, or there are too few units."""
-    before, after = gate.found.success
     effect = _success_effect(gate.found)
-    if not gate.limit.worse or effect is None or not before or after is None or min(before, after) >= 1:
+    if not _asks_success(gate) or effect is None:
         return None
-    p = float(p_of_distance(max(-float(effect.mean) - gate.limit.share * before, 0.0), effect))
+    p = float(p_of_distance(max(-float(effect.mean) - gate.limit.success, 0.0), effect))
     return None if np.isnan(p) else p
+
+
+def _asks_success(gate: Facts) -> bool:
+    """A request failed on either side, and the gate looks at that."""
+    before, after = gate.found.success
+    return gate.limit.worse and before is not None and after is not None and min(before, after) < 1
 
 
 def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
@@ -117,16 +130,22 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
         return Gate(text=text, outcome="open", why=why)
     if times:
         return Gate(text=text, outcome="fail", why=times)
-    if _within(gate) and not gate.shown.held_back:
-        return Gate(text=text, outcome="pass", why="the whole interval lies within the margin")
-    why = gate.shown.held_back or "the interval reaches over the margin"
-    return Gate(text=text, outcome="open", why=why)
+    if not _within(gate.limit, gate.shown.interval()):
+        return Gate(text=text, outcome="open", why="the interval reaches over the margin")
+    if why := gate.shown.held_back(gate.limit.low, gate.limit.high):
+        return Gate(text=text, outcome="open", why=why)
+    if not _within(gate.limit, gate.shown.far()):
+        why = f"other programs used {_percent(gate.shown.strangers.mean)} of the machine, which can hide a difference"
+        return Gate(text=text, outcome="open", why=why)
+    read = gate.shown.strangers.readable and not gate.shown.strangers.unread
+    told = "" if read else "; the server's machine could not be read"
+    return Gate(text=text, outcome="pass", why=f"the whole interval lies within the margin{told}")
 
 
 def _times_fail(gate: Facts, p_times: float) -> bool:
     mean = gate.shown.mean
     above_floor = mean is not None and (gate.floor is None or abs(mean) >= gate.floor)
-    return p_times <= limits.ALPHA and above_floor and gate.shown.holds
+    return p_times <= limits.ALPHA and above_floor
 
 
 def _moves(gate: Facts) -> str:
@@ -149,14 +168,11 @@ def _success_falls(gate: Facts) -> str:
     return f"success falls from {before} to {after}"
 
 
-def _within(gate: Facts) -> bool:
-    interval = gate.shown.interval()
+def _within(limit: Limit, interval: tuple[float, float] | None) -> bool:
     if interval is None:
         return False
     low, high = interval
-    return (gate.limit.high is None or high <= gate.limit.high) and (
-        gate.limit.low is None or low >= gate.limit.low
-    )
+    return (limit.high is None or high <= limit.high) and (limit.low is None or low >= limit.low)
 
 
 def _certain_failure(gate: Facts) -> str:
@@ -190,17 +206,29 @@ def _keeps_times_open(gate: Facts) -> str:
 
 
 def _keeps_success_open(gate: Facts) -> str:
-    lower = _success_lost(gate)
-    if gate.limit.worse and lower is not None and lower[0] < -gate.limit.share:
-        return f"success may fall by more than {100 * gate.limit.share:g} %"
-    return ""
+    interval = success_interval(gate.found)
+    if not _asks_success(gate) or (interval is not None and interval[0] >= -gate.limit.success):
+        return ""
+    points = 100 * gate.limit.success
+    told = f"success may fall by more than {points:g} point{'' if points == 1 else 's'}"
+    return f"{told}{_would_decide(gate, interval)} (`success by more than 1 point` sets another margin)"
 
 
-def _success_lost(gate: Facts) -> tuple[float, float] | None:
-    """Both ends of the 95 % interval of how the success rate changes, as a share of the
-    baseline's; None where it is not known."""
-    interval, before = success_interval(gate.found), gate.found.success[0]
-    return None if interval is None or not before else (interval[0] / before, interval[1] / before)
+def _would_decide(gate: Facts, interval: tuple[float, float] | None) -> str:
+    """How many requests a side, by the scatter seen, would tell whether success stays within its margin."""
+    if interval is None:
+        return ""
+    drop, half = -(interval[0] + interval[1]) / 2, (interval[1] - interval[0]) / 2
+    away = abs(gate.limit.success - drop)
+    made = gate.found.requests * len(gate.found.blocks) * len(gate.found.cells)
+    if away < half / _MOST_MORE or not made:
+        return ""
+    return f"; about {_rounded(made * (half / away) ** 2):,} requests a side would decide it"
+
+
+def _rounded(number: float) -> int:
+    """To two figures."""
+    return int(float(f"{number:.2g}"))
 
 
 def success_interval(found: Gathered) -> tuple[float, float] | None:
@@ -214,9 +242,12 @@ def success_interval(found: Gathered) -> tuple[float, float] | None:
 
 
 def _success_effect(found: Gathered) -> Effect | None:
-    """The mean difference of the pairs' success rates; None without any."""
-    columns = len(found.success_differences.T)
-    return effect_of(found.success_differences, found.unit[:columns]) if columns else None
+    """The mean difference of the trials' success rates, which scatters by one request of a block at least; None
+    without any."""
+    if not found.success_differences.size:
+        return None
+    a_block = found.requests * len(found.cells)
+    return effect_of(found.success_differences, found.unit, least=1 / a_block if a_block else 0.0)
 
 
 def _percent(share: float | None) -> str:

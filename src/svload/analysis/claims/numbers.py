@@ -1,71 +1,97 @@
-"""What one trial says of a claim's number: its value, whether it may be believed, by how much it may be off."""
+"""What one trial says of a claim's number: its value, the same without the generator's delays, and whether the
+trial is what it is taken for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, log1p
+from math import log, log1p
 from typing import Literal
 
-from svload.analysis import limits
 from svload.model.results import Estimate, Grade, TrialResult
 
-BY_SIZE = ("generator-harm",)
-"""Checks whose limit depends on how large the number is: the same delay harms a short answer more than a
-long one. All other limits are shares of a window, of requests or of a rank, or mark a number and never
-refuse it (docs/method.md §3)."""
-State = Literal["number", "refused", "time-out", "no number", "missing"]
+State = Literal["number", "lost", "time-out", "no number", "missing"]
 
 
 @dataclass(frozen=True)
 class Number:
-    """One side of a pair. `below`, `above`: how far the true logarithm may lie from the
-    value's, 0 where no check bounds it. `left_out`: share of the requests that it does not count, since they
-    were due in disturbed moments; `as_measured`: its value with these, None where none were left out.
-    """
+    """One side of a pair. `lag`: how far the logarithm lies lower without the generator's own delays."""
 
     trial: str
     case: str
     state: State
-    grade: Grade = "VALID"
     value: float | None = None
-    below: float = 0.0
-    above: float = 0.0
-    bounded: bool = False
+    lag: float = 0.0
+    strangers: float | None = None
     checks: tuple[str, ...] = ()
     reason: str = ""
-    n: int = 0
-    few: bool = False
-    left_out: float = 0.0
-    as_measured: float | None = None
+
+    @property
+    def log(self) -> float:
+        """The value's logarithm; only of a number."""
+        assert self.value is not None
+        return log(self.value)
 
 
-def number_of(trial: TrialResult | None, case: str, name: str) -> Number:
-    """The number `name` of a trial; of None a missing one."""
+def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool) -> Number:
+    """The number `name` of a trial; of None a missing one.
+
+    What strangers did to a trial of randomised blocks never costs its pair: only what no chance could do (a
+    clock that was set: missing), and what the treatment may have done (another case than its name says, a load
+    that was not made: lost). Trials that ran as listed have no such protection: there a REFUSED number is lost.
+    """
     if trial is None:
         return Number("", case, "missing", reason=f"no trial of {case}")
     estimate = trial.metrics.get(name)
-    grade = grade_of(trial, name)
-    value = (
-        estimate.value if estimate is not None and estimate.value is not None and estimate.value > 0 else None
-    )
-    below, above, bounded = _log_bounds(estimate)
-    state: State = "number"
-    reason = ""
-    checks: tuple[str, ...] = ()
-    if grade == "REFUSED":
-        checks = _refusing(trial, name)
-        state, reason = "refused", f"{trial.trial} REFUSED{f' ({checks[0]})' if checks else ''}"
-    elif value is None:
-        state = "time-out" if timed_out(estimate) else "no number"
-        reason = f"{trial.trial}: {_why_none(estimate)}"
-    n = estimate.n if estimate is not None else 0
-    few = state == "no number" and estimate is not None and estimate.why == "too few"
-    belief = estimate.belief if estimate is not None else None
-    left_out, as_measured = (belief.left_out, belief.as_measured) if belief is not None else (0.0, None)
-    return Number(
-        trial.trial, case, state, grade, value, below, above, bounded, checks, reason, n, few, left_out, as_measured
-    )  # fmt: skip
+    value = _as_measured(estimate)
+    lost, missing = _failing(trial, name) if randomised else (_refusing(trial, name), ())
+    if checks := lost or missing:
+        told = f"{trial.trial} is {'broken' if lost else 'void'} ({checks[0]})"
+        return Number(trial.trial, case, "lost" if lost else "missing", value, checks=checks, reason=told)
+    if value is None:
+        state: State = "time-out" if timed_out(estimate) else "no number"
+        return Number(trial.trial, case, state, reason=f"{trial.trial}: {_why_none(estimate)}")
+    return Number(trial.trial, case, "number", value, _lag(trial, name), trial.strangers)
+
+
+def _as_measured(estimate: Estimate | None) -> float | None:
+    """The number of all requests: disturbed moments left out of one side alone would compare different things."""
+    if estimate is None or estimate.value is None:
+        return None
+    whole = estimate.belief.as_measured if estimate.belief is not None else None
+    value = estimate.value if whole is None else whole
+    return value if value > 0 else None
+
+
+def _failing(trial: TrialResult, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(checks by which the number is lost, checks by which it is missing)."""
+    from svload.analysis.checks import role_of
+
+    refusing = [one.check for one in trial.verdict.checks if one.measured and one.on(name) == "REFUSED"]
+    by_role = {role: tuple(one for one in refusing if role_of(one) == role) for role in ("lost", "missing")}
+    return by_role["lost"], by_role["missing"]
+
+
+def _refusing(trial: TrialResult, name: str) -> tuple[str, ...]:
+    if grade_of(trial, name) != "REFUSED":
+        return ()
+    estimate = trial.metrics.get(name)
+    if estimate is not None and estimate.belief is not None and estimate.belief.doubts:
+        return estimate.belief.doubts
+    return tuple(check.check for check in trial.verdict.checks if check.grade == "REFUSED") or ("verdict",)
+
+
+def _lag(trial: TrialResult, name: str) -> float:
+    """By how much the generator's own delays raise the number's logarithm; 0 where that is not known."""
+    from svload.analysis.checks import role_of
+
+    shares = [
+        harm.below
+        for check in trial.verdict.checks
+        for harm in (check.harms if role_of(check.check) == "lag" else ())
+        if harm.number == name and harm.below is not None and harm.below < 1
+    ]
+    return -log1p(-max(shares)) if shares else 0.0
 
 
 def grade_of(trial: TrialResult, name: str) -> Grade:
@@ -76,49 +102,21 @@ def grade_of(trial: TrialResult, name: str) -> Grade:
     return trial.verdict.instrument
 
 
+def percentile_of(name: str) -> float:
+    """The percentile of a metric's full name as a share; of a mean or a rate the median's."""
+    stat = name.rpartition(".p")[2]
+    return float(stat) / 100 if stat.replace(".", "", 1).isdigit() else 0.5
+
+
 def counts_of(trial: TrialResult, name: str) -> float | None:
-    """A share or a count, which is judged whatever disturbed the times; None where it is null, or itself REFUSED."""
+    """A share or a count, which is judged whatever disturbed the times; None where it is null, or its trial lost."""
     estimate = trial.metrics.get(name)
-    if estimate is None or estimate.grade == "REFUSED":
-        return None
-    return estimate.value
+    return None if estimate is None or any(_failing(trial, name)) else estimate.value
 
 
 def timed_out(estimate: Estimate | None) -> bool:
     """So many failed that the number lies beyond the time-out: worse than any number."""
     return estimate is not None and estimate.value is None and estimate.why in ("time-out", "not recovered")
-
-
-def too_harmed(trial: TrialResult, name: str, slower: float, faster: float) -> tuple[str, ...]:
-    """The checks that would refuse the slower side's number if it were as small as the
-    faster side's (docs/method.md §2).
-
-    A check's bound, a share of the slower value, is taken as the time that it is and held against the faster value.
-    """
-    found = []
-    for check in trial.verdict.checks:
-        if check.check not in BY_SIZE:
-            continue
-        shares = [share for harm in check.harms if harm.number == name for share in (harm.below, harm.above) if share is not None]  # fmt: skip
-        if shares and max(shares) * slower / faster > limits.OWN_DOING:
-            found.append(check.check)
-    return tuple(found)
-
-
-def _log_bounds(estimate: Estimate | None) -> tuple[float, float, bool]:
-    belief = estimate.belief if estimate is not None else None
-    if belief is None:
-        return 0.0, 0.0, False
-    below = 0.0 if belief.below is None else -log1p(-belief.below) if belief.below < 1 else inf
-    above = 0.0 if belief.above is None else log1p(belief.above)
-    return below, above, belief.below is not None and belief.above is not None
-
-
-def _refusing(trial: TrialResult, name: str) -> tuple[str, ...]:
-    estimate = trial.metrics.get(name)
-    if estimate is not None and estimate.belief is not None and estimate.belief.doubts:
-        return estimate.belief.doubts
-    return tuple(check.check for check in trial.verdict.checks if check.grade == "REFUSED")
 
 
 def _why_none(estimate: Estimate | None) -> str:
@@ -127,9 +125,10 @@ def _why_none(estimate: Estimate | None) -> str:
     return estimate.reason if estimate.value is None else "its value is 0, which has no ratio"
 
 
-def by_place(trials: Mapping[str, TrialResult]) -> dict[tuple[str, int], list[TrialResult]]:
-    """(case, block) → its trials, in the order of their replicates."""
-    found: dict[tuple[str, int], list[TrialResult]] = {}
+def by_place(trials: Mapping[str, TrialResult]) -> dict[tuple[str, int], TrialResult]:
+    """(case, block) → its first trial: what an older svload repeated since the first was refused is left out,
+    for it was chosen by what was measured."""
+    found: dict[tuple[str, int], TrialResult] = {}
     for trial in sorted(trials.values(), key=lambda one: one.replicate):
-        found.setdefault((trial.case, trial.block), []).append(trial)
+        found.setdefault((trial.case, trial.block), trial)
     return found

@@ -4,33 +4,25 @@ the units that they belong to."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import isinf, log
+from itertools import pairwise
 
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.claims.gathered import Gathered, ToPool
+from svload.analysis.claims.gathered import Floats, Gathered
 from svload.analysis.claims.made import Made, started_order
-from svload.analysis.claims.numbers import (
-    Number,
-    by_place,
-    counts_of,
-    grade_of,
-    number_of,
-    timed_out,
-    too_harmed,
-)
-from svload.analysis.claims.pooled import N_DIFFERS
+from svload.analysis.claims.numbers import Number, by_place, counts_of, number_of, percentile_of, timed_out
 from svload.analysis.contrasts import Cell, Contrast
 from svload.analysis.criteria import metric_of
+from svload.model.metrics import is_timing
 from svload.model.pairs import LostPair, PairRatio
 from svload.model.results import TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 
-_RAISING = (1, 2)
-"""Places of a cell's numbers that raise its ratio: the treatment, and the baseline at `by`'s first level."""
+_SIGNS = np.array([-1.0, 1.0, 1.0, -1.0])
+"""How each place of a cell enters its log ratio: baseline, treatment, and both at `by`'s first level."""
+Places = Mapping[tuple[str, int], TrialResult]
 
 
 def gather(
@@ -40,66 +32,46 @@ def gather(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> Gathered:
-    """The contrast's pairs. A pair is two trials of one block and one batch; where the first was lost,
-    one that was made anew counts."""
+    """The contrast's pairs. A pair is two trials of one block; what disturbed them does not cost it."""
     cells, mixed = _same_load(contrast, configs, lock)
     owners = owners_of(lock.source)
     names = {case: str(metric_of(contrast.comparison.metric, configs[case], owners)) for cell in cells for case in cell}  # fmt: skip
-    mine = {trial.trial: trial for trial in trials if trial.case in names}
-    places = by_place(mine)
-    blocks = sorted({trial.block for trial in mine.values()})
-    found = Gathered(contrast, cells, mixed=mixed, order=started_order(list(trials), made))
-    rounds = _Rounds(contrast.name, places, made)
-    slots = [(block, 0) for block in blocks]
-    slots += sorted({(block, again) for block in blocks for cell in cells for again in rounds.of(cell, block) if again})  # fmt: skip
-    found.slots = tuple(slots)
-    _units(found, rounds, made, lock)
-    shape = (len(cells), len(slots))
-    found.logs, found.below, found.above = (np.full(shape, np.nan) for _ in range(3))
-    found.adverse = (np.full(shape, np.nan), np.full(shape, np.nan))
-    found.disturbed = (np.full(shape, np.nan), np.full(shape, np.nan))
+    places = by_place({trial.trial: trial for trial in trials if trial.case in names})
+    blocks = tuple(sorted({block for _, block in places}))
+    found = Gathered(
+        contrast, cells, blocks, mixed=mixed, percentile=percentile_of(next(iter(names.values()), ""))
+    )
+    _units(found, places, made, lock)
+    shape = (len(cells), len(blocks))
+    found.logs, found.clean = (np.full(shape, np.nan) for _ in range(2))
+    found.after = np.full((*shape, 2), np.nan)
+    found.broken = np.zeros(shape, dtype=bool)
+    found.strangers = np.full((*shape, max(map(len, cells), default=2)), np.nan)
+    found.trials = tuple([{} for _ in cells] for _ in range(2))
+    order = started_order(trials, made)
+    after = _follows(lock, contrast, order)
+    begun = {trial.trial: place for place, trial in enumerate(order)}
+    randomised = lock.measure.order == "randomised-blocks"
     for row, cell in enumerate(cells):
-        for block in blocks:
-            _cell(found, row, cell, block, rounds, names)
-    _counts(found, rounds, names, blocks, {case: configs[case].main_group for case in names})
-    found.sides = _sides(found, mine, names)
+        for column, block in enumerate(blocks):
+            numbers = [number_of(places.get((case, block)), case, names[case], randomised) for case in cell]
+            if all(number.state == "number" for number in numbers):
+                _count(found, row, column, numbers, begun, after)
+            else:
+                _lose(found, row, column, numbers)
+    found.step = np.array([_step(found, row, names[cell[0]]) for row, cell in enumerate(cells)])
+    found.unread = any(trial.unread for trial in places.values())
+    _counts(found, places, names, {case: configs[case].main_group for case in names})
     return found
 
 
-@dataclass(frozen=True)
-class _Rounds:
-    """The trials of a cell in a block, by the batch that made them."""
-
-    claim: str
-    places: Mapping[tuple[str, int], list[TrialResult]]
-    made: Mapping[str, Made]
-
-    def of(self, cell: Cell, block: int) -> list[int]:
-        """0 and the batches that made any of it anew."""
-        again = {self._made(trial).again for case in cell for trial in self.places.get((case, block), ())}
-        return sorted({0} | again)
-
-    def trials(
-        self, cell: Cell, block: int, again: int, names: Mapping[str, str]
-    ) -> list[TrialResult | None]:
-        """Of each case the trial of that batch that serves this claim; of several the last one that is believed."""
-        return [self._one(case, block, again, names[case]) for case in cell]
-
-    def _one(self, case: str, block: int, again: int, name: str) -> TrialResult | None:
-        found = [
-            trial
-            for trial in self.places.get((case, block), ())
-            if self._made(trial).again == again and self._serves(trial)
-        ]
-        believed = [trial for trial in found if grade_of(trial, name) != "REFUSED"]
-        return next(reversed(believed or found), None)
-
-    def _made(self, trial: TrialResult) -> Made:
-        return self.made.get(trial.trial) or Made()
-
-    def _serves(self, trial: TrialResult) -> bool:
-        serves = self._made(trial).serves
-        return not serves or self.claim in serves
+def _follows(lock: Lock, contrast: Contrast, order: Sequence[TrialResult]) -> dict[str, float]:
+    """Trial → ½ where the treatment's level ran just before it, −½ where the baseline's did, else 0; without the
+    first, before which nothing ran."""
+    comparison = contrast.comparison
+    sides = {comparison.baseline: -0.5, contrast.treatment: 0.5}
+    level = {case.name: sides.get(case.levels.get(comparison.factor, ""), 0.0) for case in lock.cases}
+    return {after.trial: level.get(before.case, 0.0) for before, after in pairwise(order)}
 
 
 def _same_load(
@@ -126,59 +98,34 @@ def load_model(metric: str, config: CaseConfig, owners: Mapping[str, object]) ->
     return str(groups.get(owner, groups[config.main_group]).executor.model)
 
 
-def _units(found: Gathered, rounds: _Rounds, made: Mapping[str, Made], lock: Lock) -> None:
-    """Which unit each slot is of: its block, or the bring-up where that is the unit (docs/method.md §2).
+def _units(found: Gathered, places: Places, made: Mapping[str, Made], lock: Lock) -> None:
+    """Which unit each block is of: its own, or the bring-up where that is the unit (docs/method.md §2).
 
-    Blocks that share a bring-up are one bring-up's. A pair made anew counts to the bring-up that it was made
-    in; where the factor restarts it has bring-ups of its own, and counts to its block.
+    Blocks that share a bring-up are one bring-up's.
     """
     joined = _Joined()
     plots: dict[int, list[int]] = {}
-    for block, again in found.slots:
-        if again == 0:
-            there = [
-                one.whole_plot
-                for case in found.contrast.cases
-                for trial in rounds.places.get((case, block), ())
-                if (one := made.get(trial.trial)) is not None
-                and one.whole_plot is not None
-                and one.again == 0
-            ]
-            plots[block] = there
-            joined.join(there)
+    for block in found.blocks:
+        there = [
+            one.whole_plot
+            for case in found.contrast.cases
+            if (trial := places.get((case, block))) is not None
+            and (one := made.get(trial.trial)) is not None
+            and one.whole_plot is not None
+        ]
+        plots[block] = there
+        joined.join(there)
     known = all(plots.values()) and bool(plots)
     found.bring_ups = len({joined.of(there[0]) for there in plots.values()}) if known else 0
     independent = max(found.bring_ups, lock.measure.bring_ups)
     found.is_bring_up = known and (found.contrast.hard or unit_is_bring_up(independent, len(plots)))
-    units = []
-    for block, again in found.slots:
-        if not found.is_bring_up:
-            units.append(block)
-        elif again == 0 or found.contrast.hard:
-            units.append(joined.of(plots[block][0]))
-        else:
-            units.append(joined.of(_plot_again(found, rounds, made, block, again)))
-    found.unit = tuple(units)
+    found.unit = tuple(joined.of(plots[block][0]) if found.is_bring_up else block for block in found.blocks)
 
 
 def unit_is_bring_up(bring_ups: int, blocks: int) -> bool:
     """Whether bring-ups are the unit of a factor that needs no restart: from six on, or
     where no two blocks share one."""
     return bring_ups >= min(limits.CLAIM_BRING_UPS, blocks)
-
-
-def _plot_again(found: Gathered, rounds: _Rounds, made: Mapping[str, Made], block: int, again: int) -> int:
-    return next(
-        (
-            one.whole_plot
-            for case in found.contrast.cases
-            for trial in rounds.places.get((case, block), ())
-            if (one := made.get(trial.trial)) is not None
-            and one.again == again
-            and one.whole_plot is not None
-        ),
-        -block,
-    )
 
 
 class _Joined:
@@ -200,215 +147,92 @@ class _Joined:
         return next((min(one) for one in self._sets if plot in one), plot)
 
 
-def _cell(
+def _count(
     found: Gathered,
     row: int,
-    cell: Cell,
-    block: int,
-    rounds: _Rounds,
-    names: Mapping[str, str],
+    column: int,
+    numbers: Sequence[Number],
+    begun: Mapping[str, int],
+    after: Mapping[str, float],
 ) -> None:
-    """The pair of a cell in a block: the first that counts; whatever was lost before it is told."""
-    for again in rounds.of(cell, block):
-        trials = rounds.trials(cell, block, again, names)
-        if again and not all(trials):
-            continue
-        numbers = [number_of(trial, case, names[case]) for trial, case in zip(trials, cell, strict=True)]
-        numbers = _by_faster_side(numbers, trials, names)
-        slot = found.slots.index((block, again))
-        if len(cell) == 2 and all(number.state == "number" or number.few for number in numbers):
-            _to_pool(found, row, slot, numbers)
-        if all(number.state == "number" for number in numbers):
-            _count(found, row, slot, numbers, _log_ratio(numbers))
-            return
-        _lose(found, row, slot, numbers)
-
-
-def _to_pool(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> None:
-    """A pair whose requests may be pooled with others'; it needs that where a trial has too
-    few, or the sides differ in n."""
-    pair = ToPool(row, slot, tuple(numbers))
-    found.to_pool.append(pair)
-    fewer, more = sorted(number.n for number in numbers)
-    differ = any(number.few for number in numbers) or more - fewer > N_DIFFERS * more
-    found.needs_pool |= pair.is_whole and differ
-
-
-def _by_faster_side(
-    numbers: Sequence[Number], trials: Sequence[TrialResult | None], names: Mapping[str, str]
-) -> list[Number]:
-    """Each pair judged by the limits of its faster side, where a limit depends on the
-    number's size (docs/method.md §2)."""
-    judged = list(numbers)
-    for at in range(0, len(judged), 2):
-        values = [number.value for number in judged[at : at + 2]]
-        if None in values:
-            continue
-        faster = min(value for value in values if value is not None)
-        for side in (at, at + 1):
-            number, trial = judged[side], trials[side]
-            if trial is None or number.value is None or number.state != "number":
-                continue
-            if checks := too_harmed(trial, names[number.case], number.value, faster):
-                judged[side] = Number(
-                    number.trial, number.case, "refused", "REFUSED", number.value, number.below, number.above,
-                    number.bounded, checks, f"{number.trial} REFUSED by the limits of the faster side ({checks[0]})",
-                )  # fmt: skip
-    return judged
-
-
-def _log_ratio(numbers: Sequence[Number]) -> float:
-    logs = [log(number.value) for number in numbers if number.value is not None]
-    ratios = [treatment - baseline for baseline, treatment in zip(logs[::2], logs[1::2], strict=True)]
-    return ratios[0] - sum(ratios[1:])
-
-
-def _bounds(numbers: Sequence[Number]) -> tuple[float, float]:
-    """How far below and above the log ratio the true one may lie: the sides' opposite bounds."""
-    below = above = 0.0
-    for place, number in enumerate(numbers):
-        raises = place in _RAISING
-        below += number.below if raises else number.above
-        above += number.above if raises else number.below
-    return below, above
-
-
-def _count(found: Gathered, row: int, slot: int, numbers: Sequence[Number], ratio: float) -> None:
-    """A pair counts, with that log ratio; its bounds, order and grade are those of its numbers."""
-    below, above = _bounds(numbers)
-    found.logs[row, slot], found.below[row, slot], found.above[row, slot] = ratio, below, above
-    places = [found.order.get(number.trial) for number in numbers[:2]]
-    first = places[0] is not None and places[1] is not None and places[1] < places[0]
-    pair = PairRatio(
-        block=found.slots[slot][0],
-        unit=found.unit[slot],
-        baseline=numbers[0].trial,
-        treatment=numbers[1].trial,
-        log_ratio=ratio,
-        treatment_first=first,
-        below=_finite(below),
-        above=_finite(above),
-        against=(numbers[2].trial, numbers[3].trial) if len(numbers) == 4 else None,
-    )
-    found.evidence.append(pair)
-    found.weak_pairs += any(number.grade == "WEAK" for number in numbers)
-    _compare_left_out(found, row, slot, numbers)
-    if (
-        len(numbers) == 2
-        and places[0] is not None
-        and places[1] is not None
-        and abs(places[0] - places[1]) == 1
-    ):
-        found.neighbours.append((row, pair))
-
-
-def _compare_left_out(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> None:
-    """Of which side more was left out, and between which log ratios the pair then lies."""
-    before, after = (sum(number.left_out for number in numbers[side::2]) for side in (0, 1))
-    if not before and not after:
-        return
-    baseline, treatment = found.left_out_sides
-    found.left_out_sides = (baseline + (before > after), treatment + (after > before))
-    low = high = 0.0
-    for place, number in enumerate(numbers):
-        ends = sorted(log(value) for value in (number.value, number.as_measured) if value)
-        low += ends[0] if place in _RAISING else -ends[-1]
-        high += ends[-1] if place in _RAISING else -ends[0]
-    found.disturbed[0][row, slot], found.disturbed[1][row, slot] = low, high
-
-
-def count_pooled(found: Gathered, pairs: Sequence[tuple[ToPool, float]]) -> None:
-    """These pairs count, each with a log ratio of its pooled requests, and no others: one that counted by its
-    own numbers and can't be pooled is lost."""
-    for array in (found.logs, found.below, found.above, *found.disturbed):
-        array.fill(np.nan)
-    found.evidence, found.neighbours, found.weak_pairs = [], [], 0
-    for one, ratio in pairs:
-        _count(found, one.row, one.slot, one.numbers, ratio)
-    counted = {one.trials for one, _ in pairs}
-    found.lost = [lost for lost in found.lost if lost.trials not in counted]
-    lost = {one.trials for one in found.lost}
-    found.lost += [
-        LostPair(
-            block=found.slots[one.slot][0],
-            baseline=one.numbers[0].case,
-            treatment=one.numbers[1].case,
-            side="both",
-            why="no number",
-            trials=one.trials,
-            reason=f"{' and '.join(one.trials)} can't be pooled with the others",
-        )
-        for one in found.to_pool
-        if one.trials not in {*counted, *lost}
+    """A pair counts."""
+    signs = _SIGNS[: len(numbers)]
+    ratio = float(signs @ [number.log for number in numbers])
+    found.logs[row, column] = ratio
+    found.clean[row, column] = ratio - float(signs @ [number.lag for number in numbers])
+    found.strangers[row, column, : len(numbers)] = [
+        np.nan if number.strangers is None else number.strangers for number in numbers
     ]
-    found.pooled = True
+    if all(number.trial in after for number in numbers):
+        found.after[row, column] = [after[number.trial] for number in numbers[:2]]
+    for place, number in enumerate(numbers[:2]):
+        found.trials[place][row][number.trial] = number.log
+    baseline, treatment = numbers[:2]
+    places = [begun.get(number.trial) for number in (baseline, treatment)]
+    found.evidence.append(
+        PairRatio(
+            block=found.blocks[column],
+            unit=found.unit[column],
+            baseline=baseline.trial,
+            treatment=treatment.trial,
+            log_ratio=ratio,
+            treatment_first=places[0] is not None and places[1] is not None and places[1] < places[0],
+            strangers=max((one.strangers for one in numbers if one.strangers is not None), default=None),
+            against=(numbers[2].trial, numbers[3].trial) if len(numbers) == 4 else None,
+        )
+    )
 
 
-def _finite(bound: float) -> float:
-    return 1e9 if isinf(bound) else bound
+def _step(found: Gathered, row: int, name: str) -> float:
+    """The relative step of a cell's numbers: a histogram's, or the least distance of values of which some are equal."""
+    logs = np.array([log for side in found.trials for log in side[row].values()])
+    different = np.unique(np.round(logs, 9))
+    seen = float(np.diff(different).min()) if 1 < len(different) < len(logs) else 0.0
+    return max(seen, limits.LATTICE if is_timing(name) else 0.0)
 
 
-def _lose(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> None:
+def _lose(found: Gathered, row: int, column: int, numbers: Sequence[Number]) -> None:
+    """A pair does not count. One of which a trial is lost still enters every claim at the worst of the others."""
     bad = [[number for number in numbers[side::2] if number.state != "number"] for side in (0, 1)]
     states = {number.state for side in bad for number in side}
-    why = "missing" if "missing" in states else "refused" if "refused" in states else "no number"
-    side = "both" if bad[0] and bad[1] else "baseline" if bad[0] else "treatment"
-    refused = [any(number.state == "refused" for number in one) for one in bad]
-    if why == "refused":
-        if refused[0] != refused[1]:
-            before, after = found.refused_sides
-            found.refused_sides = (before + refused[0], after + refused[1])
-        else:
-            found.refused_both += 1
-        low = high = np.nan
-        if all(number.value is not None for number in numbers):
-            bounded = all(number.bounded for number in numbers if number.state == "refused")
-            below, above = _bounds(numbers) if bounded else (np.inf, np.inf)
-            ratio = _log_ratio(numbers)
-            low, high = ratio - below, ratio + above
-        else:
-            low, high = -np.inf, np.inf
-        found.adverse[0][row, slot], found.adverse[1][row, slot] = low, high
-    told = [number for one in bad for number in one if number.state == why or number.state == "time-out"]
+    why = "missing" if "missing" in states else "broken" if "lost" in states else "no number"
+    found.broken[row, column] = why == "broken"
+    wanted = {"missing": ("missing",), "broken": ("lost",), "no number": ("no number", "time-out")}[why]
+    told = [number for one in bad for number in one if number.state in wanted]
     found.lost.append(
         LostPair(
-            block=found.slots[slot][0],
+            block=found.blocks[column],
             baseline=numbers[0].case,
             treatment=numbers[1].case,
-            side=side,  # type: ignore[arg-type]
+            side="both" if bad[0] and bad[1] else "baseline" if bad[0] else "treatment",
             why=why,  # type: ignore[arg-type]
             checks=tuple(dict.fromkeys(name for number in told for name in number.checks)),
             trials=tuple(number.trial for number in numbers if number.trial),
-            refused=tuple(number.trial for number in numbers if number.state == "refused"),
             reason="; ".join(number.reason for number in told),
         )
     )
 
 
-def _counts(
-    found: Gathered,
-    rounds: _Rounds,
-    names: Mapping[str, str],
-    blocks: Sequence[int],
-    mains: Mapping[str, str],
-) -> None:
-    """What is judged whatever disturbed the times: success, time-outs, overload; of the first batch's trials."""
-    differences = np.full((len(found.cells), len(blocks)), np.nan)
+def _counts(found: Gathered, places: Places, names: Mapping[str, str], mains: Mapping[str, str]) -> None:
+    """What is judged whatever disturbed the times: success, time-outs, overload."""
+    differences = np.full((len(found.cells), len(found.blocks)), np.nan)
     rates: tuple[list[float], list[float]] = ([], [])
     beyond, pairs, late_pairs, overloaded, judged = [0, 0], 0, 0, [0, 0], [0, 0]
+    requests: list[int] = []
     for row, cell in enumerate(found.cells):
-        for column, block in enumerate(blocks):
-            trials = rounds.trials(cell, block, 0, names)[:2]
+        for column, block in enumerate(found.blocks):
+            trials = [places.get((case, block)) for case in cell[:2]]
             both = [_success(trial, names, mains) for trial in trials]
             for side, trial in enumerate(trials):
                 if (rate := both[side]) is not None:
-                    rates[side].append(rate)
+                    rates[side].append(rate[0])
+                    requests.append(rate[1])
                 if trial is not None:
                     judged[side] += 1
                     overloaded[side] += trial.verdict.server == "OVERLOADED"
             if both[0] is None or both[1] is None:
                 continue
-            differences[row, column] = both[1] - both[0]
+            differences[row, column] = both[1][0] - both[0][0]
             late = [timed_out(trial.metrics.get(names[trial.case])) for trial in trials if trial is not None]
             pairs += 1
             late_pairs += any(late)
@@ -416,33 +240,28 @@ def _counts(
                 beyond[late[1]] += 1
     found.success = tuple(float(np.mean(side)) if side else None for side in rates)  # type: ignore[assignment]
     found.success_differences = differences
+    found.requests = int(np.median(requests)) if requests else 0
     found.timed_out, found.timed_out_of, found.late_pairs = (beyond[0], beyond[1]), pairs, late_pairs
     found.overloaded, found.overloaded_of = (overloaded[0], overloaded[1]), (judged[0], judged[1])
 
 
-def _success(trial: TrialResult | None, names: Mapping[str, str], mains: Mapping[str, str]) -> float | None:
-    """The success rate of the metric's group; of a server's metric that of the main group."""
+def _success(
+    trial: TrialResult | None, names: Mapping[str, str], mains: Mapping[str, str]
+) -> tuple[float, int] | None:
+    """(success rate, requests) of the metric's group; of a server's metric those of the main group."""
     if trial is None:
         return None
     group = names[trial.case].partition(".")[0]
     own = f"{group}.success_rate"
-    return counts_of(trial, own if own in trial.metrics else f"{mains[trial.case]}.success_rate")
+    name = own if own in trial.metrics else f"{mains[trial.case]}.success_rate"
+    rate = counts_of(trial, name)
+    return None if rate is None else (rate, trial.metrics[name].n)
 
 
-def _sides(
-    found: Gathered, trials: Mapping[str, TrialResult], names: Mapping[str, str]
-) -> tuple[list[list[float]], list[list[float]]]:
-    """By matched case: the logarithms of baseline and of treatment, of pairs that count."""
-    by_case: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    for pair in found.evidence:
-        both = [trials[name] for name in (pair.baseline, pair.treatment)]
-        sides = by_case.setdefault((both[0].case, both[1].case), ([], []))
-        for side, trial in zip(sides, both, strict=True):
-            side.append(log(_value(trial, names)))
-    return [one[0] for one in by_case.values()], [one[1] for one in by_case.values()]
-
-
-def _value(trial: TrialResult, names: Mapping[str, str]) -> float:
-    value = trial.metrics[names[trial.case]].value
-    assert value is not None
-    return value
+def spread_of(found: Gathered) -> tuple[Floats, Floats]:
+    """By side: how far the logarithm of each trial lies from the mean of its case's."""
+    sides = []
+    for of_side in found.trials:
+        logs = [np.array(list(of_case.values())) for of_case in of_side if of_case]
+        sides.append(np.concatenate([one - one.mean() for one in logs]) if logs else np.zeros(0))
+    return sides[0], sides[1]

@@ -3,6 +3,7 @@ noise. Short sentences, one a fact."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from math import log
 
@@ -14,6 +15,9 @@ from svload.model.units import show_duration
 
 FLOOR_UNKNOWN = "floor unknown: exploratory"
 FLOOR_UNKNOWN_HERE = "floor unknown for this metric at this load: exploratory"
+_ALMOST_ALL = 0.9
+"""Pairs that count as no fewer than this share of themselves need no word."""
+_LAG_TOLD = 0.01
 _MOST_PERCENT = 10.0
 """A share above which nobody reads percent."""
 
@@ -48,7 +52,7 @@ def outcome(claim: Claim, claims: int) -> str:
     if claim.outcome == "no difference" and claim.within is not None:
         return f"No difference larger than {100 * claim.within:.3g} % ({rests})."
     if claim.outcome == "refused":
-        return "No pair can be believed: nothing is compared." if claim.lost else "Nothing is compared."
+        return "Every pair is broken: nothing is compared." if claim.lost else "Nothing is compared."
     if claim.ratio.value is None:
         return "Nothing is claimed of the ratio."
     left = _leaves(claim.within) if claim.within is not None else ""
@@ -90,43 +94,78 @@ def against_floor(claim: Claim, lab: LabFloor | None, certificate: AaCertificate
 def notes(claim: Claim) -> Iterator[str]:
     """What else has to be said with it."""
     yield from _of_bring_ups(claim)
-    if claim.pooled:
-        yield "It compares quantiles pooled over trials, both sides thinned to equal n."
+    yield from told_of_strangers(claim)
+    if claim.without_lag is not None and lag_matters(claim):
+        yield f"Without the generator's own delays it is {claim.without_lag:.3g} ×: the interval reaches over both."
     if claim.outcome == "decided" and claim.p_sign_flip is not None and claim.p_sign_flip > limits.ALPHA:
-        yield f"Sign flips over whole units give p = {claim.p_sign_flip:.2g}."
-    if claim.outcome == "decided" and _reaches_over(claim):
-        yield "Holm alone decides the direction: the interval for all claims together reaches over 1."
+        yield f"Sign flips of single pairs give p = {claim.p_sign_flip:.2g}."
     if claim.range is not None:
         yield f"Its cases differ: from {claim.range[0]:.3g} × to {claim.range[1]:.3g} ×."
-    if claim.carry_over is not None and claim.carry_over.differ:
-        first, second = claim.carry_over.baseline_first, claim.carry_over.treatment_first
-        yield f"{claim.baseline} first it is {first:.3g} ×, {claim.treatment} first {second:.3g} ×."
-    if claim.leaning is not None and claim.leaning < limits.LEANING:
-        before, after = claim.refused_sides
+    if claim.carry_over is not None and claim.carry_over.differs:
+        one = claim.carry_over
         yield (
-            f"Refusals lean: {before} pairs by {claim.baseline}, {after} by {claim.treatment}; all are "
-            f"taken at their worst, in p and interval."
-        )
-    if claim.left_out_leaning is not None and claim.left_out_leaning < limits.LEANING:
-        before, after = claim.left_out_sides
-        yield (
-            f"More was left out of one side: in {count(before, 'pair')} of {claim.baseline}, in {after} of "
-            f"{claim.treatment}; these pairs are taken at their worst."
+            f"With the side that ran just before taken into account it is {one.ratio:.3g} × "
+            f"({one.low:.3g} to {one.high:.3g})."
         )
     yield from told_of_success(claim.baseline, claim.treatment, claim.success)
-    if claim.weak_pairs:
-        yield (
-            f"{count(claim.weak_pairs, 'pair')} of {len(claim.evidence)} "
-            f"{'holds' if claim.weak_pairs == 1 else 'hold'} a WEAK number."
-        )
     yield from _of_lost(claim)
     if claim.dropped_cases:
         yield f"Left out, too few pairs: {', '.join(claim.dropped_cases)}."
+    if claim.outcome == "no difference" or (claim.gate is not None and claim.gate.outcome == "pass"):
+        yield f"{rules_out(claim)}."
     if claim.gate is not None:
         said = {"fail": "FAILED", "pass": "Passed", "open": "Open gate"}[claim.gate.outcome]
         yield f"{said}: {claim.gate.text} ({claim.gate.why})."
         if claim.gate.outcome == "open" and claim.outcome != "open":
             yield would_decide(claim).strip()
+
+
+def told_of_strangers(claim: Claim) -> Iterator[str]:
+    """What other programs had of the machine, where that changed what pairs count."""
+    found = claim.strangers
+    if found is None or not found.readable:
+        return
+    pairs = len(claim.evidence)
+    if found.lean_p < limits.LEANING:
+        before, after = found.sides
+        who = f" ({found.who})" if found.who else ""
+        yield (
+            f"Other programs had more of the machine beside one side ({_share(after)} beside {claim.treatment}, "
+            f"{_share(before)} beside {claim.baseline}, p = {found.lean_p:.2g}): all pairs count alike, and what either "
+            f"side's helpers cost is in the ratio{who}."
+        )
+    elif found.calm_pairs < _ALMOST_ALL * pairs:
+        yield (
+            f"Other programs used {_share(found.mean)} of the machine (at most {_share(found.most)}): its {pairs} pairs "
+            f"count as {found.calm_pairs:.0f} calm ones."
+        )
+    if found.dilution > limits.DILUTION_MOST:
+        yield (
+            "The ratio is that beside them: on a quiet machine it may lie further from 1, so that neither "
+            "“no difference” nor a pass is said."
+        )
+
+
+def rules_out(claim: Claim) -> str:
+    """What so few replicates cannot have seen, with the worst trial and the scatter of both sides."""
+    told = f"{claim.blocks} replicates rule out slow runs more frequent than {100 * (1 - 0.05 ** (1 / claim.blocks)):.0f} %"
+    if claim.spread is None:
+        return told
+    before, after = claim.spread
+    return (
+        f"{told}; the worst trial was {before.worst:.3g} × its side's mean with {claim.baseline}, {after.worst:.3g} × with "
+        f"{claim.treatment} (scatter {100 * before.sd:.2g} and {100 * after.sd:.2g} %)"
+    )
+
+
+def lag_matters(claim: Claim) -> bool:
+    """The generator's own delays move the ratio by more than a hundredth."""
+    value, clean = claim.ratio.value, claim.without_lag
+    return bool(value and clean and abs(log(clean / value)) > _LAG_TOLD)
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.2g} %"
 
 
 def _of_bring_ups(claim: Claim) -> Iterator[str]:
@@ -136,23 +175,14 @@ def _of_bring_ups(claim: Claim) -> Iterator[str]:
 
 
 def _of_lost(claim: Claim) -> Iterator[str]:
-    lost = claim.lost
-    if not lost:
-        return
-    refused = sum(one.why == "refused" for one in lost)
-    parts = [f"{refused} by refusals"] if refused else []
-    parts += [f"{number} {why}" for why, number in _others(claim) if number]
-    yield f"{len(lost)} of {claim.believed_of[1]} pairs do not count: {', '.join(parts)}."
-
-
-def _others(claim: Claim) -> Iterator[tuple[str, int]]:
-    yield "were not made whole", sum(one.why == "missing" for one in claim.lost)
-    yield "have no number", sum(one.why == "no number" for one in claim.lost)
-
-
-def _reaches_over(claim: Claim) -> bool:
-    low, high = claim.ratio.low, claim.ratio.high
-    return low is not None and high is not None and low <= 1 <= high
+    broken = [one for one in claim.lost if one.why == "broken"]
+    if broken and claim.evidence:
+        checks = Counter(f"{one.checks[0] if one.checks else 'check'}, {one.side}" for one in broken)
+        told = "; ".join(f"{number} × {what}" for what, number in checks.most_common())
+        yield f"{len(broken)} of {claim.believed_of[1]} pairs are broken ({told}): taken at the worst of the others."
+    for why, told in (("missing", "were not made"), ("no number", "have no number")):
+        if number := sum(one.why == why for one in claim.lost):
+            yield f"{number} of {claim.believed_of[1]} pairs {told}."
 
 
 def told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:

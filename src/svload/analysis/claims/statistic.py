@@ -1,17 +1,19 @@
-"""The one statistic of a claim (docs/method.md §2), on arrays of log ratios: effect, standard error, p and interval.
+"""The one statistic of a claim (docs/method.md §2), on arrays of log ratios: weights, effect, standard error,
+p and interval.
 
-Log ratios stand in an array [..., case, slot]; NaN where a pair was lost. A slot is a block, or a pair that
-was made anew; `unit` says which independent unit each slot belongs to. Any axes before these two are separate
-data sets: the simulation of benches/claims.py judges thousands at once with the functions that judge a run.
+Log ratios stand in an array [..., case, block]; NaN where there is no pair. `unit` says which independent unit
+each block belongs to. Any axes before these two are separate data sets: the simulation of benches/claims.py
+judges thousands at once with the functions that judge a run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import bdtr, stdtr, stdtrit
 
 from svload.analysis import limits
 
@@ -30,19 +32,21 @@ class Effect(NamedTuple):
     kept: NDArray[np.bool_]
 
 
-def effect_of(logs: ArrayLike, unit: ArrayLike) -> Effect:
-    """Mean over cases of the mean of each case's pairs; its standard error by leaving out
-    one unit at a time (jackknife).
+def effect_of(
+    logs: ArrayLike, unit: ArrayLike, weight: Floats | None = None, least: ArrayLike = 0.0
+) -> Effect:
+    """Mean over cases of the weighted mean of each case's pairs; its standard error by leaving out one unit at
+    a time (jackknife).
 
-    A case with pairs in fewer than `CASE_UNITS` units does not count. Where nothing is missing and each slot
-    is a unit of its own, mean and error are those of the block means.
+    A case with pairs in fewer than `CASE_UNITS` units does not count. `least`: the scatter that one pair has at
+    least, since its numbers lie on a lattice: units that agree exactly are no proof (docs/method.md §2).
     """
     y = np.asarray(logs, dtype=float)
     units, place = np.unique(np.asarray(unit), return_inverse=True)
     belongs = (place[:, None] == np.arange(len(units))).astype(float)
     there = ~np.isnan(y)
-    sums = np.where(there, y, 0.0) @ belongs
-    counts = there.astype(float) @ belongs
+    w = there.astype(float) if weight is None else np.where(there, weight, 0.0)
+    sums, counts = (w * np.where(there, y, 0.0)) @ belongs, w @ belongs
     kept = (counts > 0).sum(axis=-1) >= limits.CASE_UNITS
     sums, counts = sums * kept[..., None], counts * kept[..., None]
     total, number = sums.sum(axis=-1), counts.sum(axis=-1)
@@ -55,18 +59,14 @@ def effect_of(logs: ArrayLike, unit: ArrayLike) -> Effect:
         left = np.where(kept[..., None], without, 0.0).sum(axis=-2) / cases[..., None]
         centre = np.where(alive, left, 0.0).sum(axis=-1) / n
         spread = np.where(alive, (left - centre[..., None]) ** 2, 0.0).sum(axis=-1)
-        se = np.sqrt((n - 1) / n * spread)
+        se = np.maximum(np.sqrt((n - 1) / n * spread), np.asarray(least) / np.sqrt(n))
     se = np.where(n >= 2, se, np.nan)
     return Effect(np.asarray(mean), np.asarray(se), np.asarray(n), kept)
 
 
-def p_of(effect: Effect, bound: ArrayLike = 0.0) -> Floats:
-    """Two-sided p of "no difference", t with one degree of freedom less than units; NaN below `CLAIM_BLOCKS` units.
-
-    `bound`: so far the numbers themselves may be off against the effect; the p is that of what surely
-    remains, as the widened interval's.
-    """
-    return p_of_distance(np.maximum(np.abs(effect.mean) - np.asarray(bound), 0.0), effect)
+def p_of(effect: Effect) -> Floats:
+    """Two-sided p of "no difference", t with one degree of freedom less than units; NaN below `CLAIM_BLOCKS` units."""
+    return p_of_distance(effect.mean, effect)
 
 
 def p_of_distance(distance: ArrayLike, effect: Effect) -> Floats:
@@ -85,31 +85,109 @@ def half_width(effect: Effect, claims: int = 1) -> Floats:
     return np.where(effect.units >= limits.CLAIM_BLOCKS, reach * effect.se, np.nan)
 
 
-def whole_units(logs: ArrayLike, unit: ArrayLike) -> Floats:
-    """Means of the units in which every case that counts has its pairs, for the sign flip
-    over whole units. One data set."""
-    y = np.asarray(logs, dtype=float)
-    kept = effect_of(y, unit).kept
-    found = []
-    for one in np.unique(np.asarray(unit)):
-        cells = y[kept][:, np.asarray(unit) == one]
-        there = ~np.isnan(cells)
-        if len(cells) and there.any(axis=1).all():
-            found.append(float(np.mean(np.nansum(cells, axis=1) / there.sum(axis=1))))
-    return np.array(found)
+def fits_of(
+    logs: Floats,
+    clean: Floats,
+    broken: NDArray[np.bool_],
+    weight: Floats,
+    unit: ArrayLike,
+    least: ArrayLike = 0.0,
+) -> tuple[Effect, ...]:
+    """The effect as measured, without the generator's delays (`clean`), and each with all broken pairs at the least and at
+    the greatest ratio of the others: what a treatment may have broken is never ignored."""
+    sets = [logs] if np.array_equal(logs, clean, equal_nan=True) else [logs, clean]
+    if broken.any():
+        ends = (np.nanmin, np.nanmax)
+        sets += [
+            np.where(broken, end(one, (-2, -1), keepdims=True), one) for one in tuple(sets) for end in ends
+        ]
+    return tuple(effect_of(one, unit, np.where(broken, 1.0, weight), least) for one in sets)
 
 
-def unit_values(logs: ArrayLike, unit: ArrayLike) -> Floats:
-    """A value for each unit with any pair: the effect and how far its pairs lie from their cases' means. One data set.
+def largest_p(fits: Sequence[Effect]) -> Floats:
+    """The largest p of the fits; 1 where their signs differ; NaN with too few units."""
+    above = np.array([one.mean > 0 for one in fits])
+    same = (above == above[0]).all(axis=0)
+    p = np.max([p_of(one) for one in fits], axis=0)
+    return np.where(same | np.isnan(p), p, 1.0)
 
-    With nothing missing these are the units' means.
-    """
-    y, effect = np.asarray(logs, dtype=float), effect_of(logs, unit)
-    kept = y[effect.kept]
-    if not len(kept):
-        return np.array([])
-    away = kept - np.nanmean(kept, axis=1, keepdims=True)
-    sides = [away[:, np.asarray(unit) == one] for one in np.unique(np.asarray(unit))]
-    return np.array(
-        [float(effect.mean) + float(np.nanmean(cells)) for cells in sides if not np.isnan(cells).all()]
+
+def span(fits: Sequence[Effect], claims: int = 1) -> tuple[Floats, Floats]:
+    """The interval over all fits: 95 % for one claim, or for each of `claims` together."""
+    halves = [half_width(one, claims) for one in fits]
+    return (
+        np.min([one.mean - half for one, half in zip(fits, halves, strict=True)], axis=0),
+        np.max([one.mean + half for one, half in zip(fits, halves, strict=True)], axis=0),
     )
+
+
+def apart(alike: Effect, low: float | None, high: float | None) -> NDArray[np.bool_]:
+    """The effect in which all pairs count alike lies beyond a margin, and surely is not none: weights, or a mean that
+    few bad trials hardly move, would hide it."""
+    over = alike.mean > (np.inf if high is None else high)
+    under = alike.mean < (-np.inf if low is None else low)
+    return np.asarray((over | under) & (p_of(alike) < limits.APART_P))
+
+
+def calm_at(p: float) -> float:
+    """The share of the machine that strangers have beside a pair of percentile `p` that weighs half: a tail feels
+    a burst that a median does not. A mean counts as the median."""
+    tail = max(limits.CALM_TAIL, limits.DILUTION * (1 - p))
+    return limits.CALM if p < limits.TAIL_FROM else tail
+
+
+def weights(strangers: ArrayLike, p: float = 0.5) -> Floats:
+    """[..., case, block]: what each pair weighs, by the share of the machine that strangers had beside each of its
+    trials, [..., case, block, side]; baselines and treatments in turn.
+
+    Both sides' means are made equal first: a build that leaves strangers less would weigh its hit pairs more. All
+    weigh alike where strangers lean to one side (`leaning`), or where a share that is needed is not known (NaN).
+    """
+    x = np.asarray(strangers, dtype=float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        side = np.stack([_mean_of_side(x, one) for one in (0, 1)], axis=-1)
+        factor = (limits.EVEN + side.mean(axis=-1, keepdims=True)) / (limits.EVEN + side)
+    even = x * np.take(factor, np.arange(x.shape[-1]) % 2, axis=-1)[..., None, None, :]
+    found = 1 / (1 + (even.max(axis=-1) / calm_at(p)) ** 2)
+    alike = leaning(x) < limits.LEANING
+    return np.where(alike[..., None, None] | np.isnan(found), 1.0, found)
+
+
+def _mean_of_side(x: Floats, side: int) -> Floats:
+    mine = x[..., side::2]
+    known = ~np.isnan(mine)
+    return np.asarray(np.where(known, mine, 0.0).sum((-3, -2, -1)) / known.sum((-3, -2, -1)))
+
+
+def leaning(strangers: ArrayLike) -> Floats:
+    """p of the sign test on which side of each pair strangers had more of the machine beside; 1 where all
+    lie within `UNEQUAL`."""
+    x = np.asarray(strangers, dtype=float)
+    apart = x[..., 1::2].mean(axis=-1) - x[..., ::2].mean(axis=-1)
+    more, less = ((sign * apart > limits.UNEQUAL).sum((-2, -1)) for sign in (1, -1))
+    n = more + less
+    return np.where(n > 0, np.minimum(2 * bdtr(np.minimum(more, less), n, 0.5), 1.0), 1.0)
+
+
+def dilution(strangers: ArrayLike, weight: Floats, p: float = 0.5) -> Floats:
+    """By how much of itself strangers pull a log ratio towards 0 at most: waits that are added to both sides.
+
+    Fitted on simulated bursts of all lengths, so that a build at a gate's margin passes in at most 3 %
+    (benches/claims.py). 0 where no share is known.
+    """
+    worse = np.asarray(strangers, dtype=float).max(axis=-1)
+    known = ~np.isnan(worse)
+    w = np.where(known, weight, 0.0)
+    total = w.sum((-2, -1))
+    mean = (w * np.where(known, worse, 0.0)).sum((-2, -1)) / np.maximum(total, _NOTHING)
+    return np.asarray(limits.DILUTION * mean / (1 - p))
+
+
+def stretched(low: ArrayLike, high: ArrayLike, pull: ArrayLike) -> tuple[Floats, Floats]:
+    """An interval as it may be without strangers, who pull a log ratio towards 0 by the share `pull`: its ends
+    further from 0, infinite where they had too much for any answer."""
+    rest = 1 - np.minimum(pull, limits.DILUTION_MOST)
+    too_much = np.asarray(pull) > limits.DILUTION_MOST
+    far = (np.where(np.asarray(end) * sign > 0, end / rest, end) for end, sign in ((low, -1), (high, 1)))
+    lower, upper = far
+    return np.where(too_much, -np.inf, lower), np.where(too_much, np.inf, upper)

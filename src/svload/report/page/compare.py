@@ -20,16 +20,12 @@ from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template
 from svload.report.told.numbers import Number
 from svload.report.told.spelling import (
-    MOST_PERCENT,
     change_words,
-    count_words,
     dimension_of,
     list_words,
     load_line,
     metric_label,
     metric_words,
-    percent_words,
-    show_change,
     split_metric,
     unique,
 )
@@ -39,14 +35,13 @@ _OWN_IDS = ("top", "theme", "whole", "alone-bar", "table", "filters", "by-grade"
 _MOST_SENTENCES, _MOST_NAMED, _MOST_CURVES, _POINTS = 9, 3, 120, 60
 _DRIFT = (
     "The runs were not interleaved: whatever changed between them, the machine included, is inside "
-    "every difference. Nothing here is a claim."
+    "every difference, and two runs can't tell how much that is. So no ratio has an interval, and nothing here is a claim."
 )
 
 
 @dataclass(frozen=True)
 class PairRow:
-    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words (`brief`:
-    without the interval), or why there is none."""
+    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words, or why there is none."""
 
     case: str
     metric: str
@@ -55,7 +50,6 @@ class PairRow:
     second: Number
     ratio: Estimate
     drawing: str
-    change: str
     brief: str
     note: str
     filters: str
@@ -128,8 +122,8 @@ def _label(metric: str) -> str:
 
 def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]]) -> list[PairRow]:
     mine, theirs = ({case.case: case for case in run.findings.cases} for run in (first, second))
-    ratios = [Estimate(value=row["ratio"], low=row["low"], high=row["high"]) for row in rows]
-    named = [Ratio(str(row["case"]), ratio, "differs" if _differs(ratio) else "not shown") for row, ratio in zip(rows, ratios, strict=True)]  # fmt: skip
+    ratios = [Estimate(value=row["ratio"]) for row in rows]
+    named = [Ratio(str(row["case"]), ratio, "not shown") for row, ratio in zip(rows, ratios, strict=True)]  # fmt: skip
     scale = ratio_scale(named)
     found = []
     for row, ratio, one in zip(rows, ratios, named, strict=True):
@@ -143,18 +137,12 @@ def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]])
                 second=second.told.of_case(theirs[case], metric),
                 ratio=ratio,
                 drawing=ratio_row(one, scale) if scale and ratio.value is not None else "",
-                change=show_change(ratio, dimension_of(metric)) if ratio.value is not None else "",
                 brief=change_words(ratio.value, dimension_of(metric)) if ratio.value is not None else "",
                 note="" if row["note"] == NOT_INTERLEAVED else str(row["note"]),
                 filters=filter_text(first.factors, mine[case]),
             )
         )
     return found
-
-
-def _differs(ratio: Estimate) -> bool:
-    """Whether the interval excludes no change."""
-    return ratio.low is not None and ratio.high is not None and not ratio.low <= 1 <= ratio.high
 
 
 def _sentences(group: str, pairs: Sequence[PairRow]) -> list[tuple[str, tuple[str, ...]]]:
@@ -167,42 +155,15 @@ def _sentences(group: str, pairs: Sequence[PairRow]) -> list[tuple[str, tuple[st
 def _sentence(metric: str, pairs: Sequence[PairRow]) -> tuple[str, tuple[str, ...]]:
     words = metric_words(metric)
     head = f"{words[:1].upper()}{words[1:]}"
-    known = [row for row in pairs if row.ratio.low is not None]
-    differing = sorted((row for row in known if _differs(row.ratio)), key=lambda row: -_size(row.ratio))
-    if not known:
-        told = f"too few trials for an interval in any of {count_words(len(pairs), 'case')}"
-    elif not differing:
-        widest = max(_reach(row.ratio) for row in known)
-        where = f"in each of {count_words(len(known), 'case')}" if len(known) > 1 else f"in {known[0].case}"
-        told = (
-            f"any difference is below {_share(widest)} {where} (95 % intervals)"
-            if widest > 0
-            else f"the two are equal in every trial {where}"
-        )
-    else:
-        most = list_words([f"{row.case} {row.change}" for row in differing[:_MOST_NAMED]])
-        rest = "" if len(differing) <= _MOST_NAMED else f", and {len(differing) - _MOST_NAMED} more"
-        told = (
-            f"the second run differs in {len(differing)} of {count_words(len(known), 'case')} (the "
-            f"interval excludes no change): {most}{rest}"
-        )
-    return f"{head}: {told}.", tuple(row.case for row in (differing or pairs)[:_MOST_NAMED])
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.3g} %" if share <= MOST_PERCENT else percent_words(share)
+    largest = sorted(pairs, key=lambda row: -_size(row.ratio))[:_MOST_NAMED]
+    most = list_words([f"{row.case} {row.brief}" for row in largest])
+    rest = f", and {len(pairs) - len(largest)} more that differ less" if len(pairs) > len(largest) else ""
+    return f"{head} in the second run: {most}{rest}.", tuple(row.case for row in largest)
 
 
 def _size(ratio: Estimate) -> float:
     value = ratio.value or 1.0
     return max(value, 1 / value)
-
-
-def _reach(ratio: Estimate) -> float:
-    """The largest change, as a share, that the interval leaves possible."""
-    assert ratio.low is not None
-    assert ratio.high is not None
-    return max(ratio.high - 1, 1 - ratio.low)
 
 
 def _facts(first: Gathered, second: Gathered) -> tuple[list[str], list[Differing]]:

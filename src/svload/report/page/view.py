@@ -29,7 +29,7 @@ from svload.report.page.overall import anatomy_overall, usage_charts
 from svload.report.page.ran import card, what_was_run
 from svload.report.page.search_view import search_view
 from svload.report.told.answer import LIMITS_TITLE, Sentence, answer
-from svload.report.told.claimed import Claimed, details, lost_words, pair_bound
+from svload.report.told.claimed import Claimed, details, lost_words, pair_strangers
 from svload.report.told.claimed import Detail as Behind
 from svload.report.told.criteria import OUTCOME_MARKS, kept, kept_lines, measured_words, open_or_failed
 from svload.report.told.numbers import Number, too_few_rule
@@ -119,7 +119,7 @@ class PairLine:
     treatment: str
     ratio: str
     first: str
-    bound: str
+    strangers: str
 
 
 @dataclass(frozen=True)
@@ -393,5 +393,10 @@ def _pair_lines(one: Claimed) -> Iterator[PairLine]:
     for pair in one.claim.evidence[:_MOST_PAIRS]:
         first = one.claim.treatment if pair.treatment_first else one.claim.baseline
         yield PairLine(
-            pair.block, pair.baseline, pair.treatment, f"{exp(pair.log_ratio):.3g}", first, pair_bound(pair)
+            pair.block,
+            pair.baseline,
+            pair.treatment,
+            f"{exp(pair.log_ratio):.3g}",
+            first,
+            pair_strangers(pair),
         )

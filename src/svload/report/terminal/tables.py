@@ -298,8 +298,8 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         f"({planned['estimated_from']}), about {show_size(planned['estimated_bytes'])} on disk, "
         f"{planned['restarts']} restarts, seed {planned['seed']}"
     )
-    if planned["replace_refused"]:
-        _say(out, _again_line(planned))
+    if planned["most_trials"] > planned["trials"]:
+        _say(out, _until_line(planned))
     for group in planned["open_groups"]:
         _say(out, _places_line(group, planned["cases"]))
     for fault in planned["faults"]:
@@ -335,11 +335,10 @@ def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tupl
         yield from ((f"  {one['name']}", decidable) for one in these)
 
 
-def _again_line(planned: Mapping[str, Any]) -> str:
-    """What refused trials that are made once more add to the estimate."""
-    each_s = planned["estimated_s"] / planned["trials"]
-    often = "once" if planned["replace_refused"] == 1 else f"up to {planned['replace_refused']} times"
-    return f"Not in it: each refused trial is made again {often} (replace_refused), about {show_duration(each_s)} each."
+def _until_line(planned: Mapping[str, Any]) -> str:
+    """What blocks that are added until an interval is narrow enough may add to the estimate."""
+    most, each_s = planned["most_trials"], planned["estimated_s"] / planned["trials"]
+    return f"More blocks follow until its intervals are narrow enough: at most {most} trials, about {show_duration(most * each_s)}."
 
 
 def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:

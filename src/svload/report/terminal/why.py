@@ -15,7 +15,7 @@ from svload.model.visible import visible
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.told.anew import grade_words
-from svload.report.told.claimed import claimed, claimed_of, details, lost_reasons, lost_words, pair_bound
+from svload.report.told.claimed import claimed, claimed_of, details, lost_reasons, lost_words, pair_strangers
 from svload.report.told.doubts import Doubt, asked_keys, doubting, doubts, harm_words, summary
 from svload.report.told.evidence import evidence_lines, gave_way
 from svload.report.told.faults import fault_lines
@@ -169,14 +169,14 @@ def _show_claim(out: Console, findings: Findings, claim: Claim) -> None:
 
 def _pairs(out: Console, claim: Claim) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("block", claim.baseline, claim.treatment, "ratio", "first", "bound"):
+    for heading in ("block", claim.baseline, claim.treatment, "ratio", "first", "others"):
         table.add_column(
             Text(visible(heading)), justify="right" if heading == "ratio" else "left", overflow="fold"
         )
     for pair in claim.evidence[:_MOST_PAIRS]:
         first = claim.treatment if pair.treatment_first else claim.baseline
         table.add_row(
-            str(pair.block), Text(visible(pair.baseline)), Text(visible(pair.treatment)), f"{exp(pair.log_ratio):.3g}", Text(visible(first)), pair_bound(pair)
+            str(pair.block), Text(visible(pair.baseline)), Text(visible(pair.treatment)), f"{exp(pair.log_ratio):.3g}", Text(visible(first)), pair_strangers(pair)
         )  # fmt: skip
     out.print(table)
     if len(claim.evidence) > _MOST_PAIRS:

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import expm1
 
+from svload.analysis.claims.say import rules_out
+from svload.analysis.limits import LEANING
 from svload.model.results import Claim, Findings, LostPair, PairRatio
 from svload.model.units import Dimension
 from svload.report.told.anew import anew_words
-from svload.report.told.numbers import bound_words
 from svload.report.told.spelling import (
     change_interval,
     change_words,
@@ -38,7 +39,6 @@ _LIMIT = re.compile(r"\d+(?:\.\d+)? ?%")
 LONGEST_WORDS = 25
 _FEW_BRING_UPS = 6
 """Below so many bring-ups a claim speaks of these alone (docs/method.md §2)."""
-_LEANING_P = 0.1
 _APART = 1.5
 """Matched cases whose ratios differ by more than this factor are told beside their pooled effect,
 which then describes none of them."""
@@ -87,7 +87,7 @@ class Claimed:
     @property
     def sure(self) -> str:
         """`decided`, `decided, 3 cases left out`, `any difference is below 5 %`, `open: 4 more blocks (12 min) would
-        decide it`, `refused: 0 of 8 pairs can be believed`."""
+        decide it`, `refused: 0 of 8 pairs can be used`."""
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
             return f"any difference is below {percent_words(claim.within)}"
@@ -95,9 +95,7 @@ class Claimed:
             return f"open{': ' + self.needs if self.needs else ''}"
         if self.outcome == "refused":
             believed, made = claim.believed_of
-            return (
-                f"refused: {believed} of {count_words(made, 'pair')} can be believed" if made else "refused"
-            )
+            return f"refused: {believed} of {count_words(made, 'pair')} can be used" if made else "refused"
         return self._decided
 
     @property
@@ -163,7 +161,7 @@ class Claimed:
             return f"{sides}: {what} differs by less than {percent_words(claim.within)}, if at all."
         if self.outcome == "refused":
             believed, made = claim.believed_of
-            rest = f", {believed} of {count_words(made, 'pair')} can be believed" if made else ""
+            rest = f", {believed} of {count_words(made, 'pair')} can be used" if made else ""
             return f"{sides}: nothing is said of {what}{rest}."
         if not self.effect:
             return f"{sides}: {what} is not decided."
@@ -187,7 +185,8 @@ class Claimed:
         if gate is None or not self.failed:
             return ""
         limit = _LIMIT.search(gate.text)
-        told = f"{gate.why}, limit {limit[0]}" if gate.why and limit else gate.why or gate.text
+        of_time = gate.why and limit and not gate.why.startswith("success")
+        told = f"{gate.why}, limit {limit[0]}" if of_time and limit else gate.why or gate.text
         return f"GATE FAILED: {told}" if told else "GATE FAILED"
 
     @property
@@ -241,20 +240,18 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     yield "would decide it", one.needs
     yield "intervals", _intervals(one)
     yield "p", _p(claim)
-    yield "p and interval", _disagree(one)
     yield "rests on", _rests_on(claim)
     yield "bring-ups", _bring_ups(claim)
     yield "lost pairs", "; ".join(f"{count} × {why}" for why, count in lost_reasons(claim.lost))
     yield "left out", list_words(list(claim.dropped_cases))
-    yield "refusals by side", _leaning(claim)
-    yield "requests left out", _left_out(claim)
+    yield "other programs", _strangers(claim)
+    yield "with all pairs alike", _alike(one)
+    yield "without the generator's delays", _without_lag(one)
+    yield "what it cannot rule out", _cannot_rule_out(claim)
     yield "beyond the time-out", _by_side(claim.timed_out, "pairs: worse than any number")
     yield "overloaded", _by_side(claim.overloaded, "trials")
-    yield "order", _carry_over(one)
-    yield "would overturn it", _breakdown(claim)
+    yield "after the other side", _carry_over(one)
     yield "matched cases", _apart(findings, one)
-    robust = claim.robust
-    yield "robust estimate", f"{change_words(robust, one.dimension)} (Hodges–Lehmann)" if robust else ""
     yield "success", _success(claim)
     yield "least detectable effect", percent_words(claim.mde) if claim.mde is not None else ""
     floor = claim.floor
@@ -279,31 +276,15 @@ def _p(claim: Claim) -> str:
     if claim.p_adjusted is not None:
         told += f", {claim.p_adjusted:.2g} after Holm over the study's comparisons"
     if claim.p_sign_flip is not None:
-        told += f"; {claim.p_sign_flip:.2g} by sign flips over whole {claim.unit}s"
+        told += f"; {claim.p_sign_flip:.2g} by sign flips of single pairs"
     return told
-
-
-def _disagree(one: Claimed) -> str:
-    low, high = one.claim.ratio.low, one.claim.ratio.high
-    if low is None or high is None:
-        return ""
-    excludes = not low <= 1 <= high
-    if one.outcome == "decided" and not excludes:
-        return (
-            "they disagree: by Holm's order the direction is decided, while the interval for all together "
-            "holds no change"
-        )
-    if one.outcome == "open" and excludes:
-        return "they disagree: the interval excludes no change, p does not decide"
-    return ""
 
 
 def _rests_on(claim: Claim) -> str:
     believed, made = claim.believed_of
     units = count_words(claim.blocks, claim.unit)
     told = f"{believed} of {count_words(made, 'pair')}, in {units}" if made else units
-    told += f"; {claim.weak_pairs} of them with a WEAK number" if claim.weak_pairs else ""
-    return told + ("; percentiles pooled over trials, both sides thinned to equal n" if claim.pooled else "")
+    return told
 
 
 def _bring_ups(claim: Claim) -> str:
@@ -314,16 +295,16 @@ def _bring_ups(claim: Claim) -> str:
     return str(claim.bring_ups)
 
 
-_WHY_LOST = {"refused": "REFUSED", "missing": "missing", "no number": "without a number"}
+_WHY_LOST = {"broken": "broken", "missing": "missing", "no number": "without a number"}
 
 
-def pair_bound(pair: PairRatio) -> str:
-    """How far a pair's true ratio may lie from the one that is shown; "" where neither number is bounded."""
-    return bound_words(-expm1(-pair.below), expm1(pair.above)) if pair.below or pair.above else ""
+def pair_strangers(pair: PairRatio) -> str:
+    """The share of the machine that others had beside its more disturbed trial; "" where it was not read."""
+    return "" if pair.strangers is None else f"{100 * pair.strangers:.2g} %"
 
 
 def lost_words(one: LostPair) -> str:
-    """`baseline REFUSED by hiccups`."""
+    """`baseline broken by manipulation`."""
     side = "both sides" if one.side == "both" else one.side
     return f"{side} {_WHY_LOST[one.why]}" + (f" by {list_words(list(one.checks))}" if one.checks else "")
 
@@ -333,51 +314,45 @@ def lost_reasons(lost: Sequence[LostPair]) -> list[tuple[str, int]]:
     return Counter(lost_words(one) for one in lost).most_common()
 
 
-def _leaning(claim: Claim) -> str:
-    """How many pairs each side cost, and those that both did, which lean to neither."""
-    baseline, treatment = claim.refused_sides
-    if not baseline + treatment + claim.refused_both:
+def _strangers(claim: Claim) -> str:
+    """What they had of the machine, and what the pairs weigh for it."""
+    found = claim.strangers
+    if found is None or not claim.evidence:
         return ""
-    told = f"baseline {baseline}, treatment {treatment}"
-    told += f", both {claim.refused_both}" if claim.refused_both else ""
-    if claim.leaning is None:
-        return told
-    return f"{told}{_leans(claim.leaning, 'they', 'the lost pairs')}"
+    if not found.readable:
+        return "the server's machine could not be read: all pairs count alike"
+    before, after = (f"{100 * share:.2g} %" for share in found.sides)
+    told = f"{100 * found.mean:.2g} % of the machine, {100 * found.most:.2g} % at most ({before} beside {claim.baseline}, {after} beside {claim.treatment})"
+    pairs = len(claim.evidence)
+    if found.lean_p < LEANING:
+        return f"{told}; more beside one side (p {found.lean_p:.2g}), so all pairs count alike"
+    return f"{told}; {count_words(pairs, 'pair')} count as {found.calm_pairs:.3g} calm ones"
 
 
-def _left_out(claim: Claim) -> str:
-    """Of how many pairs more requests were left out of one side than of the other."""
-    baseline, treatment = claim.left_out_sides
-    if claim.left_out_leaning is None:
+def _alike(one: Claimed) -> str:
+    found = one.claim.alike
+    if found is None or found.value is None:
         return ""
-    told = f"more of the baseline's in {count_words(baseline, 'pair')}, of the treatment's in {treatment}"
-    return f"{told}{_leans(claim.left_out_leaning, 'it', 'these pairs')}"
+    return f"{change_words(found.value, one.dimension)} ({change_interval(found, one.dimension)})"
 
 
-def _leans(p: float, what: str, pairs: str) -> str:
-    if p >= _LEANING_P:
-        return f" (p {p:.2g}: no leaning)"
-    leans = "leans" if what == "it" else "lean"
-    return f"; {what} {leans} to one side (p {p:.2g}): the claim must hold with {pairs} at their worst"
+def _without_lag(one: Claimed) -> str:
+    ratio = one.claim.without_lag
+    return f"{change_words(ratio, one.dimension)}; the interval reaches over both" if ratio else ""
+
+
+def _cannot_rule_out(claim: Claim) -> str:
+    passed = claim.gate is not None and claim.gate.outcome == "pass"
+    return rules_out(claim) if claim.outcome == "no difference" or passed else ""
 
 
 def _carry_over(one: Claimed) -> str:
     found = one.claim.carry_over
     if found is None:
         return ""
-    sides = (("baseline first", found.baseline_first), ("treatment first", found.treatment_first))
-    told = ", ".join(f"{name} {change_words(v, one.dimension)}" for name, v in sides if v is not None)
-    told += f" (p {found.p:.2g} that both are the same)" if found.p is not None else ""
-    return f"{told}: they differ by more than chance, so nothing is claimed" if found.differ else told
-
-
-def _breakdown(claim: Claim) -> str:
-    told = []
-    if claim.overturn_pairs is not None:
-        told.append(f"{count_words(claim.overturn_pairs, 'pair')} of the opposite sign")
-    if claim.overturn_bias is not None:
-        told.append(f"a common bias of {percent_words(claim.overturn_bias)}")
-    return ", or ".join(told)
+    ratio = one.claim.ratio.model_copy(update={"low": found.low, "high": found.high})
+    told = f"{change_words(found.ratio, one.dimension)} ({change_interval(ratio, one.dimension)}) with the side that ran just before as a term"
+    return f"{told}: that decides otherwise, so nothing is claimed" if found.differs else told
 
 
 def _apart(findings: Findings, one: Claimed) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,8 @@ from svload.model.study import Lock
 if TYPE_CHECKING:
     from svload.model.results import TrialResult
 
-Lost = Mapping[str, AbstractSet[str]]
-"""Refused trial → the planned claims whose pair it cost and that have no other one in its block."""
+Widths = Mapping[str, float | None]
+"""Planned claim → half the width of its 95 % interval, in logarithms; None where there is none yet."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Verdicts:
     machine was the run's own; Unix time in s."""
 
     trials: Mapping[str, TrialResult] = field(default_factory=dict)
-    lost: Lost = field(default_factory=dict)
+    widths: Widths = field(default_factory=dict)
     sealed_s: Mapping[str, float] = field(default_factory=dict)
     begun_s: float | None = None
 

@@ -12,10 +12,12 @@ def policy_of(lock: Lock) -> Policy | None:
         from svload.run.policies.capacity import capacity
 
         return capacity
-    if lock.measure.replace_refused:
-        from svload.run.policies.replace_refused import replace_refused
+    from svload.analysis.contrasts import wanted_widths
 
-        return replace_refused
+    if wanted_widths(lock):
+        from svload.run.policies.until import until
+
+        return until
     return None
 
 
