@@ -54,7 +54,7 @@ def log(tmp_path: Path) -> Iterator[Journal]:
 
 
 def ask(held: Settings, host: bool = True, **values: str) -> dict[str, dict[str, Any]]:
-    names = {"network": NETWORK, "machine": MACHINE, "none": "net.no.such"}
+    names = {"network": NETWORK, "machine": MACHINE, "none": "net.core.no_such"}
     order = HoldSysctls(values={names[key]: value for key, value in values.items()}, host=host)
     return {one["name"]: one for one in held.hold(order)["settings"]}
 
@@ -95,7 +95,7 @@ def test_what_the_kernel_refuses_is_told_with_the_value_in_force(
         "60",
         "the kernel refused it (Invalid argument)",
     )
-    assert (told["net.no.such"]["found"], told["net.no.such"]["why"]) == (
+    assert (told["net.core.no_such"]["found"], told["net.core.no_such"]["why"]) == (
         None,
         "this kernel has no such setting",
     )

@@ -14,6 +14,7 @@ from svload import api
 from svload.model.errors import SvloadError
 from svload.run import begin
 from svload.run.inputs import tables_of, write_table
+from svload.run.trust import Allowed, allow_file
 from svload.store import hold_run, unfinished_runs
 from svload.testing import make_run
 
@@ -28,9 +29,13 @@ def test_the_newest_unfinished_run_is_found_and_a_finished_one_is_not(tmp_path: 
     assert [run.path.name for run in unfinished_runs(tmp_path)] == [open_run.path.name]
 
 
-def test_under_another_lock_than_what_is_sealed_nothing_goes_on(tmp_path: Path):
+def test_under_another_lock_than_what_is_sealed_nothing_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     run = make_run(tmp_path, cases=2, replicates=2, faults={"*.r2": "unsealed"})
     run.lock_path.write_text(run.lock_path.read_text().replace('"seed"', ' "seed"', 1))
+    allow_file(run.lock_path, run.lock(), Allowed(True))
     with pytest.raises(SvloadError, match=r"it changed after TC\d\.r1 was sealed"):
         api.resume(run.name, api.Choices(out=tmp_path), lambda event: None)
 

@@ -176,7 +176,7 @@ def test_a_study_that_was_edited_since_is_told_so(
     file.write_text(json.dumps(study({"run": "touch acted"}, question="edited")))
     (problem,) = refused_run(tmp_path, tmp_path).problems
     assert problem.code == "study-untrusted"
-    edited = "it was edited since svload init wrote it, or --trust allowed it. Look at what was changed, then add --trust"
+    edited = "was edited since svload init wrote it, or --trust allowed it. Look at what was changed, then add --trust"
     assert (edited in str(problem)) == known
     assert ("and you have not allowed it to. Read it, then add --trust to run it." in str(problem)) != known
     assert not (tmp_path / "acted").exists()

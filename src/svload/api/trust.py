@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svload.model.environment import refuse_strange
@@ -11,9 +12,11 @@ from svload.model.errors import fail
 if TYPE_CHECKING:
     from svload.model.study import Lock
     from svload.store import RunDir
+    from svload.study.draft import Checks
 
 MOST_NAMED = 5
 NOT_ALLOWED = "you have not allowed it to"
+CHANGED = "has another folder, or other programs in it, than when you allowed it"
 
 
 def must_be_trusted(lock: Lock, place: str) -> None:
@@ -23,7 +26,11 @@ def must_be_trusted(lock: Lock, place: str) -> None:
 
     if not lock.trusted and (asked := study.needs_trust(lock, lab.asks_trust)):
         edited = was_trusted(study.find_study(place))
-        why = "it was edited since svload init wrote it, or --trust allowed it" if edited else NOT_ALLOWED
+        why = (
+            "it, or a program that it names, was edited since svload init wrote it, or --trust allowed it"
+            if edited
+            else NOT_ALLOWED
+        )
         remedy = "Look at what was changed, then add --trust once." if edited else ""
         raise fail("study-untrusted", what=_some(asked), why=why, remedy=remedy, place=place)
 
@@ -42,17 +49,28 @@ def allowed_hosts(
 
     for path in (found.path, found.lock_path):
         refuse_strange(path)
-    known = allowed(found.lock_path)
+    known = allowed(found.lock_path, lock)
     if not known.trusted:
-        study.must_be_sound(lock, str(found.lock_path))
+        study.must_be_sound(lock, str(found.lock_path), study_checks(Path(lock.study_dir)))
         asked = [*study.needs_trust(lock, lab.asks_trust), *study.reads_here(lock)]
         if asked and not trusted:
-            raise fail("run-untrusted", path=found.path, what=_some(asked))
+            why = CHANGED if known.changed else "was not made here by you"
+            raise fail("run-untrusted", path=found.path, what=_some(asked), why=why)
     hosts = tuple(dict.fromkeys((*known.hosts, *authorised)))
     run.permitted_targets(case_configs(lock).values(), hosts)
     if trusted or authorised:
-        allow_file(found.lock_path, Allowed(trusted, tuple(authorised)))
+        allow_file(found.lock_path, lock, Allowed(trusted, tuple(authorised)))
     return hosts
+
+
+def study_checks(folder: Path) -> Checks:
+    """All checks that a study in `folder` passes before it is run."""
+    from svload import lab
+    from svload.drive.refusals import CaseChecks
+    from svload.study.draft import Checks
+    from svload.watch import monitored_names
+
+    return Checks(folder, lab.kit_options(), lab.find_mistakes, CaseChecks(), lab.measures, monitored_names)
 
 
 def _some(asked: Sequence[str]) -> str:

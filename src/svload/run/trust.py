@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from svload.model.parsed import parsed
 from svload.model.private import append_private, read_private, write_private
 from svload.model.study import Lock
 from svload.store.seal import sha256_file
-from svload.study import study_digest
+from svload.study import code_digest, study_digest
+from svload.study.tree import plain, read_tree
 
 _STUDIES, _LOCKS = "trusted.json", "locks.jsonl"
 _MOST_BYTES, _KEPT_LINES = 4 << 20, 8000
@@ -28,7 +29,7 @@ _MOST_BYTES, _KEPT_LINES = 4 << 20, 8000
 def trust(path: Path) -> None:
     """Remember the study at `path` as the user's own, as it stands now: an edited one is asked about again."""
     known = _known()
-    known[str(path.resolve())] = study_digest(path)
+    known[str(path.resolve())] = _as_it_stands(path)
     write_private(state_dir() / _STUDIES, json.dumps(known, indent=1))
 
 
@@ -36,9 +37,15 @@ def is_trusted(path: Path) -> bool:
     """Whether the study at `path` is known and unchanged since."""
     known = _known().get(str(path.resolve()))
     try:
-        return known is not None and known == study_digest(path)
+        return known is not None and known == _as_it_stands(path)
     except (SvloadError, OSError, ValueError):
         return False
+
+
+def _as_it_stands(path: Path) -> str:
+    """The study's text and the programs of its folder that it names."""
+    tree, _ = read_tree(path.read_text(encoding="utf-8"), str(path))
+    return f"{study_digest(path)} {code_digest(path.absolute().parent, plain(tree))}"
 
 
 def was_trusted(path: Path) -> bool:
@@ -52,34 +59,43 @@ class Allowed:
 
     trusted: bool = False
     hosts: tuple[str, ...] = ()
+    changed: bool = False
+    """It was trusted where it lay, or with the programs that lay there: either is another now."""
 
 
 def allow(lock: Lock) -> None:
     """Remember the lock of a run that this user begins here, whose study was trusted and
     whose hosts were authorised for it."""
-    _allow(
-        hashlib.sha256(lock.to_json().encode("utf-8", "backslashreplace")).hexdigest(),
-        Allowed(True, lock.authorised),
-    )
+    digest = hashlib.sha256(lock.to_json().encode("utf-8", "backslashreplace")).hexdigest()
+    _allow(digest, Allowed(True, lock.authorised), _stands_for(lock))
 
 
-def allow_file(lock_path: Path, more: Allowed) -> None:
+def allow_file(lock_path: Path, lock: Lock, more: Allowed) -> None:
     """Remember what the user confirmed for a lock that was made elsewhere."""
-    _allow(sha256_file(lock_path), more)
+    _allow(sha256_file(lock_path), more, _stands_for(lock))
 
 
-def allowed(lock_path: Path) -> Allowed:
-    """What this user has allowed the lock at `lock_path` on this machine: by its
-    digest, so an edited one is nobody's."""
-    digest = sha256_file(lock_path)
+def _stands_for(lock: Lock) -> dict[str, str]:
+    """What its commands mean here: they are run in its folder, and are the programs that lie there now."""
+    folder = Path(lock.study_dir).absolute()
+    return {"folder": str(folder.resolve()), "code": code_digest(folder, lock.source)}
+
+
+def allowed(lock_path: Path, lock: Lock) -> Allowed:
+    """What this user has allowed the lock at `lock_path` on this machine: by its digest, so an edited one is
+    nobody's, and for the folder and the programs that its commands named then."""
+    digest, stands_for = sha256_file(lock_path), _stands_for(lock)
     found = [one for one in _lines() if one.get("lock") == digest]
     hosts = dict.fromkeys(str(host) for one in found for host in one.get("hosts", ()))
-    return Allowed(any(one.get("trusted") is True for one in found), tuple(hosts))
+    same = [one for one in found if all(one.get(name) == value for name, value in stands_for.items())]
+    trusted = any(one.get("trusted") is True for one in same)
+    changed = not trusted and any(one.get("trusted") is True for one in found)
+    return Allowed(trusted, tuple(hosts), changed)
 
 
-def _allow(digest: str, what: Allowed) -> None:
+def _allow(digest: str, what: Allowed, stands_for: Mapping[str, str]) -> None:
     path = state_dir() / _LOCKS
-    line = json.dumps({"lock": digest, "trusted": what.trusted, "hosts": what.hosts})
+    line = json.dumps({"lock": digest, "trusted": what.trusted, "hosts": what.hosts, **stands_for})
     if append_private(path, line) > _MOST_BYTES:
         newest = [text for text in read_private(path).splitlines() if text][-_KEPT_LINES:]
         write_private(path, "\n".join(newest) + "\n")

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from svload.study.first import init_study, path_of, url_of, with_port
     from svload.study.loading import find_study, load_study, study_digest, threshold_places
     from svload.study.order import draw, first_batch, plot_of
-    from svload.study.trust import must_be_sound, needs_trust, reads_here
+    from svload.study.trust import code_digest, must_be_sound, needs_trust, reads_here
 
 __all__ = [
+    "code_digest",
     "draw",
     "find_study",
     "first_batch",
@@ -50,6 +51,6 @@ __getattr__ = late(
         "first": ("init_study", "path_of", "url_of", "with_port"),
         "loading": ("find_study", "load_study", "study_digest", "threshold_places"),
         "order": ("draw", "first_batch", "plot_of"),
-        "trust": ("must_be_sound", "needs_trust", "reads_here"),
+        "trust": ("code_digest", "must_be_sound", "needs_trust", "reads_here"),
     },
 )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from svload.model.errors import SvloadError, fail
+from svload.model.errors import Problem, SvloadError, fail
 from svload.model.study import CaseConfig, Lock, ServiceSpec
 from svload.study.check import check_shape
 from svload.study.config import resolve
-from svload.study.tree import Node
+from svload.study.tree import Node, read_tree, section_of
+
+if TYPE_CHECKING:
+    from svload.study.draft import Checks, Draft
 
 CODE_FOLDERS = ("kits", "monitors", "checks", "reporters")
 OfServices = Callable[[Sequence[ServiceSpec]], Sequence[str]]
@@ -59,9 +67,114 @@ def _read_by(config: CaseConfig, lock: Lock) -> Iterator[str]:
     yield from (f"the variable {variable}" for variable in config.secrets.values())
 
 
-def must_be_sound(lock: Lock, place: str) -> None:
-    """What a lock holds is what a study file may hold: names, above all, that name no folder.
-    Raises SvloadError run-damaged."""
+def must_be_sound(lock: Lock, place: str, checks: Checks) -> None:
+    """A lock that was made elsewhere passes every check of a study, and holds what its study says.
+
+    Raises SvloadError run-damaged.
+    """
     for mistake in check_shape(lock.source):
-        problem = mistake.problem(Node(None, place))
-        raise SvloadError(*fail("run-damaged", path=place, reason=problem.sentence.rstrip(".")).problems)
+        raise _unsound(place, mistake.problem(Node(None, place)))
+    tree, problems = read_tree(json.dumps(lock.source), place)
+    draft = checks.run(tree, whole=lock.profile is None, chosen=True) if not problems else None
+    for problem in draft.problems if draft else problems:
+        raise _unsound(place, problem)
+    if draft is not None and not _is_of(lock, draft):
+        raise fail("run-damaged", path=place, reason="its factors and cases are not those of its study")
+
+
+def _unsound(place: str, problem: Problem) -> SvloadError:
+    return fail("run-damaged", path=place, reason=problem.sentence.rstrip("."))
+
+
+def _is_of(lock: Lock, draft: Draft) -> bool:
+    """Whether its factors are those of the study, and each case one of the study's with its name and levels."""
+    levels = {case.name: case.levels for case in draft.cases}
+    written, meant = ([(one.name, one.levels, one.open) for one in of.factors] for of in (lock, draft))
+    return written == meant and all(levels.get(case.name) == case.levels for case in lock.cases)
+
+
+MOST_FILES, MOST_BYTES = 20_000, 200 << 20
+"""Of the files that a study's commands name; more are not read, but their sizes and times count."""
+_PROGRAMS = frozenset(
+    (
+        ".py",
+        ".sh",
+        ".rb",
+        ".pl",
+        ".js",
+        ".mjs",
+        ".ts",
+        ".php",
+        ".lua",
+        ".jar",
+        ".so",
+        ".wasm",
+        ".vcl",
+        ".conf",
+    )
+)
+_NO_CODE = frozenset((".git", "__pycache__", ".venv", "node_modules", "runs"))
+
+
+def code_digest(folder: Path, data: Any) -> str:
+    """SHA-256 of the programs in a study's folder that its servers are started from: each file that a word under
+    `lab`, `factors` or `sets` names, the programs in each folder so named, and svload's own kinds of code.
+
+    Files that no word names, such as a server's logs and tables, are no part of it.
+    """
+    found: dict[Path, None] = {}
+    parts = [data, *section_of(data, "profiles").values()] if isinstance(data, dict) else []
+    sections = [
+        part.get(name) for part in parts if isinstance(part, dict) for name in ("lab", "factors", "sets")
+    ]
+    for word in dict.fromkeys(word for section in sections for word in _words(section)):
+        found |= dict.fromkeys(_programs(folder, word))
+    for kind in CODE_FOLDERS:
+        found |= dict.fromkeys(sorted((folder / kind).glob("*.py")))
+    digest, left = hashlib.sha256(), MOST_BYTES
+    for number, path in enumerate(sorted(found)):
+        try:
+            size = path.stat().st_size
+            left -= size
+            content = (
+                f"{size} {path.stat().st_mtime_ns}" if left < 0 or number >= MOST_FILES else _sha256(path)
+            )
+        except OSError as why:
+            content = why.strerror or "unreadable"
+        digest.update(f"{os.path.relpath(path, folder)}\0{content}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _words(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _words(one)
+    elif isinstance(value, str):
+        for word in re.split(r"[\s\"';|&<>()]+", value):
+            yield word
+            yield word.partition("=")[2]
+
+
+def _programs(folder: Path, word: str) -> Iterator[Path]:
+    """Files of the folder that a word of a command names; of a folder, those that can be run or loaded."""
+    if not word or "\0" in word or len(word) > 1000 or word in (".", "./"):
+        return
+    path = Path(os.path.normpath(folder / word))
+    if not path.is_relative_to(folder):
+        return
+    if path.is_file():
+        yield path
+    elif path.is_dir() and path != folder:
+        for where, names, files in os.walk(path):
+            names[:] = sorted(set(names) - _NO_CODE)
+            for name in sorted(files):
+                file = Path(where, name)
+                if file.suffix in _PROGRAMS or (file.is_file() and os.access(file, os.X_OK)):
+                    yield file
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,7 +17,7 @@ from svload.host.agent.journal import Journal, normal, sysctl_path
 from svload.host.machine import linux
 from svload.host.process.spawn import refused
 from svload.model.messages import HoldSysctls
-from svload.model.parameters import is_network
+from svload.model.parameters import is_network, may_be_set
 
 KernelLayer = Literal["network", "machine"]
 _OF_THE_MACHINE = "it is a setting of the whole machine, which changes only with --host-settings"
@@ -43,6 +43,8 @@ class Settings:
     def hold(self, order: HoldSysctls) -> dict[str, Any]:
         """All of them or none: if one cannot even be tried, what this call had set is put back.
         Raises SvloadError agent-refused."""
+        if strange := [name for name in order.values if not may_be_set(name)]:
+            raise refused(f"{strange[0]} is no setting that a study may name")
         before = {name: held.value for name, held in self._held.items()}
         try:
             for name in [name for name in self._held if name not in order.values]:

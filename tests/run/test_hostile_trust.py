@@ -1,0 +1,186 @@
+"""What a stranger's run, or a file changed behind the user's back, may do when a study is run or resumed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload import api, run
+from svload.api.trust import allowed_hosts
+from svload.host.agent.journal import Journal
+from svload.host.agent.settings import Settings
+from svload.model.errors import SvloadError
+from svload.model.messages import HoldSysctls
+from svload.run.trust import is_trusted, trust
+from svload.store import RunDir
+
+BUILDS = {"build": {"a": {"dir": "builds/a"}, "b": {"dir": "builds/b"}}}
+
+
+def written(folder: Path, command: str, **more: Any) -> Path:
+    """A study that starts a server of its own by `command`, with programs, data and a log in its folder."""
+    study = {
+        "name": "mine",
+        "lab": {"app": {"run": command, "ready": "GET /"}},
+        "requests": {"get": {"get": "http://app/"}},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "get"}},
+        "measure": {"duration": "1s", "replicates": 1},
+    }
+    for name in (
+        "server",
+        "settings.ini",
+        "builds/a/server",
+        "builds/a/lib.py",
+        "builds/b/server",
+        "log/out",
+    ):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\nexit 0\n")
+        path.chmod(0o755 if path.name == "server" else 0o644)
+    (folder / "study.yaml").write_text(json.dumps(study | more))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+
+
+def begun(folder: Path, out: Path) -> RunDir:
+    return run.begin(api.load_lock(str(folder), api.Choices(trusted=True)), out)
+
+
+def asked(found: RunDir) -> str:
+    """What `resume` asks for; empty: nothing."""
+    try:
+        allowed_hosts(found, found.lock())
+    except SvloadError as error:
+        return str(error)
+    return ""
+
+
+CHANGES = [
+    ("./server --port 80", {}, "server", True),
+    ("sh server", {}, "server", True),
+    ("env A=1 ./server --config=settings.ini", {}, "settings.ini", True),
+    ("sh -c 'exec ./builds/a/../../server'", {}, "server", True),
+    ("${build.dir}/server", {"factors": BUILDS}, "builds/b/server", True),
+    ("${build.dir}/server", {"factors": BUILDS}, "builds/a/lib.py", True),
+    ("./server --log log", {}, "log/out", False),
+    ("./server", {}, "settings.ini", False),
+]
+
+
+@pytest.mark.parametrize(("command", "more", "changed", "matters"), CHANGES)
+def test_a_changed_program_is_asked_about(
+    command: str, more: dict[str, Any], changed: str, matters: bool, tmp_path: Path
+) -> None:
+    """A file that a command names is part of what was trusted; a log and what nobody names are not."""
+    folder = written(tmp_path / "study", command, **more)
+    found = begun(folder, tmp_path / "runs")
+    assert is_trusted(folder / "study.yaml") and not asked(found)
+    (folder / changed).write_text("#!/bin/sh\nexec touch acted\n")
+    assert is_trusted(folder / "study.yaml") != matters
+    assert ("other programs" in asked(found)) == matters
+    trust(folder / "study.yaml")
+    assert is_trusted(folder / "study.yaml")
+
+
+@pytest.mark.parametrize("place", [".", "sub/..", "./"])
+def test_a_lock_is_trusted_in_its_own_folder_alone(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative folder means another one wherever the command is typed."""
+    mine, theirs = written(tmp_path / "mine", "./server"), written(tmp_path / "theirs", "./server")
+    for folder in (mine, theirs):
+        (folder / "sub").mkdir()
+    monkeypatch.chdir(mine)
+    found = begun(Path(place), tmp_path / "runs")
+    assert not asked(found)
+    monkeypatch.chdir(theirs)
+    assert "another folder" in asked(found)
+    copy = RunDir(Path(shutil.copytree(found.path, tmp_path / "handed-over")))
+    assert asked(copy)
+    monkeypatch.chdir(mine)
+    assert not asked(found) and not asked(copy)
+
+
+def _kernel(name: str) -> Callable[[dict[str, Any]], None]:
+    return lambda lock: lock["source"].update(sysctl={name: "1"})
+
+
+def _no_level(lock: dict[str, Any]) -> None:
+    del lock["cases"][0]["levels"]["size"]
+
+
+def _strange_level(lock: dict[str, Any]) -> None:
+    lock["cases"][0]["levels"]["size"] = "99"
+
+
+def _strange_field(lock: dict[str, Any]) -> None:
+    lock["factors"][0]["levels"][0]["value"] = "../../../etc"
+
+
+def _case_that_is_a_folder(lock: dict[str, Any]) -> None:
+    lock["cases"][0]["name"] = "../../elsewhere"
+
+
+def _endless(lock: dict[str, Any]) -> None:
+    lock["source"]["traffic"]["users"]["vus"] = 10**12
+
+
+def _unknown_kit(lock: dict[str, Any]) -> None:
+    lock["source"]["lab"]["app"]["kit"] = "no-such-kit"
+
+
+LOCKS = [
+    _kernel("kernel.core_pattern"),
+    _kernel("kernel.modprobe"),
+    _kernel("fs.suid_dumpable"),
+    _kernel("net.core/../../kernel/core_pattern"),
+    _no_level,
+    _strange_level,
+    _strange_field,
+    _case_that_is_a_folder,
+    _endless,
+    _unknown_kit,
+]
+
+
+@pytest.mark.parametrize("forge", [None, *LOCKS])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_lock_may_say_what_a_study_may(
+    forge: Callable[[dict[str, Any]], None] | None,
+    trusted: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a run that was made elsewhere, with --trust too: trust is no way around what no study may say."""
+    more = {"lab": {"app": {"kit": "truth", "role": "store"}}, "factors": {"size": ["1", "2"]}}
+    folder = written(tmp_path / "study", "", **more, requests={"get": {"get": "http://app/bytes/${size}"}})
+    found = begun(folder, tmp_path / "runs")
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "another user's"))
+    if forge is None:
+        assert allowed_hosts(found, found.lock(), trusted) == ()
+        return
+    lock = json.loads(found.lock_path.read_text())
+    forge(lock)
+    found.lock_path.write_text(json.dumps(lock))
+    with pytest.raises(SvloadError) as caught:
+        allowed_hosts(found, found.lock(), trusted)
+    assert [problem.code for problem in caught.value.problems] == ["run-damaged"]
+
+
+@pytest.mark.parametrize(
+    "name", ["kernel.core_pattern", "kernel.modprobe", "fs.protected_symlinks", "kernel.sysrq"]
+)
+def test_the_agent_refuses_what_no_study_may_set(name: str, tmp_path: Path) -> None:
+    """Whoever asks it: the rule is held on the host too."""
+    with pytest.raises(SvloadError, match="no setting that a study may name"):
+        Settings(Journal(tmp_path), None).hold(HoldSysctls(values={name: "1"}, host=True))
