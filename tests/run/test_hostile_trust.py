@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -16,6 +19,7 @@ from svload.host.agent.journal import Journal
 from svload.host.agent.settings import Settings
 from svload.model.errors import SvloadError
 from svload.model.messages import HoldSysctls
+from svload.run.secrets import _repeats as repeats
 from svload.run.trust import is_trusted, trust
 from svload.store import RunDir
 
@@ -184,3 +188,33 @@ def test_the_agent_refuses_what_no_study_may_set(name: str, tmp_path: Path) -> N
     """Whoever asks it: the rule is held on the host too."""
     with pytest.raises(SvloadError, match="no setting that a study may name"):
         Settings(Journal(tmp_path), None).hold(HoldSysctls(values={name: "1"}, host=True))
+
+
+SECRET = 'tök"en/with+signs&16'
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        SECRET.upper(),
+        SECRET[:6] + " \n" + SECRET[6:],
+        quote(SECRET),
+        quote_plus(SECRET),
+        json.dumps(SECRET),
+        html.escape(SECRET),
+        SECRET.encode().hex().upper(),
+        SECRET.encode().hex(":"),
+        *(
+            base64.b64encode(before + SECRET.encode() + b"!").decode()
+            for before in (b"", b"u", b"me", b"user:")
+        ),
+        base64.urlsafe_b64encode(SECRET.encode()).decode(),
+    ],
+)
+def test_a_secret_is_known_in_common_encodings(told: str) -> None:
+    assert repeats(f"you sent: {told} (refused)", SECRET)
+
+
+@pytest.mark.parametrize("told", ["", "no such token", "dG9r", "404 page not found: /with signs 16"])
+def test_other_answers_are_kept(told: str) -> None:
+    assert not repeats(told, SECRET)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+from base64 import b64encode
+from html import escape
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 from svload.model.errors import SvloadError, fail
 from svload.model.results import GroupSummary
@@ -35,6 +39,34 @@ def _missing(secret: str, variable: str, reason: str) -> SvloadError:
     return fail("secret-missing", secret=secret, variable=variable, reason=reason)
 
 
+def _repeats(body: str, value: str) -> bool:
+    """Whether a text holds a value in another case or with signs between its letters, or in a common encoding: of
+    URLs, JSON, HTML, in hex or in base64, at any place of what is encoded."""
+    if len(value) < 4:
+        return False
+    data = value.encode("utf-8")
+    forms = [
+        value,
+        quote(value, safe=""),
+        quote_plus(value),
+        json.dumps(value)[1:-1],
+        escape(value),
+        data.hex(),
+    ]
+    for before in range(
+        3
+    ):  # base64 writes three bytes as four letters; those that neighbours share are left out
+        first, last = -(-before * 4 // 3), (before + len(data)) * 4 // 3
+        forms.append(b64encode(b"\0" * before + data + b"\0\0").decode()[first:last])
+    text = _letters(body)
+    return any(len(one) > 3 and one in text for one in map(_letters, forms))
+
+
+def _letters(text: str) -> str:
+    """Letters and digits alone, in small."""
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
+
+
 def without_secrets(group: GroupSummary, config: CaseConfig) -> GroupSummary:
     """The totals without a secret that the first failing answer repeats; without its body where requests
     carry what other answers gave."""
@@ -44,7 +76,8 @@ def without_secrets(group: GroupSummary, config: CaseConfig) -> GroupSummary:
     body = first.body
     for value in sorted(secret_values(config).values(), key=len, reverse=True):
         body = body.replace(value, "…")
-        body = "" if any(body.endswith(value[:part]) for part in range(4, len(value))) else body
+        cut = any(body.endswith(value[:part]) for part in range(4, len(value)))
+        body = "" if cut or _repeats(body, value) else body
     takes = config.set_up or any(request.take for one in config.groups for request in one.requests)
     return group.model_copy(
         update={"first_failure": first.model_copy(update={"body": "" if takes else body})}
