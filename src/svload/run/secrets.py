@@ -47,6 +47,7 @@ def _repeats(body: str, value: str) -> bool:
     data = value.encode("utf-8")
     forms = [
         value,
+        quote(value),
         quote(value, safe=""),
         quote_plus(value),
         json.dumps(value)[1:-1],
