@@ -28,11 +28,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 LAYERS = ("pure", "truth", "real", "look")
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 LACKING = re.compile(r"not on this machine: (.* \(root on Debian: make apt\))")
+
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -650,7 +650,7 @@ def test_a_lost_agent_is_said_at_once_to_all_who_wait(state: Path, isolate: bool
 
 
 def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.host.agent.client.sys.executable", "/bin/false")
+    monkeypatch.setattr("svload.host.agent.client.python", lambda *words: ("/bin/false", *words))
     with pytest.raises(SvloadError, match="did not come up") as caught:
         start_agent(state / "labs/x", Lease(), "a test")
     assert code_of(caught) == "agent-lost"

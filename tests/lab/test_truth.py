@@ -18,6 +18,7 @@ from svload.lab.objects import expected_table, planned_objects
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import ObjectSet, ServiceSpec
+from svload.watch.http import AdminConnection
 
 pytestmark = pytest.mark.truth
 OBJECTS = ObjectSet(name="objects", service="backend", containers=5, count=300, size={"constant": 4096})
@@ -126,10 +127,8 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     table = lab.fill(OBJECTS, seed=3)
     assert lab.apply([cache(), backend(service_time="300 ms", queue_limit=50)]) == []
     assert lab.facts()["backend"].processes == before["backend"].processes
-    assert {one.name: one.found for one in lab.read_back()["backend"]} == {
-        "queue_limit": "50",
-        "service_time": "300 ms",
-    }
+    running = AdminConnection(lab.facts()["backend"].admin["truth"]["url"]).get_json("/config")
+    assert (running["queue_limit"], running["service_time"]) == (50, {"constant_ns": 300_000_000})
     assert lab.apply([cache(), backend(rate_limit="1 MiB/s")]) == []
     assert {one.name: one.found for one in lab.facts()["backend"].settings}["rate_limit"] == str(1 << 20)
 

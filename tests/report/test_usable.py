@@ -125,7 +125,7 @@ def test_an_exit_code_is_told_with_its_reason(
 
 
 def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> None:
-    search = CapacityResult(over="users", state="bracketed", kept=8, broken=16, sentence="8 users.")
+    search = CapacityResult(over="users", state="found", limit=12.0, low=8, high=16, sentence="12 users.")
     alone = plain.model_copy(update={"claims": (), "thresholds": (), "capacity": search})
     assert exit_line(alone, ExitCode.DONE) == "exit 0: the search has its answer"
     told = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)

@@ -19,7 +19,6 @@ BUSY_S = 2.5
 ENDLESS = {
     "join": "select count(*) from range(10000000) a, range(10000000) b where a.range * b.range = 7",
     "recursion": "with recursive t(n) as (select 1 union all select n + 1 from t) select max(n) from t",
-    "rows": "select * from range(100000000)",
     "sort": "select md5(x::varchar) from range(1000000000) t(x) order by 1",
 }
 

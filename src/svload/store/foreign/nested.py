@@ -106,8 +106,12 @@ def _left_out(
             holders.pop()
         if holders:
             holder = holders[-1]
-            # Of no length and at its begin: as likely the sample before it.
-            if ended[place] == begun[place] == begun[holder] and whole[label[place]] != label[holder]:
+            # Of no length and at its begin: as likely the sample before it. Of the same name, begin and end: a row
+            # that is there twice.
+            same_begin = begun[place] == begun[holder]
+            empty = ended[place] == begun[place] and whole[label[place]] != label[holder]
+            twice = ended[place] == ended[holder] and label[place] == label[holder]
+            if same_begin and (empty or twice):
                 continue
             held_as = kind[holder]
             if held_as == UNKNOWN:
