@@ -110,7 +110,7 @@ def judge_claims(
     block_s = each_s * len(lock.valid_cases) if each_s else None
     decided = sum(p <= limits.ALPHA for p in adjusted)
     together = [
-        _together(one, len(judged), decided if p > limits.ALPHA else 0)
+        _together(one, len(judged), decided, p <= limits.ALPHA)
         for one, p in zip(judged, adjusted, strict=True)
     ]
     return tuple(
@@ -134,14 +134,13 @@ def widths(
 Interval = tuple[float, float] | None
 
 
-def _together(one: Judged, claims: int, decided: int) -> Interval:
+def _together(one: Judged, claims: int, decided: int, is_decided: bool) -> Interval:
     """The interval that holds for all claims together and says what Holm's p says (Guilbaud 2008): of an open claim
     over those that are open, of a decided one over all, and on its own side of no difference."""
-    interval = one.shown.interval(claims - decided)
-    if interval is None or decided or one.shown.mean is None:
+    interval = one.shown.interval(claims if is_decided else claims - decided)
+    if interval is None or not is_decided or one.shown.mean is None:
         return interval
-    p = one.shown.p
-    if p is None or not interval[0] <= 0 <= interval[1] or p > limits.ALPHA:
+    if not interval[0] <= 0 <= interval[1]:
         return interval
     return (0.0, interval[1]) if one.shown.mean > 0 else (interval[0], 0.0)
 
