@@ -20,8 +20,9 @@ VARIABLES: Mapping[str, str] = {
     "COLUMNS": "width of tables where stdout is no terminal; default 100",
 }
 """Name → what it does."""
-OWN = ("SVLOAD_LAB", "SVLOAD_WORD")
-"""Set by svload itself in processes that it starts: to find them again, and for what answers a fleet's clocks."""
+OWN = ("SVLOAD_LAB", "SVLOAD_CHILD", "SVLOAD_WORD")
+"""Set by svload itself in processes that it starts: to find them again by lab and by process, and for what answers a
+fleet's clocks."""
 
 
 def state_dir() -> Path:
