@@ -69,8 +69,8 @@ def test_the_answer_stands_first_then_the_doubts_and_the_paths_last(
     assert list(at.values()) == sorted(at.values())
     assert lines[-2].endswith("report.html")
     assert lines[-1].startswith("exit 1: 1 threshold failed")
-    (doubts,) = [line for line in lines if "Doubts:" in line]
-    assert doubts.endswith("svload why")
+    doubts = at["doubts"]
+    assert any(line.endswith("svload why") for line in lines[doubts : doubts + 2])
     for claim in reported("mixed").findings.claims:
         assert len([line for line in lines if claim.name in line]) == 1
 
@@ -207,7 +207,7 @@ def test_at_80_columns_no_two_cases_look_alike_and_each_says_how_many_trials_cou
     }
     assert len(set(shown["levels"])) == len(shown["levels"])
     assert not [text for text in shown["levels"] if "…" in text]
-    assert shown["n"] == ["4/4", "0/4", "4/4", "0/4", "3/4", "3/3", "4/4"]
+    assert shown["n"] == ["4/4", "0/4", "4/4", "0/4", "4/4", "3/3", "4/4"]
 
 
 def test_success_gives_up_its_column_only_where_no_request_failed(reported: Reporter) -> None:
