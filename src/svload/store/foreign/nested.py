@@ -35,7 +35,7 @@ def requests_among(
     out where it holds samples, which stand for themselves; an empty one is a request like any other.
     """
     ended = begun_ns + spent_ns
-    order = np.lexsort((-ended, begun_ns, thread))
+    order = np.lexsort((kind != TRANSACTION, -ended, begun_ns, thread))
     within, outermost = _within(begun_ns[order], ended[order], thread[order])
     if not within.any():
         return None, []
@@ -110,7 +110,11 @@ def _left_out(
             # that is there twice.
             same_begin = begun[place] == begun[holder]
             empty = ended[place] == begun[place] and whole[label[place]] != label[holder]
-            twice = ended[place] == ended[holder] and label[place] == label[holder]
+            twice = (
+                ended[place] == ended[holder]
+                and label[place] == label[holder]
+                and kind[holder] != TRANSACTION
+            )
             if same_begin and (empty or twice):
                 continue
             held_as = kind[holder]
