@@ -42,12 +42,12 @@ def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
-def test_a_stranger_is_named_and_refuses(
+def test_a_stranger_is_named_and_doubts_the_numbers(
     world: World, truth: dict[str, int], burners: list[int], strict: bool
 ) -> None:
     """Ours is surely among those named only where there is no other."""
     check, named = judged(world, truth["http_port"])
-    assert check["grade"] == "REFUSED", check
+    assert check["grade"] == "WEAK", check
     assert named
     assert not strict or any(one.endswith(f" {pid}") for one in named for pid in burners), named
     assert check["remedy"]

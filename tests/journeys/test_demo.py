@@ -19,8 +19,12 @@ from .world import World, assert_valid, checks_of, complete, findings, only_run
 
 pytestmark = pytest.mark.truth
 CASES = "TC0,TC2,TC9,TC11"
-PLANTS = {"no-hits": "manipulation", "generator-limited": "generator-harm", "too-short": "warm-up"}
-"""Planted fault → the check that must name it."""
+PLANTS = {
+    "no-hits": ("manipulation", "REFUSED"),
+    "generator-limited": ("generator-harm", "WEAK"),
+    "too-short": ("warm-up", "REFUSED"),
+}
+"""Planted fault → the check that must name it, and its grade."""
 
 
 @dataclass(frozen=True)
@@ -191,19 +195,20 @@ def test_time_outside_load_is_told_with_its_share(demo: Demo) -> None:
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_fault_refuses_its_trials(world: World, plant: str, strict: bool) -> None:
-    """And strictly none else."""
+def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict: bool) -> None:
+    """And strictly in none else."""
+    name, grade = PLANTS[plant]
     cases = ("--only", "TC9,TC11", "--replicates", "2" if strict else "1")
     ended = world.svload("demo", "--plant", plant, *cases, "--out", str(world.runs))
     found = complete(only_run(world), ended.stderr)
     assert f"planted faults: {plant} in TC11" in ended.stderr
-    refused = {trial["trial"]: refusals(trial) for trial in found["trials"] if refusals(trial)}
-    planted = {trial["trial"] for trial in found["trials"] if trial["case"] == "TC11"}
-    assert planted <= set(refused), found["trials"]
+    planted = [trial for trial in found["trials"] if trial["case"] == "TC11"]
+    assert planted
     for trial in planted:
-        assert PLANTS[plant] in refused[trial], refused
-        assert not {"identities", "little", "load-asked"} & refused[trial], "the engine did as it was told"
-    assert not strict or set(refused) == planted, refused
+        assert checks_of(trial)[name]["grade"] == grade, trial["checks"]
+        assert not {"identities", "little", "load-asked"} & refusals(trial), "the engine did as it was asked"
+    others = [trial for trial in found["trials"] if trial["case"] != "TC11"]
+    assert not strict or all(checks_of(trial)[name]["grade"] == "VALID" for trial in others), others
 
 
 def refusals(trial: dict[str, Any]) -> set[str]:

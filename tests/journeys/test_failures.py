@@ -17,7 +17,7 @@ import os, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-port, fate = int(sys.argv[1]), Path(sys.argv[2])  # it dies as long as the file `fate` says how often
+port, fate = int(sys.argv[1]), Path("fate")  # it dies as long as the file `fate` says how often
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -41,7 +41,7 @@ ThreadingHTTPServer(("127.0.0.1", port), Answer).serve_forever()
 """
 STUDY = {
     "name": "mortal",
-    "lab": {"api": {"run": f"{sys.executable} server.py ${{port}} fate", "ready": "GET /health"}},
+    "lab": {"api": {"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /health"}},
     "factors": {"users": [1, 2]},
     "traffic": {"crowd": {"executor": "constant-vus", "vus": "${users}", "think_time": "10ms", "request": "GET http://api/"}},
     "measure": {"duration": "0.2s", "replicates": 2},

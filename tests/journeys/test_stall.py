@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from . import stalls
-from .world import World, findings, only_run
+from .world import World, only_run
 
 pytestmark = pytest.mark.truth
 
@@ -52,7 +52,7 @@ def test_no_stall_of_the_server_is_hidden(
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
-def test_a_generator_stopped_in_the_first_half_is_refused(
+def test_a_generator_stopped_in_the_first_half_is_found_out(
     world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool
 ) -> None:
     """Where a warm-up cut may lie: what the generator itself delayed is no warm-up, and is strictly not cut away."""
@@ -62,10 +62,8 @@ def test_a_generator_stopped_in_the_first_half_is_refused(
         stalls.stop(generators, 0.5)
         command.end()
     trial, checks = stalls.verdict(only_run(world))
-    assert trial["verdict"]["instrument"] == "REFUSED"
-    assert checks["generator-harm"]["grade"] == "REFUSED", checks["generator-harm"]
-    (threshold,) = findings(only_run(world))["thresholds"]
-    assert threshold["outcome"] != "passed", "by a refused load it never is"
+    assert trial["verdict"]["instrument"] == "WEAK"
+    assert checks["generator-harm"]["grade"] == "WEAK", checks["generator-harm"]
     if strict:
         # An eighth of all arrivals were due in the stop, and waited up to 0.5 s for the generator to go on.
         assert trial["cut_ns"] == 0, checks["warm-up"]

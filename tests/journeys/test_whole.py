@@ -136,7 +136,7 @@ def test_killed_at_any_write_a_run_is_resumed_and_whole(world: World, study: str
     assert done.count("whole") >= len(done) // 2
 
 
-def test_a_run_without_its_plan_is_not_complete_and_gets_it_again(world: World, study: str):
+def test_a_run_without_its_plan_and_its_trials_is_damaged(world: World, study: str):
     world.run(study)
     run = only_run(world)
     shutil.rmtree(run / "plan")
@@ -145,9 +145,9 @@ def test_a_run_without_its_plan_is_not_complete_and_gets_it_again(world: World, 
     assert "000.json is damaged" in with_seals.stderr
     shutil.rmtree(run / "trials")
     (run / "trials").mkdir()
-    ended = world.svload("resume", "--out", str(world.runs))  # without a name: it is unfinished
-    assert "the plan is made again" in ended.stderr
-    check_whole(world, run, "plan")
+    without = world.svload("resume", "--out", str(world.runs))  # without a name: it is unfinished
+    assert without.returncode == 2
+    assert "saw it sealed and it is missing" in without.stderr
 
 
 def test_a_run_whose_folder_goes_ends_with_a_clear_error(world: World, study: str):

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from math import log
+from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.floor import LabFloor, floor_percent
 from svload.model.certificates import AaCertificate
 from svload.model.results import Claim
 from svload.model.units import show_duration
+
+if TYPE_CHECKING:
+    from svload.analysis.floor import LabFloor
 
 FLOOR_UNKNOWN = "floor unknown: exploratory"
 FLOOR_UNKNOWN_HERE = "floor unknown for this metric at this load: exploratory"
@@ -82,6 +85,8 @@ def against_floor(claim: Claim, lab: LabFloor | None, certificate: AaCertificate
         return f"{told[0].upper()}{told[1:]}."
     under = abs(log(claim.ratio.value)) < claim.floor
     side = "below" if under else "above"
+    from svload.analysis.floor import floor_percent
+
     of = "" if claim.floor == lab.floor.floor else f" for a mean of {count(claim.blocks, claim.unit)}"
     alone = f"{floor_percent(lab.floor.floor)} for one pair, " if of else ""
     rests = f"{alone}{lab.floor.pairs} A/A pairs, {'certified' if lab.floor.certified else 'estimated'}"
