@@ -15,7 +15,6 @@ import json
 import os
 import random
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -29,6 +28,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from svload.host.process.readable import readable
 
 LAYERS = ("pure", "truth", "real", "look")
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
@@ -209,7 +210,7 @@ def _running_truth(file: Path, **config: Any) -> Iterator[dict[str, Any]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            assert select.select([process.stdout], [], [], HANG_S)[0], "no ready line"
+            assert readable(process.stdout.fileno(), HANG_S), "no ready line"
             yield json.loads(process.stdout.readline())
         finally:
             process.kill()

@@ -141,7 +141,7 @@ def test_one_object_server_is_limited_alone_and_started_again_within_its_group(
     pids = {process.name: process.pid for process in lab.up()["backend"].processes}
     journal = [entry for entry in read_entries(tmp_path / "agent") if entry["kind"] == "cgroup"]
     paths = {entry["name"]: entry["paths"] for entry in journal}
-    assert set(paths) == {"backend", "backend.object-2", "backend.rest"}
+    assert set(paths) == {"backend", "backend.collector", "backend.object-2", "backend.rest"}
     mine = {"object-2", "object-2-replicator", "object-2-updater"}
 
     def members(group: str) -> set[str]:

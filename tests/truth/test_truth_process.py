@@ -19,6 +19,8 @@ import pytest
 from tests.bounds import HANG_S
 from tests.servers import wait_until
 
+from svload.host.process.readable import readable
+
 pytestmark = pytest.mark.truth
 
 
@@ -32,7 +34,7 @@ def running(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            assert select.select([process.stdout], [], [], HANG_S)[0], "no ready line"
+            assert readable(process.stdout.fileno(), HANG_S), "no ready line"
             line = process.stdout.readline()
             assert line, process.stderr and process.stderr.read()
             yield process, json.loads(line)

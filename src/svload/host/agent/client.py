@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import queue
-import select
 import socket
 import struct
 import subprocess
@@ -24,6 +23,7 @@ from svload.host.agent.folders import AGENT_LOG, JOURNAL, LOCK, NEW_OWNER, OWNER
 from svload.host.agent.unix_socket import is_own, short_path
 from svload.host.machine import linux
 from svload.host.process.interpreter import child_environment, python
+from svload.host.process.readable import readable
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
 from svload.model.messages import Action, Lease, Notice
 from svload.model.private import private_folder
@@ -352,7 +352,7 @@ def _popen(folder: Path, lock: int, ready: int, more: Sequence[str]) -> subproce
 
 
 def _await_ready(folder: Path, descriptor: int) -> None:
-    if not select.select([descriptor], [], [], _START_BOUND_S)[0]:
+    if not readable(descriptor, _START_BOUND_S):
         raise fail(
             "agent-lost",
             reason=f"it did not come up within {_START_BOUND_S:.0f} s; {_tail(folder / AGENT_LOG)}",

@@ -60,7 +60,7 @@ def owners_of(sockets: Collection[Socket], among: Iterable[int] | None = None) -
     hidden = []
     for pid in _pids() if among is None else among:
         files = descriptors(pid)
-        if not files:
+        if not files and pid != os.getpid():
             hidden.append(pid)
         for name in files & wanted.keys():
             held.setdefault(wanted[name], set()).add(pid)

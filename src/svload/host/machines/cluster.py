@@ -10,7 +10,6 @@ import contextlib
 import json
 import logging
 import secrets
-import select
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from svload.host.machines.dask_carrier import DaskCarrier
 from svload.host.machines.reach import Reach
 from svload.host.machines.remote import RemoteMachine
 from svload.host.process.interpreter import child_environment, python
+from svload.host.process.readable import readable
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.private import private_folder
 
@@ -206,7 +206,7 @@ def _first_line(process: subprocess.Popen[bytes], deadline: float) -> dict[str, 
     """What it says first; None where it ends, or says nothing until `deadline` (CLOCK_MONOTONIC)."""
     assert process.stdout is not None
     out: IO[bytes] = process.stdout
-    if not select.select([out], [], [], max(0.0, deadline - time.monotonic()))[0]:
+    if not readable(out.fileno(), deadline - time.monotonic()):
         return None
     try:
         said = json.loads(out.readline())

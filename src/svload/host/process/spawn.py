@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import resource
-import select
 import signal
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from typing import Any, NoReturn
 from svload.host.agent.journal import CHILD, MARK, Journal
 from svload.host.machine import linux
 from svload.host.process import cgroups
+from svload.host.process.readable import readable
 from svload.model.errors import fail
 from svload.model.messages import Spawn
 
@@ -186,7 +186,7 @@ def _read_line(descriptor: int) -> bytes | None:
     deadline, line = time.monotonic() + _BOUND_S, b""
     while not line.endswith(b"\n"):
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+        if left <= 0 or not readable(descriptor, left):
             return None
         piece = os.read(descriptor, 65536)
         if not piece:

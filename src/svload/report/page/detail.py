@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LARGEST_BYTES = 6_000_000
+LARGEST_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)

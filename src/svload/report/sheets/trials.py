@@ -187,7 +187,7 @@ def _fill_group(
         if place is not None and estimate and estimate.value is not None:
             written[f"{group}.response.{stat}"] = (place.quantile(p, n), estimate.value)
     mean = metrics.get(f"{group}.response.mean")
-    if place is not None and mean and mean.value is not None and ok == due:
+    if place is not None and place.rows and mean and mean.value is not None and ok == due:
         written[f"{group}.response.mean"] = (place.mean(), mean.value)
     for key in _formulas([group]) & set(table.columns):
         one = gathered.told.of_trial(trial, key)
