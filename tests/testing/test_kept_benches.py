@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from benches import busy, capacity, disturbances, nstar
 from benches.command import Clock, Kept
-from tests.bounds import HANG_S
 
 from svload.model.results import Claim, Estimate
 
@@ -37,15 +36,21 @@ def test_searches_of_equal_servers_must_overlap_and_follow_the_quota() -> None:
     known = list(capacity.searches(full=False))
     assert len({one.name for one in known}) == len(known) == 13
 
-    def result(kept: int, broken: int, state: str = "bracketed") -> dict[str, Any]:
-        return {"kept": kept, "broken": broken, "state": state, "sentence": "it is so"}
+    def result(low: int, high: int, state: str = "found") -> dict[str, Any]:
+        return {
+            "low": low,
+            "high": high,
+            "limit": (low * high) ** 0.5,
+            "state": state,
+            "sentence": "it is so",
+        }
 
-    good = {"closed-2": result(HANG_S, 10), "nginx-1": result(HANG_S, 8800), "nginx-2": result(HANG_S, 9400), "nginx-half-1": result(HANG_S, 4400)}  # fmt: skip
+    good = {"closed-2": result(9, 11), "nginx-1": result(8000, 8800), "nginx-2": result(8200, 9400), "nginx-half-1": result(4000, 4400)}  # fmt: skip
     assert capacity.verdicts(known, good) == []
-    assert len(capacity.verdicts(known, {**good, "nginx-2": result(HANG_S, 9900)})) == 1
-    assert len(capacity.verdicts(known, {**good, "nginx-half-1": result(HANG_S, 7700)})) == 1
-    assert len(capacity.verdicts(known, {**good, "closed-2": result(HANG_S, 12)})) == 1
-    assert len(capacity.verdicts(known, {**good, "closed-2": result(HANG_S, 10, "undecided")})) == 1
+    assert len(capacity.verdicts(known, {**good, "nginx-2": result(8900, 9400)})) == 1
+    assert len(capacity.verdicts(known, {**good, "nginx-half-1": result(7600, 7700)})) == 1
+    assert len(capacity.verdicts(known, {**good, "closed-2": result(12, 14)})) == 1
+    assert len(capacity.verdicts(known, {**good, "closed-2": result(9, 11, "undecided")})) == 1
 
 
 def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:
@@ -58,21 +63,18 @@ def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:
     assert Clock(-1.0).left_s < 0 < Clock(1.0).left_s <= 60
 
 
-def test_a_number_that_is_off_is_missed_beyond_what_twins_differ_by() -> None:
+def test_ranges_are_missed_where_they_hold_too_rarely_or_are_too_wide() -> None:
     planted = disturbances.Planted("stopped generator", 1.0, 0.2)
 
-    def row(grade: str, off: float, noise: float = 0.01) -> disturbances.Row:
-        return disturbances.Row(planted, "b20", "load.response.p50", grade, off, off * 0.015, noise)
+    def row(off: float, below: float = 0.02, above: float = 0.1) -> disturbances.Row:
+        return disturbances.Row(planted, "b20", "load.response.p50", off, below, above, 0.01)
 
-    kept, lasting = (9, 10), (3, 3)
-    good = [row("VALID", 0.05), row("WEAK", 0.2), row("REFUSED", 3.0)]
-    text, missed = disturbances.table(good, kept, lasting)
-    assert not missed
-    assert "| load.response.p50 | 1.0 % | 1 | 0 | 1 | 0 | 1 |" in text
-    for bad in ([*good, row("VALID", 0.07)], [*good, row("WEAK", 0.22)]):
-        assert disturbances.table(bad, kept, lasting)[1]
-    assert disturbances.table(good, (7, 10), lasting)[1]
-    assert disturbances.table(good, kept, (2, 3))[1]
+    good = [row(0.01 * place) for place in range(11)]
+    text, missed = disturbances.table(good)
+    assert not missed and "| load.response.p50 | 11 | 100.0 % | 6 % |" in text
+    assert disturbances.table([*good, *(row(0.4) for _ in range(5))])[1], "the truth lies beyond five of them"
+    wide = disturbances.HALF_WIDTH * 2
+    assert disturbances.table([row(0.01, wide, wide) for _ in range(5)])[1]
 
 
 @pytest.mark.parametrize(
