@@ -52,8 +52,9 @@ def test_every_judged_number_of_a_case_is_in_it(reported: Reporter) -> None:
     for case in found.findings.cases:
         for stat in ("p50", "p99", "mean"):
             estimate = case.metrics.get(f"probe.response.{stat}")
-            for bound in ("value", "low", "high"):
-                wanted = getattr(estimate, bound) if estimate else None
+            low, high = estimate.within if estimate else (None, None)
+            value = estimate.value if estimate else None
+            for bound, wanted in (("value", value), ("low", low), ("high", high)):
                 assert response.get((case.case, "probe", stat, bound)) == wanted
     assert parsed["svload_traffic_response_seconds"].unit == "seconds"
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import expm1
+from math import expm1, isfinite
 
 from svload.analysis.claims.say import rules_out
 from svload.analysis.limits import LEANING
@@ -338,7 +338,9 @@ def _alike(one: Claimed) -> str:
 
 def _without_lag(one: Claimed) -> str:
     ratio = one.claim.without_lag
-    return f"{change_words(ratio, one.dimension)}; the interval reaches over both" if ratio else ""
+    if ratio is None or not isfinite(ratio):
+        return ""
+    return f"{change_words(ratio, one.dimension)}; the interval reaches over both"
 
 
 def _cannot_rule_out(claim: Claim) -> str:
