@@ -36,7 +36,7 @@ def test_searches_of_equal_servers_must_overlap_and_follow_the_quota() -> None:
     known = list(capacity.searches(full=False))
     assert len({one.name for one in known}) == len(known) == 13
 
-    def result(low: int, high: int, state: str = "found") -> dict[str, Any]:
+    def searched(low: int, high: int, state: str = "found") -> dict[str, Any]:
         return {
             "low": low,
             "high": high,
@@ -45,12 +45,12 @@ def test_searches_of_equal_servers_must_overlap_and_follow_the_quota() -> None:
             "sentence": "it is so",
         }
 
-    good = {"closed-2": result(9, 11), "nginx-1": result(8000, 8800), "nginx-2": result(8200, 9400), "nginx-half-1": result(4000, 4400)}  # fmt: skip
+    good = {"closed-2": searched(9, 11), "nginx-1": searched(8000, 8800), "nginx-2": searched(8200, 9400), "nginx-half-1": searched(4000, 4400)}  # fmt: skip
     assert capacity.verdicts(known, good) == []
-    assert len(capacity.verdicts(known, {**good, "nginx-2": result(8900, 9400)})) == 1
-    assert len(capacity.verdicts(known, {**good, "nginx-half-1": result(7600, 7700)})) == 1
-    assert len(capacity.verdicts(known, {**good, "closed-2": result(12, 14)})) == 1
-    assert len(capacity.verdicts(known, {**good, "closed-2": result(9, 11, "undecided")})) == 1
+    assert len(capacity.verdicts(known, {**good, "nginx-2": searched(8900, 9400)})) == 1
+    assert len(capacity.verdicts(known, {**good, "nginx-half-1": searched(7600, 7700)})) == 1
+    assert len(capacity.verdicts(known, {**good, "closed-2": searched(12, 14)})) == 1
+    assert len(capacity.verdicts(known, {**good, "closed-2": searched(9, 11, "undecided")})) == 1
 
 
 def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:
