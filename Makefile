@@ -37,10 +37,10 @@ demo: setup  ## the svLoad study on the embedded lab: no root, nothing global, a
 	@$(BIN)/svload demo
 
 .PHONY: check
-check:  ## the quick layers: tests in process, and some whole commands on the embedded lab
+check:  ## the quick tests: in process, and some whole commands on the embedded lab
 	@$(STEP) --begin
 	@$(STEP) setup $(MAKE) setup
-	@$(STEP) tests tools/beside.sh -q -m "(pure or (truth and smoke)) and not (timing or long)"
+	@$(STEP) tests tools/beside.sh -q -m "(pure or (truth and smoke)) and not (timing or long or slow)"
 	@$(STEP) --total
 
 .PHONY: test

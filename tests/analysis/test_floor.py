@@ -19,6 +19,8 @@ from svload.model.certificates import AaCertificate, Certificates, Floor, Place
 from svload.model.results import Findings, TrialResult
 from svload.testing import make_run
 
+pytestmark = pytest.mark.slow
+
 PLACE = Place(host="a", kernel="b", engine="c")
 SIGMA = 0.03
 

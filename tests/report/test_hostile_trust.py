@@ -35,7 +35,9 @@ def _pack(made: Any, folder: Path) -> None:
     api.pack(str(made.run.path), folder / "run.svload.zip")
 
 
-@pytest.mark.parametrize("write", [_figures, _tables, _openmetrics, _pack])
+@pytest.mark.parametrize(
+    "write", [pytest.param(_figures, marks=pytest.mark.slow), _tables, _openmetrics, _pack]
+)
 def test_a_link_is_replaced_and_not_followed(
     write: Callable[[Any, Path], None], reported: Reporter, tmp_path: Path
 ) -> None:

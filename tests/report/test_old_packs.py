@@ -22,6 +22,8 @@ from svload.model.seals import Seal, Thinned
 from svload.model.study import Lock
 from svload.store import RunDir, open_pack, query, verify_run
 
+pytestmark = pytest.mark.slow
+
 PACKS = sorted((Path(__file__).parents[1] / "packs").glob("pack-*.svload.zip"))
 ARTEFACTS: dict[str, type[Artefact]] = {
     "study.lock.json": Lock,

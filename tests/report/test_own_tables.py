@@ -18,6 +18,8 @@ from svload.store import RunDir
 
 from .conftest import Reported
 
+pytestmark = pytest.mark.slow
+
 TABLE = OwnTable(
     title="Table I: <b>times</b>",
     note="In ms, a|b.",

@@ -91,6 +91,7 @@ def test_two_ends_that_lie_together_are_labelled_apart(found: CapacityResult) ->
     assert abs(float(labels[0].attrib["y"]) - float(labels[1].attrib["y"])) >= 12
 
 
+@pytest.mark.slow
 def test_a_figure_is_written(reported: Reporter, tmp_path: Path) -> None:
     one = reported("search")
     names = {figure.name for figure in found_figures(gather(one.run, one.findings))}

@@ -31,6 +31,8 @@ from svload.report.told.answer import answer
 from svload.report.told.numbers import Number, Told, number_of, too_few_rule
 from svload.report.told.spelling import full_metric, show_ratio
 
+pytestmark = pytest.mark.slow
+
 Reporter = Callable[[str], Any]
 PACKAGE = Path(svload.__file__).parent
 ROOMS = ("report", "analysis", "api", "cli")

@@ -15,6 +15,8 @@ from tests.servers import wait_until
 
 from svload.testing import SyntheticRun, make_run
 
+pytestmark = pytest.mark.slow
+
 BUSY_S = 2.5
 ENDLESS = {
     "join": "select count(*) from range(10000000) a, range(10000000) b where a.range * b.range = 7",

@@ -16,6 +16,8 @@ from svload.model.results import CaseResult, Findings
 from svload.store import RunDir, open_pack, verify_run
 from svload.study import resolve
 
+pytestmark = pytest.mark.slow
+
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
 
 

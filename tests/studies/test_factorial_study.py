@@ -22,6 +22,8 @@ from svload.model.traffic import SizeCheck
 from svload.report import show_plan
 from svload.study import load_study, resolve
 
+pytestmark = pytest.mark.slow
+
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
 PROFILES = {
     "study.yaml": (None, "short", "demo", "without-root"),

@@ -12,6 +12,8 @@ from svload import api
 from svload.model.results import CaseResult, Findings
 from svload.store import RunDir, open_pack, verify_run
 
+pytestmark = pytest.mark.slow
+
 STUDY = Path(__file__).parents[2] / "studies/005-file-server"
 USERS = (1, 2, 4, 8, 16, 32, 64)
 

@@ -13,6 +13,8 @@ from svload.model.executors import ConstantVus
 from svload.model.traffic import FeederPart, Template
 from svload.study import load_study, resolve
 
+pytestmark = pytest.mark.slow
+
 STUDY = Path(__file__).parents[2] / "studies/005-file-server"
 PROFILES = [
     *(("study.yaml", profile) for profile in (None, "short", "demo", "counted", "tuned")),

@@ -12,6 +12,8 @@ from svload.api import OwnTable
 from svload.model.results import Findings
 from svload.store import RunDir, verify_run
 
+pytestmark = pytest.mark.slow
+
 STUDY = Path(__file__).parents[2] / "studies/001-svload"
 README = words_of(STUDY / "README.md")
 

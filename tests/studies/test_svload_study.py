@@ -16,6 +16,8 @@ from svload.model.study import CaseConfig, Lock
 from svload.study import load_study, needs_trust, resolve
 from svload.watch import monitored_names
 
+pytestmark = pytest.mark.slow
+
 STUDY = Path(__file__).parents[2] / "studies/001-svload"
 PLACES = {
     "varnish": ("lab", "cache", "tuning"),

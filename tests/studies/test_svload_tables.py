@@ -14,6 +14,8 @@ from svload import api
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal
 from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult, Verdict
 
+pytestmark = pytest.mark.slow
+
 STUDY = Path(__file__).parents[2] / "studies/001-svload"
 PACKS = sorted(STUDY.glob("packs/*.svload.zip"))
 STEPS = (0.98, 1.01, 1.0, 1.02, 0.99, 1.0)

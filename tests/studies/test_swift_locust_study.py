@@ -25,6 +25,8 @@ from svload.model.traffic import BodyCheck, DigestCheck, SizeCheck, TakenPart, T
 from svload.run.fits import overfull, written_bytes
 from svload.study import load_study, resolve
 
+pytestmark = pytest.mark.slow
+
 STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
 S_NS = 1_000_000_000
 
