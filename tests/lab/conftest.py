@@ -117,8 +117,10 @@ def lab_of(tmp_path: Path, host: Any) -> Any:
     """lab_of(spec(…), …) → a lab of real servers, taken down after the test."""
     labs: list[Lab] = []
 
-    def make(*specs: ServiceSpec) -> Lab:
-        labs.append(Lab(specs, host, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path))
+    def make(*specs: ServiceSpec, trusted: bool = False) -> Lab:
+        labs.append(
+            Lab(specs, host, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path, trusted=trusted)
+        )
         return labs[-1]
 
     yield make

@@ -493,6 +493,7 @@ def _execute_held(
     found: RunDir, emit: Emit, choices: Choices, abort_if: AbortIf, early: EarlyHands | None
 ) -> RunResult:
     from svload import analysis, run
+    from svload.run.trust import allowed
     from svload.store import Journal
 
     lock = found.lock()
@@ -508,6 +509,7 @@ def _execute_held(
         wait_quiet_s=choices.wait_quiet_s,
         authorised=choices.authorised,
         host_settings=choices.host_settings,
+        trusted=choices.trusted or (lock.trusted and allowed(found.lock_path, lock).trusted),
         reaches=_reaches(lock, choices),
         need_bytes=round(analysis.size_of_run(lock, configs)),
     )

@@ -67,6 +67,7 @@ class There:
         answers_within_s: float,
         life: datetime.timedelta,
         live_limits: Mapping[str, Sequence[str]],
+        trusted: bool = False,
     ) -> None:
         self._machine, self._folder = machine, folder
         self._emit, self._should_stop = emit, should_stop
@@ -77,6 +78,7 @@ class There:
             "answers_within_s": answers_within_s,
             "life": life,
             "live_limits": {service: tuple(kinds) for service, kinds in live_limits.items()},
+            "trusted": trusted,
         }
         machine.hand("servers", HAND, fields)
 
@@ -206,6 +208,7 @@ class Hosted:
         answers_within_s: float,
         life: datetime.timedelta,
         live_limits: Mapping[str, Sequence[str]],
+        trusted: bool = False,
     ) -> None:
         from svload.host import cache_dir
         from svload.host.machine.cores import split_cores
@@ -235,6 +238,7 @@ class Hosted:
             life=life,
             tell=self._events.append,
             address=address,
+            trusted=trusted,
         )
         self._here = Here(starter)
 

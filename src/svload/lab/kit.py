@@ -54,6 +54,19 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+@dataclass(frozen=True)
+class Permits:
+    """What the traffic of a study that is not trusted may ask of a kit's servers. A kit allows; it forbids nothing by name.
+
+    `commands` are those of the server's protocol, by their first word; none: its protocol has none that change the
+    server, or the load reaches no port that takes them.
+    """
+
+    text: str
+    """for people: what, and what holds the traffic to it"""
+    commands: frozenset[str] = frozenset()
+
+
 def _alone_or_listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -182,7 +195,8 @@ class KitContext:
 
     `take_port(part, fixed)` gives a free port, the same one again for the same part. `stopped` turns true
     when the user wants out: whoever waits then raises SvloadError interrupted. `secrets` are the study's:
-    name → the variable that holds it.
+    name → the variable that holds it. `trusted`: the study is the user's own, so its traffic may administer
+    the server.
     """
 
     service: str
@@ -200,6 +214,7 @@ class KitContext:
     part_groups: Mapping[str, str] = field(default_factory=dict)
     link: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
+    trusted: bool = False
 
     def withheld(self, but: Sequence[str] = ()) -> tuple[str, ...]:
         """Variables that its processes do not inherit: those that hold secrets, or name a file that
@@ -222,7 +237,8 @@ class Kit(ABC):
     `harmless` names the kit's own options that can name no command, file, library, user or address,
     whatever their value, and `harmless_tuning` such parameters of the server. `addresses` are the options
     whose hosts the user authorises. A study that sets anything else needs the user's trust; a kit that
-    declares nothing needs it for every option of its own. `starts`: its processes are svload's own, so that
+    declares nothing needs it for every option of its own. `permits` says what the traffic may do until the study
+    is trusted. `starts`: its processes are svload's own, so that
     their CPU and memory can be read.
     """
 
@@ -240,6 +256,7 @@ class Kit(ABC):
     harmless: ClassVar[frozenset[str]] = frozenset()
     harmless_tuning: ClassVar[frozenset[str]] = frozenset()
     addresses: ClassVar[frozenset[str]] = frozenset()
+    permits: ClassVar[Permits | None] = None
     starts: ClassVar[bool] = True
     """False: it runs already, and need not be waited for as one that starts."""
 

@@ -57,7 +57,7 @@ class Lab:
     machine only with `host_settings`. `live_limits`: service, or part of one (`backend.object`), → limits of its
     control group that faults will change. Variables that
     hold `secrets` (as a case has them) reach no service that does not name them. `address` is the one of this
-    machine where servers listen; `elsewhere` are other machines' places, by what a service's `on` says.
+    machine where servers listen; `elsewhere` are other machines' places, by what a service's `on` says. `trusted`: as `KitContext`.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Lab:
         live_limits: Mapping[str, Sequence[str]] | None = None,
         address: str = LOOPBACK,
         elsewhere: Mapping[str, Place] | None = None,
+        trusted: bool = False,
     ) -> None:
         self._elsewhere = dict(elsewhere or {})
         self._cache = cache_dir.absolute()
@@ -101,6 +102,7 @@ class Lab:
             life=life,
             tell=self._tell,
             address=address,
+            trusted=trusted,
         )
         self._kernel, self._sysctl = KernelSettings(host, allowed=host_settings), dict(sysctl or {})
         self._up: dict[str, _Up] = {}

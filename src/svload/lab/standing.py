@@ -55,7 +55,7 @@ class Starter:
 
     Each has a folder under `work`, wiped before it starts, and one under `logs`, which is left. All are
     pinned to `cores` (None: no pin). `answers_within_s` bounds the wait for a server that runs already.
-    `address` is where those without a link listen.
+    `address` is where those without a link listen. `trusted`: as `KitContext`.
     """
 
     host: Host
@@ -73,6 +73,7 @@ class Starter:
     tell: OnEvent
     ports: Ports = field(default_factory=Ports)
     address: str = LOOPBACK
+    trusted: bool = False
 
     def make(
         self,
@@ -160,6 +161,7 @@ class Starter:
             credentials=self._authority.issue(service_of(spec.name), work / "tls") if certified else None,
             stopped=self.stopped,
             secrets=self.secrets,
+            trusted=self.trusted,
             take_port=lambda part, fixed: self.ports.take(spec.name, part, fixed),
         )
 

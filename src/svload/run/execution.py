@@ -89,7 +89,7 @@ class Options:
 
     `judge` gives the provisional verdict on a trial; `verdicts`, asked where a `policy` (None: the
     study's own) decides what follows once all is sealed, the final ones. `authorised` are the hosts
-    outside this machine that the user allows, whatever a lock says. `early` are hands that are being
+    outside this machine that the user allows, whatever a lock says; `trusted`: the study is the user's own. `early` are hands that are being
     started already. `abort_if` is asked at every event: an error stops the load at once, ends the
     execution and is its outcome's. `look_round` warns of what else uses the machine before anything is
     started; with `wait_quiet_s` that is waited for so long at most. `host_settings`: settings of the
@@ -108,6 +108,7 @@ class Options:
     need_bytes: int = 0
     authorised: tuple[str, ...] = ()
     host_settings: bool = False
+    trusted: bool = False
     reaches: tuple[Reach, ...] = ()
 
 
@@ -345,14 +346,14 @@ class _Execution:
         limited = live_limits(list(self.configs.values()))
         study_dir = Path(self.lock.study_dir)
         elsewhere = (
-            fleet.places(study_dir, self.emit, self.stop.is_set, patience_s, limited)
+            fleet.places(study_dir, self.emit, self.stop.is_set, patience_s, limited, self.options.trusted)
             if fleet is not None
             else {}
         )
         lab = Lab(config.services, agent, agent.dir, cache_dir(), pinned, self.emit,
                   study_dir=study_dir, should_stop=self.stop.is_set, secrets=config.secrets,
                   answers_within_s=patience_s, sysctl=config.sysctl, elsewhere=elsewhere,
-                  host_settings=self.options.host_settings, live_limits=limited,
+                  host_settings=self.options.host_settings, live_limits=limited, trusted=self.options.trusted,
                   address=LOOPBACK if fleet is None else fleet.address)  # fmt: skip
         stack.callback(lab.down)
         with self._phase("up"):

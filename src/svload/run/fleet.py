@@ -60,6 +60,7 @@ class FleetHands:
         should_stop: Callable[[], bool],
         answers_within_s: float,
         live_limits: Mapping[str, Sequence[str]],
+        trusted: bool,
     ) -> dict[str, There]:
         """Where servers run that are not here: what a study's `on` says → the place. Raises SvloadError."""
         made: dict[str, There] = {}
@@ -74,6 +75,7 @@ class FleetHands:
                     answers_within_s=answers_within_s,
                     life=LIFE,
                     live_limits=live_limits,
+                    trusted=trusted,
                 )
         return {called: made[machine.name] for called, machine in self.servers.items()}
 

@@ -38,7 +38,7 @@ def main(folder: Path, until_wall: float) -> int:
         with start_agent(place, Lease(), f"lab {folder.name}", own_network=linked) as agent, agent.joined():
             cores = split_cores(agent.cores)
             lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, _note,
-                      study_dir=Path(lock.study_dir), secrets=config.secrets, sysctl=config.sysctl)  # fmt: skip
+                      study_dir=Path(lock.study_dir), secrets=config.secrets, sysctl=config.sysctl, trusted=lock.trusted)  # fmt: skip
             try:
                 lab.up()
                 lab.fill_all(config.objects, lock.seed)

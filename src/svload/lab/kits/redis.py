@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import field_validator
 
 from svload.host.machine.bounded import BoundedSocket
-from svload.lab.kit import LOOPBACK, KitOptions, SizeBytes, option, words
+from svload.lab.kit import LOOPBACK, KitOptions, Permits, SizeBytes, option, words
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server
 from svload.model.costs import Costs
@@ -22,7 +24,8 @@ from svload.study.mistakes import shortened
 TIMEOUT_S = 5.0
 MOST_BYTES = 1 << 20
 _PARAMETER = re.compile(r"[a-z0-9-]+")
-_ASKED_BY_US = ("info", "config", "dbsize", "flushall", "ping")
+_ADMINISTRATOR = "svload"
+_ASKED_BY_US = ("info", "config", "dbsize", "flushall", "ping", "auth")
 """Commands of kit and monitor; what a load asks of these kinds is not counted either."""
 
 
@@ -69,8 +72,49 @@ _HARMLESS = words(
 """Left out: what names files, programmes, users or other servers (dir, loadmodule, aclfile, replicaof, …)."""
 
 
+_READING = words(
+    """
+    bitcount bitpos dbsize exists geodist geohash geopos georadius_ro georadiusbymember_ro get getbit getrange hexists hget
+    hgetall hkeys hlen hmget hscan hstrlen hvals keys lindex llen lpos lrange mget pfcount pttl randomkey scan scard sdiff
+    sinter sismember smembers srandmember sscan strlen substr sunion touch ttl type xinfo xlen xpending xrange xread
+    xrevrange zcard zcount zlexcount zrange zrangebylex zrangebyscore zrank zrevrange zrevrangebylex zrevrangebyscore
+    zrevrank zscan zscore
+    """
+)
+_WRITING = words(
+    """
+    append bitfield bitop blpop brpop brpoplpush bzpopmax bzpopmin decr decrby del expire expireat geoadd georadius
+    georadiusbymember getset hdel hincrby hincrbyfloat hmset hset hsetnx incr incrby incrbyfloat linsert lpop lpush lpushx
+    lrem lset ltrim move mset msetnx persist pexpire pexpireat pfadd pfmerge psetex rename renamenx rpop rpoplpush rpush
+    rpushx sadd sdiffstore set setbit setex setnx setrange sinterstore smove sort spop srem sunionstore unlink xack xadd
+    xclaim xdel xgroup xreadgroup xsetid xtrim zadd zincrby zinterstore zpopmax zpopmin zrem zremrangebylex
+    zremrangebyrank zremrangebyscore zunionstore
+    """
+)
+_CONNECTING = words("auth discard echo exec hello multi ping quit reset select time unwatch watch")
+"""Of these Redis takes auth, hello, quit and reset from everybody, whatever a list says."""
+_SINCE: Mapping[tuple[int, int], frozenset[str]] = {
+    (6, 0): _READING | _WRITING | _CONNECTING | {"bitfield_ro"},
+    (6, 2): words(
+        """
+        blmove copy geosearch geosearchstore getdel getex hrandfield lmove smismember xautoclaim zdiff zdiffstore zinter
+        zmscore zrandmember zrangestore zunion
+        """
+    ),
+    (7, 0): words("blmpop bzmpop expiretime lcs lmpop pexpiretime sintercard sort_ro zintercard zmpop"),
+}
+"""Commands by the version that has them: it refuses a list that names one it does not know.
+
+Left out, beside all that administrates or replicates: what empties or swaps whole databases (flushall, flushdb,
+swapdb), what takes bytes that it trusts as its own (restore) or gives them (dump), programs that it runs (eval,
+fcall), messages between its clients (publish, subscribe), and what tells of the server (info, object, memory)."""
+
+
 class Redis(Server):
-    """A redis-server of its own, by TCP and a Unix socket; what `tuning` lets it save lies in its own folder."""
+    """A redis-server of its own, by TCP and a Unix socket; what `tuning` lets it save lies in its own folder.
+
+    svload asks it as a user of its own, whose password is drawn at each start; traffic is the default user.
+    """
 
     name = "redis"
     summary = "Redis, a store in memory"
@@ -79,8 +123,13 @@ class Redis(Server):
     front = False
     harmless = frozenset({"connections", "item_memory", "eviction", "io_threads"})
     harmless_tuning = _HARMLESS
+    permits = Permits(
+        "commands that read and write keys, by the access list of its default user",
+        frozenset().union(*_SINCE.values()),
+    )
     options: RedisOptions
     _port: int
+    _password: str
     _opened: int
     """Connections that this kit has opened since the start or the reset."""
 
@@ -96,6 +145,8 @@ class Redis(Server):
         """Its settings stand in a file of its own."""
         self._opened = 0
         self._port = self.context.take_port("redis", self.options.port)
+        self._password = secrets.token_hex(32)
+        self._password_file = self.write("password", self._password)
         self.spawn("redis", [path_of("redis-server"), self.write("redis.conf", self._config())])
 
     @property
@@ -119,7 +170,12 @@ class Redis(Server):
         if len(str(self._socket)) < 108:  # the most that a Unix socket's address holds
             settings |= {"unixsocket": f'"{self._socket}"', "unixsocketperm": "700"}
         settings |= {name: _spelled(value) for name, value in options.tuning.items()}
-        return "".join(f"{name} {value}\n" for name, value in settings.items())
+        users = [f"{_ADMINISTRATOR} on #{sha256(self._password.encode()).hexdigest()} ~* +@all"]
+        if not self.context.trusted:
+            known = sorted(_known_to(self.tool([path_of("redis-server"), "--version"])))
+            users.append(f"default reset on nopass ~* -@all {' '.join(f'+{name}' for name in known)}")
+        lines = [f"{name} {value}" for name, value in settings.items()] + [f"user {one}" for one in users]
+        return "".join(f"{line}\n" for line in lines)
 
     def condition(self) -> bool:
         """It answers PING; while it loads a file it answers an error."""
@@ -133,7 +189,14 @@ class Redis(Server):
             kit=self.name,
             version=self._info().get("redis_version", ""),
             endpoints=(Endpoint(scheme="tcp", address=address, port=self._port),),
-            admin={"redis": {"address": address, "port": self._port}},
+            admin={
+                "redis": {
+                    "address": address,
+                    "port": self._port,
+                    "user": _ADMINISTRATOR,
+                    "password_file": str(self._password_file),
+                }
+            },
             outputs={"socket": str(self._socket)},
         )
 
@@ -198,16 +261,24 @@ class Redis(Server):
         return parse_info(str(self._ask("INFO", "all")))
 
     def _ask(self, *command: str) -> Any:
-        """One command's answer. Raises OSError; Refused for an error that it answers."""
+        """One command's answer to the administrator. Raises OSError; Refused for an error that it answers."""
         with BoundedSocket((self.context.address, self._port), TIMEOUT_S, MOST_BYTES) as line:
             self._opened += 1
-            line.sendall(_encoded(command))
+            line.sendall(_encoded(("AUTH", _ADMINISTRATOR, self._password)) + _encoded(command))
             with line.makefile("rb") as answers:
+                _read(answers)
                 return _read(answers)
 
 
 class Refused(OSError):
     """Redis answered with an error."""
+
+
+def _known_to(told: str) -> frozenset[str]:
+    """What traffic may ask of the version that `redis-server --version` tells of."""
+    found = re.search(r"v=(\d+)\.(\d+)", told)
+    version = (int(found[1]), int(found[2])) if found else (6, 0)
+    return frozenset().union(*(names for since, names in _SINCE.items() if since <= version))
 
 
 def canonical(info: Mapping[str, str], at_ns: int, opened: int) -> Counters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from svload.host.machine.bounded import BoundedSocket
@@ -47,7 +48,8 @@ _INFO: Mapping[str, tuple[str, str]] = {
 
 
 class RedisMonitor(Monitor):
-    """INFO at admin["redis"] = {"address", "port"} on one kept connection; keys are summed over its databases."""
+    """INFO at admin["redis"] = {"address", "port"} on one kept connection, as its "user" with the password of
+    "password_file" where it names them; keys are summed over its databases."""
 
     name = "redis"
     summary = "connections, commands, hits, evictions, memory and main thread of Redis, from INFO"
@@ -72,6 +74,7 @@ class RedisMonitor(Monitor):
         super().__init__(service, facts)
         where = facts["admin"]["redis"]
         self._address = (str(where["address"]), int(where["port"]))
+        self._user, self._password_file = str(where.get("user", "")), where.get("password_file")
         self._socket: BoundedSocket | None = None
 
     @classmethod
@@ -84,6 +87,7 @@ class RedisMonitor(Monitor):
         try:
             if self._socket is None:
                 self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
+                self._log_in(self._socket)
             self._socket.renew()
             self._socket.sendall(b"INFO\r\n")
             answer = self._bulk(self._socket)
@@ -91,6 +95,18 @@ class RedisMonitor(Monitor):
             self.close()
             raise
         return parse_info(answer.decode("utf-8", "replace"))
+
+    def _log_in(self, line: BoundedSocket) -> None:
+        if self._password_file is None:
+            return
+        line.sendall(f"AUTH {self._user} {Path(self._password_file).read_text()}\r\n".encode())
+        answer = b""
+        while not answer.endswith(b"\r\n"):
+            answer += (piece := line.recv(1 << 10))
+            if not piece:
+                raise ConnectionError("Redis hung up")
+        if answer != b"+OK\r\n":
+            raise ConnectionError(f"Redis refused svload's own user: {answer[:60]!r}")
 
     @staticmethod
     def _bulk(line: BoundedSocket) -> bytes:
