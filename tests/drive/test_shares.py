@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from svload import _native
 from svload.drive.share.cut import build_shares
-from svload.drive.share.request_spec import BodySpec
+from svload.drive.share.request_spec import BodySpec, SecretPart, TextPart
 from svload.drive.share.request_spec import FeederPart as FeederPiece
 from svload.drive.share.request_spec import SizeLaw as Law
+from svload.drive.share.requests import Taken
 from svload.drive.share.spec import EndpointSpec, ShareSpec
 from svload.drive.share.timeline import shortened, timeline
 from svload.drive.share.warm import SLOTS, warm_share
@@ -33,7 +34,7 @@ from svload.model.facts import Endpoint
 from svload.model.results import GroupSummary
 from svload.model.stages import Stage
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import Body, Feeder, FeederPart, Group, Request, SizeLaw
+from svload.model.traffic import Body, Feeder, FeederPart, Group, Request, SizeLaw, TakenPart, Text
 
 REQUEST = Request(
     name="fetch", scheme="http", host="cache", path=(FeederPart(feeder="object", column="path"),)
@@ -221,3 +222,16 @@ def test_work_that_is_done_ends_the_window():
     for other in (group.model_copy(update={"plan_done": False}), None):
         kept = shortened(times, [other or group, group]) if other else shortened(timeline(case, 5), [group])
         assert kept[0] == (0, times.end_ns if other else 5)
+
+
+def test_a_secret_is_told_from_other_texts() -> None:
+    """Where it stands in a share, so that no redirect takes it along; what another answer gave is a text."""
+    told = {"secret.t": "hush", "token": "given"}
+    parts = (Text(text="a "), TakenPart(taken="secret.t"), TakenPart(taken="token"))
+    request = REQUEST.model_copy(
+        update={"headers": (("X-T", parts),), "body": Body(text=parts), "method": "POST"}
+    )
+    written = Taken(told).writer("g").request(request, {"http://cache": "http://cache"})
+    expected = (TextPart("a "), SecretPart("hush"), TextPart("given"))
+    assert written.headers == (("X-T", expected),)
+    assert written.body == BodySpec(text=expected)

@@ -36,7 +36,8 @@ class Recording:
 
 
 @contextmanager
-def recording() -> Iterator[Recording]:
+def recording(location: str = "") -> Iterator[Recording]:
+    """With a `location` each request but those of its path is redirected there."""
     kept = Recording()
 
     class Keep(BaseHTTPRequestHandler):
@@ -45,7 +46,10 @@ def recording() -> Iterator[Recording]:
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             kept.asked.append((self.command, self.path, dict(self.headers), body))
-            self.send_response(200)
+            moves = bool(location) and not location.endswith(self.path)
+            self.send_response(307 if moves else 200)
+            if moves:
+                self.send_header("Location", location)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -126,6 +130,25 @@ def test_an_overloaded_server_keeps_no_limit_on_a_time(
     else:
         assert said["server"]["state"] != "OVERLOADED"
         assert (ended.returncode, told["outcome"]) == (0, "passed"), told
+
+
+def test_a_secret_follows_no_redirect_to_another_host(world: World) -> None:
+    """Any header is one that is not known to be harmless. On its own host it is sent on."""
+    headers = ("-H", "X-T: hush", "-H", "X-Api-Key: hush", "-H", "Accept: text/plain")
+    with recording() as other, recording(f"http://127.0.0.1:{other.port}/there") as first:
+        url = f"http://127.0.0.1:{first.port}/"
+        ended = world.svload("load", url, "-n", "4", "-c", "1", "--follow-redirects", "1", *headers, "--json")
+        assert "Traceback" not in ended.stderr
+    assert {(path, sent["Accept"], "hush" in str(sent)) for _, path, sent, _ in first.asked} == {
+        ("/", "text/plain", True)
+    }
+    assert {(path, sent["Accept"], "hush" in str(sent)) for _, path, sent, _ in other.asked} == {
+        ("/there", "text/plain", False)
+    }
+    with recording("/there") as own:
+        url = f"http://127.0.0.1:{own.port}/"
+        world.svload("load", url, "-n", "4", "-c", "1", "--follow-redirects", "1", *headers)
+    assert {path for _, path, sent, _ in own.asked if sent["X-T"] == "hush"} == {"/", "/there"}
 
 
 def test_the_summary_is_for_people(world: World, url: str) -> None:

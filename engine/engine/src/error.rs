@@ -84,6 +84,7 @@ error_kinds! {
     TlsUnfit = "tls_unfit",
     ReplyError = "reply_error",
     NoRow = "no_row",
+    SecretRedirect = "secret_redirect",
 }
 
 impl ErrorKind {
@@ -226,12 +227,13 @@ mod tests {
         assert_eq!(names[41], "tls_closed");
         assert_eq!(names[42], "capture");
         assert_eq!(names[43], "no_match");
-        assert_eq!(names.len(), 62);
+        assert_eq!(names.len(), 63);
         assert_eq!(
             (names[44], names[57]),
             ("http2_not_negotiated", "http2_flood")
         );
         assert_eq!((names[58], names[59]), ("http2_malformed", "tls_unfit"));
+        assert_eq!(names[62], "secret_redirect");
         assert_eq!(names[60], "reply_error");
         assert_eq!(names[61], "no_row");
         for (code, kind) in ErrorKind::ALL.iter().enumerate() {

@@ -160,7 +160,9 @@ impl Maker<'_> {
     /// `slash`: it stands at the start of a path.
     pub fn piece(&self, part: &Part, place: Place, slash: bool) -> Piece {
         match part {
-            Part::Text { text } => Piece::Fixed(text.clone().into_bytes()),
+            Part::Text { text } | Part::Secret { secret: text } => {
+                Piece::Fixed(text.clone().into_bytes())
+            }
             Part::Feeder { feeder, column } => {
                 let found = self.group.feeders.get_full(feeder);
                 let (at, table) = found.map_or((0, ""), |(at, _, spec)| (at, spec.table.as_str()));

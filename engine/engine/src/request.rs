@@ -32,12 +32,26 @@ pub struct Template {
     chunked: bool,
     /// An address that is known only when the request is made.
     url: Vec<Piece>,
+    /// Texts of headers and body that stay with the step's own origin.
+    secrets: Vec<String>,
+    secret_body: bool,
     /// The head as HTTP/2 carries it, where the group asks for that.
     blocks: Option<Blocks>,
 }
 
-/// Headers that are not carried to another origin.
-const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+/// A header whose name holds one of these is not carried to another origin.
+const CREDENTIALS: [&str; 8] = [
+    "authorization",
+    "api-key",
+    "apikey",
+    "cookie",
+    "password",
+    "secret",
+    "session",
+    "token",
+];
+/// A shorter secret stands in a Location by chance.
+const SECRET_MIN: usize = 4;
 
 impl Template {
     /// Builds a request of a checked group. `host` is the Host header of its endpoint.
@@ -78,6 +92,8 @@ impl Template {
             expect_continue: request.expect_continue,
             chunked: request.chunked,
             url: maker.pieces(url, Place::Path),
+            secrets: builder.secrets(),
+            secret_body: builder.body().iter().any(is_secret),
             blocks,
         }
     }
@@ -192,6 +208,17 @@ impl Template {
         self.write(&self.hops[hop.kind()], source, out);
     }
 
+    /// Whether a hop to another origin would carry a secret there: in the request's body, or in a Location that repeats it.
+    pub fn gives_away(&self, location: &[u8], body: bool) -> bool {
+        let plain = unescape(location);
+        let repeats = |secret: &String| {
+            let secret = secret.as_bytes();
+            let said = |text: &[u8]| text.windows(secret.len()).any(|part| part == secret);
+            secret.len() >= SECRET_MIN && (said(&plain) || said(location))
+        };
+        (body && self.secret_body) || self.secrets.iter().any(repeats)
+    }
+
     fn write(&self, pieces: &[Piece], source: &Source<'_>, out: &mut Vec<u8>) {
         for piece in pieces {
             if let Piece::BodyLength = piece {
@@ -243,9 +270,10 @@ impl Builder<'_> {
     fn path(&self, out: &mut Vec<Piece>) {
         let parts = &self.request.path;
         let rooted = match parts.first() {
-            Some(Part::Text { text }) => text.starts_with('/'),
             Some(Part::Feeder { .. } | Part::Taken { .. }) => true,
-            _ => false,
+            part => part
+                .and_then(Part::fixed)
+                .is_some_and(|text| text.starts_with('/')),
         };
         if !rooted {
             out.push(Piece::Fixed(b"/".to_vec()));
@@ -331,10 +359,22 @@ impl Builder<'_> {
 
     /// A text body.
     fn text(&self) -> Vec<Piece> {
+        join(self.maker.pieces(self.body(), Place::Free))
+    }
+
+    /// The parts of a text body.
+    fn body(&self) -> &[Part] {
         match &self.request.body {
-            Some(BodySpec::Text(parts)) => join(self.maker.pieces(parts, Place::Free)),
-            _ => Vec::new(),
+            Some(BodySpec::Text(parts)) => parts,
+            _ => &[],
         }
+    }
+
+    /// Every secret of its headers and body.
+    fn secrets(&self) -> Vec<String> {
+        let headers = self.request.headers.iter().flat_map(|(_, value)| value);
+        let parts = headers.chain(self.body()).filter(|part| is_secret(part));
+        parts.filter_map(Part::fixed).map(str::to_owned).collect()
     }
 
     /// The headers that say nothing of the body.
@@ -353,9 +393,7 @@ impl Builder<'_> {
             fixed("Accept: */*\r\n");
         }
         for (name, value) in &self.request.headers {
-            let secret = CREDENTIALS
-                .iter()
-                .any(|known| name.eq_ignore_ascii_case(known));
+            let secret = is_credential(name) || value.iter().any(is_secret);
             if name.eq_ignore_ascii_case("host") || (secret && !credentials) {
                 continue;
             }
@@ -365,6 +403,31 @@ impl Builder<'_> {
         }
         pieces
     }
+}
+
+fn is_secret(part: &Part) -> bool {
+    matches!(part, Part::Secret { .. })
+}
+
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    CREDENTIALS.iter().any(|known| name.contains(known))
+        || name.split('-').any(|word| word == "auth")
+}
+
+/// A URL's text without percent-encoding.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let byte = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        out.push(byte.unwrap_or(*first));
+        rest = &after[if byte.is_some() { 2 } else { 0 }..];
+    }
+    out
 }
 
 #[cfg(test)]

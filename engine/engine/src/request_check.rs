@@ -226,7 +226,7 @@ impl Checker<'_> {
         self.parts(parts, field, |_| true)?;
         let bad = parts
             .iter()
-            .position(|part| matches!(part, Part::Text { text } if !text.bytes().all(in_path)));
+            .position(|part| part.fixed().is_some_and(|text| !text.bytes().all(in_path)));
         ensure(
             bad.is_none(),
             || format!("{field}[{}]", bad.unwrap_or(0)),
@@ -343,7 +343,9 @@ impl Checker<'_> {
         for (at, part) in parts.iter().enumerate() {
             let field = format!("{field}[{at}]");
             match part {
-                Part::Text { text } => ensure(text.bytes().all(&allowed), || field, NOT_ALLOWED)?,
+                Part::Text { text } | Part::Secret { secret: text } => {
+                    ensure(text.bytes().all(&allowed), || field, NOT_ALLOWED)?
+                }
                 Part::Feeder { feeder, column } => {
                     if let Column::Utf8(values) = self.column(feeder, column, &field)? {
                         let bad = values.iter().position(|value| !value.bytes().all(&allowed));

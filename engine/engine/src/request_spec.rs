@@ -128,6 +128,10 @@ pub enum Part {
     Text {
         text: String,
     },
+    /// A text that no redirect carries to another origin.
+    Secret {
+        secret: String,
+    },
     Feeder {
         feeder: String,
         column: String,
@@ -142,6 +146,14 @@ pub enum Part {
 }
 
 impl Part {
+    /// What the share itself writes here.
+    pub fn fixed(&self) -> Option<&str> {
+        match self {
+            Part::Text { text } | Part::Secret { secret: text } => Some(text),
+            _ => None,
+        }
+    }
+
     fn is_of(&self, feeder: &str) -> bool {
         matches!(self, Part::Feeder { feeder: name, .. } if name == feeder)
     }

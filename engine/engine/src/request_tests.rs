@@ -161,6 +161,59 @@ fn a_hop_to_another_origin_carries_no_credentials() {
 }
 
 #[test]
+fn a_hop_to_another_origin_carries_no_secret() {
+    let mut asking = group(CLOSED);
+    let part = |text: &str| serde_json::from_str::<Part>(text).unwrap();
+    let secret = || part(r#"{"secret": "s+cr et"}"#);
+    let header = |name: &str, value: Part| (name.to_owned(), vec![value]);
+    only(&mut asking).method = "POST".into();
+    only(&mut asking).headers = vec![
+        header("X-T", secret()),
+        ("X-Basic".into(), vec![part(r#"{"text": "me:"}"#), secret()]),
+        header("X-Api-Key", part(r#"{"text": "1"}"#)),
+        header("x-auth-user", part(r#"{"text": "2"}"#)),
+        header("X-CSRFToken", part(r#"{"text": "3"}"#)),
+        header("Set-Cookie2", part(r#"{"text": "4"}"#)),
+        header("X-Author", part(r#"{"text": "5"}"#)),
+        header("Idempotency-Key", part(r#"{"text": "6"}"#)),
+    ];
+    let template = template_of(&asking, "cache", &IndexMap::new(), None, false);
+    let hop = |foreign| {
+        let mut out = Vec::new();
+        let line = HopLine {
+            method: "GET",
+            path: "/x",
+            host: "h",
+            foreign,
+            body: false,
+        };
+        template.render_hop(&line, &by(Asker { vu: 0, seq: 0 }), &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let (own, foreign) = (hop(false), hop(true));
+    assert_eq!(own.matches(": ").count(), 11, "{own}");
+    assert!(own.contains("X-T: s+cr et\r\nX-Basic: me:s+cr et\r\n"));
+    assert!(
+        foreign.ends_with("Accept: */*\r\nX-Author: 5\r\nIdempotency-Key: 6\r\n\r\n"),
+        "{foreign}"
+    );
+    for (location, repeats) in [
+        ("http://h/?t=s%2Bcr%20et", true),
+        ("http://h/?t=s+cr%20et#", true),
+        ("http://h/s+cr et/", true),
+        ("http://h/?t=secret%2", false),
+        ("", false),
+    ] {
+        let found = template.gives_away(location.as_bytes(), true);
+        assert_eq!(found, repeats, "{location}");
+    }
+    only(&mut asking).headers.clear();
+    only(&mut asking).body = Some(BodySpec::Text(vec![part(r#"{"text": "t="}"#), secret()]));
+    let template = template_of(&asking, "cache", &IndexMap::new(), None, false);
+    assert!(template.gives_away(b"/x", true) && !template.gives_away(b"/x", false));
+}
+
+#[test]
 fn a_text_body_has_its_length() {
     let mut post = group(CLOSED);
     only(&mut post).method = "POST".into();

@@ -71,6 +71,7 @@ MEANINGS: Mapping[str, str] = {
     "reply_error": "a whole reply that says error (Redis: it begins with -; memcached: ERROR, CLIENT_ERROR "
     "or SERVER_ERROR)",
     "no_row": "no written object was there to ask for; nothing was sent",
+    "secret_redirect": "a redirect to another host would have carried a secret there; it was not followed",
 }
 """Error name → what happened, in the engine's code order (1, 2, …)."""
 

@@ -67,6 +67,7 @@ HINTS: Mapping[str, str] = {
     "something before it, adds",
     "tls_unfit": "no authority could make this certificate a server's: make one with names and no CA "
     "(openssl req -x509 -addext subjectAltName=DNS:HOST -addext basicConstraints=CA:FALSE), or --insecure",
+    "secret_redirect": "a redirect leads to another host with a secret in its address, or in the body that goes with it",
     "bad_redirect": "a redirect that leads nowhere",
     "unauthorised_target": "a redirect led to a host that was not authorised; no packet was sent there",
     "too_many_redirects": "more redirects than are followed: --follow-redirects N",

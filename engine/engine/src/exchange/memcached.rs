@@ -129,10 +129,8 @@ fn has_a_blank(kind: Kind, command: &Words) -> bool {
         _ => &command[..],
     };
     let bad = |byte: u8| byte <= b' ' || byte == 127;
-    words.iter().flatten().any(|part| match part {
-        Part::Text { text } => text.bytes().any(bad),
-        _ => false,
-    })
+    let mut fixed = words.iter().flatten().filter_map(Part::fixed);
+    fixed.any(|text| text.bytes().any(bad))
 }
 
 /// Keys from elsewhere are percent-encoded where they would end a word; a value may hold anything.

@@ -8,7 +8,7 @@ use crate::exchange::http2::Form;
 use crate::pieces::Source;
 use crate::plan::Endpoint;
 use crate::redirect::{next_method, resolve, Origin};
-use crate::request::HopLine;
+use crate::request::{HopLine, Template};
 use crate::target::Address;
 use crate::tls::Tls;
 
@@ -40,9 +40,23 @@ impl Worker<'_> {
             Some(origin) => self.authorise(origin, Some(from)),
         };
         match endpoint {
+            Some(endpoint) if self.gives_away(g, s, endpoint, &method) => {
+                self.finish(g, s, ErrorKind::SecretRedirect)
+            }
             Some(endpoint) => self.hop(g, s, endpoint, &method, &hop.path),
             None => self.finish(g, s, ErrorKind::UnauthorisedTarget),
         }
+    }
+
+    /// Whether the hop that its answer asks for would carry a secret to another origin than the step's own.
+    fn gives_away(&self, g: usize, s: u32, endpoint: usize, method: &str) -> bool {
+        let group = &self.groups[g];
+        let slot = &group.slots[s as usize];
+        let template = group.plan.template(slot.step);
+        endpoint != slot.own_endpoint
+            && template.is_some_and(|template| {
+                template.gives_away(slot.exchange.location(), carries_body(template, method))
+            })
     }
 
     /// Begins a step whose address is made of variables, if the load may go there.
@@ -184,7 +198,7 @@ impl Worker<'_> {
         let Some(template) = step.recipe.http() else {
             return;
         };
-        let body = method == template.method() && method != "GET" && method != "HEAD";
+        let body = carries_body(template, method);
         let line = HopLine {
             method,
             path,
@@ -238,6 +252,11 @@ impl Worker<'_> {
             (None, None) => self.open(g, s),
         }
     }
+}
+
+/// Whether a hop by this method has its request's body.
+fn carries_body(template: &Template, method: &str) -> bool {
+    method == template.method() && method != "GET" && method != "HEAD"
 }
 
 /// Method and path of request bytes that we wrote ourselves.

@@ -1,6 +1,6 @@
 //! The engine against a tiny plain-HTTP server: what works is counted as ok, what fails by its right name.
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{ok, open, read_head, refusal, run, run_with, share, Server, MS};
 use indexmap::IndexMap;
-use serde_json::json;
+use serde_json::{json, Value};
 use svload_engine::{Column, Table};
 
 #[test]
@@ -392,6 +392,104 @@ fn a_redirect_to_an_allowed_address_is_followed() {
     // The connection to the group's own endpoint is kept, the other lives for its hop.
     assert_eq!(server.accepted(), 2);
     assert_eq!(elsewhere.accepted() as u64, ran.count("ok"));
+}
+
+/// A share whose only server redirects to another one (`OTHER` in `location`), and what that other one was asked.
+fn to_another_host(status: u16, location: &str) -> (Value, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = seen.clone();
+    let other = Server::answering(move |head| {
+        kept.lock().unwrap().push(head.to_owned());
+        ok("arrived")
+    });
+    let location = location.replace("OTHER", &format!("http://{}", other.address));
+    let first = Server::start(move |stream| {
+        let mut stream = BufReader::new(stream);
+        let answer =
+            format!("HTTP/1.1 {status} Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
+        while let Some(head) = read_head(&mut stream) {
+            let length = head.split("Content-Length: ").nth(1);
+            let length = length.and_then(|rest| rest.split('\r').next()?.parse().ok());
+            let mut body = vec![0; length.unwrap_or(0)];
+            stream.read_exact(&mut body).unwrap();
+            if stream.get_mut().write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut share = share(first.address);
+    share["groups"][0]["follow_redirects"] = 1.into();
+    (share, seen)
+}
+
+#[test]
+fn a_secret_in_a_header_follows_no_redirect_to_another_host() {
+    let (mut share, seen) = to_another_host(302, "OTHER/x");
+    share["groups"][0]["request"]["headers"] = json!([
+        ["X-T", [{"secret": "hush"}]],
+        ["X-Api-Key", [{"text": "hush"}]],
+        ["X-Auth-Token", [{"text": "hush"}]],
+        ["X-One", [{"text": "1"}]]
+    ]);
+    run(&share).assert_all_ok();
+    let seen = seen.lock().unwrap();
+    assert!(!seen.is_empty());
+    assert!(seen
+        .iter()
+        .all(|head| head.contains("X-One: 1") && !head.contains("hush")));
+}
+
+#[test]
+fn a_redirect_that_would_take_a_secret_to_another_host_is_not_followed() {
+    let header = json!([["X-T", [{"secret": "hush-hush"}]]]);
+    let body = json!({"text": [{"text": "t="}, {"secret": "hush-hush"}]});
+    for (status, location, headers, body, follows) in [
+        (302, "OTHER/x?t=hush%2Dhush", &header, &json!(null), false),
+        (308, "OTHER/hush-hush/x", &header, &json!(null), false),
+        (307, "OTHER/x", &json!([]), &body, false),
+        (308, "OTHER/x", &json!([]), &body, false),
+        (303, "OTHER/x", &json!([]), &body, true),
+        (302, "OTHER/x?t=hush", &header, &json!(null), true),
+    ] {
+        let (mut share, seen) = to_another_host(status, location);
+        let request = &mut share["groups"][0]["request"];
+        request["method"] = "POST".into();
+        request["headers"] = headers.clone();
+        request["body"] = body.clone();
+        let ran = run(&share);
+        let seen = seen.lock().unwrap();
+        if follows {
+            ran.assert_all_ok();
+            assert!(!seen.is_empty() && !seen.concat().contains("hush-"));
+        } else {
+            ran.assert_all_fail_with("secret_redirect");
+            assert_eq!(seen.len(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_secret_follows_a_redirect_of_its_own_host() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = seen.clone();
+    let server = Server::answering(move |head| {
+        kept.lock().unwrap().push(head.to_owned());
+        match head.contains(" /here?t=hush-hush ") {
+            true => ok("stayed"),
+            false => b"HTTP/1.1 302 Go\r\nLocation: /here?t=hush-hush\r\nContent-Length: 0\r\n\r\n"
+                .to_vec(),
+        }
+    });
+    let mut share = share(server.address);
+    share["groups"][0]["follow_redirects"] = 1.into();
+    share["groups"][0]["request"]["headers"] =
+        json!([["X-T", [{"secret": "hush-hush"}]], ["X-Api-Key", [{"text": "k"}]]]);
+    run(&share).assert_all_ok();
+    let seen = seen.lock().unwrap();
+    assert!(seen.iter().any(|head| head.contains(" /here?")));
+    assert!(seen
+        .iter()
+        .all(|head| head.contains("X-T: hush-hush\r\nX-Api-Key: k\r\n")));
 }
 
 #[test]

@@ -79,6 +79,7 @@ fn a_hop_carries_what_http1_would_carry() {
     let server = serving(move |asked, body| {
         assert_eq!(body, b"n=0");
         assert_eq!(asked.fields["authorization"], "secret");
+        assert_eq!(asked.fields["x-t"], "hush");
         let status = code.load(Ordering::SeqCst).to_string();
         leads_to(asked.stream, &status, &named.lock().unwrap())
     });
@@ -86,8 +87,7 @@ fn a_hop_carries_what_http1_would_carry() {
     share["endpoints"]["http://other"] = json!({"address": other.address.to_string(), "tls": null});
     let request = &mut share["groups"][0]["request"];
     request["method"] = "POST".into();
-    request["headers"] =
-        json!([["Authorization", [{"text": "secret"}]], ["X-One", [{"text": "1"}]]]);
+    request["headers"] = json!([["Authorization", [{"text": "secret"}]], ["X-T", [{"secret": "hush"}]], ["X-One", [{"text": "1"}]]]);
     request["body"] = json!({"text": [{"text": "n="}, {"var": "iteration"}]});
     *place.lock().unwrap() = "http://other/x".into();
     let ran = run(&share);
@@ -114,6 +114,11 @@ fn a_hop_carries_what_http1_would_carry() {
     let (fields, body) = seen.lock().unwrap().pop().unwrap();
     assert!(fields.contains(&":method: GET".to_owned()) && body.is_empty());
     assert!(!fields.iter().any(|field| field.starts_with("content-")));
+    // A body with a secret goes nowhere else.
+    status.store(307, Ordering::SeqCst);
+    share["groups"][0]["request"]["body"] = json!({"text": [{"text": "n="}, {"secret": "0"}]});
+    run(&share).assert_all_fail_with("secret_redirect");
+    assert_eq!(other.accepted(), 2);
 }
 
 #[test]

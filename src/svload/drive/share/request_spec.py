@@ -18,6 +18,13 @@ class TextPart:
 
 
 @dataclass(frozen=True)
+class SecretPart:
+    """A text that no redirect carries to another origin."""
+
+    secret: str
+
+
+@dataclass(frozen=True)
 class FeederPart:
     """A column of a feeder's current row."""
 
@@ -39,7 +46,7 @@ class TakenPart:
     taken: str
 
 
-Part = TextPart | FeederPart | VarPart | TakenPart
+Part = TextPart | SecretPart | FeederPart | VarPart | TakenPart
 Parts = tuple[Part, ...]
 
 

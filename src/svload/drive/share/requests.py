@@ -31,6 +31,8 @@ from svload.model.traffic import (
 
 SET_UP = "setup"
 """The feeder that hands each VU the variables that set-up took for it."""
+SECRET = "secret."
+"""How the names of the study's secrets begin; no other variable's does."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Writer:
                 return spec.TextPart(part.text)
             case FeederPart():
                 return spec.FeederPart(part.feeder, part.column)
+            case TakenPart() if part.taken in self.trial and part.taken.startswith(SECRET):
+                return spec.SecretPart(self.trial[part.taken])
             case TakenPart() if part.taken in self.trial and part.taken not in self.renewed:
                 return spec.TextPart(self.trial[part.taken])
             case TakenPart() if part.taken in self.vus:
