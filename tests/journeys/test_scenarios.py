@@ -91,7 +91,8 @@ def server() -> Iterator[int]:
 def run(world: World, text: str, port: int) -> dict[str, Any]:
     """The only trial of a study, judged; its identities and Little's sum hold."""
     (world.root / "study.yaml").write_text(text.replace("PORT", str(port)))
-    trial: dict[str, Any] = world.run("study.yaml")["trials"][0]
+    trust = ["--trust"] if "secrets:" in text else []
+    trial: dict[str, Any] = world.run("study.yaml", *trust)["trials"][0]
     assert_valid(trial, "identities", "little")
     assert world.silent() == []
     return trial
@@ -157,6 +158,7 @@ def test_a_secret_reaches_the_server_and_no_file(
     (world.root / "study.yaml").write_text(SECRET.replace("PORT", str(server)))
     planned = world.svload("plan", "study.yaml")
     assert planned.returncode == 0, planned.stderr
+    assert "needs --trust: secrets.key: the variable LOGIN_KEY" in " ".join(planned.stdout.split())
     ended = world.svload("run", "study.yaml", "--out", str(world.runs))
     assert ended.returncode == 2
     assert "LOGIN_KEY is not set" in ended.stderr
@@ -234,7 +236,7 @@ def test_keystone_gives_tokens_for_a_body_and_gives_new_ones(
 def test_a_wrong_password_gets_no_token(world: World, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_PASSWORD", "sesame-wrong")
     (world.root / "study.yaml").write_text(keystone_of_the_docs().replace("PORT", str(server)))
-    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    ended = world.svload("run", "study.yaml", "--trust", "--out", str(world.runs))
     assert ended.returncode == 3
     assert "set-up-failed" in ended.stderr
     assert "sesame-wrong" not in ended.stderr

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from svload import api, run
-from svload.api.trust import allowed_hosts
+from svload.api.trust import allowed_hosts, must_be_trusted
 from svload.model.errors import ExitCode, SvloadError
 from svload.run.trust import trust
 from svload.store import RunDir, pack_run
@@ -155,6 +155,36 @@ def test_a_plan_of_other_cases_than_the_locks_is_refused(elsewhere: Make, change
     batch["trials"][0] |= change
     found.batch_path(0).write_text(json.dumps(batch))
     assert [problem.code for problem in refused(found).problems] == ["run-damaged"]
+
+
+@pytest.mark.parametrize("variable", ["GITHUB_TOKEN", "PGPASSFILE", "SSH_KEY"])
+def test_what_a_study_reads_of_the_environment_is_asked_for_once(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`plan` names it, `run` asks for it, and neither reads it before; of what the user typed nobody asks."""
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(run, "secret_values", lambda config: pytest.fail("read"))
+    file = tmp_path / "study.yaml"
+    for secrets, asks in (({"t": variable}, True), ({}, False)):
+        file.write_text(json.dumps(study(HARMLESS, secrets=secrets)))
+        needed = api.plan(str(tmp_path), api.Choices())["trusted_needed"]
+        assert [variable in one and f"{variable}_FILE" in one for one in needed] == [True] * asks
+        refuse = trusted_or_refused(tmp_path)
+        assert ("read what is yours" in refuse and variable in refuse) == asks
+    file.write_text(json.dumps(study(HARMLESS, secrets={"t": variable})))
+    assert trusted_or_refused(tmp_path, own=True) == ""
+    assert trusted_or_refused(tmp_path) != ""
+    assert trusted_or_refused(tmp_path, trusted=True) == ""
+    assert trusted_or_refused(tmp_path) == ""
+
+
+def trusted_or_refused(folder: Path, **chosen: Any) -> str:
+    """How a study is refused that is not trusted; empty: it may run."""
+    try:
+        must_be_trusted(api.load_lock(str(folder), api.Choices(**chosen)), str(folder))
+    except SvloadError as error:
+        return str(error)
+    return ""
 
 
 def refused_run(folder: Path, tmp_path: Path) -> SvloadError:

@@ -73,6 +73,7 @@ def load(
     with _study_folder(ask, files, out) as folder, in_environment(dict(ask.secrets.values())):
         choices = Choices(
             out=out or folder / "runs",
+            own=True,
             seed=ask.seed,
             authorised=authorised,
             wait_s=wait_s,

@@ -53,6 +53,8 @@ class Choices:
     seed: int | None = None
     out: Path = RUNS
     trusted: bool = False
+    own: bool = False
+    """svload wrote the study itself, for what the user typed: it is asked about no more, and trusted for nothing later"""
     authorised: tuple[str, ...] = ()
     host_settings: bool = False
     only: tuple[str, ...] = ()
@@ -94,7 +96,7 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         profile=choices.profile,
         overrides=choices.overrides,
         seed=choices.seed,
-        trusted=choices.trusted or is_trusted(path),
+        trusted=choices.trusted or choices.own or is_trusted(path),
         authorised=choices.authorised,
         kits=lab.kit_options(),
         check_lab=lab.find_mistakes,

@@ -27,8 +27,8 @@ OfServices = Callable[[Sequence[ServiceSpec]], Sequence[str]]
 def needs_trust(
     lock: Lock, of_services: OfServices, configs: Iterable[CaseConfig] | None = None
 ) -> list[str]:
-    """What may act outside the lab: options as each case resolves them (`lab.app.run: …`), and
-    the code in the study's folder.
+    """What may act outside the lab or read what is the user's: options as each case resolves them
+    (`lab.app.run: …`), the code in the study's folder, and variables that hold its secrets.
 
     `configs` are the valid cases', where they are known already.
     """
@@ -38,6 +38,10 @@ def needs_trust(
         if (lab := repr(config.services)) not in labs:
             labs.add(lab)
             found += of_services(config.services)
+        found += [
+            f"{name.replace('secret.', 'secrets.', 1)}: the variable {variable}, or the file that {variable}_FILE names"
+            for name, variable in config.secrets.items()
+        ]
     folder = Path(lock.study_dir)
     for kind in CODE_FOLDERS:
         found += [str(path) for path in sorted((folder / kind).glob("*.py"))]
@@ -45,8 +49,8 @@ def needs_trust(
 
 
 def reads_here(lock: Lock) -> list[str]:
-    """What a lock would take from this machine: files below the folder that it names, and
-    variables that hold its secrets.
+    """What a lock would take from this machine beside what any study is asked about: files below the folder
+    that it names.
 
     A study's own file cannot leave its folder; a lock that was made elsewhere names any folder.
     """
@@ -64,7 +68,6 @@ def _read_by(config: CaseConfig, lock: Lock) -> Iterator[str]:
     for service in config.services:
         if name := service.options.get("ca_file"):
             yield f"the file {Path(lock.study_dir) / str(name)}"
-    yield from (f"the variable {variable}" for variable in config.secrets.values())
 
 
 def must_be_sound(lock: Lock, place: str, checks: Checks) -> None:
