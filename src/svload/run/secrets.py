@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from base64 import b64encode
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterator
 from html import escape
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -37,6 +40,39 @@ def _value(secret: str, variable: str) -> str:
 
 def _missing(secret: str, variable: str, reason: str) -> SvloadError:
     return fail("secret-missing", secret=secret, variable=variable, reason=reason)
+
+
+def _without(body: str, secrets: Collection[str]) -> str:
+    """A text with each secret, and each part of one, as “…”; empty where one is in it in another form, or cut off at its end."""
+    parts = dict.fromkeys(part for value in secrets for part in (value, *_parts(value)))
+    for part in sorted(parts, key=len, reverse=True):
+        body = re.sub(re.escape(part), "…", body, flags=re.IGNORECASE)
+        cut = any(body.endswith(part[:length]) for length in range(4, len(part)))
+        if cut or _repeats(body, part):
+            return ""
+    return body
+
+
+_SCHEMES = frozenset(("basic", "bearer", "digest", "negotiate", "ntlm", "hoba", "token", "apikey", "realm"))
+"""Words of credentials that are no secret."""
+
+
+def _parts(value: str) -> Iterator[str]:
+    """What of a secret tells it alone: its words, what stands behind `name=`, both sides of `user:password`, and what of
+    them is text in base64 (`Basic …`)."""
+    for word in re.split(r"[\s;,]+", value):
+        named = word.partition("=")[2].strip('"=') or word
+        for told in (named, *_decoded(named)):
+            yield from (
+                one for one in (told, *told.split(":")) if len(one) >= 4 and one.casefold() not in _SCHEMES
+            )
+
+
+def _decoded(word: str) -> Iterator[str]:
+    with contextlib.suppress(ValueError):
+        text = b64decode(word + "=" * (-len(word) % 4), validate=True).decode("utf-8")
+        if text.isprintable():
+            yield text
 
 
 def _repeats(body: str, value: str) -> bool:
@@ -74,11 +110,7 @@ def without_secrets(group: GroupSummary, config: CaseConfig) -> GroupSummary:
     first = group.first_failure
     if first is None or not first.body:
         return group
-    body = first.body
-    for value in sorted(secret_values(config).values(), key=len, reverse=True):
-        body = body.replace(value, "…")
-        cut = any(body.endswith(value[:part]) for part in range(4, len(value)))
-        body = "" if cut or _repeats(body, value) else body
+    body = _without(first.body, secret_values(config).values())
     takes = config.set_up or any(request.take for one in config.groups for request in one.requests)
     return group.model_copy(
         update={"first_failure": first.model_copy(update={"body": "" if takes else body})}
