@@ -231,7 +231,13 @@ def test_a_secret_is_kept_out_of_the_record(told: str) -> None:
 
 @pytest.mark.parametrize(
     "told",
-    ["", "no such object", "dG9r", "404 page not found: /with signs 16", "Basic or Bearer token, id=, theme=x"],
+    [
+        "",
+        "no such object",
+        "dG9r",
+        "404 page not found: /with signs 16",
+        "Basic or Bearer token, id=, theme=x",
+    ],
 )
 def test_other_answers_are_kept(told: str) -> None:
     assert without(told, HELD) == told
