@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from svload.analysis import limits
-from svload.analysis.laws.bounds import Bounds, violated
+from svload.analysis.laws.bounds import Bounds
 from svload.analysis.laws.every import Laws, laws_of
 from svload.analysis.laws.flat import flat_levels
 from svload.analysis.laws.levels import Resource, Run, levels_of
-from svload.analysis.laws.little import balance, by_clipped_times
+from svload.analysis.laws.little import balance
 from svload.analysis.laws.n_break import agree, n_break, two_segments
 from svload.analysis.laws.n_peak import n_peak, scalability
 from svload.analysis.laws.place import Limit, placed
@@ -90,11 +90,6 @@ def test_too_short_a_window_says_nothing() -> None:
     longer = balance(replace(run, window_s=100.0))
     assert longer is not None
     assert longer.edge == pytest.approx(0.02)
-
-
-def test_clipped_times_are_exact() -> None:
-    """Two users, one there for half of the window."""
-    assert by_clipped_times(10.0 + 5.0, 10.0) == 1.5
 
 
 # Demand
@@ -235,11 +230,7 @@ def test_bracketed_only_with_its_whole_interval(limit: tuple[float, float, float
 # Bounds
 
 
-def test_bounds_are_broken_only_by_what_breaks_them() -> None:
-    levels = levels_of(study(3, 12, 48, noise=0.001), "users")
-    assert violated(Bounds(100, ALONE_S), levels, "users") == []
-    broken = violated(Bounds(80, ALONE_S), levels, "users")
-    assert [level.at for level in broken] == [48]
+def test_bounds_of_response_are_those_of_the_slowest_resource() -> None:
     assert Bounds(100, 0.05).response_s(60, 0.25) == pytest.approx(0.35)
 
 

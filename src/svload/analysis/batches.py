@@ -13,9 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from svload.analysis import limits
+from svload.analysis.inference import t_reach
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ class Batched:
         """The 95 % interval of the first series' ratio; none from fewer than two batches."""
         if self.batches < 2:
             return None, None
-        half = float(stdtrit(self.batches - 1, 1 - limits.TAIL)) * float(self.variance[0]) ** 0.5
+        half = t_reach(self.batches - 1) * float(self.variance[0]) ** 0.5
         value = float(self.ratio[0])
         return max(value - half, 0.0) * scale, (value + half) * scale
 
@@ -60,7 +61,7 @@ def autocorrelation_times(above: NDArray[np.generic], n: NDArray[np.generic] | N
     independent = found.ratio * (1 - found.ratio) / max(total, 1)
     if found.batches < 2:
         return np.ones_like(independent)
-    wider = (stdtrit(found.batches - 1, 1 - limits.TAIL) / ndtri(1 - limits.TAIL)) ** 2
+    wider = (t_reach(found.batches - 1) / ndtri(1 - limits.TAIL)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         tau = np.where(independent > 0, wider * found.variance / independent, 1.0)
     return np.maximum(tau, 1.0)

@@ -15,27 +15,6 @@ from svload.model.units import show_duration, show_size
 TIMED_OUT = "> time-out"
 """How the reason of a number begins that so many failures reach; what decides is its code."""
 _UPPER, _LOWER, _EXACT = ("<", "<=", "=="), (">", ">=", "=="), ("==", "!=")
-_BROKEN = frozenset(
-    [
-        "carried-over",
-        "clocks",
-        "connection-reuse",
-        "generator-first",
-        "generator-limits",
-        "identities",
-        "imported-little",
-        "little",
-        "load-asked",
-        "manipulation",
-        "physics",
-        "reconciliation",
-        "repeats",
-        "tls-sessions",
-        "warm-files",
-        "warm-up",
-    ]
-)
-"""Checks that refuse a number since the load or the instrument failed, not since something disturbed it."""
 _NO_SUCH_NUMBER = ("not measured", "in stages", "no request", "no looks-up")
 """Why a case has no number that more load could have made worse."""
 
@@ -120,8 +99,10 @@ def number_of(estimate: Estimate) -> float | None:
 
 def is_broken(estimate: Estimate) -> bool:
     """Whether the instrument or the load itself failed, so that no range holds what would have been measured."""
+    from svload.analysis.checks import role_of
+
     doubts = estimate.belief.doubts if estimate.belief else ()
-    return estimate.grade == "REFUSED" and not _BROKEN.isdisjoint(doubts)
+    return estimate.grade == "REFUSED" and any(role_of(one) in ("lost", "missing") for one in doubts)
 
 
 def range_of(

@@ -4,7 +4,7 @@ declare and what they read (docs/method.md §5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import mean, median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +27,6 @@ from svload.model.evidence import (
 if TYPE_CHECKING:
     from svload.store import TrialData
 
-ByEntity = Mapping[str, Series]
 _WORST: tuple[LimitState, ...] = ("reached", "approached", "clear")
 
 

@@ -14,6 +14,7 @@ from svload.analysis import limits
 from svload.analysis.claims.numbers import number_of, percentile_of
 from svload.analysis.claims.statistic import weights
 from svload.analysis.contrasts import Contrast
+from svload.analysis.inference import t_reach
 from svload.model.certificates import AaCertificate, Floor
 from svload.model.results import TrialResult
 from svload.model.study import CaseConfig, Lock
@@ -42,9 +43,7 @@ class LabFloor:
         n = max(min(units, bring_ups) if self.restarts else units, 1)
         if n == 1:
             return self.floor.floor
-        from scipy.special import stdtrit
-
-        reach = float(stdtrit(self.floor.pairs - 1, 1 - limits.TAIL)) * self.floor.sd
+        reach = t_reach(self.floor.pairs - 1) * self.floor.sd
         return min(max(self.floor.floor, reach) / sqrt(n), self.floor.floor)
 
 

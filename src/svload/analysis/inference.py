@@ -21,12 +21,23 @@ DRAWS = 20_000
 """Random sign flips where there are too many to enumerate."""
 
 
-def t_interval(values: ArrayLike, level: float = 1 - 2 * limits.TAIL) -> Interval | None:
-    """Student's t interval of the mean of `values`; None for fewer than two."""
+def t_reach(freedom: float, tail: float = limits.TAIL) -> float:
+    """Return how many standard errors Student's t reaches on each side, with `tail` beyond it."""
+    return float(stdtrit(freedom, 1 - tail))
+
+
+def jackknife_error(left: ArrayLike) -> float:
+    """Return the standard error of an estimate from its values with each unit left out in turn (Efron)."""
+    found = np.asarray(left, dtype=float)
+    return sqrt((len(found) - 1) / len(found) * float(((found - found.mean()) ** 2).sum()))
+
+
+def t_interval(values: ArrayLike) -> Interval | None:
+    """Student's t interval of the mean of `values`, 95 %; None for fewer than two."""
     x = np.asarray(values, dtype=float)
     if len(x) < 2:
         return None
-    half = float(stdtrit(len(x) - 1, (1 + level) / 2)) * float(x.std(ddof=1)) / sqrt(len(x))
+    half = t_reach(len(x) - 1) * float(x.std(ddof=1)) / sqrt(len(x))
     mean = float(x.mean())
     return mean - half, mean + half
 
@@ -36,7 +47,7 @@ def replicates_for(shrink: float, made: int) -> int | None:
     `MOST_MORE_BLOCKS`."""
 
     def half(n: int) -> float:
-        return float(stdtrit(n - 1, 1 - limits.TAIL)) / sqrt(n)
+        return t_reach(n - 1) / sqrt(n)
 
     wanted = half(made) / max(shrink, 1e-9)
     return next((n for n in range(made + 1, limits.MOST_MORE_BLOCKS) if half(n) <= wanted), None)
@@ -53,7 +64,7 @@ def welch_interval(treatment: ArrayLike, baseline: ArrayLike) -> tuple[float, In
     if vt + vb == 0:
         return difference, (difference, difference)
     freedom = (vt + vb) ** 2 / (vt**2 / (len(t) - 1) + vb**2 / (len(b) - 1))
-    half = float(stdtrit(freedom, 1 - limits.TAIL)) * sqrt(vt + vb)
+    half = t_reach(freedom) * sqrt(vt + vb)
     return difference, (difference - half, difference + half)
 
 
@@ -83,7 +94,7 @@ def least_detectable(sd_log: float, blocks: int, claims: int = 1) -> float | Non
     if blocks < 2:
         return None
     alpha = limits.ALPHA / max(claims, 1)
-    reach = float(stdtrit(blocks - 1, 1 - alpha / 2)) + float(stdtrit(blocks - 1, limits.POWER))
+    reach = t_reach(blocks - 1, alpha / 2) + t_reach(blocks - 1, 1 - limits.POWER)
     return exp(min(reach * sd_log / sqrt(blocks), 50.0)) - 1
 
 
@@ -91,7 +102,7 @@ def sd_of_interval(low: float, high: float, blocks: int) -> float | None:
     """The sd of block log ratios behind a ratio's t interval [low, high]; None where it can't be read back."""
     if blocks < 2 or low <= 0 or high < low:
         return None
-    return (log(high) - log(low)) / 2 * sqrt(blocks) / float(stdtrit(blocks - 1, 1 - limits.TAIL))
+    return (log(high) - log(low)) / 2 * sqrt(blocks) / t_reach(blocks - 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

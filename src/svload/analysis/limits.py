@@ -182,8 +182,6 @@ LIMIT_APPROACHED = 0.8
 """Share of a declared limit from which it was approached."""
 
 # Each number by itself (docs/method.md §2, §3)
-EXACT_VALUES = 20_000
-"""Values of a trial that are pooled as they are; more go into histogram buckets (error ≤ 0.4 %)."""
 OFF = 0.05
 """A number that may be off by more, either way and by all checks together, is WEAK."""
 WIDEST = (0.97, 4.0)
@@ -205,8 +203,6 @@ WOKEN_S = 0.00015
 GAP_S = 0.005
 """A gap of a thread of the load that is longer is a disturbance; of a pass of its own
 loop one above `HICCUP_PERIOD_S`."""
-STEAL_TICK_S = 0.01
-"""The kernel counts steal in ticks of this."""
 
 # Laws and capacity (docs/method.md §4)
 LAW_CYCLES = 20
@@ -223,8 +219,6 @@ LIMIT_SEEN = 0.8
 """Flat throughput below this share of what the measured resources bear: what limits it is none of them."""
 MOST_USED = 1.1
 """Use above this share of a capacity: the capacity is not what it was taken for."""
-BOUND_EXCEEDED = 0.05
-"""Throughput above an asymptotic bound by more than this, surely, breaks it."""
 WAITING_UNSURE = 0.5
 """Share of the waiting at the least load by which N*'s interval is widened: what constant
 service saves against exponential.

@@ -12,7 +12,8 @@ from math import exp, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+
+from svload.analysis.inference import jackknife_error, t_reach
 
 FARTHEST = 0.7
 """A margin beyond this (a factor of two) is cut."""
@@ -21,7 +22,7 @@ _FEWEST = 8
 _NARROWEST = 0.005
 """Margins that scatter less than this are not believed to."""
 _FLATTEST = 0.3
-_SURE, _FALLS = 0.975, 0.9
+_FALLS = 0.1
 _SLOPES = -np.geomspace(0.1, 20, 16)
 _PLACES = 80
 _FARTHEST_AWAY = 3.0
@@ -105,11 +106,11 @@ def limit_of(points: Sequence[Point]) -> Limit | None:
     if whole is None or any(one is None for one in left):
         return None
     error, slopes = (
-        _jackknifed([found for one in left if one is not None for found in (one.zero, one.slope)][at::2])
+        jackknife_error([found for one in left if one is not None for found in (one.zero, one.slope)][at::2])
         for at in (0, 1)
     )
-    t = float(stdtrit(n - 1, _SURE))
-    if whole.slope + float(stdtrit(n - 1, _FALLS)) * slopes >= 0:
+    t = t_reach(n - 1)
+    if whole.slope + t_reach(n - 1, _FALLS) * slopes >= 0:
         return None  # whether the load matters at all is not sure
     error = max(error, _NARROWEST / sqrt(near.sum()) / max(-whole.slope, _FLATTEST))
     moved = 0.0 if time is None else whole.drift * time[near]
@@ -122,12 +123,6 @@ def limit_of(points: Sequence[Point]) -> Limit | None:
         return None
     drift = exp(whole.drift) - 1
     return Limit(exp(whole.zero), exp(whole.zero - reach), exp(whole.zero + reach), drift, far_off)
-
-
-def _jackknifed(left: Sequence[float]) -> float:
-    """The standard error of what was computed with each round left out."""
-    found = np.array(left)
-    return sqrt((len(found) - 1) / len(found) * float(((found - found.mean()) ** 2).sum()))
 
 
 def _fitted(x: Floats, y: Floats, weight: Floats, time: Floats | None) -> Line | None:
@@ -187,7 +182,7 @@ def _drifts(x: Floats, y: Floats, time: Floats) -> bool:
     if free < 5 or rank < 3:
         return False
     variance = float(((y - columns @ found) ** 2).sum()) / free * np.linalg.inv(columns.T @ columns)[2, 2]
-    return bool(abs(found[2]) > stdtrit(free, _SURE) * sqrt(variance)) if variance > 0 else False
+    return bool(abs(found[2]) > t_reach(free) * sqrt(variance)) if variance > 0 else False
 
 
 def _widened(means: Floats) -> float:

@@ -113,15 +113,6 @@ class GeneratorHarm(Check):
         return told.model_copy(update={"harms": _harms(figures, context)})
 
 
-def worst_harm(context: Context) -> Figure | None:
-    """The worst figure over groups; None where no percentile is shown."""
-    return max(
-        (figure for view in context.groups for figure in _figures(view, context)),
-        key=_severity,
-        default=None,
-    )
-
-
 def _severity(figure: Figure) -> tuple[bool, float]:
     return figure.grade == "WEAK", figure.share
 

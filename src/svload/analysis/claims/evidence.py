@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import exp, log1p, sqrt
 
 import numpy as np
-from scipy.special import fdtrc, stdtr, stdtrit
+from scipy.special import fdtrc, stdtr
 
 from svload.analysis import limits
 from svload.analysis.claims.gathered import Floats, Gathered
@@ -26,7 +26,7 @@ from svload.analysis.claims.statistic import (
     stretched,
     weights,
 )
-from svload.analysis.inference import sign_flip_p
+from svload.analysis.inference import sign_flip_p, t_reach
 from svload.model.pairs import CarryOver, Strangers
 from svload.model.results import TrialResult
 
@@ -208,7 +208,7 @@ def _line(y: Floats, terms: Floats, heavy: Floats) -> tuple[tuple[float, float],
     slopes = inverse @ x.T @ (y * np.sqrt(heavy))
     scatter = float(((y * np.sqrt(heavy) - x @ slopes) ** 2).sum()) / freedom
     se = np.sqrt(np.maximum(scatter * np.diag(inverse), 1e-18))
-    half = float(stdtrit(freedom, 1 - limits.TAIL)) * float(se[0])
+    half = t_reach(freedom) * float(se[0])
     p = 2 * stdtr(freedom, -np.abs(slopes[1:]) / se[1:])
     return (float(slopes[0]) - half, float(slopes[0]) + half), float(p.min())
 
@@ -261,8 +261,8 @@ def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> 
     same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(-margin, margin)
 
     def enough(n: int) -> bool:
-        reach = float(stdtrit(n - 1, 1 - limits.TAIL / claims)) * sd / sqrt(n)
-        likely = float(stdtrit(n - 1, limits.POWER)) * sd / sqrt(n)
+        reach = t_reach(n - 1, limits.TAIL / claims) * sd / sqrt(n)
+        likely = t_reach(n - 1, 1 - limits.POWER) * sd / sqrt(n)
         same = same_at_all and (abs(mean) + reach) / (1 - pull) <= margin
         if gate is None:
             return abs(mean) >= reach + likely or same

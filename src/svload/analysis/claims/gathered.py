@@ -3,7 +3,6 @@ the times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,10 +72,3 @@ class Gathered:
     def no_number(self) -> str:
         """Why there is no pair at all, where none has a number."""
         return next((one.reason for one in self.lost), "no two of its cases were part of this run")
-
-
-def cell_means(found: Gathered) -> Iterator[tuple[Cell, float]]:
-    """Of each cell that has a pair: its mean log ratio."""
-    for cell, row in zip(found.cells, found.logs, strict=True):
-        if not np.isnan(row).all():
-            yield cell, float(np.nanmean(row))

@@ -6,14 +6,8 @@ X ≤ min(1/max(Dᵢ/mᵢ), N/(D + Z)) and R ≥ max(D, N·max(Dᵢ/mᵢ) − Z)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 
-import numpy as np
-from scipy.special import stdtrit
-
-from svload.analysis import limits
 from svload.analysis.laws.levels import Kind, Level
 
 
@@ -38,23 +32,3 @@ class Bounds:
             return min(level.at, self.top_rps), self.alone_s
         users = level.users or 0.0
         return self.throughput_rps(users, level.think_s), self.response_s(users, level.think_s)
-
-
-def violated(bounds: Bounds, levels: Sequence[Level], kind: Kind) -> list[Level]:
-    """Levels whose throughput lies above its bound by more than 5 % and more than its own interval: then a
-    demand or a capacity is not what it seems.
-    """
-    return [
-        level
-        for level in levels
-        if _least_rps(level) > (1 + limits.BOUND_EXCEEDED) * bounds.at(level, kind)[0]
-    ]
-
-
-def _least_rps(level: Level) -> float:
-    """The lower end of the interval of its mean; with one run the mean itself."""
-    values = np.array([run.throughput_rps for run in level.runs])
-    if len(values) < 2:
-        return level.throughput_rps
-    half = float(stdtrit(len(values) - 1, 1 - limits.TAIL)) * float(values.std(ddof=1)) / sqrt(len(values))
-    return level.throughput_rps - half

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, isfinite, log, sqrt
-
-import numpy as np
-from scipy.special import stdtrit
+from math import exp, isfinite, log
 
 from svload.analysis import limits
+from svload.analysis.inference import jackknife_error, t_reach
 from svload.analysis.laws.levels import Run
 
 
@@ -35,12 +33,10 @@ def jackknifed(estimate: Callable[[Sequence[Run]], float | None], runs: Sequence
     if len(blocks) < limits.CLAIM_BLOCKS:
         return Interval(value)
     left = [_usable(estimate([run for run in runs if run.block != block])) for block in blocks]
-    logs = np.array([log(one) for one in left if one is not None])
+    logs = [log(one) for one in left if one is not None]
     if len(logs) < len(blocks):
         return Interval(value)
-    count = len(blocks)
-    se = sqrt((count - 1) / count * float(((logs - logs.mean()) ** 2).sum()))
-    half = float(stdtrit(count - 1, 1 - limits.TAIL)) * se
+    half = t_reach(len(blocks) - 1) * jackknife_error(logs)
     return Interval(value, value * exp(-half), value * exp(min(half, 700.0 - abs(log(value)))))
 
 

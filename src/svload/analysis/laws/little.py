@@ -14,11 +14,6 @@ from svload.analysis import limits
 from svload.analysis.laws.levels import Run
 
 
-def by_clipped_times(times_s: float, window_s: float) -> float:
-    """The mean number there, from Σ of times clipped to the window: exact in any window."""
-    return times_s / window_s
-
-
 def by_completions(throughput_rps: float, response_s: float, think_s: float = 0.0) -> float:
     """X·(R + Z): users of a closed loop, or with no think time requests in flight."""
     return throughput_rps * (response_s + think_s)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy.special import stdtrit
 
 from svload.analysis import limits
+from svload.analysis.inference import t_reach
 from svload.analysis.laws.jackknife import jackknifed
 from svload.analysis.laws.levels import Floats, Resource, Run
 
@@ -84,7 +84,7 @@ def line_of(throughput_rps: Floats, uses: Floats, sure: bool = True, one: bool =
     at_rest = float(u.mean()) - demand_s * float(x.mean())
     residual = u - at_rest - demand_s * x
     sd = sqrt(float((residual**2).sum()) / (len(x) - 2))
-    t = float(stdtrit(len(x) - 2, 1 - limits.TAIL))
+    t = t_reach(len(x) - 2)
     if demand_s <= (t * sd / sqrt(spread) if sure else 0.0):
         return None
     return Line(demand_s, at_rest, t * sd * sqrt(1 / len(x) + float(x.mean()) ** 2 / spread))
