@@ -1,5 +1,7 @@
 package collaboration.balancer;
 
+import static java.util.stream.Collectors.joining;
+
 import collaboration.client.Client;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
@@ -75,10 +77,14 @@ final class Crowd implements AutoCloseable {
     }
 
     static void await(String what, int boundS, BooleanSupplier condition) {
+        await(() -> what, boundS, condition);
+    }
+
+    private static void await(Supplier<String> what, int boundS, BooleanSupplier condition) {
         long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(boundS);
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() > until) {
-                throw new AssertionError("not within " + boundS + " s: " + what);
+                throw new AssertionError("not within " + boundS + " s: " + what.get());
             }
             pause(20);
         }
@@ -94,7 +100,7 @@ final class Crowd implements AutoCloseable {
 
     /** Wait until these clients have one state and nothing waits; throws where a promise was broken. */
     static void settled(List<Client> clients) {
-        await("one state everywhere", BOUND_S, () -> clients.stream().map(client -> get(client.look(one ->
+        await(() -> "one state everywhere: " + standing(clients), BOUND_S, () -> clients.stream().map(client -> get(client.look(one ->
             one.ready() && one.waiting() == 0 && one.state() != null ? one.state().order() : -1L))).distinct().toList()
             .equals(List.of(count(clients.get(0), one -> one.state() == null ? -2 : one.state().order()))));
         if (clients.stream().map(client -> get(client.look(one -> one.state().digest()))).distinct().count() != 1) {
@@ -106,6 +112,13 @@ final class Crowd implements AutoCloseable {
                 throw new AssertionError(faults.size() + " faults, the first: " + faults.get(0));
             }
         });
+    }
+
+    /** Describe where each client stands, for a failure's message. */
+    private static String standing(List<Client> clients) {
+        return clients.stream().map(client -> get(client.look(one -> one.user + (one.ready() ? "" : " not ready")
+            + (one.state() == null ? " without a state" : " at " + one.state().order()) + ", " + one.waiting()
+            + " unacknowledged" + (one.lastError == null ? "" : ", last error " + one.lastError)))).collect(joining("; "));
     }
 
     /** Read one series of a Prometheus page. */

@@ -58,6 +58,7 @@ public final class Client {
     private WebSocket socket;
     private boolean wanted = true;
     private boolean ready;
+    private boolean leaving;
     private long ids;
     private URI moved;
     private String session;
@@ -80,6 +81,8 @@ public final class Client {
 
     /** What was broken, in words; empty: nothing. */
     public final List<String> faults = new ArrayList<>();
+    /** The last error that the server answered with; null: none. */
+    public JsonObject lastError;
     public long acknowledged;
     public long events;
     public long framesIn;
@@ -219,6 +222,7 @@ public final class Client {
 
     private void error(JsonObject message) {
         String id = message.getString("id");
+        lastError = message;
         listener.error(this, message);
         if (id != null && id.equals(joinId) && joined != null) {
             String code = message.getString("code");
@@ -300,6 +304,11 @@ public final class Client {
         state.apply(event);
         events++;
         listener.event(this, event);
+        if (event.getString("kind").equals("left") && event.getString("user").equals(user) && !leaving) {
+            // Taken for away.
+            ready = false;
+            sendJoin();
+        }
     }
 
     private void frame(Buffer bytes) {
@@ -395,8 +404,10 @@ public final class Client {
 
     /** Leave the session. */
     public CompletableFuture<JsonObject> leave() {
+        context.runOnContext(ignored -> leaving = true);
         return ask(new JsonObject().put("type", "leave")).thenApply(answer -> {
             context.runOnContext(ignored -> {
+                leaving = false;
                 session = null;
                 state = null;
                 number = 0;

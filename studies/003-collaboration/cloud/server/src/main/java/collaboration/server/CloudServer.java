@@ -84,7 +84,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         crossings = new Crossings(vertx, seal, counts);
         group = new Group(id, new InetSocketAddress(settings.host(), settings.groupPort()), settings.peers(), seal,
             task -> loop.runOnContext(ignored -> task.run()), this);
-        presence = new Presence(id, message -> group.multicast(message), this::presenceChanged);
+        presence = new Presence(id, others::containsKey, message -> group.multicast(message), this::presenceChanged);
         organizer = new SelfOrganizer(settings, loop, counts, this::outgoing, this::clients, this::servers, this::decided);
     }
 
@@ -586,7 +586,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             case "status" -> {
                 JsonObject before = others.put(from, message);
                 if (before == null) {
-                    group.send(from, presence.own());
+                    // To all, so that it keeps its place among the changes that are multicast too.
+                    group.multicast(presence.own());
                     tellStatus();
                 }
                 if (before == null || !before.getString("phase").equals(message.getString("phase"))) {
@@ -611,7 +612,6 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         if (loadingFrom != null) {
             loadingFrom.retainAll(ids);
         }
-        presence.servers(others.keySet());
         holdersChanged();
         tellStatus();
         if (merged) {

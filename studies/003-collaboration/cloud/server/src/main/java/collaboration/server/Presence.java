@@ -4,14 +4,12 @@ import collaboration.protocol.Limits;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 
 /** Know who is online where. Each server tells the others of its own users; the latest connection of a user counts. */
 final class Presence {
@@ -28,10 +26,12 @@ final class Presence {
     private final Consumer<JsonObject> multicast;
     /** Called with user and entry at each change that a watcher may see. */
     private final BiConsumer<String, Entry> changed;
-    private Set<String> servers = new HashSet<>();
+    /** Whether a server is in the group now. Users of one that is not are away, and after a while offline. */
+    private final Predicate<String> known;
 
-    Presence(String self, Consumer<JsonObject> multicast, BiConsumer<String, Entry> changed) {
+    Presence(String self, Predicate<String> known, Consumer<JsonObject> multicast, BiConsumer<String, Entry> changed) {
         this.self = self;
+        this.known = known;
         this.multicast = multicast;
         this.changed = changed;
     }
@@ -83,22 +83,18 @@ final class Presence {
         return new JsonObject().put("t", "presence").put("users", found);
     }
 
-    /** Learn which servers are there. Users of those that are not are away, and after a while offline. */
-    void servers(Collection<String> now) {
-        servers = new HashSet<>(now);
-        servers.add(self);
+    private boolean there(Entry entry) {
+        return entry.server().equals(self) || known.test(entry.server());
     }
 
     void tick(long nowMs) {
         List<String> lost = new ArrayList<>();
         for (Map.Entry<String, Entry> one : users.entrySet()) {
             Entry entry = one.getValue();
-            if (servers.contains(entry.server())) {
-                continue;
-            }
-            if (entry.goneMs() == 0) {
-                one.setValue(new Entry(entry.server(), entry.status(), entry.session(), entry.sinceMs(), nowMs));
-            } else if (nowMs - entry.goneMs() > Limits.AWAY_MS) {
+            if (there(entry) != (entry.goneMs() == 0)) {
+                one.setValue(new Entry(entry.server(), entry.status(), entry.session(), entry.sinceMs(),
+                    there(entry) ? 0 : nowMs));
+            } else if (!there(entry) && nowMs - entry.goneMs() > Limits.AWAY_MS) {
                 lost.add(one.getKey());
             }
         }
@@ -115,7 +111,7 @@ final class Presence {
     /** Tell whether a user is connected somewhere and in this session. */
     boolean present(String user, String session) {
         Entry entry = users.get(user);
-        return entry != null && session.equals(entry.session()) && servers.contains(entry.server());
+        return entry != null && session.equals(entry.session()) && there(entry);
     }
 
     int count() {

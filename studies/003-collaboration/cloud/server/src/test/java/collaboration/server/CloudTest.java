@@ -57,6 +57,22 @@ class CloudTest {
     }
 
     @Test
+    void membersAtTheServerThatJoinedLastArePresentEverywhere() throws Exception {
+        try (Cloud cloud = new Cloud(3)) {
+            for (int i = 0; i < 3; i++) {
+                Client client = cloud.client("user" + i, i);
+                assertEquals("state", code(get(i == 0 ? client.create("table", "free", "anyone") : client.join("table"))));
+            }
+            for (CloudServer server : cloud.servers) {
+                for (int i = 0; i < 3; i++) {
+                    String user = "user" + i;
+                    await(user + " is present for " + server.id, () -> server.present(user, "table"));
+                }
+            }
+        }
+    }
+
+    @Test
     void presenceInvitationAndControl() throws Exception {
         List<String> seen = new CopyOnWriteArrayList<>();
         try (Cloud cloud = new Cloud(2)) {
