@@ -175,6 +175,9 @@ public final class Client {
         }
         ready = false;
         socket = null;
+        // What was asked there is not asked again: who asked decides.
+        List<String> open = answers.keySet().stream().filter(id -> !id.equals("welcome")).toList();
+        open.forEach(id -> answer(id, new JsonObject().put("type", "error").put("code", "disconnected")));
         if (wanted) {
             reconnections++;
             open();
