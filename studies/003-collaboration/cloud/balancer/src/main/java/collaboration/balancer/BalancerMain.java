@@ -16,11 +16,15 @@ public final class BalancerMain {
     /** Read the options of a balancer; README.md lists them. */
     static Balancer.Settings settings(String[] words, String secret) {
         Options options = new Options(words, OPTIONS);
-        Scaling.Settings bounds = Scaling.Settings.usual((int) options.number("least", 1), (int) options.number("most", 3));
+        double periodS = options.number("period", 30);
+        Scaling.Settings usual = Scaling.Settings.usual((int) options.number("least", 1), (int) options.number("most", 3));
+        // One period of a wish fills the bucket upwards, six the one downwards.
+        Scaling.Settings bounds = new Scaling.Settings(usual.least(), usual.most(), usual.target(), usual.upper(),
+            usual.lower(), usual.cooldownS(), usual.stabilisationS(), usual.aheadS(), periodS, 6 * periodS);
         return new Balancer.Settings(options.text("host", "127.0.0.1"), options.port("port", 0),
             options.port("group-port", 0), options.addresses("peers"), secret,
             Balancing.of(options.text("balancing", "latency")), Scaling.of(options.text("scaling", "static")), bounds,
-            options.number("period", 30), options.number("boot", 20));
+            periodS, options.number("boot", 20));
     }
 
     /** Start, and serve until the process is asked to end. */

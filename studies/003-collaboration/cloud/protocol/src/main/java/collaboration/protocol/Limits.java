@@ -5,8 +5,6 @@ public final class Limits {
     public static final int VERSION = 1;
     /** Bytes of one WebSocket message from a client, text or binary. */
     public static final int MESSAGE_BYTES = 16 * 1024;
-    /** Bytes of one WebSocket message that are read at all: what is longer ends the connection without an error. */
-    public static final int READ_BYTES = 128 * 1024;
     /** Bytes of one WebSocket message to a client: the state of a session is the largest. */
     public static final int STATE_BYTES = 2 * 1024 * 1024;
     public static final int NAME_BYTES = 40;

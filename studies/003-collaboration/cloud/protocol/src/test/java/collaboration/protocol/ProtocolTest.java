@@ -106,7 +106,7 @@ class ProtocolTest {
         for (Request.Type type : Request.Type.values()) {
             assertTrue(page.contains("`" + type.word + "`"), type.word);
         }
-        for (long limit : new long[] {Limits.MESSAGE_BYTES, Limits.READ_BYTES, Limits.STATE_BYTES, Limits.NAME_BYTES, Limits.TEXT_BYTES,
+        for (long limit : new long[] {Limits.MESSAGE_BYTES, Limits.STATE_BYTES, Limits.NAME_BYTES, Limits.TEXT_BYTES,
             Limits.VALUE_BYTES, Limits.KEYS, Limits.CHATS_KEPT, Limits.NUMBERS_KEPT, Limits.MEMBERS, Limits.CONTACTS,
             Limits.REQUESTS_PER_S, Limits.REQUESTS_AT_ONCE, Limits.FRAMES_PER_S, Limits.FRAMES_AT_ONCE, Limits.REFUSALS,
             Limits.HELLO_WITHIN_MS, Limits.SILENCE_MS, Limits.WAITING_BYTES, Limits.FRAMES_WAITING_BYTES,

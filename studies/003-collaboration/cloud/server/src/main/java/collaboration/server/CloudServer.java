@@ -18,6 +18,7 @@ import io.vertx.core.http.HttpServerOptions;
 import io.vertx.core.http.HttpServerRequest;
 import io.vertx.core.http.ServerWebSocket;
 import io.vertx.core.http.ServerWebSocketHandshake;
+import io.vertx.core.internal.http.WebSocketInternal;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.net.InetSocketAddress;
@@ -91,7 +92,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     /** Start; returns once it answers. */
     public CloudServer start() throws Exception {
         HttpServerOptions options = new HttpServerOptions().setHost(settings.host()).setPort(settings.port())
-            .setMaxWebSocketFrameSize(Limits.READ_BYTES).setMaxWebSocketMessageSize(Limits.READ_BYTES)
+            .setMaxWebSocketFrameSize(Limits.MESSAGE_BYTES).setMaxWebSocketMessageSize(Limits.MESSAGE_BYTES)
             .setSendBufferSize(Limits.FRAMES_WAITING_BYTES).setTcpNoDelay(true).setIdleTimeout(30)
             .setMaxInitialLineLength(2_048).setMaxHeaderSize(4_096);
         http = vertx.createHttpServer(options).requestHandler(this::page).webSocketHandshakeHandler(this::handshake)
@@ -150,6 +151,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         now = System.currentTimeMillis();
         Connection client = new Connection(socket, counts, now);
         socket.exceptionHandler(error -> { });
+        ((WebSocketInternal) socket).channelHandlerContext().pipeline().addFirst(new SizeGuard(() ->
+            client.refuse(null, new Misuse(Code.TOO_LARGE, "a message has at most " + Limits.MESSAGE_BYTES + " bytes"))));
         if (connections.size() >= Limits.CONNECTIONS || phase != Phase.ACTIVE) {
             client.end(Code.FULL, phase == Phase.ACTIVE ? "this server has all the connections it takes"
                 : "this server does not serve now");
@@ -235,7 +238,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             if (client.closed) {
                 return;
             }
-            within(client, false, text.length());
+            client.within(false, now);
             Request request = Request.read(text);
             id = request.id();
             if (client.user.isEmpty() != (request.type() == Request.Type.HELLO)) {
@@ -246,13 +249,6 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         } catch (Misuse misuse) {
             client.refuse(id, misuse);
         }
-    }
-
-    private void within(Connection client, boolean frame, int size) throws Misuse {
-        if (size > Limits.MESSAGE_BYTES) {
-            throw new Misuse(Code.TOO_LARGE, "a message has at most " + Limits.MESSAGE_BYTES + " bytes");
-        }
-        client.within(frame, now);
     }
 
     private void carryOut(Connection client, Request request) throws Misuse {
@@ -498,7 +494,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             if (client.user.isEmpty()) {
                 throw new Misuse(Code.HELLO_MISSING, "say hello first");
             }
-            within(client, true, bytes.length());
+            client.within(true, now);
             Frame frame = Frame.read(bytes);
             if (!client.streaming) {
                 throw new Misuse(Code.NOT_STREAMING, "ask for stream first");

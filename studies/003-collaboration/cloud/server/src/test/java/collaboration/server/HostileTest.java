@@ -11,6 +11,7 @@ import collaboration.protocol.Limits;
 import collaboration.protocol.Misuse.Code;
 import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.WebSocket;
+import io.vertx.core.http.WebSocketFrame;
 import io.vertx.core.json.JsonObject;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -151,8 +152,8 @@ class HostileTest {
     }
 
     @Test
-    void aHugeMessageEndsItsConnection() {
-        for (int size : new int[] {Limits.MESSAGE_BYTES + 1, Limits.READ_BYTES, Limits.READ_BYTES + 1, 32 << 20}) {
+    void aHugeMessageHasItsErrorBeforeTheEnd() {
+        for (int size : new int[] {Limits.MESSAGE_BYTES + 1, 256 * 1024, 32 << 20}) {
             for (boolean binary : new boolean[] {true, false}) {
                 Raw raw = new Raw(HELLO);
                 if (binary) {
@@ -160,13 +161,26 @@ class HostileTest {
                 } else {
                     raw.socket.writeFinalTextFrame("x".repeat(size));
                 }
-                if (size <= Limits.READ_BYTES) {
-                    raw.awaitCode(Code.TOO_LARGE);
-                } else {
-                    await("the connection ends", () -> raw.closed != null);
-                }
+                raw.awaitCode(Code.TOO_LARGE);
             }
         }
+    }
+
+    @Test
+    void aMessageInManyFramesIsMeasuredAsOne() {
+        Raw raw = new Raw(HELLO);
+        raw.socket.writeFrame(WebSocketFrame.textFrame("x", false));
+        for (int i = 0; i < Limits.MESSAGE_BYTES; i += 1_024) {
+            raw.socket.writeFrame(WebSocketFrame.continuationFrame(Buffer.buffer(new byte[1_024]), false));
+        }
+        raw.awaitCode(Code.TOO_LARGE);
+    }
+
+    @Test
+    void theLargestMessageAllowedIsRead() {
+        Raw raw = new Raw(HELLO);
+        raw.socket.writeFinalTextFrame("x".repeat(Limits.MESSAGE_BYTES));
+        raw.awaitCode(Code.NOT_JSON);
     }
 
     @Test

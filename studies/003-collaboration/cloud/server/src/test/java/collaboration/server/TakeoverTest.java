@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
  */
 class TakeoverTest {
     private static final String SESSION = "s";
-    private static final int SEEDS = 300;
+    private static final int SEEDS = 100;
     private static final int KILLS = 6;
     private static final long TICK_MS = 250;
     private final Map<String, Server> servers = new TreeMap<>();
