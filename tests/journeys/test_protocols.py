@@ -86,7 +86,7 @@ def _answers(port: int) -> bool:
 def judged(world: World, text: str) -> dict[str, Any]:
     """The only trial of a study."""
     (world.root / "study.yaml").write_text(text)
-    [trial] = world.run("study.yaml")["trials"]
+    [trial] = world.run("study.yaml", "--trust")["trials"]
     return dict(trial)
 
 
@@ -123,6 +123,35 @@ def test_a_command_that_redis_refuses_is_told_by_plan_or_by_its_error(world: Wor
     assert "is not answered by one reply" in planned.stderr
     trial = judged(world, text.replace("ECHO", "NOSUCH"))
     assert trial["metrics"]["users.success_rate"]["value"] == 0.5
+
+
+STRANGERS = """\
+name: strangers
+requests:
+  wipe: {{tcp: "tcp://127.0.0.1:{port}", redis: ["FLUSHALL", "GET a"]}}
+traffic: {{users: {{executor: per-vu-iterations, vus: 1, iterations: 1, request: wipe}}}}
+measure: {{duration: 10s, replicates: 1}}
+"""
+
+
+def test_a_strangers_study_empties_no_redis_of_mine_unless_i_trust_it(world: World, redis_port: int) -> None:
+    (world.root / "study.yaml").write_text(STRANGERS.format(port=redis_port))
+    told = f"requests.wipe: FLUSHALL at tcp://127.0.0.1:{redis_port}, which svload did not start"
+    with socket.create_connection(("127.0.0.1", redis_port), HANG_S) as line:
+        line.sendall(b"SET a kept\r\n")
+        assert line.recv(100) == b"+OK\r\n"
+        assert f"needs --trust: {told}" in " ".join(world.svload("plan", "study.yaml").stdout.split())
+        refused = world.svload("run", "study.yaml", "--out", str(world.runs))
+        assert refused.returncode == 2
+        assert told in refused.stderr
+        line.sendall(b"GET a\r\n")
+        assert line.recv(100) == b"$4\r\nkept\r\n"
+        for once in (["--trust"], []):
+            line.sendall(b"SET a again\r\n")
+            assert line.recv(100) == b"+OK\r\n"
+            world.svload("run", "study.yaml", *once, "--out", str(world.runs))
+            line.sendall(b"GET a\r\n")
+            assert line.recv(100) == b"$-1\r\n"
 
 
 @pytest.mark.parametrize(("counts", "grade"), [("", "VALID"), ("    counts_as: 1\n", "REFUSED")])

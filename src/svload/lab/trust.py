@@ -1,4 +1,5 @@
-"""What of a lab may act outside it: options that can name a command, a file, a library, a user or an address."""
+"""What of a lab and its traffic may act outside it: options that can name a command, a file, a library, a user or an
+address, and requests that write to servers that svload did not start."""
 
 from __future__ import annotations
 
@@ -8,7 +9,10 @@ from typing import Any
 
 from svload.lab.catalogue import all_kits
 from svload.lab.kit import Kit, KitOptions
+from svload.model.protocols import READS
 from svload.model.study import ServiceSpec
+from svload.model.traffic import Request, Template, Text
+from svload.study.steps import hosts_of
 
 HARMLESS = frozenset(KitOptions.model_fields) - {"tuning"}
 """Options of every service: svload reads them itself."""
@@ -16,10 +20,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9._%+:= *-]{0,200}")
 """A parameter's value that can neither end its line nor name a path."""
 _MEDIA_TYPE = re.compile(r"(?<!\S)(application|audio|font|image|model|text|video)/[a-z0-9.+*-]{1,80}(?!\S)")
 MOST_SHOWN = 120
+READING_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-def asks_trust(specs: Sequence[ServiceSpec]) -> list[str]:
-    """What of these services needs the user's trust, such as `lab.app.run: ./server`; empty where nothing does.
+def asks_trust(specs: Sequence[ServiceSpec], requests: Sequence[Request] = ()) -> list[str]:
+    """What of these services and requests needs the user's trust, such as `lab.app.run: ./server` or
+    `requests.wipe: FLUSHALL at tcp://127.0.0.1:6379, …`; empty where nothing does.
 
     Hosts that a study names (`at:`) are no part of it: they need to be authorised.
     """
@@ -30,7 +36,58 @@ def asks_trust(specs: Sequence[ServiceSpec]) -> list[str]:
             found += [
                 f"lab.{spec.name}.{key}: {_short(value)}" for key, value in _outside(kind, spec.options)
             ]
+    reached = _Reached(specs, requests)
+    for request in dict.fromkeys(requests):
+        if writing := _writing(request):
+            found += [
+                f"requests.{request.name}: {_short(writing)} at {where}, which svload did not start"
+                for where in reached.not_ours(request)
+            ]
     return list(dict.fromkeys(found))
+
+
+def _writing(request: Request) -> str:
+    """What of a request may change its server, such as `DELETE` or `SET, FLUSHALL`; empty: it reads."""
+    if request.dialogue:
+        return "a dialogue"
+    if request.commands is None:
+        return "" if request.method in READING_METHODS else request.method
+    reads = READS[request.commands.protocol]
+    named = [_literal(words[0]) for words in request.commands.commands]
+    return ", ".join(dict.fromkeys(name or "a command" for name in named if name.lower() not in reads))
+
+
+def _literal(word: Template) -> str:
+    """A word that stands in the study as it is; empty where a variable makes it."""
+    texts = [part.text for part in word if isinstance(part, Text)]
+    return "".join(texts) if len(texts) == len(word) else ""
+
+
+class _Reached:
+    """Where requests lead."""
+
+    def __init__(self, specs: Sequence[ServiceSpec], requests: Sequence[Request]) -> None:
+        self._ours = {spec.name: spec for spec in specs}
+        self._hosts = hosts_of({spec.name: spec.options for spec in specs})
+        self._named = dict.fromkeys(
+            request.endpoint
+            for request in requests
+            if request.url is None and request.host not in self._hosts
+        )
+
+    def not_ours(self, request: Request) -> Iterator[str]:
+        """Servers that svload did not start and that a request may reach, itself or through those that pass it on."""
+        if request.goes_anywhere:
+            yield from self._named
+        elif request.host not in self._hosts:
+            yield request.endpoint
+        hops = list(self._ours) if request.goes_anywhere else [request.host.partition(".")[0]]
+        for hop in hops:  # which grows
+            if (spec := self._ours.get(hop)) is None or (kind := all_kits().get(spec.kit)) is None:
+                continue
+            if not kind.starts and (at := spec.options.get("connect_to") or spec.options.get("at")):
+                yield str(at)
+            hops += [one for one in kind.needs(spec.options) if one not in hops]
 
 
 def _outside(kind: type[Kit], options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

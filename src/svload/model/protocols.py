@@ -21,6 +21,8 @@ class Protocol:
     """in the study's schema and reference"""
     example: tuple[str, str]
     """two commands, as a study writes them"""
+    reads: str
+    """commands, in small letters, that change nothing on a server but its counters"""
     counts: Callable[[Sequence[str]], int] = _one
     """how many requests its server counts for a command of these words"""
 
@@ -35,6 +37,16 @@ PROTOCOLS = (
         name="redis",
         doc="of tcp, in place of dialogue: commands for a Redis server, sent together: SET k ${vu}",
         example=("GET a", "GET b"),
+        reads="""
+            auth bitcount bitfield_ro bitpos dbsize discard echo exec exists expiretime geodist geohash
+            geopos georadius_ro georadiusbymember_ro geosearch get getbit getrange hello hexists hget
+            hgetall hkeys hlen hmget hrandfield hscan hstrlen hvals keys lcs lindex llen lpos lrange mget
+            multi pexpiretime pfcount ping pttl quit randomkey reset scan scard sdiff select sinter
+            sintercard sismember smembers smismember sort_ro srandmember sscan strlen substr sunion time
+            touch ttl type unwatch watch xinfo xlen xpending xrange xread xrevrange zcard zcount zdiff
+            zinter zintercard zlexcount zmscore zrandmember zrange zrangebylex zrangebyscore zrank zrevrange
+            zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion
+        """,
     ),
     Protocol(
         name="memcached",
@@ -42,7 +54,9 @@ PROTOCOLS = (
         "ends in the value: "
         "set KEY FLAGS EXPIRY VALUE",
         example=("get a", "get b"),
+        reads="get gets mn version",
         counts=_keys,
     ),
 )
 NAMES = tuple(one.name for one in PROTOCOLS)
+READS = {one.name: frozenset(one.reads.split()) for one in PROTOCOLS}

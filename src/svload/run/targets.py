@@ -11,6 +11,7 @@ from svload.model.errors import Problem, SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig
 from svload.study.steps import hosts_of
+from svload.study.trust import requests_of
 
 ADDRESS_OPTIONS = ("at", "connect_to")
 """Options of services that name a host to be authorised."""
@@ -27,9 +28,7 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
                 target = replace(target, connect_to=parse_connect_to(str(elsewhere)))
             known[f"{target.scheme}://{service.name}"] = target
     services = hosts_of({service.name: service.options for service in config.services})
-    requests = [request for group in config.all_groups for request in group.requests]
-    requests += [part.request for part in config.set_up]
-    for request in requests:
+    for request in requests_of(config):
         if request.url is None and request.host not in services:
             known[request.endpoint] = parse_url(request.endpoint, raw=True)
     return known

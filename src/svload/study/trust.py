@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.study import CaseConfig, Lock, ServiceSpec
+from svload.model.traffic import Request
 from svload.study.check import check_shape
 from svload.study.config import resolve
 from svload.study.tree import Node, read_tree, section_of
@@ -20,24 +21,26 @@ if TYPE_CHECKING:
     from svload.study.draft import Checks, Draft
 
 CODE_FOLDERS = ("kits", "monitors", "checks", "reporters")
-OfServices = Callable[[Sequence[ServiceSpec]], Sequence[str]]
-"""Services → what of their options needs trust (svload.lab.asks_trust): this room knows no kit."""
+OfServices = Callable[[Sequence[ServiceSpec], Sequence[Request]], Sequence[str]]
+"""Services and the requests of a case → what of them needs trust (svload.lab.asks_trust): this room knows no kit."""
 
 
 def needs_trust(
     lock: Lock, of_services: OfServices, configs: Iterable[CaseConfig] | None = None
 ) -> list[str]:
     """What may act outside the lab or read what is the user's: options as each case resolves them
-    (`lab.app.run: …`), the code in the study's folder, and variables that hold its secrets.
+    (`lab.app.run: …`), requests that write to servers that svload did not start, the code in the study's
+    folder, and variables that hold its secrets.
 
     `configs` are the valid cases', where they are known already.
     """
     found: list[str] = []
     labs: set[str] = set()
     for config in configs if configs is not None else (resolve(lock, case) for case in lock.valid_cases):
-        if (lab := repr(config.services)) not in labs:
+        requests = requests_of(config)
+        if (lab := repr((config.services, requests))) not in labs:
             labs.add(lab)
-            found += of_services(config.services)
+            found += of_services(config.services, requests)
         found += [
             f"{name.replace('secret.', 'secrets.', 1)}: the variable {variable}, or the file that {variable}_FILE names"
             for name, variable in config.secrets.items()
@@ -61,13 +64,18 @@ def reads_here(lock: Lock) -> list[str]:
 
 def _read_by(config: CaseConfig, lock: Lock) -> Iterator[str]:
     yield from (f"the file {file}" for table in config.tables if (file := table.csv or table.parquet))
-    requests = [request for group in config.all_groups for request in group.requests]
-    for request in (*requests, *(part.request for part in config.set_up)):
+    for request in requests_of(config):
         if request.body is not None and request.body.file is not None:
             yield f"the file {request.body.file}"
     for service in config.services:
         if name := service.options.get("ca_file"):
             yield f"the file {Path(lock.study_dir) / str(name)}"
+
+
+def requests_of(config: CaseConfig) -> list[Request]:
+    """All requests of a case: of its load, of what populates before it, and of its set-up."""
+    found = [request for group in config.all_groups for request in group.requests]
+    return [*found, *(part.request for part in config.set_up)]
 
 
 def must_be_sound(lock: Lock, place: str, checks: Checks) -> None:

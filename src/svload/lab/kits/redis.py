@@ -19,6 +19,7 @@ from svload.lab.server import Server
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.protocols import READS
 from svload.study.mistakes import shortened
 
 TIMEOUT_S = 5.0
@@ -72,29 +73,21 @@ _HARMLESS = words(
 """Left out: what names files, programmes, users or other servers (dir, loadmodule, aclfile, replicaof, …)."""
 
 
-_READING = words(
-    """
-    bitcount bitpos dbsize exists geodist geohash geopos georadius_ro georadiusbymember_ro get getbit getrange hexists hget
-    hgetall hkeys hlen hmget hscan hstrlen hvals keys lindex llen lpos lrange mget pfcount pttl randomkey scan scard sdiff
-    sinter sismember smembers srandmember sscan strlen substr sunion touch ttl type xinfo xlen xpending xrange xread
-    xrevrange zcard zcount zlexcount zrange zrangebylex zrangebyscore zrank zrevrange zrevrangebylex zrevrangebyscore
-    zrevrank zscan zscore
-    """
-)
 _WRITING = words(
     """
-    append bitfield bitop blpop brpop brpoplpush bzpopmax bzpopmin decr decrby del expire expireat geoadd georadius
-    georadiusbymember getset hdel hincrby hincrbyfloat hmset hset hsetnx incr incrby incrbyfloat linsert lpop lpush lpushx
-    lrem lset ltrim move mset msetnx persist pexpire pexpireat pfadd pfmerge psetex rename renamenx rpop rpoplpush rpush
-    rpushx sadd sdiffstore set setbit setex setnx setrange sinterstore smove sort spop srem sunionstore unlink xack xadd
-    xclaim xdel xgroup xreadgroup xsetid xtrim zadd zincrby zinterstore zpopmax zpopmin zrem zremrangebylex
+    append bitfield bitop blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin copy decr decrby del
+    expire expireat geoadd georadius georadiusbymember geosearchstore getdel getex getset hdel hincrby hincrbyfloat hmset
+    hset hsetnx incr incrby incrbyfloat linsert lmove lmpop lpop lpush lpushx lrem lset ltrim move mset msetnx
+    persist pexpire pexpireat pfadd pfmerge psetex rename renamenx rpop rpoplpush rpush rpushx sadd sdiffstore set setbit
+    setex setnx setrange sinterstore smove sort spop srem sunionstore unlink xack xadd xautoclaim xclaim xdel xgroup
+    xreadgroup xsetid xtrim zadd zdiffstore zincrby zinterstore zmpop zpopmax zpopmin zrangestore zrem zremrangebylex
     zremrangebyrank zremrangebyscore zunionstore
     """
 )
-_CONNECTING = words("auth discard echo exec hello multi ping quit reset select time unwatch watch")
-"""Of these Redis takes auth, hello, quit and reset from everybody, whatever a list says."""
-_SINCE: Mapping[tuple[int, int], frozenset[str]] = {
-    (6, 0): _READING | _WRITING | _CONNECTING | {"bitfield_ro"},
+"""Left out, beside all that administrates or replicates: what empties or swaps whole databases (flushall, flushdb,
+swapdb), what takes bytes that it trusts as its own (restore) or gives them (dump), programs that it runs (eval,
+fcall), messages between its clients (publish, subscribe), and what tells of the server (info, object, memory)."""
+_NEWER: Mapping[tuple[int, int], frozenset[str]] = {
     (6, 2): words(
         """
         blmove copy geosearch geosearchstore getdel getex hrandfield lmove smismember xautoclaim zdiff zdiffstore zinter
@@ -103,11 +96,7 @@ _SINCE: Mapping[tuple[int, int], frozenset[str]] = {
     ),
     (7, 0): words("blmpop bzmpop expiretime lcs lmpop pexpiretime sintercard sort_ro zintercard zmpop"),
 }
-"""Commands by the version that has them: it refuses a list that names one it does not know.
-
-Left out, beside all that administrates or replicates: what empties or swaps whole databases (flushall, flushdb,
-swapdb), what takes bytes that it trusts as its own (restore) or gives them (dump), programs that it runs (eval,
-fcall), messages between its clients (publish, subscribe), and what tells of the server (info, object, memory)."""
+"""Commands that came with a version: an older one refuses a list that names a command it does not know."""
 
 
 class Redis(Server):
@@ -125,7 +114,7 @@ class Redis(Server):
     harmless_tuning = _HARMLESS
     permits = Permits(
         "commands that read and write keys, by the access list of its default user",
-        frozenset().union(*_SINCE.values()),
+        READS["redis"] | _WRITING,
     )
     options: RedisOptions
     _port: int
@@ -278,7 +267,7 @@ def _known_to(told: str) -> frozenset[str]:
     """What traffic may ask of the version that `redis-server --version` tells of."""
     found = re.search(r"v=(\d+)\.(\d+)", told)
     version = (int(found[1]), int(found[2])) if found else (6, 0)
-    return frozenset().union(*(names for since, names in _SINCE.items() if since <= version))
+    return Redis.permits.commands.difference(*(names for since, names in _NEWER.items() if since > version))
 
 
 def canonical(info: Mapping[str, str], at_ns: int, opened: int) -> Counters:

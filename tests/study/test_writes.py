@@ -1,0 +1,87 @@
+"""Requests of a study that nobody trusted: those that write to servers that svload did not start are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.lab import asks_trust
+from svload.study import load_study, needs_trust
+
+HTTP, TCP = "http://127.0.0.1:8080", "tcp://127.0.0.1:6379"
+STORE: dict[str, Any] = {"kit": "truth", "role": "store"}
+LABS: dict[str, dict[str, Any]] = {
+    "named": {"app": {"at": HTTP}, "tcp": {"at": TCP}},
+    "started": {"app": STORE, "tcp": {"kit": "redis"}},
+    "passed-on": {"app": {"kit": "nginx", "of": "middle"}, "middle": {"kit": "varnish", "of": "theirs"}, "theirs": {"at": HTTP}},
+    "moved": {"app": {"at": "http://shop.test", "connect_to": "127.0.0.1:8080"}},
+    "both": {"app": STORE, "theirs": {"at": HTTP}},
+}  # fmt: skip
+
+
+def asked(folder: Path, lab: dict[str, Any], request: dict[str, Any], **more: Any) -> list[str]:
+    study = {
+        "name": "theirs",
+        "lab": lab,
+        "requests": {"one": request},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "one"}},
+        "measure": {"duration": "1s", "replicates": 1},
+    } | more
+    (folder / "study.yaml").write_text(json.dumps(study))
+    return needs_trust(load_study(folder), asks_trust)
+
+
+WRITING = [
+    ("named", {"redis": ["FLUSHALL", "SHUTDOWN NOSAVE"], "tcp": "tcp://tcp"}, f"FLUSHALL, SHUTDOWN at {TCP}"),
+    ("named", {"redis": ["get a", "set a b"], "tcp": TCP}, f"set at {TCP}"),
+    ("named", {"redis": ["${cmd.value} a"], "tcp": TCP}, f"a command at {TCP}"),
+    ("named", {"memcached": ["get a", "flush_all"], "tcp": "tcp://tcp"}, f"flush_all at {TCP}"),
+    ("named", {"dialogue": [{"send": "x"}, {"expect": "y"}], "tcp": "tcp://tcp"}, f"a dialogue at {TCP}"),
+    ("named", {"post": "http://app/"}, f"POST at {HTTP}"),
+    ("named", {"delete": f"{HTTP}/all"}, f"DELETE at {HTTP}"),
+    ("named", {"put": "http://[::1]:9/"}, "PUT at http://[::1]:9"),
+    ("moved", {"patch": "http://app/"}, "PATCH at 127.0.0.1:8080"),
+    ("passed-on", {"put": "http://app/"}, f"PUT at {HTTP}"),
+    ("both", {"post": "http://app/", "follow_redirects": 1}, f"POST at {HTTP}"),
+]
+READING = [
+    ("named", {"get": "http://app/"}),
+    ("named", {"head": f"{HTTP}/all"}),
+    ("named", {"options": "http://app/"}),
+    ("named", {"redis": ["GET a", "mget a b", "PING"], "tcp": TCP}),
+    ("named", {"memcached": ["get a", "gets b"], "tcp": "tcp://tcp"}),
+    ("started", {"delete": "http://app/"}),
+    ("started", {"redis": ["SET a b", "DEL a"], "tcp": "tcp://tcp"}),
+    ("passed-on", {"get": "http://app/"}),
+    ("both", {"post": "http://app/"}),
+]
+FEEDERS = {"cmd": {"values": ["get", "flushall"], "take": "walk"}}
+
+
+@pytest.mark.parametrize(("lab", "request_", "told"), WRITING)
+def test_what_writes_to_a_server_of_the_users_is_named(
+    tmp_path: Path, lab: str, request_: dict[str, Any], told: str
+) -> None:
+    wanted = [f"requests.one: {told}, which svload did not start"]
+    assert asked(tmp_path, LABS[lab], request_, feeders=FEEDERS) == wanted
+
+
+@pytest.mark.parametrize(("lab", "request_"), READING)
+def test_what_reads_or_goes_to_the_lab_is_not(tmp_path: Path, lab: str, request_: dict[str, Any]) -> None:
+    assert asked(tmp_path, LABS[lab], request_, feeders=FEEDERS) == []
+
+
+def test_what_prepares_a_trial_counts_too(tmp_path: Path) -> None:
+    parts: dict[str, Any] = {
+        "requests": {"one": {"get": "http://app/"}, "two": {"post": "http://app/"}},
+        "before_trial": [{"populate": "fill"}],
+        "traffic": {
+            "fill": {"executor": "per-vu-iterations", "vus": 1, "iterations": 1, "request": "two"},
+            "users": {"executor": "constant-vus", "vus": 1, "request": "one"},
+        },
+    }
+    told = [f"requests.two: POST at {HTTP}, which svload did not start"]
+    assert asked(tmp_path, LABS["named"], {}, **parts) == told
