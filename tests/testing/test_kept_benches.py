@@ -4,11 +4,14 @@ on with what another one kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
-from benches import busy, capacity, disturbances, nstar
+from benches import capacity, disturbances, nstar, shared
 from benches.command import Clock, Kept
 
 from svload.model.results import Claim, Estimate
@@ -78,21 +81,53 @@ def test_ranges_are_missed_where_they_hold_too_rarely_or_are_too_wide() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "ratio", "is_wrong"),
+    ("question", "right", "wrong", "missed"),
     [
-        ("decided", (1.1, 1.3), False),
-        ("decided", (0.7, 0.9), True),
-        ("no difference", (0.97, 1.03), True),
-        ("open", (0.7, 0.9), False),
+        ("slower", 9, 0, False),
+        ("slower", 8, 0, True),
+        ("slower", 9, 1, True),
+        ("equal", 7, 0, False),
+        ("equal", 6, 0, True),
     ],
 )
-def test_a_claim_is_wrong_where_it_is_decided_against_the_quiet_one(
-    outcome: Any, ratio: tuple[float, float], is_wrong: bool
+def test_a_share_has_goals_and_no_wrong_answer_in_twenty(
+    question: str, right: int, wrong: int, missed: bool
 ) -> None:
-    def claim(outcome: Any, low: float, high: float) -> Claim:
+    asked = next(one for one in shared.QUESTIONS if one.name == question)
+
+    def row(goal: float) -> shared.Row:
+        return shared.Row(question, 20, 10, 10, right, wrong, goal, 0.2, (100.0,), ())
+
+    assert row(asked.goal).missed is missed
+    assert ("MISSED" in shared.table([row(asked.goal)])) is missed
+    assert row(asked.goal * shared.ENOUGH).missed is (wrong > 0)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "ratios", "right", "wrong"),
+    [
+        (("decided", "decided", "decided"), (0.3, 1.1, 1.1), 3, 0),
+        (("decided", "open", "decided"), (0.3, 1.1, 0.9), 1, 1),
+        (("no difference", "open", "refused"), (1.0, 1.0, 1.0), 0, 1),
+    ],
+)
+def test_the_demo_is_held_to_its_directions(
+    outcomes: Sequence[Any], ratios: Sequence[float], right: int, wrong: int
+) -> None:
+    def claim(outcome: Any, ratio: float) -> Claim:
         return Claim(
             name="c", factor="f", baseline="a", treatment="b", metric="m", pairs=(), blocks=6, p=0.01, p_adjusted=0.01,
-            mde=None, sentence="", outcome=outcome, within=0.03, ratio=Estimate(value=(low + high) / 2, low=low, high=high),
+            mde=None, sentence="", outcome=outcome, within=0.03, ratio=Estimate(value=ratio, low=ratio, high=ratio),
         )  # fmt: skip
 
-    assert busy.wrong(claim(outcome, *ratio), claim("decided", 1.15, 1.25)) is is_wrong
+    demo = next(one for one in shared.QUESTIONS if one.name == "demo")
+    found = SimpleNamespace(claims=[claim(*both) for both in zip(outcomes, ratios, strict=True)])
+    answer = demo.answered(found)  # type: ignore[arg-type]
+    assert (answer.right, answer.wrong, answer.of) == (right, wrong, 3)
+
+
+def test_strangers_end_with_who_started_them() -> None:
+    with shared.strangers(0.99, 1):
+        mine = {child.pid for child in psutil.Process().children()}
+    assert mine
+    assert not any(psutil.pid_exists(pid) for pid in mine)
