@@ -2,7 +2,8 @@
 
 The tests are those of tests/analysis (on planted runs) without test_limits.py, which is a copy of the constants. One pass finds
 which tests read which limit; then, for each change, these are run in a fork until one fails, the quickest first. What no test
-noticed is listed. Exit 0: all were noticed; 1: some were not; 2: the tests fail without a change.
+noticed is listed. Exit 0: all were noticed; 1: some were not; 2: the tests
+fail without a change, or could not be run.
 """
 
 from __future__ import annotations
@@ -84,6 +85,19 @@ class _Readers:
         return sorted(known, key=lambda test: self.seconds[test])
 
 
+class _Chosen:
+    """Of the tests that are collected only these, in this order."""
+
+    def __init__(self, chosen: list[str]) -> None:
+        self.place = {nodeid: number for number, nodeid in enumerate(chosen)}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted(
+            (one for one in items if one.nodeid in self.place), key=lambda one: self.place[one.nodeid]
+        )
+
+
 def _in_fork(act: Callable[[], int]) -> int:
     pid = os.fork()
     if pid == 0:
@@ -119,9 +133,15 @@ def main() -> int:
             for module in [one for key, one in sys.modules.items() if key.startswith("svload.analysis.")]:
                 if vars(module).get(name) == plain[name] and module is not limits:
                     setattr(module, name, value)
-            return int(pytest.main([*QUIET, "-x", *readers.of(name)]))
+            tests = readers.of(name)
+            files = dict.fromkeys(test.partition("::")[0] for test in tests)
+            return int(pytest.main([*QUIET, "-x", *files], [_Chosen(tests)]))
 
-        noticed = _in_fork(changed) != 0
+        code = _in_fork(changed)
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            print(f"pytest ended with {code} for {what}", file=sys.stderr)
+            return 2
+        noticed = code == pytest.ExitCode.TESTS_FAILED
         print(
             f"{'noticed  ' if noticed else 'UNNOTICED'} {what} ({time.monotonic() - began:.0f} s)", flush=True
         )
