@@ -41,6 +41,7 @@ MOMENTS = draw_moments(seed=20, count=20, load_s=0.4, victims=tuple(NAMES))
 
 
 @pytest.mark.truth
+@pytest.mark.long
 @pytest.mark.parametrize("half", [0, 1])
 def test_twenty_kills_lose_nothing(world: World, study: str, half: int):
     """Ten in each of two runs, which two workers play side by side; the last ones of each hit a complete plan."""

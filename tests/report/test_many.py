@@ -61,8 +61,15 @@ def thousand(reported: Reporter) -> Gathered:
     return gathered
 
 
-def test_a_thousand_trials_fit_into_the_page_with_every_case(thousand: Gathered) -> None:
-    page, series = render.render_page(thousand)
+@pytest.fixture(scope="module")
+def rendered(thousand: Gathered) -> tuple[str, Any]:
+    return render.render_page(thousand)
+
+
+def test_a_thousand_trials_fit_into_the_page_with_every_case(
+    thousand: Gathered, rendered: tuple[str, Any]
+) -> None:
+    page, series = rendered
     assert len(page.encode()) <= LARGEST_BYTES
     for case in thousand.findings.cases:
         assert f'<article class="case" id="{case.case}"' in page
@@ -91,10 +98,10 @@ def test_over_budget_the_series_go_first_to_a_file_beside_and_the_page_says_so(
 
 @pytest.mark.look
 def test_a_thousand_trials_open_filter_and_are_linked_to(
-    visited: Callable[..., Any], thousand: Gathered, tmp_path: Path
+    visited: Callable[..., Any], thousand: Gathered, rendered: tuple[str, Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "report.html"
-    file.write_text(render.render_page(thousand)[0], encoding="utf-8")
+    file.write_text(rendered[0], encoding="utf-8")
     page = visited(file)
     cases = [case.case for case in thousand.findings.cases]
     assert page.locator("#table tbody tr:visible").count() == len(cases)

@@ -337,6 +337,7 @@ def test_a_committed_campaign_tells_all_of_it(
         assert f"| {check} |" in told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.name)
 def test_the_report_of_a_committed_pack_tells_the_papers_mistakes_by_name(
     beside: ModuleType, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
