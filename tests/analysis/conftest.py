@@ -127,6 +127,9 @@ def with_config(config: CaseConfig, group: str, **changes: Any) -> CaseConfig:
     return config.model_copy(update={"groups": groups})
 
 
-def check(trial: TrialData, config: CaseConfig, name: str) -> CheckResult:
-    """One check's result on a trial."""
-    return next(one for one in judge_trial(trial, config).verdict.checks if one.check == name)
+def check(
+    trial: TrialData, config: CaseConfig, name: str, programs: Mapping[str, str] | None = None
+) -> CheckResult:
+    """One check's result on a trial; `programs` are those of the run's last trials."""
+    verdict = judge_trial(trial, config, programs=programs).verdict
+    return next(one for one in verdict.checks if one.check == name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,29 @@ def test_what_breaks_the_trial_as_a_whole_breaks_all_its_numbers(four: Bench) ->
     trial = with_counter(four.trial("TC0.r1"), "cache", "requests", lambda n: n + 1e5)
     result = judge_trial(trial, four.config(trial))
     assert {one.grade for one in result.metrics.values()} == {"REFUSED"}
+
+
+@pytest.mark.parametrize("changed", ["server", "lib/app.py"])
+def test_trials_of_an_earlier_build_are_in_no_number(four: Bench, changed: str) -> None:
+    """Whichever program of the server changed between them; trials of one build all count."""
+
+    def started(trial: TrialData, digest: str) -> TrialData:
+        first, *rest = trial.lab.services
+        programs = {"same": "0", changed: digest}
+        services = (first.model_copy(update={"programs": programs}), *rest)
+        return replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+
+    trials = sorted(four.trials(), key=lambda trial: trial.seal.sealed_wall if trial.seal else 0.0)
+    for digests, left_out in (("a" + "b" * 9, 1), ("b" * 10, 0)):
+        built = [started(trial, digest) for trial, digest in zip(trials, digests, strict=False)]
+        results = judge_run(four.lock, four.configs, built).trials
+        refused = {
+            result.trial
+            for result in results
+            if {one.grade for one in result.metrics.values()} == {"REFUSED"}
+        }
+        assert refused == {trial.trial for trial in built[:left_out]}
+        assert len(results) > len(refused)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ and a clean one that it must not."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,21 @@ def wrong_session(trial: TrialData, config: CaseConfig) -> tuple[TrialData, Case
     return with_table(trial, "samples", tls=lambda table: np.zeros_like(table["tls"])), config
 
 
+def built(**programs: str) -> Plant:
+    """Its first server was started from these programs of the study's folder, as `NEWEST` has them or not."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        first, *rest = trial.lab.services
+        services = (first.model_copy(update={"programs": programs}), *rest)
+        return replace(trial, lab=trial.lab.model_copy(update={"services": services})), config
+
+    return plant
+
+
+NEWEST = {"server": "a", "other": "a"}
+"""The programs of the run's last trials."""
+
+
 def resumption_off(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
     return trial, with_config(config, "probe", tls_resumption=False)
 
@@ -144,6 +160,9 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
     ),  # the same row every time, as the paper's code draws it
     ("manipulation", "TC4.r1", drawing(0.37), "VALID", "it was 37 %"),  # as many draws as there are rows
     ("manipulation", "TC4.r1", drawing(0.0), "VALID", "it was 0 %"),
+    ("build", "TC4.r1", built(server="a", other="b"), "REFUSED", "than later trials: other changed"),
+    ("build", "TC4.r1", built(server="a"), "VALID", "of all later trials"),
+    ("build", "TC4.r1", built(kept="0"), "VALID", "of all later trials"),
     ("repeats", "TC4.r1", group("probe", early_repeats=1), "REFUSED", "probe 1 times"),
     ("tls-sessions", "TC4.r1", group("probe", tls_resumed=times(0.9)), "REFUSED", "probe opened"),
     ("tls-sessions", "TC4.r1", wrong_session, "REFUSED", "without a TLS session"),
@@ -191,7 +210,7 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
 @pytest.mark.parametrize(("name", "trial", "plant", "grade", "words"), PLANTED)
 def test_planted(closed: Bench, name: str, trial: str, plant: Plant, grade: str, words: str) -> None:
     planted, config = plant(closed.trial(trial), closed.configs[trial.split(".")[0]])
-    found = check(planted, config, name)
+    found = check(planted, config, name, NEWEST)
     assert (found.grade, words in found.sentence) == (grade, True), found.sentence
     assert bool(found.remedy) == (grade != "VALID")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .world import World, complete, only_run
+from .world import World, complete, findings, only_run
 
 pytestmark = pytest.mark.truth
 SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "main" / "server"
@@ -180,6 +180,37 @@ def test_a_run_from_elsewhere_goes_on_once_it_is_trusted(world: World, tmp_path:
     assert len(list(theirs.glob("trials/*/seal.json"))) == 4
     assert world.silent() == []
     assert other.silent() == []
+
+
+def test_trials_of_another_build_are_left_out(world: World) -> None:
+    """`resume` refuses to measure another build, `--changed-build` leaves out what was measured before, and `verify` says so."""
+    folder = downloaded(world, {"app": {"run": f"{sys.executable} ./server --port ${{port}}"}})
+    shutil.copy2(SERVER, folder / "server")
+    words = ("run", str(folder), "--trust", "--replicates", "3", "--duration", "1s", "--out", str(world.runs))
+    with world.start(*words) as running:
+        assert running.wait_for(lambda lines: any("[1/3]" in line for line in lines))
+        running.process.terminate()
+        assert running.end() == 130
+    run = str(only_run(world))
+    sealed = {path.parent.name for path in only_run(world).glob("trials/*/seal.json")}
+    with (folder / "server").open("a") as file:
+        file.write("\n# another build\n")
+    for more in ((), ("--trust",)):
+        refused = world.svload("resume", run, *more)
+        assert refused.returncode == 2
+        assert "server changed" in refused.stderr and "--changed-build" in refused.stderr
+    ended = world.svload("resume", run, "--changed-build")
+    complete(only_run(world), ended.stderr)
+    judged = {trial["trial"]: trial["verdict"] for trial in findings(only_run(world))["trials"]}
+    assert len(judged) == 3
+    refused_by = {
+        name for name, verdict in judged.items() for check in verdict["checks"]
+        if check["check"] == "build" and check["grade"] == "REFUSED"
+    }  # fmt: skip
+    assert refused_by == sealed
+    verified = world.svload("verify", run)
+    assert verified.returncode == 0
+    assert "measured with another build than later trials" in verified.stderr
 
 
 DUMPS = """

@@ -15,14 +15,16 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from svload import api, run
-from svload.api.trust import allowed_hosts
+from svload.api.trust import allowed_hosts, must_be_trusted
 from svload.host.agent.journal import Journal
 from svload.host.agent.settings import Settings
 from svload.model.errors import SvloadError
+from svload.model.facts import TrialLab
 from svload.model.messages import HoldSysctls
 from svload.run.secrets import _without as without
 from svload.run.trust import is_trusted, trust
-from svload.store import RunDir
+from svload.store import RunDir, measured_programs, other_builds, seal_trial, write_artefact
+from svload.study import named_programs
 
 BUILDS = {"build": {"a": {"dir": "builds/a"}, "b": {"dir": "builds/b"}}}
 
@@ -43,10 +45,13 @@ def written(folder: Path, command: str, **more: Any) -> Path:
         "builds/a/lib.py",
         "builds/b/server",
         "log/out",
+        "app/main.py",
+        "state.db",
+        "seen.json",
     ):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("#!/bin/sh\nexit 0\n")
+        path.write_text("rows\n" if path.suffix in (".db", ".json") else "#!/bin/sh\nexit 0\n")
         path.chmod(0o755 if path.name == "server" else 0o644)
     (folder / "study.yaml").write_text(json.dumps(study | more))
     return folder
@@ -61,10 +66,10 @@ def begun(folder: Path, out: Path) -> RunDir:
     return run.begin(api.load_lock(str(folder), api.Choices(trusted=True)), out)
 
 
-def asked(found: RunDir) -> str:
+def asked(found: RunDir, **chosen: Any) -> str:
     """What `resume` asks for; empty: nothing."""
     try:
-        allowed_hosts(found, found.lock())
+        allowed_hosts(found, found.lock(), **chosen)
     except SvloadError as error:
         return str(error)
     return ""
@@ -79,18 +84,31 @@ CHANGES = [
     ("${build.dir}/server", {"factors": BUILDS}, "builds/a/lib.py", True),
     ("./server --log log", {}, "log/out", False),
     ("./server", {}, "settings.ini", False),
+    ("python3 -m uvicorn app.main:app", {}, "app/main.py", True),
+    ("sh ./seen.json", {}, "seen.json", True),
+    ("./server --db state.db seen.json", {}, "state.db", False),
+    ("./server --db=state.db seen.json", {}, "seen.json", False),
+    ("./server", {"lab": {"app": {"run": "./server", "environment": {"DB": "state.db"}}}}, "state.db", False),
+    (
+        "./server",
+        {"lab": {"app": {"run": "./server", "environment": {"RC": "settings.ini"}}}},
+        "settings.ini",
+        True,
+    ),
 ]
+"""The command, what else the study says, the file that changes, and whether that is part of what was trusted."""
 
 
 @pytest.mark.parametrize(("command", "more", "changed", "matters"), CHANGES)
 def test_a_changed_program_is_asked_about(
     command: str, more: dict[str, Any], changed: str, matters: bool, tmp_path: Path
 ) -> None:
-    """A file that a command names is part of what was trusted; a log and what nobody names are not."""
+    """A program or a setting that a command names is part of what was trusted; data, which servers write, is not."""
     folder = written(tmp_path / "study", command, **more)
     found = begun(folder, tmp_path / "runs")
     assert is_trusted(folder / "study.yaml") and not asked(found)
-    (folder / changed).write_text("#!/bin/sh\nexec touch acted\n")
+    is_data = changed.endswith((".db", ".json")) and not matters
+    (folder / changed).write_text("more rows\n" if is_data else "#!/bin/sh\nexec touch acted\n")
     assert is_trusted(folder / "study.yaml") != matters
     assert ("other programs" in asked(found)) == matters
     trust(folder / "study.yaml")
@@ -109,11 +127,93 @@ def test_a_lock_is_trusted_in_its_own_folder_alone(
     found = begun(Path(place), tmp_path / "runs")
     assert not asked(found)
     monkeypatch.chdir(theirs)
+    assert not asked(found)
+    assert Path(found.lock().study_dir).resolve() == mine.resolve()
+    lock = json.loads(found.lock_path.read_text())
+    for folder in (".", str(theirs)):
+        copy = RunDir(Path(shutil.copytree(found.path, tmp_path / f"handed-over-{len(folder)}")))
+        copy.lock_path.write_text(json.dumps(lock | {"study_dir": folder}))
+        assert "was not made here by you" in asked(copy)
+
+
+def test_no_two_runs_have_the_same_lock(tmp_path: Path) -> None:
+    """A stranger who knows the public study and its seed can't foresee what was trusted."""
+    folder = written(tmp_path / "study", "./server")
+    first, second = (begun(folder, tmp_path / "runs") for _ in range(2))
+    assert first.lock_path.read_bytes() != second.lock_path.read_bytes()
+    assert first.lock().nonce != second.lock().nonce
+    forged = RunDir(Path(shutil.copytree(first.path, tmp_path / "forged")))
+    lock = json.loads(forged.lock_path.read_text())
+    forged.lock_path.write_text(json.dumps(lock | {"nonce": ""}))
+    assert not asked(first) and asked(forged)
+
+
+def test_a_moved_folder_is_asked_about(tmp_path: Path) -> None:
+    folder = written(tmp_path / "study", "./server")
+    found = begun(folder, tmp_path / "runs")
+    folder.rename(tmp_path / "before")
+    (tmp_path / "other").mkdir()
+    written(tmp_path / "other" / "study", "./server")
+    (tmp_path / "study").symlink_to(tmp_path / "other" / "study")
     assert "another folder" in asked(found)
-    copy = RunDir(Path(shutil.copytree(found.path, tmp_path / "handed-over")))
-    assert asked(copy)
-    monkeypatch.chdir(mine)
-    assert not asked(found) and not asked(copy)
+
+
+@pytest.mark.parametrize("changed", [["server"], ["server", "study.yaml"]])
+def test_run_names_what_changed(changed: list[str], tmp_path: Path) -> None:
+    folder = written(tmp_path / "study", "./server --db state.db")
+    trust(folder / "study.yaml")
+    (folder / "state.db").write_text("more rows")
+    assert is_trusted(folder / "study.yaml")
+    for name in changed:
+        with (folder / name).open("a") as file:
+            file.write("\n")
+    if "study.yaml" in changed:
+        (folder / "study.yaml").write_text((folder / "study.yaml").read_text().replace('"1s"', '"2s"'))
+    assert not is_trusted(folder / "study.yaml")
+    with pytest.raises(SvloadError) as caught:
+        must_be_trusted(api.load_lock(str(folder), api.Choices()), str(folder))
+    assert f"{'; '.join(changed)} was edited since" in str(caught.value)
+
+
+def measured(run_dir: RunDir, trial: str, programs: dict[str, str], block: int) -> None:
+    """A sealed trial whose server was started from these programs."""
+    folder = run_dir.trial(trial)
+    folder.path.mkdir()
+    service = {"service": "app", "kit": "command", "version": "", "programs": programs}
+    lab = TrialLab.model_validate(
+        {"services": [service], "previous_case": None, "whole_plot": 1}
+        | {name: {} for name in ("reset", "before", "after", "phases_s")}
+    )
+    write_artefact(folder.lab, lab)
+    seal_trial(folder, case="case-0", replicate=block, block=block, facts={})
+
+
+@pytest.mark.parametrize("changed", ["server", "app/main.py"])
+def test_another_build_is_not_resumed(changed: str, tmp_path: Path) -> None:
+    """Nor is it with --trust; --changed-build allows the programs, and says nothing of another folder."""
+    folder = written(tmp_path / "study", "./server --app app.main:app --db state.db")
+    found = begun(folder, tmp_path / "runs")
+    case = found.planned_trials()[0].trial
+    programs = named_programs(folder, "./server --app app.main:app --db state.db")
+    assert set(programs) == {"server", "app/main.py"}
+    measured(found, case, programs, 1)
+    (folder / "state.db").write_text("more rows")
+    assert not asked(found) and other_builds(found) == {}
+    before = (folder / changed).read_text()
+    (folder / changed).write_text(before + "exit 1\n")
+    assert "build-changed" in asked(found) and f"measured {changed} changed" in asked(found)
+    assert "build-changed" in asked(found, trusted=True)
+    assert asked(found, changed_build=True) == ""
+    (folder / changed).write_text(before)
+    assert not asked(found)
+
+
+def test_trials_of_two_builds_are_named(tmp_path: Path) -> None:
+    found = begun(written(tmp_path / "study", "./server"), tmp_path / "runs")
+    for number, digest in enumerate("aabb", 1):
+        measured(found, f"case-0.r{number}", {"server": digest, "kept.py": "c"}, number)
+    assert other_builds(found) == {"case-0.r1": ["server"], "case-0.r2": ["server"]}
+    assert measured_programs(found) == {"server": "b", "kept.py": "c"}
 
 
 def _kernel(name: str) -> Callable[[dict[str, Any]], None]:

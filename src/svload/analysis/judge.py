@@ -36,6 +36,7 @@ from svload.analysis.stops import stops_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
+from svload.model.facts import newest_programs
 from svload.model.metrics import MetricRef, Source
 from svload.model.results import CheckResult, Estimate, Findings, Grade, TrialResult, Verdict
 from svload.model.study import CaseConfig, Lock
@@ -57,13 +58,14 @@ def judge_trial(
     cut: CaseCut | None = None,
     extra: Sequence[MetricRef] = (),
     server_cores: Sequence[int] = (),
+    programs: Mapping[str, str] | None = None,
 ) -> TrialResult:
     """A trial's metrics and both verdicts.
 
     Without `cut` the verdict is provisional: it uses the trial's own warm-up cut, where the final one
     uses the case's. `lock` names owners of metrics that this case lacks; `extra` adds statistics
     beyond those that tables show; `server_cores` are those that the services are pinned to, if they
-    are. Metrics are in base units.
+    are; `programs` are the study's own as the run's last trials had them. Metrics are in base units.
     """
     outages = outages_of(trial, config)
     whole, trial = trial, healthy(trial, outages)
@@ -84,8 +86,9 @@ def judge_trial(
     uses = resources_used(trial, window, server_cores, shown)
     limited = saturated(shown, trial, window, uses, server_cores)
     read = any(use.verdict for use in shown.limits) or bool(uses)
+    reached = limited if read else None
     context = Context(
-        groups, metrics, cut, owners, ranges, before, limited if read else None, _compared_reuse(lock)
+        groups, metrics, cut, owners, ranges, before, reached, _compared_reuse(lock), programs or {}
     )
     checks = tuple(_checked(trial, whole, config, context))
     state, told = server_state(context, checks, limited, trial.lab.deaths)
@@ -176,6 +179,9 @@ def judge_trials(
 ) -> list[TrialResult]:
     """Every trial with its final verdict, by case and replicate. As `judge_run`."""
     wanted = _wanted(lock, configs)
+    programs = newest_programs(
+        (trial.seal.sealed_wall, trial.lab.programs) for trial in trials if trial.seal is not None
+    )
     by_case: dict[str, list[TrialData]] = {}
     for trial in trials:
         by_case.setdefault(trial.summary.case, []).append(trial)
@@ -184,7 +190,8 @@ def judge_trials(
         return [trial_cut(trial.unread(), configs[case]) for trial in by_case[case]]
 
     def judged(case: str) -> list[TrialResult]:
-        return _judge_case(by_case[case], configs[case], lock, cuts[case], wanted.get(case, ()), server_cores)
+        extra = wanted.get(case, ())
+        return _judge_case(by_case[case], configs[case], lock, cuts[case], extra, server_cores, programs)
 
     all_checks()  # loads them, here for all cases
     try:
@@ -303,10 +310,19 @@ def _judge_case(
     cuts: Sequence[CaseCut],
     extra: Sequence[MetricRef],
     server_cores: Sequence[int],
+    programs: Mapping[str, str],
 ) -> list[TrialResult]:
     """All trials of a case, with the cut that they have in common."""
     return [
-        judge_trial(trial.unread(), config, lock=lock, cut=cut, extra=extra, server_cores=server_cores)
+        judge_trial(
+            trial.unread(),
+            config,
+            lock=lock,
+            cut=cut,
+            extra=extra,
+            server_cores=server_cores,
+            programs=programs,
+        )
         for trial, cut in zip(trials, cuts, strict=True)
     ]
 

@@ -325,20 +325,28 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
 @damage_is_told
 def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
     """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than
-    was sealed, "damage": a sentence for each, "made_anew": a sentence where findings.json was
-    not what the sealed trials give}.
+    was sealed, "damage": a sentence for each, "builds": a sentence for trials of another build
+    than later ones, "made_anew": a sentence where findings.json was not what the sealed trials give}.
 
     Damage is detected, not forgery.
     """
-    from svload.store import find_run, verify_run
+    from svload.store import find_run, other_builds, verify_run
 
     found = find_run(run_name, out)
     damage = [str(problem) for problem in verify_run(found)]
+    builds: dict[str, list[str]] = {}
+    for trial, changed in {} if damage else other_builds(found).items():
+        builds.setdefault(", ".join(changed), []).append(trial)
     thinned = found.thinned() if not damage else None
     return {
         "sealed": len(found.sealed_trials()),
         "thinned": len(thinned.files) if thinned is not None else 0,
         "damage": damage,
+        "builds": [
+            f"{', '.join(trials)} {'was' if len(trials) == 1 else 'were'} measured with another build than later trials, "
+            f"and are left out: {names} changed"
+            for names, trials in builds.items()
+        ],
         "made_anew": [] if damage or _as_packed(found) else _findings_made_anew(found),
     }
 
@@ -425,7 +433,8 @@ def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = Fals
         if not thin:
             return pack_run(found, to)
         with TemporaryDirectory() as folder:
-            copy = thin_copy(found, Path(folder), _kept_windows(found), _own_folders())
+            folders = _own_folders() | {found.lock().study_dir: "."}
+            copy = thin_copy(found, Path(folder), _kept_windows(found), folders)
             return pack_run(copy, to)
 
 

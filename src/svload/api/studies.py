@@ -55,6 +55,7 @@ class Choices:
     trusted: bool = False
     own: bool = False
     """svload wrote the study itself, for what the user typed: it is asked about no more, and trusted for nothing later"""
+    changed_build: bool = False
     authorised: tuple[str, ...] = ()
     host_settings: bool = False
     only: tuple[str, ...] = ()
@@ -318,7 +319,8 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
         raise fail("run-not-found", path=f"{choices.out} that could go on")
     found = open_runs[0] if open_runs else find_run(str(run_name), choices.out)
     lock = found.lock()
-    choices = replace(choices, authorised=allowed_hosts(found, lock, choices.trusted, choices.authorised))
+    hosts = allowed_hosts(found, lock, choices.trusted, choices.authorised, choices.changed_build)
+    choices = replace(choices, authorised=hosts)
     _as_sealed(found)
     try:
         changed = study.study_digest(lock.study_dir) != lock.study_sha256

@@ -16,18 +16,22 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 NOT_ALLOWED = "you have not allowed it to"
-CHANGED = "has another folder, or other programs in it, than when you allowed it"
+CHANGED = {
+    "": "was not made here by you",
+    "folder": "has another folder than when you allowed it",
+    "code": "has other programs in its folder than when you allowed it",
+}
 
 
 def must_be_trusted(lock: Lock, place: str) -> None:
     """Raises SvloadError study-untrusted where a study just read asks for more than load and is not the user's own."""
     from svload import lab, study
-    from svload.run.trust import was_trusted
+    from svload.run.trust import changed_since_trusted
 
     if not lock.trusted and (asked := study.needs_trust(lock, lab.asks_trust)):
-        edited = was_trusted(study.find_study(place))
+        edited = changed_since_trusted(study.find_study(place))
         why = (
-            "it, or a program that it names, was edited since svload init wrote it, or --trust allowed it"
+            f"{_some(edited)} was edited since svload init wrote it, or --trust allowed it"
             if edited
             else NOT_ALLOWED
         )
@@ -36,12 +40,17 @@ def must_be_trusted(lock: Lock, place: str) -> None:
 
 
 def allowed_hosts(
-    found: RunDir, lock: Lock, trusted: bool = False, authorised: Sequence[str] = ()
+    found: RunDir,
+    lock: Lock,
+    trusted: bool = False,
+    authorised: Sequence[str] = (),
+    changed_build: bool = False,
 ) -> tuple[str, ...]:
     """The hosts outside this machine that a run may go on to load: allowed for its lock on this machine, or now.
 
-    Raises SvloadError run-untrusted, unauthorised-target, run-damaged, not-yours: what the lock says of
-    either counts for nothing here.
+    `changed_build`: programs of its folder that changed are allowed too, where the rest was. Raises SvloadError
+    run-untrusted, build-changed, unauthorised-target, run-damaged, not-yours: what the lock says of either counts
+    for nothing here.
     """
     from svload import lab, run, study
     from svload.run.configs import case_configs
@@ -50,17 +59,28 @@ def allowed_hosts(
     for path in (found.path, found.lock_path):
         refuse_strange(path)
     known = allowed(found.lock_path, lock)
+    trusted = trusted or (changed_build and known.changed == "code")
+    if known.trusted or known.changed == "code":
+        _must_be_same_build(found, lock, changed_build)
     if not known.trusted:
         study.must_be_sound(lock, str(found.lock_path), study_checks(Path(lock.study_dir)))
         asked = [*study.needs_trust(lock, lab.asks_trust), *study.reads_here(lock)]
         if asked and not trusted:
-            why = CHANGED if known.changed else "was not made here by you"
-            raise fail("run-untrusted", path=found.path, what=_some(asked), why=why)
+            raise fail("run-untrusted", path=found.path, what=_some(asked), why=CHANGED[known.changed])
+        _must_be_same_build(found, lock, changed_build)
     hosts = tuple(dict.fromkeys((*known.hosts, *authorised)))
     run.permitted_targets(case_configs(lock).values(), hosts)
     if trusted or authorised:
         allow_file(found.lock_path, lock, Allowed(trusted, tuple(authorised)))
     return hosts
+
+
+def _must_be_same_build(found: RunDir, lock: Lock, changed_build: bool) -> None:
+    """Raises SvloadError build-changed where what is measured from now on would not be what was measured before."""
+    from svload.run.programs import changed_programs
+
+    if not changed_build and (changed := changed_programs(found, lock)):
+        raise fail("build-changed", path=found.path, files=_some(changed))
 
 
 def study_checks(folder: Path) -> Checks:

@@ -26,6 +26,7 @@ from svload.model.facts import ServiceFacts
 from svload.model.messages import Limits
 from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
+from svload.study import named_programs
 
 if TYPE_CHECKING:
     from svload.lab.authority import Authority
@@ -42,6 +43,8 @@ class Standing:
     spec: ServiceSpec
     kit: Kit
     front: Hitch | None
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """As `ServiceFacts.programs`."""
 
     @property
     def parts(self) -> tuple[Kit, ...]:
@@ -98,6 +101,8 @@ class Starter:
     ) -> ServiceFacts:
         """Start it; its facts, once it answers. Raises SvloadError."""
         name, kit, front = server.spec.name, server.kit, server.front
+        if kit.starts:
+            server.programs = named_programs(self.study, server.spec.options)
         kit.up(neighbours)
         self.say("up", name)
         kit.ready(READY_WITHIN_S if kit.starts else self.answers_within_s)
@@ -120,7 +125,14 @@ class Starter:
         links = self.links.facts(name)
         own = tuple(setting for group in groups if group.name == name for setting in group.settings)
         own += tuple(setting for link in links for setting in link.settings)
-        return facts.model_copy(update={"groups": groups, "links": links, "settings": own + facts.settings})
+        return facts.model_copy(
+            update={
+                "groups": groups,
+                "links": links,
+                "settings": own + facts.settings,
+                "programs": dict(server.programs),
+            }
+        )
 
     def stop(self, server: Standing) -> None:
         """Stop it; what is gone already is no error."""

@@ -63,6 +63,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("study-bad-criterion", _USAGE, "“{text}” is not a criterion: {reason}.", "Write [group.|service.]metric[.stat] OP value unit, such as response.p95 < 200 ms."),
         ErrorKind("study-refused", _USAGE, "{where}: the engine cannot run it: {reason}.", "Change it, or leave it out."),
         ErrorKind("study-untrusted", _USAGE, "The study may run commands, act outside its lab or read what is yours ({what}), and {why}.", "Read it, then add --trust to run it."),
+        ErrorKind("build-changed", _USAGE, "Since trials of {path} were measured {files} changed: what follows would be another build.", "Put it back, or begin a new run. With --changed-build the run goes on, and those trials are left out."),
         ErrorKind("run-untrusted", _USAGE, "The run at {path} {why}, and it may act outside the lab or read what is yours ({what}).", "Read its study.lock.json, then add --trust to resume it."),
         ErrorKind("study-open", _USAGE, "The factor {factor} is open: it has a range in place of levels, and only a search chooses values from it.", "Search it with svload capacity, or give it levels, such as [10, 100]."),
         ErrorKind("study-undecidable", _USAGE, "The comparison “{name}” has a fail_if that no outcome could decide: {reason}.", "{hint}, or drop fail_if."),

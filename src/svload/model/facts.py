@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from svload.model.base import Artefact, Frozen
@@ -175,6 +176,8 @@ class ServiceFacts(Frozen):
     """machine of the inventory that it runs on (`on`); empty: the one that commands the run"""
     outputs: dict[str, str] = {}
     """what else the kit tells, name → value; secrets as digests alone"""
+    programs: dict[str, str] = {}
+    """programs of the study's folder that it was started from, file or folder → SHA-256 as it was then"""
 
 
 class Death(Frozen):
@@ -266,6 +269,11 @@ class TrialLab(Artefact):
     older svload did not record it
     """
 
+    @property
+    def programs(self) -> dict[str, str]:
+        """Programs of the study's folder that its servers were started from → SHA-256."""
+        return {name: digest for service in self.services for name, digest in service.programs.items()}
+
     @classmethod
     def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
         """Format 1 as 2: without what its services offered."""
@@ -273,3 +281,16 @@ class TrialLab(Artefact):
             return raw
         services = [{key: value for key, value in one.items() if key != "offers"} for one in raw["services"]]
         return {**raw, "format": cls.FORMAT, "services": services}
+
+
+def newest_programs(built: Iterable[tuple[float, Mapping[str, str]]]) -> dict[str, str]:
+    """Of trials (when they were sealed, their programs): each program as the last one had it that was started from it."""
+    found: dict[str, str] = {}
+    for _, programs in sorted(built, key=lambda one: one[0]):
+        found |= programs
+    return found
+
+
+def other_programs(programs: Mapping[str, str], newest: Mapping[str, str]) -> list[str]:
+    """Names of a trial's programs that were others later."""
+    return sorted(name for name, digest in programs.items() if newest.get(name, digest) != digest)

@@ -257,7 +257,9 @@ class Lock(Artefact):
     study_sha256: str
     """SHA-256 of the study file and its table of case names: an edit since is noticed"""
     study_dir: str
-    """the study's folder as named by the user; files beside it are read from there"""
+    """the study's folder; of a run its absolute path. Files beside it are read from there"""
+    nonce: str = ""
+    """random text of each run: no other run has the same lock, and trust in one is in no other; empty: of an older svload"""
     trusted: bool = False
     """commands and code of the study may run: `--trust`, now or before, or a study that `init` wrote"""
     authorised: tuple[str, ...] = ()

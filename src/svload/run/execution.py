@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import threading
 import time
@@ -120,6 +121,8 @@ def begin(
 
     `batch` stands for the study's own. Raises SvloadError.
     """
+    folder = str(Path(lock.study_dir).absolute())
+    lock = lock.model_copy(update={"study_dir": folder, "nonce": secrets.token_hex(16)})
     allow(lock)
     first = batch or study.first_batch(lock)
     run = RunDir.create(out, lock.name, lock.profile)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from svload.host import state_dir
 from svload.model.errors import SvloadError
@@ -19,7 +19,7 @@ from svload.model.parsed import parsed
 from svload.model.private import append_private, read_private, write_private
 from svload.model.study import Lock
 from svload.store.seal import sha256_file
-from svload.study import code_digest, study_digest
+from svload.study import digest_of, study_digest, study_programs
 from svload.study.tree import plain, read_tree
 
 _STUDIES, _LOCKS = "trusted.json", "locks.jsonl"
@@ -42,15 +42,23 @@ def is_trusted(path: Path) -> bool:
         return False
 
 
-def _as_it_stands(path: Path) -> str:
-    """The study's text and the programs of its folder that it names."""
+def _as_it_stands(path: Path) -> dict[str, str]:
+    """The study's text and the programs of its folder that it names: name → digest."""
     tree, _ = read_tree(path.read_text(encoding="utf-8"), str(path))
-    return f"{study_digest(path)} {code_digest(path.absolute().parent, plain(tree))}"
+    return {path.name: study_digest(path)} | study_programs(path.absolute().parent, plain(tree))
 
 
-def was_trusted(path: Path) -> bool:
-    """Whether the study at `path`, or what stood there before, is known."""
-    return str(path.resolve()) in _known()
+def changed_since_trusted(path: Path) -> list[str]:
+    """What of the study at `path` is not as it was when it was last trusted, by name; empty where it never was."""
+    known = _known().get(str(path.resolve()))
+    if known is None:
+        return []
+    return (changed_names(known, _as_it_stands(path)) if known else []) or [path.name]
+
+
+def changed_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What of the two is not the same, or in one alone."""
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,8 @@ class Allowed:
 
     trusted: bool = False
     hosts: tuple[str, ...] = ()
-    changed: bool = False
-    """It was trusted where it lay, or with the programs that lay there: either is another now."""
+    changed: Literal["", "folder", "code"] = ""
+    """It was trusted where it lay, with the programs that lay there: one of them is another now."""
 
 
 def allow(lock: Lock) -> None:
@@ -78,7 +86,7 @@ def allow_file(lock_path: Path, lock: Lock, more: Allowed) -> None:
 def _stands_for(lock: Lock) -> dict[str, str]:
     """What its commands mean here: they are run in its folder, and are the programs that lie there now."""
     folder = Path(lock.study_dir).absolute()
-    return {"folder": str(folder.resolve()), "code": code_digest(folder, lock.source)}
+    return {"folder": str(folder.resolve()), "code": digest_of(study_programs(folder, lock.source))}
 
 
 def allowed(lock_path: Path, lock: Lock) -> Allowed:
@@ -89,8 +97,11 @@ def allowed(lock_path: Path, lock: Lock) -> Allowed:
     hosts = dict.fromkeys(str(host) for one in found for host in one.get("hosts", ()))
     same = [one for one in found if all(one.get(name) == value for name, value in stands_for.items())]
     trusted = any(one.get("trusted") is True for one in same)
-    changed = not trusted and any(one.get("trusted") is True for one in found)
-    return Allowed(trusted, tuple(hosts), changed)
+    before = [one for one in found if one.get("trusted") is True]
+    if trusted or not before:
+        return Allowed(trusted, tuple(hosts))
+    here = any(one.get("folder") == stands_for["folder"] for one in before)
+    return Allowed(False, tuple(hosts), "code" if here else "folder")
 
 
 def _allow(digest: str, what: Allowed, stands_for: Mapping[str, str]) -> None:
@@ -111,9 +122,11 @@ def _lines() -> Iterator[dict[str, Any]]:
             yield found
 
 
-def _known() -> dict[str, str]:
+def _known() -> dict[str, dict[str, str]]:
+    """Study → its text and programs when it was trusted; nothing of one that an older svload wrote down."""
     try:
         known = parsed(read_private(state_dir() / _STUDIES))
     except ValueError:
         return {}
-    return {str(key): str(value) for key, value in known.items()} if isinstance(known, dict) else {}
+    found = known.items() if isinstance(known, dict) else ()
+    return {str(key): value if isinstance(value, dict) else {} for key, value in found}

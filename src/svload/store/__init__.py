@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
+    from svload.store.builds import measured_programs, other_builds
     from svload.store.find import find_run, last_run, names_run, unfinished_runs
     from svload.store.hold import hold_run
     from svload.store.journal import Journal, Journalled, read_events
@@ -43,9 +44,11 @@ __all__ = [
     "folder_name",
     "hold_run",
     "last_run",
+    "measured_programs",
     "merge_shares",
     "names_run",
     "open_pack",
+    "other_builds",
     "pack_run",
     "query",
     "read_events",
@@ -66,6 +69,7 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
+        "builds": ("measured_programs", "other_builds"),
         "journal": ("Journal", "Journalled", "read_events"),
         "find": ("find_run", "last_run", "names_run", "unfinished_runs"),
         "hold": ("hold_run",),

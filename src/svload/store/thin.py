@@ -28,8 +28,8 @@ from svload.store.seal import sha256_file, write_artefact
 SERIES = 20
 """Intervals that histograms of response times keep."""
 _OVER_TIME = tuple(HISTOGRAM_METRICS.index(name) for name in ("response", "failed_response"))
-_HIDE_IN = ("trials", "attempts", "events.jsonl", "placement.json", "derived")
-"""Lock, plan and inputs name no folder, and seals hold their digests."""
+_HIDE_IN = ("study.lock.json", "trials", "attempts", "events.jsonl", "placement.json", "derived")
+"""Plan and inputs name no folder."""
 _TEXTS = (".json", ".jsonl")
 WHAT = (
     f"Histograms are merged: response times to {SERIES} intervals of the kept window, all else to one. "
@@ -62,7 +62,7 @@ def thin_copy(
         if name in windows:
             _coarsen_file(copy.trial(name), windows[name])
         changed |= _changes(copy.trial(name))
-    for path in (copy.events, copy.placement_path, copy.findings_path):
+    for path in (copy.lock_path, copy.events, copy.placement_path, copy.findings_path):
         place = path.relative_to(copy.path)
         if path.is_file():
             changed[place.as_posix()] = ThinnedFile(

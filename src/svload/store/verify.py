@@ -44,7 +44,7 @@ def verify_run(run: RunDir) -> list[Problem]:
                 planned[name].block,
             ):
                 problems.append(damage(trial.seal, f"it is the seal of {seal.trial}"))
-            for problem in _against_run(run, seal):  # one edit is told once, not by every trial
+            for problem in _against_run(run, seal, thinned):  # one edit is told once, not by every trial
                 under.setdefault(problem.details["path"], problem)
     journal = _journal(run, thinned)
     return [
@@ -86,14 +86,15 @@ def changed_since_sealed(run: RunDir) -> list[Problem]:
     """Lock, plan and inputs that are not those under which a trial was sealed: what would follow is another
     experiment. And sealed trials that are gone, or a journal that forgot: what displeases is not measured again."""
     under: dict[object, Problem] = {}
+    thinned = run.thinned()
     for name in run.sealed_trials():
         with contextlib.suppress(SvloadError):
-            for problem in _against_run(run, Seal.read(run.trial(name).seal)):
+            for problem in _against_run(run, Seal.read(run.trial(name).seal), thinned):
                 under.setdefault(problem.details["path"], problem)
-    return [*under.values(), *_against_journal(run), *_journal(run, run.thinned())]
+    return [*under.values(), *_against_journal(run), *_journal(run, thinned)]
 
 
-def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
+def _against_run(run: RunDir, seal: Seal, thinned: Thinned | None) -> list[Problem]:
     problems = []
     wanted = {
         "study.lock.json": seal.facts.get("lock_sha256"),
@@ -107,9 +108,15 @@ def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
         path = run.path / name
         if digest and not path.is_file():
             problems.append(damage(path, f"{seal.trial} was sealed under it and it is missing"))
-        elif digest and sha256_file(path) != digest:
+        elif digest and sha256_file(path) != _as_kept(name, digest, thinned):
             problems.append(damage(path, f"it changed after {seal.trial} was sealed"))
     return problems
+
+
+def _as_kept(name: str, sealed: str, thinned: Thinned | None) -> str:
+    """The digest that a file of the run has here: a thin copy's lock names no folder of the machine."""
+    known = thinned.files.get(name) if thinned is not None else None
+    return known.kept if known is not None and known.sealed == sealed else sealed
 
 
 def _journal(run: RunDir, thinned: Thinned | None) -> list[Problem]:

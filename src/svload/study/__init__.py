@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from svload.study.first import init_study, path_of, url_of, with_port
     from svload.study.loading import find_study, load_study, study_digest, threshold_places
     from svload.study.order import draw, first_batch, plot_of
-    from svload.study.trust import code_digest, must_be_sound, needs_trust, reads_here
+    from svload.study.programs import digest_of, named_programs, study_programs
+    from svload.study.trust import must_be_sound, needs_trust, reads_here
 
 __all__ = [
-    "code_digest",
+    "digest_of",
     "draw",
     "find_study",
     "first_batch",
@@ -29,6 +30,7 @@ __all__ = [
     "load_study",
     "moved",
     "must_be_sound",
+    "named_programs",
     "needs_trust",
     "path_of",
     "plot_of",
@@ -36,6 +38,7 @@ __all__ = [
     "reads_here",
     "resolve",
     "study_digest",
+    "study_programs",
     "threshold_places",
     "url_of",
     "with_port",
@@ -51,6 +54,7 @@ __getattr__ = late(
         "first": ("init_study", "path_of", "url_of", "with_port"),
         "loading": ("find_study", "load_study", "study_digest", "threshold_places"),
         "order": ("draw", "first_batch", "plot_of"),
-        "trust": ("code_digest", "must_be_sound", "needs_trust", "reads_here"),
+        "programs": ("digest_of", "named_programs", "study_programs"),
+        "trust": ("must_be_sound", "needs_trust", "reads_here"),
     },
 )

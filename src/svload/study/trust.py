@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.study import CaseConfig, Lock, ServiceSpec
 from svload.model.traffic import Request
 from svload.study.check import check_shape
 from svload.study.config import resolve
-from svload.study.tree import Node, read_tree, section_of
+from svload.study.programs import CODE_FOLDERS
+from svload.study.tree import Node, read_tree
 
 if TYPE_CHECKING:
     from svload.study.draft import Checks, Draft
 
-CODE_FOLDERS = ("kits", "monitors", "checks", "reporters")
 OfServices = Callable[[Sequence[ServiceSpec], Sequence[Request]], Sequence[str]]
 """Services and the requests of a case → what of them needs trust (svload.lab.asks_trust): this room knows no kit."""
 
@@ -102,90 +99,3 @@ def _is_of(lock: Lock, draft: Draft) -> bool:
     levels = {case.name: case.levels for case in draft.cases}
     written, meant = ([(one.name, one.levels, one.open) for one in of.factors] for of in (lock, draft))
     return written == meant and all(levels.get(case.name) == case.levels for case in lock.cases)
-
-
-MOST_FILES, MOST_BYTES = 20_000, 200 << 20
-"""Of the files that a study's commands name; more are not read, but their sizes and times count."""
-_PROGRAMS = frozenset(
-    (
-        ".py",
-        ".sh",
-        ".rb",
-        ".pl",
-        ".js",
-        ".mjs",
-        ".ts",
-        ".php",
-        ".lua",
-        ".jar",
-        ".so",
-        ".wasm",
-        ".vcl",
-        ".conf",
-    )
-)
-_NO_CODE = frozenset((".git", "__pycache__", ".venv", "node_modules", "runs"))
-
-
-def code_digest(folder: Path, data: Any) -> str:
-    """SHA-256 of the programs in a study's folder that its servers are started from: each file that a word under
-    `lab`, `factors` or `sets` names, the programs in each folder so named, and svload's own kinds of code.
-
-    Files that no word names, such as a server's logs and tables, are no part of it.
-    """
-    found: dict[Path, None] = {}
-    parts = [data, *section_of(data, "profiles").values()] if isinstance(data, dict) else []
-    sections = [
-        part.get(name) for part in parts if isinstance(part, dict) for name in ("lab", "factors", "sets")
-    ]
-    for word in dict.fromkeys(word for section in sections for word in _words(section)):
-        found |= dict.fromkeys(_programs(folder, word))
-    for kind in CODE_FOLDERS:
-        found |= dict.fromkeys(sorted((folder / kind).glob("*.py")))
-    digest, left = hashlib.sha256(), MOST_BYTES
-    for number, path in enumerate(sorted(found)):
-        try:
-            size = path.stat().st_size
-            left -= size
-            content = (
-                f"{size} {path.stat().st_mtime_ns}" if left < 0 or number >= MOST_FILES else _sha256(path)
-            )
-        except OSError as why:
-            content = why.strerror or "unreadable"
-        digest.update(f"{os.path.relpath(path, folder)}\0{content}\0".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
-
-
-def _words(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for one in value:
-            yield from _words(one)
-    elif isinstance(value, str):
-        for word in re.split(r"[\s\"';|&<>()]+", value):
-            yield word
-            yield word.partition("=")[2]
-
-
-def _programs(folder: Path, word: str) -> Iterator[Path]:
-    """Files of the folder that a word of a command names; of a folder, those that can be run or loaded."""
-    if not word or "\0" in word or len(word) > 1000 or word in (".", "./"):
-        return
-    path = Path(os.path.normpath(folder / word))
-    if not path.is_relative_to(folder):
-        return
-    if path.is_file():
-        yield path
-    elif path.is_dir() and path != folder:
-        for where, names, files in os.walk(path):
-            names[:] = sorted(set(names) - _NO_CODE)
-            for name in sorted(files):
-                file = Path(where, name)
-                if file.suffix in _PROGRAMS or (file.is_file() and os.access(file, os.X_OK)):
-                    yield file
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from svload.analysis.ranges import Ranges
@@ -36,6 +36,9 @@ class Context:
 
     compared_reuse: frozenset[str] = frozenset()
     """groups whose use of connections a factor sets"""
+
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """programs of the study's folder as the run's last trials had them (`newest_programs`)"""
 
     @property
     def calm(self) -> tuple[GroupView, ...]:

@@ -177,6 +177,11 @@ def resume(
     trust: bool = typer.Option(
         False, "--trust", help="A run that was made elsewhere may run its commands and read its files here."
     ),
+    changed_build: bool = typer.Option(
+        False,
+        "--changed-build",
+        help="Go on though programs of the study changed; trials measured before are left out.",
+    ),
     authorise: list[str] = AUTHORISE,
     host_settings: bool = HOST_SETTINGS,
     no_wait: bool = NO_WAIT,
@@ -191,6 +196,7 @@ def resume(
     chosen = choices(
         out=out,
         trust=trust,
+        changed_build=changed_build,
         authorise=authorise,
         host_settings=host_settings,
         wait=not no_wait,

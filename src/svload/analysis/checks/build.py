@@ -1,0 +1,41 @@
+"""Were the study's own servers started from the programs that later trials had (docs/method.md §3)?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svload.analysis.checks.base import Check, Context
+from svload.model.facts import other_programs
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+
+class Build(Check):
+    """REFUSED where a program that a server was started from was another one in a later trial: trials of two builds
+    are never one case."""
+
+    name = "build"
+    row = "programs of the study's folder that a server was started from"
+    order = 12
+    scope = "all"
+    comparisons = "lost"
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """By their digests at each start."""
+        if not trial.lab.programs:
+            return self.result("VALID", "No server was started from a program in the study's folder.")
+        changed = other_programs(trial.lab.programs, context.programs)
+        if changed:
+            return self.result(
+                "REFUSED",
+                f"It was measured with another build than later trials: {', '.join(changed)} changed.",
+                float(len(changed)),
+                0.0,
+                "Measure both builds in one study, as levels of a factor.",
+            )
+        return self.result(
+            "VALID", "Its servers were started from the programs of all later trials.", 0.0, 0.0
+        )
