@@ -109,6 +109,22 @@ def test_under_any_umask_state_is_the_users_alone(world: World, umask: int) -> N
     assert world.silent() == []
 
 
+def test_nobody_else_may_write_in_a_run(world: World) -> None:
+    folder = downloaded(world, {"app": TRUTH})
+    before = os.umask(0)
+    try:
+        ended = World(world.root, anew=True).svload("run", str(folder), "--out", str(world.runs))
+    finally:
+        os.umask(before)
+    run = only_run(world)
+    complete(run, ended.stderr)
+    open_to_others = [
+        path for path in (run, *run.rglob("*")) if not path.is_symlink() and path.stat().st_mode & 0o022
+    ]
+    assert open_to_others == []
+    assert run.stat().st_mode & 0o055 == 0o055, "a umask that lets others read still does"
+
+
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 

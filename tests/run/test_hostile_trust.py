@@ -16,15 +16,19 @@ import pytest
 
 from svload import api, run
 from svload.api.trust import allowed_hosts, must_be_trusted
+from svload.cli.output import choices
 from svload.host.agent.journal import Journal
 from svload.host.agent.settings import Settings
 from svload.model.errors import SvloadError
 from svload.model.facts import TrialLab
 from svload.model.messages import HoldSysctls
+from svload.model.results import TrialSummary
 from svload.run.secrets import _without as without
 from svload.run.trust import is_trusted, trust
 from svload.store import RunDir, measured_programs, other_builds, seal_trial, write_artefact
+from svload.store.pack import telling_columns
 from svload.study import named_programs
+from svload.testing import make_run
 
 BUILDS = {"build": {"a": {"dir": "builds/a"}, "b": {"dir": "builds/b"}}}
 
@@ -341,3 +345,67 @@ def test_a_secret_is_kept_out_of_the_record(told: str) -> None:
 )
 def test_other_answers_are_kept(told: str) -> None:
     assert without(told, HELD) == told
+
+
+@pytest.mark.parametrize("target", ["../private", "/etc/hostname"])
+def test_a_study_that_is_a_link_elsewhere_is_not_shown(target: str, tmp_path: Path) -> None:
+    """A mistake would print its lines."""
+    (tmp_path / "private").write_text("root:hush\n")
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "study.yaml").symlink_to(target)
+    for named in (folder, folder / "study.yaml"):
+        with pytest.raises(SvloadError) as caught:
+            api.load_lock(str(named), api.Choices())
+        assert [problem.code for problem in caught.value.problems] == ["study-linked"]
+        assert "hush" not in str(caught.value)
+    (folder / "study.yaml").unlink()
+    written(folder, "./server")
+    (folder / "study.yaml").rename(folder / "small.yaml")
+    (folder / "study.yaml").symlink_to("small.yaml")
+    assert api.load_lock(str(folder), api.Choices()).name == "mine"
+
+
+@pytest.mark.parametrize("target", [".", "../elsewhere"])
+def test_runs_go_through_a_link_that_was_named_alone(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert choices().out == Path("runs")
+    Path("runs").mkdir()
+    assert choices().out == Path("runs")
+    Path("runs").rmdir()
+    Path("runs").symlink_to(target)
+    with pytest.raises(SvloadError, match=r"runs is a link to .*--out"):
+        choices()
+    assert choices(out=Path("runs")).out == Path("runs")
+
+
+@pytest.mark.parametrize(
+    ("changed", "sound"),
+    [
+        ({"window_ns": [0, 10**18]}, False),
+        ({"interval_ns": 1}, False),
+        ({"interval_ns": 0}, False),
+        ({"window_ns": [0, 10**9]}, True),
+    ],
+)
+def test_a_window_without_end_is_damage(changed: dict[str, Any], sound: bool, tmp_path: Path) -> None:
+    """`report` ended for want of memory."""
+    found = make_run(tmp_path, cases=1, replicates=1)
+    path = found.trial(found.sealed_trials()[0]).summary
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    if sound:
+        assert TrialSummary.read(path).window_ns == tuple(changed["window_ns"])
+        return
+    with pytest.raises(SvloadError, match="run-damaged"):
+        TrialSummary.read(path)
+
+
+def test_a_pack_says_which_columns_may_be_secret(tmp_path: Path) -> None:
+    found = RunDir.create(tmp_path, "mine")
+    (found.inputs / "users.csv").write_text("name,Password\nann,hush\n")
+    (found.inputs / "keys.csv").write_text("id,api_key,accessToken\n1,a,b\n")
+    (found.inputs / "objects.csv").write_text("path,size_bytes,digest\n/a,1,x\n")
+    assert telling_columns(found) == ["keys.csv: api_key", "keys.csv: accessToken", "users.csv: Password"]

@@ -420,8 +420,8 @@ def _findings_made_anew(found: RunDir) -> list[str]:
 
 @damage_is_told
 def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = False) -> Path:
-    """The run as one file without secrets, which every command reads like the run itself; `thin`: small, and
-    without this machine's folders."""
+    """The run as one file without its study's secrets, which every command reads like the run itself; `thin`: small,
+    and without this machine's folders."""
     from svload.store import find_run, findings_are_as_written, pack_run, thin_copy
     from svload.store.layout import PACK_SUFFIX
 
@@ -436,6 +436,14 @@ def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = Fals
             folders = _own_folders() | {found.lock().study_dir: "."}
             copy = thin_copy(found, Path(folder), _kept_windows(found), folders)
             return pack_run(copy, to)
+
+
+def telling_columns(run_name: str, out: Path = RUNS) -> list[str]:
+    """Columns of the run's tables that may hold passwords, as `users.csv: password`: a pack has them."""
+    from svload.store import find_run
+    from svload.store.pack import telling_columns
+
+    return telling_columns(find_run(run_name, out))
 
 
 def _kept_windows(found: RunDir) -> dict[str, tuple[int, int]]:

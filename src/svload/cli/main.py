@@ -36,6 +36,7 @@ def main() -> None:
 def run() -> NoReturn:
     """Run the command line here; every failure is one clear message and its exit code, never a traceback."""
     streams.sound_streams()
+    os.umask(os.umask(0o077) | 0o022)  # what others could change in a run would be believed
     stay_single_threaded()
     if _too_small():
         sys.exit(_out_of_memory())

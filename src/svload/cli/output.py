@@ -49,6 +49,10 @@ def choices(
     """What was typed, as the API understands it."""
     from svload.api import RUNS, Choices
 
+    if out is None and RUNS.is_symlink():
+        reason = f"{RUNS} is a link to {RUNS.readlink()}, and no --out was given"
+        raise fail("usage", reason=reason, hint="Name the folder for runs: --out FOLDER.")
+
     cases = tuple(part.strip() for part in (only or "").split(",") if part.strip())
     if only is not None and not cases:
         raise fail("usage", reason=f"--only {only} names no case", hint="Write --only TC1,TC2.")

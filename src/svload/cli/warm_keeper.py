@@ -28,6 +28,7 @@ from svload.cli.warm_client import GO, TAKEN
 from svload.host.agent.unix_socket import is_own, listen
 from svload.host.process.algebra import stay_single_threaded
 from svload.host.process.warm import FACTS, LOCK, SOCKET, place, warm_dir
+from svload.model.outputs import write_output
 
 LOADED = (
     "rich.live", "numpy", "svload.analysis.judge", "svload.analysis.load_summary", "svload.cli.app", "svload.drive.totals", "svload.host.machine.preflight",
@@ -58,9 +59,8 @@ def main(until_wall: float, ready: int) -> int:
     try:
         _rehearse()
         until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until_wall))
-        (folder / FACTS).write_text(
-            json.dumps({"until": until, "until_wall": until_wall, "pid": os.getpid()})
-        )
+        facts = {"until": until, "until_wall": until_wall, "pid": os.getpid()}
+        write_output(folder / FACTS, json.dumps(facts))
         return _keep_spares(until_wall, lock, ready)
     except _Left:
         return 0

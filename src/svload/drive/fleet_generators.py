@@ -18,6 +18,7 @@ from svload.drive.generators import ACT_S, LATE_S, LOOK_S, AgentLike, Generators
 from svload.drive.progress import continued, merge_progress
 from svload.model.clocks import MachineClock
 from svload.model.errors import fail
+from svload.model.outputs import write_output
 
 if TYPE_CHECKING:
     from svload.drive.share.cut import Share
@@ -134,7 +135,7 @@ class MachineGenerators(Generators):
 
     def _fetched(self, share: Share, tables: str) -> Path:
         found = self._here / f"{share.name}.tables"
-        found.write_bytes(self.machine.collect(tables))
+        write_output(found, self.machine.collect(tables))
         return found
 
 

@@ -21,6 +21,7 @@ from svload.lab.place import Dropped, Here
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Counters, ServiceFacts
 from svload.model.faults import ActKind
+from svload.model.outputs import write_output
 from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
 
@@ -179,8 +180,7 @@ class There:
         if key_file := store.get("auth", {}).get("key_file"):
             private_folder(self._folder)
             copy = self._folder / f"{self._machine.name}.{facts.service}.key"
-            copy.write_bytes(self._machine.collect(key_file))
-            copy.chmod(0o600)
+            write_output(copy, self._machine.collect(key_file), 0o600)
             store["auth"] = {**store["auth"], "key_file": str(copy)}
         return facts.model_copy(update={"admin": {**facts.admin, "object_store": store}})
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from svload.model.errors import fail
+from svload.model.outputs import write_output
 
 _GUARD = Path("/usr/sbin/policy-rc.d")
 _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=120", "-qq")
@@ -37,8 +38,7 @@ def _no_daemons() -> Iterator[None]:
     is there already is left alone."""
     mine = not _GUARD.exists()
     if mine:
-        _GUARD.write_text("#!/bin/sh\nexit 101\n")
-        _GUARD.chmod(0o755)
+        write_output(_GUARD, "#!/bin/sh\nexit 101\n", 0o755)
     try:
         yield
     finally:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
+
+from svload.model.outputs import write_output
 
 Held = dict[str, tuple[int, str]]
 """Path → size in bytes and MD5."""
@@ -107,7 +108,5 @@ class KeptData:
         if self._whole is None or self._notes is None:
             return
         text = json.dumps({"format": 1, "objects": self.objects}, separators=(",", ":"))
-        beside = self._whole.with_suffix(".new")
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, self._whole)
+        write_output(self._whole, text)
         self._notes.unlink(missing_ok=True)

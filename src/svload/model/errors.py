@@ -52,6 +52,7 @@ CATALOGUE: dict[str, ErrorKind] = {
     kind.code: kind
     for kind in (
         # the study file
+        ErrorKind("study-linked", _USAGE, "{path} is a link to {target}, outside its folder: its lines would be shown wherever a mistake is.", "Name that file itself, or copy it here."),
         ErrorKind("study-not-found", _USAGE, "There is no study at “{path}”.", "Name a folder that holds study.yaml, or the file itself."),
         ErrorKind("study-syntax", _USAGE, "This is not YAML: {reason}.", "Mend the line; a study is plain YAML 1.2 without tags."),
         ErrorKind("study-too-large", _USAGE, "The study is too large: {reason}.", "Split it into studies that can be read."),

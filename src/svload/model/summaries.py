@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from pydantic import model_validator
+
 from svload.model.base import Artefact, Frozen
 
 
@@ -276,6 +278,10 @@ class Imported(Frozen):
     """what had to be assumed or left out, in sentences"""
 
 
+MOST_INTERVALS = 10_000_000
+"""What a trial's window is cut into is read into memory; the engine takes a tenth of it."""
+
+
 class TrialSummary(Artefact):
     """summary.json of a trial. Offsets are from the load's start; `window_ns` is the kept
     window before any warm-up cut."""
@@ -312,3 +318,9 @@ class TrialSummary(Artefact):
     another load tester made the load"""
     imported: Imported | None = None
     """the file of another load tester that it was made of; null: svload made the load"""
+
+    @model_validator(mode="after")
+    def _window_is_bounded(self) -> TrialSummary:
+        if not self.interval_ns > 0 or self.window_ns[1] // self.interval_ns > MOST_INTERVALS:
+            raise ValueError(f"window_ns holds more than {MOST_INTERVALS:,} intervals")
+        return self

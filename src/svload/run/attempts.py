@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from svload.model.events import Event
+from svload.model.outputs import write_output
 from svload.store import Journal, RunDir
 from svload.store.leftovers import sweep
 
@@ -43,8 +44,7 @@ def keep_logs(lab: Path, target: Path) -> Path:
                 file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
                 tail = file.read()
             if tail:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_bytes(tail)
+                write_output(kept, tail)
         except OSError:
             continue
     return target

@@ -23,6 +23,7 @@ from svload.lab import Lab, endpoints, is_linked
 from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.model.messages import Lease
+from svload.model.outputs import write_output
 from svload.model.study import Lock
 from svload.run.kept import FACTS, LOCK, SOCKET
 
@@ -48,7 +49,7 @@ def main(folder: Path, until_wall: float) -> int:
                 lab.down()
     except SvloadError as error:
         told = [{"code": p.code, "details": p.details, "place": p.place} for p in error.problems]
-        (folder / "failure.json").write_text(json.dumps(told, default=str))
+        write_output(folder / "failure.json", json.dumps(told, default=str))
         return int(error.exit_code)
     shutil.rmtree(folder, ignore_errors=True)
     return 0
@@ -67,9 +68,7 @@ def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float, network: str |
                 name: f"{at.scheme}://{at.connects_to}" for name, at in endpoints(lab.facts()).items()
             },
         }
-        temporary = folder / f".{FACTS}"
-        temporary.write_text(json.dumps(facts))
-        temporary.rename(folder / FACTS)
+        write_output(folder / FACTS, json.dumps(facts))
         while (left := until_wall - time.time()) > 0:
             door.settimeout(min(left, 1.0))
             if died := lab.alive():

@@ -20,6 +20,7 @@ from svload.host import list_labs, state_dir
 from svload.host.agent.unix_socket import is_own, short_path
 from svload.host.process.interpreter import child_environment, python
 from svload.model.errors import Problem, SvloadError, fail
+from svload.model.outputs import write_output
 from svload.model.private import private_folder
 from svload.model.study import Lock
 
@@ -33,7 +34,7 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
     endpoints. Raises SvloadError."""
     folder = _folder(f"{lock.name}-{os.getpid()}-{time.time_ns() % 10**6}")
     private_folder(folder)
-    (folder / LOCK).write_text(lock.to_json())
+    write_output(folder / LOCK, lock.to_json())
     log = folder / "keeper.log"
     argv = python("-m", "svload.run.keeper", str(folder), str(time.time() + lease_s))
     with log.open("wb") as out, (folder / _ALIVE).open("wb") as alive:

@@ -1,13 +1,14 @@
 """A run as one file: a zip with the same bytes for the same run, and nothing in it that a run's reader does not need.
 
-Sealed trials, lock, plan, inputs, placement, journals, findings.json and the study's own tables go in; logs, host
-folders and rendered reports stay out. Reading a pack is reading a run: it is unpacked once, under the digest of
-its bytes, into the user's cache.
+Sealed trials, lock, plan, inputs, placement, journals, findings.json and the study's own tables go in, with all that
+feeders' files hold; logs, host folders and rendered reports stay out. Reading a pack is reading a run: it is
+unpacked once, under the digest of its bytes, into the user's cache.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import os
 import re
@@ -42,6 +43,7 @@ _TOP = {
     "derived",
 }
 _SECRET = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_TELLING = re.compile(r"(?i)passw|passphrase|pwd|secret|token|api.?key|credential|cookie|authorization")
 _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -127,6 +129,16 @@ def packed_files(run: RunDir) -> list[Path]:
     found += [attempt.events for attempt in run.kept_attempts()]
     files = [path for path in found if path.is_file() and not path.is_symlink()]
     return sorted(files, key=lambda path: path.relative_to(run.path).as_posix())
+
+
+def telling_columns(run: RunDir) -> list[str]:
+    """Columns of the tables of inputs/ whose name says that they hold passwords or keys, as `users.csv: password`."""
+    found = []
+    for path in sorted(run.inputs.glob("*.csv")):
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            names = next(csv.reader(file), [])
+        found += [f"{path.name}: {name}" for name in names if _TELLING.search(name)]
+    return found
 
 
 def _add(archive: zipfile.ZipFile, run: RunDir, path: Path) -> None:

@@ -28,12 +28,12 @@ STUDY_FILE = "study.yaml"
 
 def find_study(name_or_path: str | FilePath) -> FilePath:
     """The study file that a path, or the name of a packed study (`001-svload`), means.
-    Raises SvloadError study-not-found."""
+    Raises SvloadError study-not-found, study-linked."""
     path = FilePath(name_or_path)
     if path.is_dir() and (path / STUDY_FILE).is_file():
-        return path / STUDY_FILE
+        return _in_its_folder(path / STUDY_FILE)
     if path.is_file():
-        return path
+        return _in_its_folder(path)
     name = str(name_or_path)
     if name and "/" not in name and not name.startswith("."):
         from importlib.resources import files
@@ -42,6 +42,13 @@ def find_study(name_or_path: str | FilePath) -> FilePath:
         if packed.is_file():
             return packed
     raise fail("study-not-found", path=name_or_path)
+
+
+def _in_its_folder(file: FilePath) -> FilePath:
+    """Raises SvloadError study-linked for a link that leads out of its folder: whose file it shows nobody chose."""
+    if file.is_symlink() and file.parent.resolve() not in file.resolve().parents:
+        raise fail("study-linked", path=file, target=file.resolve())
+    return file
 
 
 def load_study(

@@ -273,10 +273,12 @@ def pack(
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Put a run into one file, without secrets."""
+    """Put a run into one file, without its study's `secrets`; its tables go in as they are."""
     from svload import api
 
     path = api.pack(run, target, _out(out), thin)
+    for column in api.telling_columns(run, _out(out)):
+        typer.echo(f"the pack holds a table with what may be secret: {column}", err=True)
     if json:
         print_json({"pack": str(path), "size_bytes": path.stat().st_size})
         return

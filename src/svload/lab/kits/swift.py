@@ -27,6 +27,7 @@ from svload.lab.tools import collector
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, ServiceFacts, Setting
+from svload.model.outputs import write_output
 
 REQUIREMENTS = Path(__file__).with_name("swift-requirements.txt")
 """Swift and all it needs, pinned by hash (compiled by uv from one line, swift==…)."""
@@ -210,7 +211,7 @@ class Swift(Server):
         run_installer(
             [*pip, "--require-hashes", "--only-binary", ":all:", "-r", str(REQUIREMENTS)], _INSTALL_WITHIN_S
         )
-        (home / ".complete").write_text(version() + "\n")
+        write_output(home / ".complete", version() + "\n")
         return [f"Swift {version()} in {home}"]
 
     # up
