@@ -60,7 +60,7 @@ def test_what_is_off_by_nobody_knows_how_much_has_the_widest_range() -> None:
 
 def test_a_refusal_without_a_bound_leaves_none() -> None:
     refused = Harm(number="all", grade="REFUSED", below=None, above=None)
-    found = Beliefs([told("identities", refused), told("steal", Harm(number=P50, grade="VALID", below=0.1))])
+    found = Beliefs([told("accounting", refused), told("steal", Harm(number=P50, grade="VALID", below=0.1))])
     belief = found.of(P50)
     assert belief is not None
     assert (belief.grade, belief.below) == ("REFUSED", None)
@@ -126,7 +126,7 @@ def test_trials_of_an_earlier_build_are_in_no_number(four: Bench, changed: str) 
         ("response.p50 < 800 ms", Belief(grade="REFUSED", below=0.1, above=9.0), None),
         ("response.p50 < 800 ms", Belief(grade="WEAK", below=None, above=None), None),
         ("response.p50 < 1 s", Belief(grade="WEAK", below=None, above=None), True),
-        ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=0.1, doubts=("physics",)), None),
+        ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=0.1, doubts=("accounting",)), None),
     ],
 )
 def test_a_value_beyond_the_limit_even_at_its_bound_is_decided(
@@ -140,7 +140,7 @@ def test_beyond_the_time_out_fails_an_upper_limit_unless_it_is_refused(four: Ben
     criterion = criterion_of("response.p99 < 5 s", four.configs["TC0"])
     beyond = Estimate(value=None, reason="> time-out (3 % failed)", why="time-out")
     assert outcome(criterion, beyond, 20.0) is False
-    broken = Belief(grade="REFUSED", below=None, above=None, doubts=("load-asked",))
+    broken = Belief(grade="REFUSED", below=None, above=None, doubts=("accounting",))
     refused = beyond.model_copy(update={"belief": broken})
     assert outcome(criterion, refused, 20.0) is None
 

@@ -51,7 +51,7 @@ def test_a_disturbed_number_counts_as_it_was_measured() -> None:
 
 
 def test_a_load_that_was_not_made_says_nothing() -> None:
-    broken = Estimate(value=0.15, belief=Belief(grade="REFUSED", doubts=("load-asked",)))
+    broken = Estimate(value=0.15, belief=Belief(grade="REFUSED", doubts=("accounting",)))
     found = reading(["response.p95 <= 200 ms"], response__p95=broken)
     assert found.reading.margin is None
 

@@ -12,8 +12,8 @@ import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_counter, with_group, with_table
 from tests.analysis.test_machine_checks import PLANTED as MACHINE
 
+from svload.analysis.arrivals import planned_vu_ns
 from svload.analysis.checks import all_checks
-from svload.analysis.checks.little import planned_vu_ns
 from svload.analysis.judge import judge_trial
 from svload.analysis.series import CaseCut
 from svload.model.columns import bucket
@@ -51,6 +51,8 @@ def drawing(repeated: float) -> Plant:
         for one in trial.summary.groups:
             again = round(repeated * (one.begun - users[one.name]))
             trial = with_group(trial, one.name, early_repeats=again)
+        feeders = tuple(one.model_copy(update={"take": "random"}) for one in config.feeders)
+        config = config.model_copy(update={"feeders": feeders})
         return expecting("object.repeated_share < 90 %")(trial, config)
 
     return plant
@@ -117,16 +119,16 @@ def times(factor: float) -> Callable[[Any], Any]:
 
 PLANTED: list[tuple[str, str, Plant, str, str]] = [
     # check, trial, plant, grade, words of its sentence
-    ("identities", "TC4.r1", group("background", begun=more(1), due=more(1)), "REFUSED", "background"),
-    ("identities", "TC4.r1", group("probe", due=more(-1)), "REFUSED", "due, but"),
-    ("little", "TC4.r1", group("background", request_ns=times(1.0062)), "REFUSED", "broken"),
-    ("little", "TC4.r1", group("background", request_ns=times(1.0045)), "VALID", "holds"),
-    ("load-asked", "TC4.r1", group("background", active_ns=times(0.9985)), "WEAK", "99.85 %"),
-    ("load-asked", "TC4.r1", group("background", active_ns=times(0.9995)), "VALID", "100 %"),
-    ("load-asked", "TC4.r1", group("background", active_ns=times(0.989)), "REFUSED", "98.9 %"),
-    ("generator-limits", "TC4.r1", group("probe", errors={"emfile": 1}), "REFUSED", "descriptor"),
-    ("generator-limits", "TC4.r1", group("probe", errors={"eaddrnotavail": 2}), "REFUSED", "port"),
-    ("generator-limits", "TC4.r1", group("probe", errors={"connect_refused": 2}), "VALID", "none"),
+    ("accounting", "TC4.r1", group("background", begun=more(1), due=more(1)), "REFUSED", "background"),
+    ("accounting", "TC4.r1", group("probe", due=more(-1)), "REFUSED", "due, but"),
+    ("accounting", "TC4.r1", group("background", request_ns=times(1.0062)), "REFUSED", "broken"),
+    ("accounting", "TC4.r1", group("background", request_ns=times(1.0045)), "VALID", "holds"),
+    ("accounting", "TC4.r1", group("background", active_ns=times(0.9985)), "WEAK", "99.85 %"),
+    ("accounting", "TC4.r1", group("background", active_ns=times(0.9995)), "VALID", "100 %"),
+    ("accounting", "TC4.r1", group("background", active_ns=times(0.989)), "REFUSED", "98.9 %"),
+    ("accounting", "TC4.r1", group("probe", errors={"emfile": 1}), "REFUSED", "descriptor"),
+    ("accounting", "TC4.r1", group("probe", errors={"eaddrnotavail": 2}), "REFUSED", "port"),
+    ("accounting", "TC4.r1", group("probe", errors={"connect_refused": 2}), "VALID", "none"),
     ("generator-harm", "TC4.r1", late(0.04, "ready_ns"), "VALID", "the generator adds 4"),
     ("generator-harm", "TC4.r1", late(0.06, "ready_ns"), "WEAK", "probe.response"),
     ("generator-harm", "TC4.r1", late(0.16, "ready_ns"), "WEAK", "probe.response"),
@@ -163,37 +165,37 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
     ("build", "TC4.r1", built(server="a", other="b"), "REFUSED", "than later trials: other changed"),
     ("build", "TC4.r1", built(server="a"), "VALID", "of all later trials"),
     ("build", "TC4.r1", built(kept="0"), "VALID", "of all later trials"),
-    ("repeats", "TC4.r1", group("probe", early_repeats=1), "REFUSED", "probe 1 times"),
-    ("tls-sessions", "TC4.r1", group("probe", tls_resumed=times(0.9)), "REFUSED", "probe opened"),
-    ("tls-sessions", "TC4.r1", wrong_session, "REFUSED", "without a TLS session"),
-    ("tls-sessions", "TC4.r1", resumption_off, "REFUSED", "told not to"),
+    ("manipulation", "TC4.r1", group("probe", early_repeats=1), "REFUSED", "probe 1 times"),
+    ("manipulation", "TC4.r1", group("probe", tls_resumed=times(0.9)), "REFUSED", "probe opened"),
+    ("manipulation", "TC4.r1", wrong_session, "REFUSED", "without a TLS session"),
+    ("manipulation", "TC4.r1", resumption_off, "REFUSED", "told not to"),
     (
-        "tls-sessions",
+        "manipulation",
         "TC4.r1",
         counted("cache", "tls_handshakes", lambda n: n + 40),
         "REFUSED",
         "sessions against",
     ),
-    ("tls-sessions", "TC1.r1", group("probe", tls_full=1), "REFUSED", "asks for http"),
-    ("connection-reuse", "TC4.r1", group("probe", connections_opened=times(0.95)), "REFUSED", "probe opened"),
+    ("manipulation", "TC1.r1", group("probe", tls_full=1), "REFUSED", "asks for http"),
+    ("manipulation", "TC4.r1", group("probe", connections_opened=times(0.95)), "REFUSED", "probe opened"),
     # What a server ends is what its users meet: told, whatever the share.
     (
-        "connection-reuse",
-        "TC4.r1",
+        "manipulation",
+        "TC1.r1",
         group("background", connections_opened=lambda n: 3 * n),
         "VALID",
         "as planned",
     ),
     (
-        "connection-reuse",
-        "TC4.r1",
+        "manipulation",
+        "TC1.r1",
         group("background", connections_opened=lambda n: 50 * n),
         "VALID",
         "otherwise than planned: background opened 600",
     ),
     (
-        "connection-reuse",
-        "TC4.r1",
+        "manipulation",
+        "TC1.r1",
         group("background", connections_opened=lambda n: 1000 * n),
         "VALID",
         "the server closes each after its answer",
@@ -211,7 +213,7 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
 def test_planted(closed: Bench, name: str, trial: str, plant: Plant, grade: str, words: str) -> None:
     planted, config = plant(closed.trial(trial), closed.configs[trial.split(".")[0]])
     found = check(planted, config, name, NEWEST)
-    assert (found.grade, words in found.sentence) == (grade, True), found.sentence
+    assert (found.grade, words.lower() in found.sentence.lower()) == (grade, True), found.sentence
     assert bool(found.remedy) == (grade != "VALID")
 
 
@@ -233,11 +235,11 @@ def test_clean_trials_are_valid(closed: Bench, trial: str) -> None:
 
 def test_every_check_is_planted_and_has_its_own_row() -> None:
     checks = all_checks()
-    elsewhere = {row[0] for row in MACHINE} | {"warm-up", "hiccups", "same-host"}
+    elsewhere = {row[0] for row in MACHINE} | {"warm-up", "surroundings"}
     elsewhere |= {"imported-instrument", "imported-little"}  # test_imported.py
     assert {one.name for one in checks} == {row[0] for row in PLANTED} | elsewhere
     assert len({one.row for one in checks}) == len(checks)
-    assert checks[0].name == "identities"
+    assert checks[0].name == "accounting"
 
 
 def test_the_cut_of_the_case_grades_its_trials(closed: Bench) -> None:
@@ -332,24 +334,30 @@ def test_users_without_a_ramp_are_asked_from_their_planned_start(closed: Bench) 
     probe = next(one for one in config.groups if one.name == "probe")
     assert isinstance(probe.executor, ConstantVus)
     together = with_config(config, "probe", executor=probe.executor.model_copy(update={"start": "together"}))
-    assert check(trial, together, "little").grade == "REFUSED"
-    assert check(trial, together, "load-asked").grade == "WEAK"
+    found = check(trial, together, "accounting")
+    assert (found.grade, "Little's law is broken" in found.sentence) == ("REFUSED", True)
+    assert "of the asked time of 10 users was active" in found.sentence
 
 
-OPEN: list[tuple[str, Plant, str]] = [
-    ("little", group("background", in_flight_mean=times(1.019)), "VALID"),
-    ("little", group("background", in_flight_mean=times(1.023)), "REFUSED"),
-    ("load-asked", group("background", begun=times(0.9993), due=times(0.9993)), "VALID"),
-    ("load-asked", group("background", begun=times(0.997), due=times(0.997)), "WEAK"),
-    ("load-asked", group("background", begun=times(0.99), due=times(0.99)), "REFUSED"),
+def made(share: float) -> Plant:
+    """Only this share of an open loop's arrivals was begun, and nothing tells that there should have been more."""
+    return group("background", **dict.fromkeys(("due", "begun", "ok"), times(share)))
+
+
+OPEN: list[tuple[Plant, str]] = [
+    (group("background", in_flight_mean=times(1.019)), "VALID"),
+    (group("background", in_flight_mean=times(1.023)), "REFUSED"),
+    (made(0.9993), "VALID"),
+    (made(0.997), "WEAK"),
+    (made(0.99), "REFUSED"),
 ]
 
 
-@pytest.mark.parametrize(("name", "plant", "grade"), OPEN)
-def test_planted_in_an_open_loop(open_loop: Bench, name: str, plant: Plant, grade: str) -> None:
+@pytest.mark.parametrize(("plant", "grade"), OPEN)
+def test_planted_in_an_open_loop(open_loop: Bench, plant: Plant, grade: str) -> None:
     trial = open_loop.trial("TC0.r1")
     planted, config = plant(trial, open_loop.config(trial))
-    found = check(planted, config, name)
+    found = check(planted, config, "accounting")
     assert found.grade == grade, found.sentence
 
 
@@ -379,7 +387,7 @@ def test_waiting_for_slots_is_saturation(open_loop: Bench, share: float, state: 
 
 def test_reuse_that_is_compared_must_be_what_the_level_says(closed: Bench) -> None:
     """The clean study keeps connections everywhere; in the planted one a factor sets how they are used."""
-    clean, config = closed.trial("TC4.r1"), closed.configs["TC4"]
+    clean, config = closed.trial("TC1.r1"), closed.configs["TC1"]
     trial, _ = group("background", connections_opened=lambda n: 50 * n)(clean, config)
     source = closed.lock.source
     traffic = {
@@ -389,4 +397,4 @@ def test_reuse_that_is_compared_must_be_what_the_level_says(closed: Bench) -> No
     for varied, grade in ((source, "VALID"), ({**source, "traffic": traffic}, "REFUSED")):
         lock = closed.lock.model_copy(update={"source": varied})
         checks = judge_trial(trial, config, lock=lock).verdict.checks
-        assert next(one for one in checks if one.check == "connection-reuse").grade == grade
+        assert next(one for one in checks if one.check == "manipulation").grade == grade

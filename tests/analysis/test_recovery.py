@@ -167,7 +167,7 @@ def test_an_end_of_the_server_may_cost_each_kept_connection_once(closed: Bench) 
     group = next(one for one in whole.summary.groups if one.name == name)
     slots = group.connections_opened
     opened = with_group(whole, name, connections_opened=2 * slots, begun=30 * slots, due=30 * slots)
-    before, after = (check(one, config, "connection-reuse") for one in (opened, faulty(opened, "cache")))
+    before, after = (check(one, config, "manipulation") for one in (opened, faulty(opened, "cache")))
     assert (before.value or 0) > 0
     assert after.value == 0
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_group
 
+from svload.analysis.arrivals import planned_vu_ns
 from svload.analysis.cases import case_result
-from svload.analysis.checks.little import planned_vu_ns
-from svload.analysis.checks.load_asked import even_arrivals
+from svload.analysis.checks.accounting import even_arrivals
 from svload.analysis.judge import judge_trial, trial_cut
 from svload.analysis.measures import ALL_STAGES
 from svload.analysis.stages import stage_findings
@@ -92,10 +92,9 @@ def test_users_in_stages_are_held_to_the_line(closed: Bench, share: float, grade
     trial = closed.trial("TC0.r1")
     config = alone(ramping(closed.config(trial)))
     planted = busy(trial, config, share)
-    assert check(planted, config, "load-asked").grade == grade
-    assert check(planted, config, "little").grade == "VALID"
+    assert check(planted, config, "accounting").grade == grade
     broken = with_group(planted, "background", request_ns=lambda value: round(value * 0.99))
-    assert check(broken, config, "little").grade == "REFUSED"
+    assert check(broken, config, "accounting").grade == "REFUSED"
 
 
 def test_arrivals_in_stages_are_held_to_the_integral(open_loop: Bench) -> None:
@@ -112,7 +111,7 @@ def test_arrivals_in_stages_are_held_to_the_integral(open_loop: Bench) -> None:
         config = alone(with_config(open_loop.config(trial), "background", executor=executor))
         group = config.groups[0]
         assert even_arrivals(config, group, trial.summary.window_ns) == pytest.approx(begun * factor, abs=1)
-        assert check(trial, config, "load-asked").grade == grade, factor
+        assert check(trial, config, "accounting").grade == grade, factor
 
 
 def test_work_that_is_done_is_measured_until_its_last_answer(closed: Bench) -> None:
@@ -128,11 +127,11 @@ def test_work_that_is_done_is_measured_until_its_last_answer(closed: Bench) -> N
     cut = judge_trial(done, config).cut_ns
     assert throughput.value is not None and whole.value is not None
     assert throughput.n / throughput.value == pytest.approx((half - low - cut) / 1e9, rel=0.01)
-    assert "iterations were made" in check(done, config, "load-asked").sentence
-    assert check(done, config, "load-asked").grade == "VALID"
-    assert "then the time was over" in check(trial, config, "load-asked").sentence
+    assert "iterations were made" in check(done, config, "accounting").sentence
+    assert check(done, config, "accounting").grade == "VALID"
+    assert "then the time was over" in check(trial, config, "accounting").sentence
     more = with_config(config, "background", executor=PerVuIterations(vus=12, iterations=work))
-    assert check(done, more, "load-asked").grade == "REFUSED", "a twelfth of them was made"
+    assert check(done, more, "accounting").grade == "REFUSED", "a twelfth of them was made"
     assert "measured whole" in trial_cut(trial, config).method
 
 

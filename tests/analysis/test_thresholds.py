@@ -69,7 +69,7 @@ def test_a_margin_of_ten_decides_on_any_machine(closed: Bench, value: float, out
 
 
 def test_a_broken_number_has_no_answer(closed: Bench) -> None:
-    broken = Belief(grade="REFUSED", below=None, above=None, doubts=("identities",))
+    broken = Belief(grade="REFUSED", below=None, above=None, doubts=("accounting",))
     found = judged(closed, f"{P95} < 200 ms", times(0.001, 0.001, 0.001, belief=broken))
     assert found.outcome == "refused"
     assert "can't be believed" in found.told

@@ -82,7 +82,7 @@ def test_a_dialogue_is_held_and_judged(world: World, scheme: str) -> None:
         at = f'at: "{scheme}://127.0.0.1:{port}"' + (", ca_file: ca.pem" if tls else "")
         (world.root / "study.yaml").write_text(STUDY.format(at=at, scheme=scheme))
         trial = world.run("study.yaml", "--trust")["trials"][0]
-    assert_valid(trial, "identities", "little", "reconciliation", "tls-sessions", "connection-reuse")
+    assert_valid(trial, "accounting", "reconciliation", "manipulation")
     assert trial["metrics"]["users.requests"]["value"] == 60
     assert trial["metrics"]["users.success_rate"]["value"] == 1
 

@@ -76,7 +76,7 @@ def test_reads_are_held(world: World, needs: Callable[..., None], duration: str,
     assert {one["name"]: one["found"] for one in group["settings"]}["disk_read_bytes_per_s"] == str(RATE)
     used = used_ratio(trial, "site")
     assert not strict or 0.93 < used < 1.07
-    assert checks_of(trial)["disk-writes"]["grade"] == "VALID"
+    assert checks_of(trial)["limits-acted"]["grade"] == "VALID"
     assert not [path for path in group["paths"].values() if Path(path).exists()]
 
 
@@ -102,8 +102,9 @@ def test_services_share_the_reads_of_the_machine_that_they_are_within(
 def test_a_limit_of_writes_is_weak_where_they_escape(world: World, needs: Callable[..., None]) -> None:
     needs("root", "nginx")
     trial, _ = run(world, "0.5s", disk_rate={"write": "10 MB/s"})
-    assert checks_of(trial)["disk-writes"]["grade"] == ("WEAK" if cgroups.writes_escape() else "VALID")
-    assert "10 MB/s of disk writes" in checks_of(trial)["limits-acted"]["sentence"]
+    sentence = checks_of(trial)["limits-acted"]["sentence"]
+    assert ("may not have held" in sentence) == cgroups.writes_escape()
+    assert "10 MB/s of disk writes" in sentence
 
 
 def test_without_a_limit_there_is_none(world: World, needs: Callable[..., None]) -> None:
@@ -112,4 +113,4 @@ def test_without_a_limit_there_is_none(world: World, needs: Callable[..., None])
     [group] = lab["services"][0]["groups"]
     assert {one["name"] for one in group["settings"]} == {"memory_bytes"}
     assert "disk reads" not in checks_of(trial)["limits-acted"]["sentence"]
-    assert checks_of(trial)["disk-writes"]["sentence"] == "Disk writes have no limit."
+    assert "disk writes" not in checks_of(trial)["limits-acted"]["sentence"].lower()

@@ -32,7 +32,7 @@ def test_every_executor_runs_and_is_judged(world: World, truth: dict[str, int]) 
     (world.root / "study.yaml").write_text(STUDY.format(port=truth["http_port"]))
     trial = world.run("study.yaml", "--trust")["trials"][0]
     metrics = trial["metrics"]
-    assert_valid(trial, "identities", "little")
+    assert_valid(trial, "accounting")
     asked = {name: metrics[f"{name}.requests"]["value"] for name in ("batch", "each", "upload")}
     assert asked == {"batch": 40, "each": 30, "upload": 12}
     (seal,) = only_run(world).glob("trials/*/seal.json")

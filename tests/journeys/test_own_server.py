@@ -69,7 +69,7 @@ def test_a_url_becomes_a_ten_line_study_that_runs(world: World, truth: dict[str,
     assert list(world.runs.iterdir()) == []
     trials = world.run("mine", *QUICK)["trials"]
     assert len(trials) == 2
-    assert_valid(trials[0], "identities")
+    assert_valid(trials[0], "accounting")
     assert world.silent() == []
     again = world.svload("init", url, "mine")
     assert again.returncode == 2

@@ -40,7 +40,7 @@ def run(world: World, study: str, *more: str) -> dict[str, Any]:
     assert told["complete"], ended.stderr[-3000:]
     for trial in told["findings"]["trials"]:
         grades = {check["check"]: check for check in trial["verdict"]["checks"]}
-        assert grades["identities"]["grade"] == "VALID", (trial["trial"], grades["identities"])
+        assert grades["accounting"]["grade"] == "VALID", (trial["trial"], grades["accounting"])
     assert world.silent() == []
     return told
 

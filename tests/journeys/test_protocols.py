@@ -112,7 +112,7 @@ def test_commands_are_sent_and_their_replies_checked(world: World, redis_port: i
     trial = judged(world, REDIS.format(port=redis_port))
     assert trial["metrics"]["users.requests"]["value"] == 400
     assert trial["metrics"]["users.success_rate"]["value"] == 1
-    assert_valid(trial, "identities", "reconciliation", "connection-reuse")
+    assert_valid(trial, "accounting", "reconciliation", "manipulation")
 
 
 def test_a_command_that_redis_refuses_is_told_by_plan_or_by_its_error(world: World, redis_port: int) -> None:
@@ -173,7 +173,7 @@ def test_memcached_commands_are_held_against_its_counters(world: World, needs: C
     trial = judged(world, CACHE)
     assert trial["metrics"]["users.requests"]["value"] == 400
     assert trial["metrics"]["users.success_rate"]["value"] == 1
-    assert_valid(trial, "identities", "reconciliation", "connection-reuse")
+    assert_valid(trial, "accounting", "reconciliation", "manipulation")
     assert "store requests" in checks_of(trial)["reconciliation"]["sentence"]
 
 

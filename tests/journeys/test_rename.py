@@ -143,13 +143,9 @@ def test_every_name_may_be_another(world: World, renamed: Path) -> None:
     for trial in trials:
         assert_valid(
             trial,
-            "identities",
-            "little",
+            "accounting",
             "manipulation",
-            "repeats",
             "reconciliation",
-            "tls-sessions",
-            "connection-reuse",
         )
         assert trial["metrics"]["hotel.success_rate"]["value"] == 1.0
 

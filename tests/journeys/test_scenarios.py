@@ -93,7 +93,7 @@ def run(world: World, text: str, port: int) -> dict[str, Any]:
     (world.root / "study.yaml").write_text(text.replace("PORT", str(port)))
     trust = ["--trust"] if "secrets:" in text else []
     trial: dict[str, Any] = world.run("study.yaml", *trust)["trials"][0]
-    assert_valid(trial, "identities", "little")
+    assert_valid(trial, "accounting")
     assert world.silent() == []
     return trial
 

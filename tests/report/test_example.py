@@ -44,8 +44,8 @@ def test_the_factors_acted_by_the_servers_own_counters(findings: Findings) -> No
     """Hits, misses, repeats, TLS sessions, connections, requests and statuses: no trial was refused over them."""
     for trial in findings.trials:
         grades = {check.check: check for check in trial.verdict.checks}
-        assert {"manipulation", "reconciliation", "identities", "connection-reuse"} <= set(grades)
-        for name in ("manipulation", "reconciliation", "identities", "connection-reuse", "tls-sessions"):
+        assert {"manipulation", "reconciliation", "accounting"} <= set(grades)
+        for name in ("manipulation", "reconciliation", "accounting"):
             assert name not in grades or grades[name].grade == "VALID", (trial.trial, grades[name].sentence)
         refusing = {check.check for check in trial.verdict.checks if check.grade == "REFUSED"}
         assert refusing <= NOISE, (trial.trial, refusing)

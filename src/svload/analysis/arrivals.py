@@ -1,8 +1,8 @@
-"""How many arrivals an open loop's plan has, by arithmetic of its own: from seed, rate and time alone,
-never from what the engine counted.
+"""What the plan of a load has, by arithmetic of its own: the arrivals of an open loop from seed, rate and time alone,
+the time of a closed one's users; never from what the engine counted.
 
 It follows engine/README.md (the draws: splitmix64 over a group's name and an index) and shares no code with
-it, so that a request that the engine never noticed is missed here (docs/method.md §3, identities).
+it, so that a request that the engine never noticed is missed here (docs/method.md §3, accounting).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from svload.analysis.checks.little import begin_ns
 from svload.analysis.view import GroupView
-from svload.model.executors import OpenLoop
+from svload.model.executors import ClosedLoop, OpenLoop
 from svload.model.results import TrialSummary
 from svload.model.study import CaseConfig
+from svload.model.traffic import Group
 
 ROUNDING = 1
 """Arrivals at the last nanosecond: two ways of rounding may differ by one."""
@@ -25,6 +25,26 @@ _MOST = 20_000_000
 """Poisson arrivals that are drawn one by one; of more nothing is said."""
 _PIECE = 1 << 18
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def planned_vu_ns(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
+    """N·T of a closed group: Σ over its users of the window's time in which they should be there.
+
+    With a ramp or `start: together` that is N times the window's length; without a ramp users start spread
+    over the first cycle (engine/docs/executors.md), and the time before a user's start is nobody's. In stages
+    it is the line's integral, by whole users.
+    """
+    executor = group.executor
+    assert isinstance(executor, ClosedLoop)
+    low, high = window_ns
+    begin = begin_ns(config, group)
+    return executor.users_ns(low - begin, high - begin)
+
+
+def begin_ns(config: CaseConfig, group: Group) -> int:
+    """When the group's load begins, from the trial's start: at once, or when another group's ramp has ended."""
+    ramps = {other.name: other.executor.ramp_up_ns for other in config.groups}
+    return ramps.get(group.start_when or "", 0)
 
 
 def planned(trial: TrialSummary, config: CaseConfig, view: GroupView) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,8 +136,3 @@ def floor_of(
     if not whole or len(whole) < len(found):
         return None
     return LabFloor(max(whole, key=lambda floor: floor.floor), certificate.restarts)
-
-
-def floor_percent(floor: float) -> str:
-    """A floor as the least relative effect above it."""
-    return f"{100 * (exp(floor) - 1):.3g} %"

@@ -34,7 +34,7 @@ from svload.model.units import show_duration
 GROWS = "grows with run length"
 WAITS = "more than half of the median response is waiting for a free slot"
 _SEVERITY: tuple[ServerState, ...] = ("STEADY", "UNKNOWN", "SATURATED", "OVERLOADED")
-_CLEAN = ("generator-harm", "load-asked", "identities", "little")
+_CLEAN = ("generator-harm", "accounting")
 
 
 def most_severe(states: Iterable[ServerState]) -> ServerState:

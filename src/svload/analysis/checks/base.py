@@ -46,6 +46,17 @@ class Context:
         return self.groups if self.before_faults is None else self.before_faults
 
 
+@dataclass(frozen=True)
+class Part:
+    """What one of several questions of a check found: a clause, and the remedy where it is not VALID."""
+
+    grade: Grade
+    text: str
+    remedy: str = ""
+    harms: tuple[Harm, ...] | None = None
+    """what it doubts; None: the check's whole scope where it is REFUSED, else no number"""
+
+
 Role = Literal["told", "weight", "lag", "missing", "lost"]
 """told: nothing, since blocks were randomised against it; weight: its share of the machine weighs the pair; lag:
 the comparison is computed with and without the generator's delays; missing: a REFUSED number is as if its trial
@@ -105,6 +116,22 @@ class Check(ABC):
             remedy=told,
             harms=tuple(harms),
             who=who,
+        )
+
+    def of_parts(self, parts: Sequence[Part], otherwise: str = "") -> CheckResult:
+        """The worst of several parts: the sentence names those that are not VALID, else all of them, or
+        `otherwise` where there is none."""
+        grade = worst(*(part.grade for part in parts))
+        wrong = [part for part in parts if part.grade != "VALID"]
+        text = "; ".join(part.text for part in (wrong or parts)) or otherwise
+        refused = (Harm(number=self.scope, grade="REFUSED", below=None, above=None),)
+        harms = [
+            part.harms if part.harms is not None else refused if part.grade == "REFUSED" else ()
+            for part in parts
+        ]
+        remedy = next((part.remedy for part in wrong if part.grade == grade), "")
+        return self.result(
+            grade, f"{text[:1].upper()}{text[1:]}.", remedy=remedy, harms=dict.fromkeys(sum(harms, ()))
         )
 
     def unmeasured(self, what: str) -> CheckResult:

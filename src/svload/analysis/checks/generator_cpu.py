@@ -1,13 +1,15 @@
-"""Had the load's cores anything left? Its CPU without spinning, over the kept window (docs/method.md §3)."""
+"""Had the load's cores anything left, and was the load itself the limit of a closed loop? Then its throughput
+is the generator's, not the server's (docs/method.md §3, §5)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.checks.base import Check, Context, doubted, percent
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import Window, kept_window
+from svload.model.metrics import metric_name
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 
@@ -43,22 +45,48 @@ def load_cpu(trial: TrialData, window: Window) -> LoadCpu | None:
     return LoadCpu(sum(rates.values()), busiest, thread, cores)
 
 
+_RATES = ("throughput", "ok_throughput", "goodput")
+
+
 class GeneratorCpu(Check):
-    """What the load used of its cores; what a full one did to times is measured request by request."""
+    """REFUSED, throughput and goodput of closed loops, where the load's CPU is above 90 % and none of the
+    servers' own limits was reached: users who wait for their own load ask no more than it bears. Closed loops
+    share the load's cores.
+
+    So it is where no limit of a server was read: nobody knows which of the two it was. What a full core did
+    to times is measured request by request.
+    """
 
     name = "generator-cpu"
-    row = "generator CPU without spinning"
+    row = "generator CPU without spinning; generator as the limit of a closed loop"
     order = 23
+    comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The fuller of the two."""
+        """The fuller of the two: the busiest thread, or all of the load's cores."""
         cpu = load_cpu(trial, kept_window(trial.summary, context.cut.cut_ns))
         if cpu is None:
             return self.unmeasured("no witness read the CPU of the load's threads")
-        told = f"The load used {cpu.together:.2g} {f'of {cpu.cores} ' if cpu.cores else ''}cores"
+        cores = f"of {cpu.cores} " if cpu.cores else ""
+        used = (
+            f"The load used {cpu.together:.2g} {cores}cores; its busiest thread {percent(cpu.busiest)} of one "
+            f"({cpu.thread})"
+        )
+        closed = [group.name for group in context.groups if group.closed]
+        if cpu.share <= limits.GENERATOR_CPU or not closed:
+            return self.result("VALID", f"{used}.", cpu.share, limits.GENERATOR_CPU)
+        if context.at_limit:
+            text = f"{used}, and a server worked at a limit of its own: {context.at_limit[0]}."
+            return self.result("VALID", text, cpu.share, limits.GENERATOR_CPU)
+        heads = tuple(f"{name}." for name in closed)
+        rates = [name for name in context.metrics if name.startswith(heads) and metric_name(name) in _RATES]
+        known = "read" if context.at_limit is None else "reached"
         return self.result(
-            "VALID",
-            f"{told}; its busiest thread {percent(cpu.busiest)} of one ({cpu.thread}).",
+            "REFUSED",
+            f"{used}, and no limit of a server's own was {known}: the throughput of {', '.join(closed)} is what the "
+            "load bears, not the server.",
             cpu.share,
             limits.GENERATOR_CPU,
+            "Use more generators on more cores, so that a limit of the server is reached first.",
+            doubted(rates, "REFUSED"),
         )

@@ -1,5 +1,5 @@
-"""Did a limit that a service was given ever act? One that never did limits nothing
-(docs/method.md §3, manipulation checks)."""
+"""Did the limits that services were given act, and links keep their latency? (docs/method.md §3, manipulation
+checks)"""
 
 from __future__ import annotations
 
@@ -11,13 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.checks.base import Check, Context, Part, percent
+from svload.analysis.ranges import harm
 from svload.analysis.readings import entities, mean_rate
 from svload.analysis.view import Window, kept_window
-from svload.model.facts import CPUS, DISK_READ, DISK_WRITE, LINK_RATE, LINK_SPEED, GroupFact, ServiceFacts
+from svload.model.facts import (
+    BUFFERED,
+    CPUS,
+    DISK_READ,
+    DISK_WRITE,
+    LINK_LATENCY,
+    LINK_RATE,
+    LINK_SPEED,
+    GroupFact,
+    LinkFact,
+    ServiceFacts,
+)
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-from svload.model.units import show_rate, show_size
+from svload.model.units import show_duration, show_rate, show_size
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -96,42 +108,38 @@ class Limit:
 
 
 class LimitsActed(Check):
-    """WEAK where a service used less than 95 % of its CPU quota, or of its disk's or link's rate, and was
-    never held back by it in the kept window.
-    """
+    """WEAK where a limit of CPU, disk or link never acted, one of disk writes may not have held, or a link's
+    packets were late."""
 
     name = "limits-acted"
-    row = "manipulation checks: a CPU, disk or link limit that never acted"
+    row = "manipulation checks: limits of CPU, disk and link, and a link's latency"
     order = 34
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Every limit that a running service reports."""
         window = kept_window(trial.summary, context.cut.cut_ns)
-        found = [limit for facts in trial.lab.services for limit in _limits(trial, facts, window)]
-        found += _of_groups(trial, window)
-        found += [limit for facts in trial.lab.services for limit in _of_links(trial, facts, window)]
-        if not found:
-            return self.result(
-                "VALID", "No service has a quota of CPU, a limited disk or a limited link.", 0.0
-            )
-        unread = [limit for limit in found if limit.held_s is None]
-        if unread:
-            lacking = ", ".join(f"{limit.kind.held_why} of {limit.whose}" for limit in unread)
-            return self.unmeasured(f"nobody read how long the {lacking} held it back")
-        idle = [limit for limit in found if not limit.acted]
-        told = "; ".join(str(limit) for limit in (idle or found))
-        if idle:
-            return self.result(
-                "WEAK",
-                f"A limit never acted: {told}.",
-                max(limit.use for limit in idle),
-                limits.LIMIT_ACTED,
-                "Make the limit smaller or the load larger, or leave the limit out.",
-            )
-        return self.result(
-            "VALID", f"Limits acted: {told}.", min(limit.use for limit in found), limits.LIMIT_ACTED
-        )
+        parts = [*_limits_of(trial, window), *_disk_writes(trial), *_delay_lines(trial, window)]
+        return self.of_parts(parts, "no service has a limit of CPU, disk or link, and no link a latency")
+
+
+def _limits_of(trial: TrialData, window: Window) -> Iterator[Part]:
+    """WEAK where a service used less than 95 % of its CPU quota, or of its disk's or link's rate, and was
+    never held back by it in the kept window: a limit that never acted limits nothing."""
+    found = [limit for facts in trial.lab.services for limit in _limits(trial, facts, window)]
+    found += _of_groups(trial, window)
+    found += [limit for facts in trial.lab.services for limit in _of_links(trial, facts, window)]
+    unread = [limit for limit in found if limit.held_s is None]
+    idle = [limit for limit in found if not limit.acted]
+    told = "; ".join(str(limit) for limit in (idle or found))
+    if unread:
+        lacking = ", ".join(f"{limit.kind.held_why} of {limit.whose}" for limit in unread)
+        yield Part("VALID", f"nobody read how long the {lacking} held it back")
+    elif idle:
+        remedy = "Make the limit smaller or the load larger, or leave the limit out."
+        yield Part("WEAK", f"a limit never acted: {told}", remedy)
+    elif found:
+        yield Part("VALID", f"limits acted: {told}")
 
 
 def _of_groups(trial: TrialData, window: Window) -> Iterator[Limit]:
@@ -188,7 +196,8 @@ def _at_it_s(
 
 
 def _limits(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[Limit]:
-    """A limited link; and in a trial of an svload that gave each process a quota of its own, all of these together."""
+    """A limited link; and in a trial of an svload that gave each process a quota of its own, all of these
+    together."""
     for kind in (LINK,) if facts.groups else (QUOTA, LINK):
         found = next((setting.found for setting in facts.settings if setting.name == kind.setting), None)
         if found:
@@ -216,3 +225,69 @@ def _used(trial: TrialData, service: str, metric: str, window: Window, entity: s
 def _readings(trial: TrialData, service: str, metric: str, entity: str | None) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (trial.monitors["service"] == service) & (trial.monitors["metric"] == metric)
     return found if entity is None else found & (trial.monitors["entity"] == entity)
+
+
+VERSION_1 = "blkio"
+"""The controller that such a group has with version 1 of the kernel's control groups."""
+
+
+def _disk_writes(trial: TrialData) -> Iterator[Part]:
+    """WEAK where a service's disk writes are limited, from the start or by a planned fault, by version 1 of
+    the kernel's control groups, which cannot tell whose a later write is."""
+    limited = {
+        group.name: VERSION_1 in group.paths
+        for facts in trial.lab.services
+        for group in facts.groups
+        if group.held(DISK_WRITE)
+    }
+    for event in trial.lab.faults:
+        if DISK_WRITE in event.limits and event.disturbs:
+            service = event.target.partition(".")[0].partition("[")[0]
+            limited[event.target] = any(
+                VERSION_1 in group.paths
+                for facts in trial.lab.services
+                if facts.service == service
+                for group in facts.groups
+            )
+    escaped = sorted(name for name, old in limited.items() if old)
+    if escaped:
+        yield Part(
+            "WEAK",
+            f"the limit of disk writes of {' and '.join(escaped)} may not have held: {BUFFERED}",
+            "Use a machine with version 2 (Debian 12's own kernel), limit reads alone, or let the server write "
+            "synchronously.",
+        )
+    elif limited:
+        yield Part("VALID", "disk writes are held, buffered ones too")
+
+
+def _delay_lines(trial: TrialData, window: Window) -> Iterator[Part]:
+    """WEAK where packets left a link's delay line, a process of this machine, later than due by more than 5 %
+    of its latency on average, or it used 90 % of a core."""
+    for facts in trial.lab.services:
+        for link in facts.links:
+            if link.delay_line:
+                yield _delay_line(trial, facts.service, link, window)
+
+
+def _delay_line(trial: TrialData, service: str, link: LinkFact, window: Window) -> Part:
+    grown: dict[str, float] = {}
+    lasted_s = 0.0
+    for metric in ("delayed_packets_total", "delay_late_seconds_total", "delay_cpu_seconds_total"):
+        mine = _readings(trial, service, metric, link.name)
+        if not np.any(mine):
+            return Part("VALID", f"nobody read how late the delay line of {link.name} was")
+        inside = entities(trial.monitors, mine)[0].enclosing(window)
+        grown[metric], lasted_s = inside.growth, inside.seconds
+    late_s = 2 * grown["delay_late_seconds_total"] / max(grown["delayed_packets_total"], 1.0)
+    cores = grown["delay_cpu_seconds_total"] / lasted_s if lasted_s else 0.0
+    asked_s = link.held(LINK_LATENCY) or 0.0
+    share = late_s / (asked_s or late_s or 1.0)
+    late = share > limits.DELAY_LATE or cores > limits.DELAY_CPU
+    return Part(
+        "WEAK" if late else "VALID",
+        f"the round trip of {link.name}, {show_duration(asked_s)}, was {show_duration(late_s)} longer on average, and "
+        f"its delay line used {percent(cores)} of a core",
+        "Ask for less load on that link, a longer latency, or leave more of the machine idle.",
+        (harm("timing", share, 0.0),) if late else (),
+    )

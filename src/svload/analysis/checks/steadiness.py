@@ -1,4 +1,4 @@
-"""Does response or throughput drift over the kept window? |Theil–Sen slope| · T > 10 % of the median and surely not 0 → WEAK."""
+"""Was the run long enough to settle, and does it drift over the kept window? (docs/method.md §1, §3)"""
 
 from __future__ import annotations
 
@@ -24,8 +24,31 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 
+class WarmUp(Check):
+    """REFUSED if the median of the replicates' cuts is at half; WEAK for a trial whose own cut is."""
+
+    name = "warm-up"
+    row = "warm-up cut"
+    of = "any"
+    order = 40
+    comparisons = "lost"
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """The cut's own grade."""
+        low, high = trial.summary.window_ns
+        share = context.cut.cut_ns / max(high - low, 1)
+        return self.result(
+            context.cut.grade,
+            context.cut.sentence,
+            share,
+            0.5,
+            "Measure longer: at least double measure.duration.",
+        )
+
+
 class Steadiness(Check):
-    """A number of a series that drifts lies within half of the drift of the middle.
+    """WEAK where |Theil–Sen slope| · T > 10 % of the median and surely not 0. A number of a series that
+    drifts lies within half of the drift of the middle.
 
     Response and throughput of every group after the cut; throughput of an open loop is the plan's and a
     growing backlog the server's, so they are left out.

@@ -114,7 +114,7 @@ def judge_claims(
         for one, p in zip(judged, adjusted, strict=True)
     ]
     return tuple(
-        _claim(lock, one, configs, p, gate, len(judged), interval, block_s, certificate)
+        _claim(lock, one, configs, p, gate, len(judged), interval, block_s)
         for one, p, gate, interval in zip(judged, adjusted, answers, together, strict=True)
     )
 
@@ -216,7 +216,6 @@ def _claim(
     claims: int,
     together: Interval,
     block_s: float | None,
-    certificate: AaCertificate | None,
 ) -> Claim:
     contrast, found, effect = one.contrast, one.found, one.shown
     facts = _gate_facts(one, configs)
@@ -268,7 +267,7 @@ def _claim(
         success_interval=success_interval(found),
         why_open=_told_open(one, outcome, p_adjusted),
     )
-    return claim.model_copy(update={"sentence": say.sentence(claim, one.lab, certificate, claims)})
+    return claim.model_copy(update={"sentence": say.sentence(claim, claims)})
 
 
 def _outcome(one: Judged, p_adjusted: float, claims: int, margin: float) -> Outcome:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from svload.analysis.checks.little import begin_ns
+from svload.analysis.arrivals import begin_ns
 from svload.analysis.laws.levels import Floats
 from svload.analysis.laws.ramp import What, breakpoint_of
 from svload.analysis.view import GroupView

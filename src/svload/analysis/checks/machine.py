@@ -1,0 +1,208 @@
+"""Who disturbed the load's machine: gaps, waits for a core, steal, other processes, a drifting clock rate
+(docs/method.md §3). What each put off is in `ranges`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.ranges import effect, harm, worst_of
+from svload.analysis.readings import Floats, Series, mean_rate, of_monitor
+from svload.analysis.view import Window, kept_window
+from svload.analysis.who import busiest, in_moments
+from svload.analysis.whose import called
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+from svload.model.units import show_duration
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+_SECOND_NS = 1e9
+
+
+class Hiccups(Check):
+    """Gaps that a thread which sleeps beside the load to every 10 ms saw, and passes of the load's own loop
+    above 10 ms: whatever came meanwhile was read late (after jHiccup, Tene)."""
+
+    name = "hiccups"
+    row = "hiccup thread per engine core"
+    order = 21
+    comparisons = "weight"
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """All gaps of the window."""
+        gaps = context.ranges.found.of(self.name)
+        looks = _longest(trial, kept_window(trial.summary, context.cut.cut_ns))
+        if not looks and not gaps:
+            return self.unmeasured("no witness slept beside the load's threads")
+        if gaps:
+            worst = max(gaps, key=lambda one: one.lost_s)
+            longest = worst.lost_s
+            more = f", one of {len(gaps)} above {show_duration(limits.GAP_S)}" if len(gaps) > 1 else ""
+            text = f"A thread of the load stood still for {show_duration(longest)} ({worst.where}{more})."
+        else:
+            thread, longest = max(looks.items(), key=lambda one: one[1])
+            text = f"The longest gap on a core of the load was {show_duration(longest)} ({thread})."
+        who = in_moments(trial.monitors, gaps)
+        ends = f", or end {who}" if who else ""
+        remedy = f"Give the load a core that nothing else uses{ends} (and a host of your own, where this is a guest)."
+        return _disturbed(self, context, text, longest, limits.GAP_S, remedy, who)
+
+
+class RunQueue(Check):
+    """Waits of the load's threads for a core, by the scheduler's figure: what they delay is measured request
+    by request, and in a closed loop it is load that was not made."""
+
+    name = "run-queue"
+    row = "run-queue wait of engine threads"
+    order = 22
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """The worst thread; its witness reads /proc/self/task/…/schedstat while it works."""
+        window = kept_window(trial.summary, context.cut.cut_ns)
+        waited = of_monitor(trial.monitors, "generator", "run_queue_seconds_total")
+        shares = {
+            thread: rate
+            for thread, series in waited.items()
+            if (rate := mean_rate(series, window)) is not None
+        }
+        if not shares:
+            return self.unmeasured("no witness read how long the load's threads waited for a core")
+        thread, share = max(shares.items(), key=lambda one: one[1])
+        moments = context.ranges.found.of(self.name)
+        who = in_moments(trial.monitors, moments)
+        text = f"The load's threads waited for a core {percent(share)} of the time at most ({thread})"
+        if moments:
+            busy = percent(context.ranges.found.share(self.name, window))
+            text += f", above {percent(limits.RUN_QUEUE)} in {busy} of it"
+        ends = f" ({who})" if who else ""
+        remedy = (
+            f"Give the load more cores or fewer generators, and end what else runs on them{ends}; a server of your own "
+            "belongs on other cores (taskset)."
+        )
+        return _disturbed(self, context, f"{text}.", share, limits.RUN_QUEUE, remedy, who)
+
+
+class Steal(Check):
+    """What the hypervisor gave to other guests while a core wanted to run; the kernel counts in ticks of 10
+    ms."""
+
+    name = "steal"
+    row = "steal"
+    order = 50
+    comparisons = "weight"
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """The worst second of each core."""
+        window = kept_window(trial.summary, context.cut.cut_ns)
+        stolen = of_monitor(trial.monitors, "host", "steal_seconds_total")
+        stolen |= of_monitor(trial.monitors, "fleet", "steal_seconds_total")
+        if not stolen:
+            return self.unmeasured("no monitor read what the hypervisor took")
+        worst = {core: _worst_second(series, window) for core, series in stolen.items()}
+        core, share = max(worst.items(), key=lambda one: one[1])
+        where = f" ({core})" if share else ""
+        text = f"The hypervisor took at most {percent(share)} of any second of a core{where}."
+        remedy = "Measure on a host of your own, or when the other guests are quiet."
+        who = "other guests of this host" if context.ranges.found.of(self.name) else ""
+        return _disturbed(self, context, text, share, limits.STEAL, remedy, who)
+
+
+class OthersCpu(Check):
+    """WEAK for the numbers that strangers can have put off by more than 5 %. svload's own processes
+    and the kernel's threads (which work for the load) are left out; a server that ran already is known by the
+    port it listens on. What others do on the load's own cores shows as run-queue wait, too.
+    """
+
+    name = "others-cpu"
+    row = "CPU of processes that are neither generator, servers nor monitors"
+    order = 51
+    comparisons = "weight"
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """Their share, and who they are."""
+        window = kept_window(trial.summary, context.cut.cut_ns)
+        total = of_monitor(trial.monitors, "others", "cpu_seconds_total").get("")
+        used = None if total is None else mean_rate(total, window)
+        cores = len(of_monitor(trial.monitors, "host", "busy_seconds_total"))
+        if used is None or not cores:
+            return self.unmeasured("no monitor told other processes' CPU apart")
+        share = used / cores
+        who = busiest(trial.monitors, [(window.low_ns, window.high_ns)])
+        names = f": {', '.join(map(str, who))}" if who else ""
+        text = f"Other processes used {used:.2g} cores, {percent(share)} of the machine's {cores}{names}."
+        first = f"{called(who[0].name)}, process {who[0].pid}" if who else "see top"
+        remedy = f"End or move what else runs here ({first}), then run it again."
+        during = in_moments(trial.monitors, context.ranges.found.of(self.name))
+        return _disturbed(self, context, text, share, limits.OTHERS_CPU, remedy, during)
+
+
+class Calibration(Check):
+    """A fixed piece of work is timed at both ends of the load. A range of the drift either way: a server
+    bound by a disk, a link or a sleep is no slower for it."""
+
+    name = "calibration"
+    row = "fixed-work calibration loop before and after"
+    order = 52
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """After over before, less one."""
+        conditions = trial.lab.conditions
+        if conditions is None or not conditions.before.calibration_ns or not conditions.after.calibration_ns:
+            return self.unmeasured("no fixed work was timed before and after the load")
+        drift = conditions.after.calibration_ns / conditions.before.calibration_ns - 1
+        harms = [harm(self.scope, abs(drift), abs(drift))] if abs(drift) > limits.CALIBRATION else []
+        word = "slower" if drift > 0 else "faster"
+        return self.result(
+            worst_of(harms),
+            f"After the load a core was {percent(abs(drift))} {word} than before it.",
+            drift,
+            limits.CALIBRATION,
+            "Fix the CPU's frequency (governor performance, no turbo), cool it, or let the lab warm up first.",
+            harms,
+        )
+
+
+def _disturbed(
+    check: Check, context: Context, text: str, value: float, limit: float, remedy: str, who: str
+) -> CheckResult:
+    """The result of a disturbance, with what it put off where there was any."""
+    harms = context.ranges.by_check.get(check.name, ())
+    if context.ranges.found.of(check.name):
+        text = f"{text} {effect(harms)}"
+    return check.result(worst_of(harms), text, value, limit, remedy, harms, who)
+
+
+def _longest(trial: TrialData, window: Window) -> dict[str, float]:
+    """By thread: the largest reading of the window; each tells of the time since the one before."""
+    return {
+        thread: float(np.max(series.values[inside]))
+        for thread, series in of_monitor(trial.monitors, "generator", "hiccup_seconds").items()
+        if (inside := (series.at > window.low_ns) & (series.at <= _end(series.at, window.high_ns))).any()
+    }
+
+
+def _end(at: Floats, high_ns: int) -> float:
+    """The first reading at or after the window's end."""
+    after = int(np.searchsorted(at, high_ns))
+    return float(at[min(after, len(at) - 1)])
+
+
+def _worst_second(series: Series, window: Window) -> float:
+    """The counter's largest growth over any second that touches the window; a shorter series counts as one
+    second."""
+    at, values = series.enclosing(window)
+    if len(at) < 2:
+        return 0.0
+    # The first reading a second or more later: a shorter span would make one tick of 10 ms more than it is.
+    later = np.searchsorted(at, at + _SECOND_NS)
+    whole = later < len(at)
+    if not whole.any():
+        return float(values[-1] - values[0])
+    first = np.flatnonzero(whole)
+    span = (at[later[first]] - at[first]) / _SECOND_NS
+    return float(np.max((values[later[first]] - values[first]) / span))

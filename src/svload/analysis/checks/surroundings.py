@@ -1,0 +1,130 @@
+"""What else is known of the machine and the servers: facts without a grade (docs/method.md §3)."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, percent, smallest_shown_p99
+from svload.analysis.readings import of_monitor
+from svload.analysis.view import kept_window
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+from svload.model.units import show_duration
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+GC_PAUSE = "gc_pause_seconds"
+"""What a monitor of a virtual machine calls the longest pause since the reading before."""
+LEAST_LOOK_UP_NS = 10_000
+"""Reading an address that is known already takes less, asking the resolver more."""
+
+
+class Surroundings(Check):
+    """Always VALID: where the servers are, and what was unusual beside the load.
+
+    Cores that are pinned apart are apart in user time only: loopback's interrupts run on the sender's core. A
+    pause of a server's garbage collector is the server's own.
+    """
+
+    name = "surroundings"
+    row = "facts: same host, page cache dropped, ports resting, name look-ups, address families, GC pauses"
+    order = 90
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """Each fact a clause; the value is how many are unusual."""
+        where = "share one machine" if on_this_host(trial) else "are on different hosts"
+        unusual = [
+            *_ports(trial, context),
+            *_look_ups(context),
+            *_families(trial, context),
+            *_dropped(trial),
+            *_pauses(trial, context),
+        ]
+        return self.result(
+            "VALID", f"{'; '.join([f'Load and servers {where}', *unusual])}.", float(len(unusual))
+        )
+
+
+def on_this_host(trial: TrialData) -> bool:
+    """Whether any server listens on loopback, or was started by this lab (which is this machine's), and this
+    machine made load."""
+    conditions = trial.lab.conditions
+    if conditions is not None and conditions.clocks and not any(clock.here for clock in conditions.clocks):
+        return False
+    here = [facts for facts in trial.lab.services if not facts.machine]
+    return any(facts.processes for facts in here) or any(
+        _is_loopback(end.address) for facts in here for end in facts.endpoints
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _ports(trial: TrialData, context: Context) -> Iterator[str]:
+    """Ports that still rested at the start, and new connections that leave more of them resting than there
+    are. Those ended by RST rest none."""
+    conditions = trial.lab.conditions
+    if conditions is None or conditions.machine is None:
+        return
+    count, ports = conditions.before.time_wait, conditions.machine.local_ports
+    if count is not None and count > limits.TIME_WAIT * max(ports, 1):
+        yield f"at the start {count:,} of {ports:,} local ports rested in TIME_WAIT"
+    lasted_s = max(trial.summary.window_ns[1] / 1e9, 1.0)
+    most = ports / conditions.machine.port_reuse_s
+    for group in context.groups:
+        rate = group.summary.connections_opened / lasted_s / max(len(group.spec.source_addresses), 1)
+        if group.spec.close == "fin" and rate > most:
+            yield (
+                f"{group.name} opened {rate:,.6g} new connections a second from each address, and the local ports "
+                f"allow {most:,.6g}"
+            )
+
+
+def _look_ups(context: Context) -> Iterator[str]:
+    """Groups other than `client: curl` whose new connections looked a name up, by the rows of those that keep
+    them."""
+    for group in context.groups:
+        if group.spec.client != "curl" and group.rows is not None:
+            spent_ns = group.rows["lookup_ns"]
+            spent_ns = spent_ns[spent_ns > 0]
+            if len(spent_ns) and float(np.median(spent_ns)) >= LEAST_LOOK_UP_NS:
+                yield f"{group.name} looked names up {len(spent_ns):,} times within the load"
+
+
+def _families(trial: TrialData, context: Context) -> Iterator[str]:
+    """“localhost” may be 127.0.0.1 here and ::1 there."""
+    asked = {host for group in context.groups for host in group.spec.hosts}
+    for facts in trial.lab.services:
+        if facts.service in asked and len({":" in end.address for end in facts.endpoints}) > 1:
+            yield f"{facts.service} is asked over IPv4 and over IPv6"
+
+
+def _dropped(trial: TrialData) -> Iterator[str]:
+    """svload itself drops no page cache during a load."""
+    dropped = of_monitor(trial.monitors, "host", "drop_pagecache_total").get("")
+    if dropped is not None and dropped.change > 0:
+        yield f"someone dropped the page cache {dropped.change:.0f} times during the trial"
+
+
+def _pauses(trial: TrialData, context: Context) -> Iterator[str]:
+    """The longest pause in the kept window, where it is above 10 % of a shown p99."""
+    window = kept_window(trial.summary, context.cut.cut_ns)
+    mine = trial.monitors["metric"] == GC_PAUSE
+    at, value = trial.monitors["offset_ns"][mine], trial.monitors["value"][mine]
+    inside = (at > window.low_ns) & (at <= window.high_ns)
+    pause, shown = float(value[inside].max()) if inside.any() else 0.0, smallest_shown_p99(context)
+    if shown is not None and pause > limits.GC_PAUSE * shown[1]:
+        yield (
+            f"the longest pause of a garbage collector was {show_duration(pause)}, {percent(pause / shown[1])} of "
+            f"{shown[0]}"
+        )
