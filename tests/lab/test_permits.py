@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import socket
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from tests.watch.watched import Watched
 
 from svload.lab import Lab, all_kits
@@ -102,7 +104,7 @@ def test_redis_refuses_each_command_outside_the_list(store: Lab) -> None:
     assert kit.permits is not None
     before, commands = state_of(facts), every_command(facts)
     assert len(commands) > 300, "it lists some 360, without those that are only a name for several"
-    outside = {name for name in commands if name.split("|")[0] not in kit.permits.commands}
+    outside = {name for name in commands if name.split("|")[0] not in kit.permits.names}
     assert len(outside) > 150
     wrong = []
     for name, words in commands.items():
@@ -177,3 +179,208 @@ def test_an_older_redis_gets_only_commands_that_it_knows() -> None:
     assert old < new
     assert {"get", "set"} <= old
     assert not {"getex", "lmpop"} & old
+
+
+# MariaDB
+
+ADMINISTRATES = {
+    "alter_db": "ALTER DATABASE lab CHARACTER SET latin1",
+    "alter_db_upgrade": "ALTER DATABASE `#mysql50#a-b` UPGRADE DATA DIRECTORY NAME",
+    "alter_event": "ALTER EVENT lab.e DISABLE",
+    "alter_function": "ALTER FUNCTION lab.f COMMENT 'x'",
+    "alter_procedure": "ALTER PROCEDURE lab.p COMMENT 'x'",
+    "alter_server": "ALTER SERVER s OPTIONS (HOST '127.0.0.1')",
+    "alter_sequence": "ALTER SEQUENCE lab.s MAXVALUE 9",
+    "alter_table": "ALTER TABLE lab.rows ADD COLUMN x INT",
+    "alter_user": "ALTER USER root@localhost IDENTIFIED BY 'x'",
+    "backup": "BACKUP STAGE START",
+    "backup_lock": "BACKUP LOCK lab.rows",
+    "binlog": "BINLOG ''",
+    "change_master": "CHANGE MASTER TO MASTER_HOST='127.0.0.1'",
+    "create_db": "CREATE DATABASE other",
+    "create_event": "CREATE EVENT lab.e ON SCHEDULE EVERY 1 DAY DO SET @a = 1",
+    "create_function": "CREATE FUNCTION lab.f() RETURNS INT RETURN 1",
+    "create_index": "CREATE INDEX x ON lab.rows (id)",
+    "create_procedure": "CREATE PROCEDURE lab.p() SELECT 1",
+    "create_role": "CREATE ROLE boss",
+    "create_sequence": "CREATE SEQUENCE lab.s",
+    "create_server": "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (HOST '127.0.0.1')",
+    "create_table": "CREATE TABLE lab.more (id INT)",
+    "create_trigger": "CREATE TRIGGER lab.t BEFORE INSERT ON lab.rows FOR EACH ROW SET @a = 1",
+    "create_udf": "CREATE FUNCTION f RETURNS STRING SONAME 'f.so'",
+    "create_user": "CREATE USER boss IDENTIFIED BY 'x'",
+    "create_view": "CREATE VIEW lab.v AS SELECT 1",
+    "drop_db": "DROP DATABASE lab",
+    "drop_event": "DROP EVENT lab.e",
+    "drop_function": "DROP FUNCTION lab.f",
+    "drop_index": "DROP INDEX x ON lab.rows",
+    "drop_procedure": "DROP PROCEDURE lab.p",
+    "drop_role": "DROP ROLE boss",
+    "drop_server": "DROP SERVER s",
+    "drop_sequence": "DROP SEQUENCE lab.s",
+    "drop_table": "DROP TABLE lab.rows",
+    "drop_trigger": "DROP TRIGGER lab.t",
+    "drop_user": "DROP USER lab",
+    "drop_view": "DROP VIEW lab.v",
+    "flush": "FLUSH PRIVILEGES",
+    "grant": "GRANT ALL ON *.* TO lab",
+    "grant_role": "GRANT boss TO lab",
+    "install_plugin": "INSTALL SONAME 'ha_connect'",
+    "load": "LOAD DATA INFILE '/etc/passwd' INTO TABLE lab.rows",
+    "lock_tables": "LOCK TABLES lab.rows WRITE",
+    "purge": "PURGE BINARY LOGS TO 'x'",
+    "purge_before_date": "PURGE BINARY LOGS BEFORE '2020-01-01'",
+    "rename_table": "RENAME TABLE lab.rows TO lab.gone",
+    "rename_user": "RENAME USER lab TO boss",
+    "reset": "RESET MASTER",
+    "revoke": "REVOKE SELECT ON lab.* FROM lab",
+    "revoke_all": "REVOKE ALL, GRANT OPTION FROM lab",
+    "revoke_role": "REVOKE boss FROM lab",
+    "set_option": "SET GLOBAL max_connections = 1",
+    "show_binlog_events": "SHOW BINLOG EVENTS",
+    "show_binlogs": "SHOW BINARY LOGS",
+    "show_create_user": "SHOW CREATE USER root@localhost",
+    "show_engine_status": "SHOW ENGINE INNODB STATUS",
+    "show_binlog_status": "SHOW MASTER STATUS",
+    "show_relaylog_events": "SHOW RELAYLOG EVENTS",
+    "show_slave_hosts": "SHOW SLAVE HOSTS",
+    "show_slave_status": "SHOW SLAVE STATUS",
+    "shutdown": "SHUTDOWN",
+    "start_slave": "START SLAVE",
+    "stop_slave": "STOP SLAVE",
+    "truncate": "TRUNCATE TABLE lab.rows",
+    "uninstall_plugin": "UNINSTALL SONAME 'ha_connect'",
+}  # fmt: skip
+"""Statements as MariaDB counts them (Com_…), each with one that administrates."""
+REFUSED = re.compile("denied|has disabled")
+ELSE = {
+    "every column of every user": "SELECT * FROM mysql.global_priv",
+    "a file is written": "SELECT 1 INTO OUTFILE 'out'",
+    "a file of the client is read": "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE lab.rows",
+    "another user's password": "SET PASSWORD FOR root@localhost = PASSWORD('x')",
+    "a log in a table": "SET GLOBAL general_log = ON",
+    "a program of the server": "SET GLOBAL init_connect = 'SELECT 1'",
+    "rights by a procedure": "EXECUTE IMMEDIATE 'GRANT ALL ON *.* TO lab'",
+}  # fmt: skip
+OF_ITS_OWN = frozenset(
+    """
+    admin_commands analyze assign_to_keycache begin call_procedure change_db check checksum commit compound_sql create_package
+    create_package_body create_temporary_table dealloc_sql delete delete_multi do drop_package drop_package_body
+    drop_temporary_table empty_query execute_immediate execute_sql get_diagnostics ha_close ha_open ha_read help insert
+    insert_select kill optimize preload_keys prepare_sql release_savepoint repair replace replace_select resignal rollback
+    rollback_to_savepoint savepoint select show_authors show_charsets show_collations show_contributors show_create_db
+    show_create_event show_create_func show_create_package show_create_package_body show_create_proc show_create_table
+    show_create_trigger show_databases show_engine_logs show_engine_mutex show_errors show_events show_explain show_analyze
+    show_fields show_function_status show_generic show_grants show_keys show_open_tables show_package_status
+    show_package_body_status show_plugins show_privileges show_procedure_status show_processlist show_profile
+    show_profiles show_status show_storage_engines show_table_status show_tables show_triggers show_variables show_warnings
+    signal start_all_slaves stop_all_slaves stmt_close stmt_execute stmt_fetch stmt_prepare stmt_reprepare stmt_reset stmt_send_long_data unlock_tables
+    update update_multi xa_commit xa_end xa_prepare xa_recover xa_rollback xa_start
+    """.split()  # noqa: SIM905
+)
+"""Statements about rows, its own connection, and what it may see anyway; packages are procedures in another dialect,
+KILL ends its own connections alone, all replicas are none, since CHANGE MASTER is refused, and there is no key cache
+but the default one, since SET GLOBAL is."""
+
+
+@pytest.fixture
+def database(needs: Callable[..., None], lab_of: Any) -> Lab:
+    needs("mariadbd")
+    lab: Lab = lab_of(spec("db", "mariadb"))
+    lab.up()
+    made = ("CREATE TABLE lab.rows (id INT)", "INSERT INTO lab.rows VALUES (1)")
+    assert told(lab, "root", *made, ADMINISTRATES["create_trigger"], "CREATE ROLE boss")[1] == {}
+    return lab
+
+
+def told(lab: Lab, user: str, *statements: str) -> tuple[list[str], dict[int, str]]:
+    """What statements answer, and which of them are refused: number → MariaDB's words."""
+    where = lab.facts()["db"].outputs["socket"]
+    words = [
+        "mariadb",
+        "--no-defaults",
+        f"--socket={where}",
+        f"--user={user}",
+        "--batch",
+        "--force",
+        "--local-infile=1",
+    ]
+    words += ["--password=lab"] if user == "lab" else []
+    ended = subprocess.run(
+        [*words, "--skip-column-names"], input=";\n".join(statements) + ";\n", capture_output=True, text=True, timeout=HANG_S
+    )  # fmt: skip
+    errors = re.findall(r"^ERROR (\d+ \(\w+\)) at line (\d+): (.*)$", ended.stderr, re.MULTILINE)
+    return ended.stdout.splitlines(), {int(line) - 1: f"{code} {why}" for code, line, why in errors}
+
+
+def database_state(lab: Lab) -> list[Any]:
+    users = "SELECT host, user, priv FROM mysql.global_priv ORDER BY 1, 2"
+    schemas = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'lab'"
+    asked = (
+        "SHOW GLOBAL VARIABLES",
+        "SHOW DATABASES",
+        "SHOW PLUGINS",
+        "SHOW ALL SLAVES STATUS",
+        users,
+        schemas,
+    )
+    return [
+        told(lab, "root", *asked),
+        told(lab, "root", "SELECT * FROM lab.rows", "SELECT * FROM mysql.db"),
+        listening(lab.facts()["db"].processes[0].pid),
+    ]
+
+
+def test_mariadb_refuses_each_statement_that_administrates(database: Lab) -> None:
+    before = database_state(database)
+    counted, _ = told(database, "root", "SHOW GLOBAL STATUS LIKE 'Com\\_%'")
+    listed = {line.split("\t")[0].removeprefix("Com_") for line in counted}
+    assert len(listed) > 150
+    assert listed - ADMINISTRATES.keys() - OF_ITS_OWN == set(), "say of each whether it administrates"
+    statements = {**{name: one for name, one in ADMINISTRATES.items() if name in listed}, **ELSE}
+    _, refused = told(database, "lab", *statements.values())
+    names = list(statements)
+    said = {name: refused.get(number, "nothing") for number, name in enumerate(names)}
+    assert {name: why for name, why in said.items() if not REFUSED.search(why)} == {}
+    assert database_state(database) == before
+    assert database.alive() == []
+
+
+def test_mariadb_grants_what_its_kit_permits_and_no_more(database: Lab) -> None:
+    kit = all_kits()["mariadb"]
+    assert kit.permits is not None
+    globally = "SELECT privilege_type FROM information_schema.user_privileges WHERE grantee LIKE '''lab''%'"
+    mine = "SELECT table_schema, privilege_type FROM information_schema.schema_privileges WHERE grantee LIKE '''lab''%'"
+    assert told(database, "root", globally)[0] == ["USAGE"]
+    assert set(told(database, "root", mine)[0]) == {f"lab\t{name}" for name in kit.permits.names}
+    rows, refused = told(
+        database,
+        "lab",
+        "INSERT INTO lab.rows VALUES (2), (3)",
+        "UPDATE lab.rows SET id = 4 WHERE id = 3",
+        "DELETE FROM lab.rows WHERE id = 1",
+        "SELECT id FROM lab.rows ORDER BY id",
+        "CREATE TEMPORARY TABLE lab.some AS SELECT * FROM lab.rows",
+    )
+    assert (rows, refused) == (["2", "4"], {})
+
+
+def test_a_password_that_traffic_sets_for_itself_lasts_until_the_reset(database: Lab) -> None:
+    assert told(database, "lab", "SET PASSWORD = PASSWORD('other')")[1] == {}
+    database.reset(["db"])
+    assert told(database, "lab", "SELECT 1") == (["1"], {})
+
+
+def test_the_user_of_a_trusted_study_may_do_all_in_its_database(
+    needs: Callable[..., None], lab_of: Any
+) -> None:
+    needs("mariadbd")
+    lab = lab_of(spec("db", "mariadb"), trusted=True)
+    lab.up()
+    made = (
+        "CREATE TABLE lab.rows (id INT)",
+        "CREATE VIEW lab.v AS SELECT * FROM lab.rows",
+        "DROP TABLE lab.rows",
+    )
+    assert told(lab, "lab", *made)[1] == {}
+    assert list(told(lab, "lab", "SET GLOBAL max_connections = 1")[1]) == [0]

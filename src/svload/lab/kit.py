@@ -58,13 +58,13 @@ def words(text: str) -> frozenset[str]:
 class Permits:
     """What the traffic of a study that is not trusted may ask of a kit's servers. A kit allows; it forbids nothing by name.
 
-    `commands` are those of the server's protocol, by their first word; none: its protocol has none that change the
-    server, or the load reaches no port that takes them.
+    `names` are what the server is told to allow, as it calls them: commands of Redis, privileges of MariaDB; none: its
+    protocol has nothing that changes the server, or the load reaches no port that takes it.
     """
 
     text: str
     """for people: what, and what holds the traffic to it"""
-    commands: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
 
 
 def _alone_or_listed(value: Any) -> Any:

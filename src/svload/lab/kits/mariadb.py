@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, field_validator
 
-from svload.lab.kit import KitOptions, SizeBytes, option, words
+from svload.lab.kit import KitOptions, Permits, SizeBytes, option, words
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server
 from svload.model.costs import Costs
@@ -46,7 +46,10 @@ class MariadbOptions(KitOptions):
     """Options of `mariadb`; `tuning` holds its variables (thread_handling, back_log, …), by underscores."""
 
     database: Annotated[str, AfterValidator(_name)] = option("lab", doc="the database that is made in it")
-    user: Annotated[str, AfterValidator(_name)] = option("lab", doc="a user who may do all in that database")
+    user: Annotated[str, AfterValidator(_name)] = option(
+        "lab",
+        doc="a user who may do all in that database; until the study is trusted, read and write its rows",
+    )
     password: Annotated[str, AfterValidator(_password)] = option(
         "lab", doc="the user's password: for this private server alone, since it stands in the record"
     )
@@ -101,6 +104,10 @@ class Mariadb(Server):
     front = False
     harmless = frozenset({"database", "user", "password", "connections", "buffer_pool"})
     harmless_tuning = _HARMLESS
+    permits = Permits(
+        "rows and temporary tables of its own database, by the grants of its user",
+        frozenset(("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE TEMPORARY TABLES", "EXECUTE")),
+    )
     options: MariadbOptions
     _port: int
     _opened: int
@@ -149,6 +156,7 @@ class Mariadb(Server):
                 f"--tmpdir={work}",
                 f"--secure-file-priv={work}",
                 "--skip-log-bin",
+                *(() if self.context.trusted else ("--local-infile=0",)),
                 f"--max-connections={self.options.connections}",
                 f"--innodb-buffer-pool-size={self.options.buffer_pool}",
                 *(f"--{name}={_spelled(value)}" for name, value in self.options.tuning.items()),
@@ -172,9 +180,10 @@ class Mariadb(Server):
         """Database, user and tables, as if none had been there. Raises SvloadError lab-failed with MariaDB's words."""
         options = self.options
         name, user = f"`{options.database}`", f"'{options.user}'@'%'"
+        rights = "ALL" if self.context.trusted else ", ".join(sorted(self.permits.names))
         self._ask(
             f"DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}; "
-            f"CREATE OR REPLACE USER {user} IDENTIFIED BY '{options.password}'; GRANT ALL ON {name}.* TO {user}"
+            f"CREATE OR REPLACE USER {user} IDENTIFIED BY '{options.password}'; GRANT {rights} ON {name}.* TO {user}"
         )
         if options.sql is None:
             return

@@ -267,7 +267,7 @@ def _known_to(told: str) -> frozenset[str]:
     """What traffic may ask of the version that `redis-server --version` tells of."""
     found = re.search(r"v=(\d+)\.(\d+)", told)
     version = (int(found[1]), int(found[2])) if found else (6, 0)
-    return Redis.permits.commands.difference(*(names for since, names in _NEWER.items() if since > version))
+    return Redis.permits.names.difference(*(names for since, names in _NEWER.items() if since > version))
 
 
 def canonical(info: Mapping[str, str], at_ns: int, opened: int) -> Counters:
