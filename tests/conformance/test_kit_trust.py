@@ -111,6 +111,19 @@ def test_each_kit_declares_what_is_harmless(kit: type[Kit]) -> None:
     )
 
 
+def test_each_kit_says_what_traffic_may_ask_for_or_needs_trust(kit: type[Kit]) -> None:
+    assert "permits" in vars(kit), "say what requests may ask for; None where nothing holds them to it"
+    needs = f"lab.it.kit: {kit.name}, which requests could administer"
+    assert (needs in asks_trust([spec(kit)])) == (kit.permits is None) == (kit.name == "memcached")
+
+
+def test_a_kit_that_says_nothing_needs_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KITS["beanstalkd"], "permits", None)
+    assert asks_trust([spec(KITS["beanstalkd"])]) == [
+        "lab.it.kit: beanstalkd, which requests could administer"
+    ]
+
+
 def test_addresses_are_those_that_are_held_against_what_is_authorised(kit: type[Kit]) -> None:
     assert kit.addresses <= set(ADDRESS_OPTIONS)
 

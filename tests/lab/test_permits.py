@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import socket
@@ -19,7 +20,7 @@ from svload.lab import Lab, all_kits
 from svload.lab.kits.redis import _encoded, _read
 from svload.model.facts import ServiceFacts
 
-from .conftest import spec
+from .conftest import settled, spec
 
 pytestmark = pytest.mark.real
 Say = Callable[..., Any]
@@ -384,3 +385,67 @@ def test_the_user_of_a_trusted_study_may_do_all_in_its_database(
     )
     assert told(lab, "lab", *made)[1] == {}
     assert list(told(lab, "lab", "SET GLOBAL max_connections = 1")[1]) == [0]
+
+
+# HTTP
+
+METHODS = (
+    "PURGE", "PURGEALL", "BAN", "REFRESH", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "TRACE", "MKCOL", "COPY", "MOVE",
+    "PROPPATCH", "LOCK", "LINK", "RELOAD",
+)  # fmt: skip
+
+
+@pytest.fixture
+def front(needs: Callable[..., None], lab_of: Any) -> Lab:
+    needs("nginx", "varnishd", "hitch")
+    lab: Lab = lab_of(spec("files", "nginx"), spec("cache", "varnish", of="files", tls="hitch"))
+    lab.up()
+    return lab
+
+
+def asked(lab: Lab, service: str, method: str, path: str, **headers: str) -> tuple[int, bytes]:
+    at = lab.endpoints()[f"http://{service}"]
+    line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
+    try:
+        line.request(method, path, headers=headers)
+        answer = line.getresponse()
+        return answer.status, answer.read()
+    finally:
+        line.close()
+
+
+def ports(pids: Sequence[int]) -> set[int]:
+    """Where these processes and their children listen."""
+    found: set[int] = set()
+    for pid in pids:
+        found |= {int(one.rpartition(":")[2], 16) for one in listening(pid)}
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        found |= ports([int(child) for child in children])
+    return found
+
+
+def test_no_port_that_administrates_is_an_address_of_the_lab(front: Lab) -> None:
+    facts = front.facts()
+    known = {at.port for at in front.endpoints().values()}
+    beside = {name: ports([one.pid for one in of.processes]) - known for name, of in facts.items()}
+    status = int(facts["files"].admin["nginx"]["status_url"].rpartition(":")[2].partition("/")[0])
+    assert beside["files"] == {status}
+    assert len(beside["cache"]) == 2, "the port that hitch speaks PROXY to, and the one that takes commands"
+    [command] = beside["cache"] - {facts["cache"].admin["proxy_protocol"]["port"]}
+    with socket.create_connection(("127.0.0.1", command), HANG_S) as line:
+        assert line.recv(100).startswith(b"107 "), "it asks for the secret"
+        line.sendall(b"param.set default_ttl 1\n")
+        assert not line.recv(1000).startswith(b"200 ")
+
+
+def test_no_method_changes_what_nginx_and_varnish_serve(front: Lab) -> None:
+    wanted = asked(front, "cache", "GET", "/1k")
+    assert (wanted[0], len(wanted[1])) == (200, 1024)
+    for method in METHODS:
+        for service in ("files", "cache"):
+            asked(front, service, method, "/1k", Destination="/other", **{"X-Purge": ".*", "X-Ban": ".*"})
+    assert asked(front, "files", "GET", "/1k") == wanted
+    assert asked(front, "files", "POST", "/status")[0] in (404, 405)
+    before = front.counters()["cache"].values
+    assert asked(front, "cache", "GET", "/1k") == wanted
+    assert settled(front, "cache", {"hits": 1.0}, before) == {"hits": 1.0}

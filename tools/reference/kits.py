@@ -29,6 +29,10 @@ def make() -> str:
         texts.append(f"## {name}\n\n{kit.summary}. {sentence(kit.__doc__)}\n")
         tls = [form for form, has in (("`true`", kit.own_tls), ("`hitch`", kit.front)) if has]
         texts.append(f"`tls:` {' or '.join(tls) if tls else 'none'}.{_ignored(kit.ignores)}\n")
+        if kit.permits:
+            texts.append(f"Until the study is trusted, requests may ask for {kit.permits.text}.\n")
+        else:
+            texts.append("It needs `--trust`, since nothing holds requests back from administering it.\n")
         own = {key: field for key, field in kit.Options.model_fields.items() if key not in common}
         if own:
             texts.append(_options(own))

@@ -238,7 +238,7 @@ class Kit(ABC):
     whatever their value, and `harmless_tuning` such parameters of the server. `addresses` are the options
     whose hosts the user authorises. A study that sets anything else needs the user's trust; a kit that
     declares nothing needs it for every option of its own. `permits` says what the traffic may do until the study
-    is trusted. `starts`: its processes are svload's own, so that
+    is trusted; where it is None, nothing holds traffic to anything, and the kit itself needs trust. `starts`: its processes are svload's own, so that
     their CPU and memory can be read.
     """
 

@@ -33,6 +33,8 @@ def asks_trust(specs: Sequence[ServiceSpec], requests: Sequence[Request] = ()) -
     for spec in specs:
         kind = all_kits().get(spec.kit)
         if kind is not None:
+            if kind.permits is None:
+                found.append(f"lab.{spec.name}.kit: {spec.kit}, which requests could administer")
             found += [
                 f"lab.{spec.name}.{key}: {_short(value)}" for key, value in _outside(kind, spec.options)
             ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from svload.host.machine.bounded import BoundedSocket
-from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
+from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server
 from svload.model.costs import Costs
@@ -52,6 +52,9 @@ class Beanstalkd(Server):
     ignores = ("tuning",)
     front = False
     harmless = frozenset({"max_job", "binlog_sync"})
+    permits = Permits(
+        "all commands: each is about jobs, tubes or its own connection, and none is about the server"
+    )
     options: BeanstalkdOptions
     _port: int
     _opened: int

@@ -16,7 +16,7 @@ from svload.host.machine.page_cache import in_page_cache
 from svload.lab import web
 from svload.lab.builds import Builder, Recipe, lacking, read_recipe
 from svload.lab.files import BUILT, made_files, read_files
-from svload.lab.kit import DurationNs, KitOptions, option
+from svload.lab.kit import DurationNs, KitOptions, Permits, option
 from svload.lab.names import PORT, put_in
 from svload.lab.replicas import number_of
 from svload.lab.server import SEARCH_PATH, Server
@@ -120,6 +120,7 @@ class Command(Server):
     summary = "your own server, started by a command (run: …)"
     Options = CommandOptions
     ignores = ("tuning",)
+    permits = Permits("whatever the program takes: a study that runs one is trusted anyway")
     harmless = frozenset(
         {"ready", "start_within", "build_within", "secrets", "stop_signal", "tcp", "ports", "files"}
     )

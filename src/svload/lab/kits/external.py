@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from svload.host.machine.loopback import address_of
-from svload.lab.kit import Kit, KitOptions, option, words
+from svload.lab.kit import Kit, KitOptions, Permits, option, words
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Endpoint, ServiceFacts
@@ -118,6 +118,9 @@ class External(Kit):
         "replicas",
     )
     harmless = frozenset({"ca_file", "verify"})
+    permits = Permits(
+        "what only reads: a request that may write is asked about, since svload did not start the server"
+    )
     addresses = frozenset({"at", "connect_to"})
     options: ExternalOptions
 

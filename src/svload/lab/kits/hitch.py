@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import field_validator
 
-from svload.lab.kit import KitOptions, option, words
+from svload.lab.kit import KitOptions, Permits, option, words
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server, upstream_of
 from svload.model.costs import Costs
@@ -58,6 +58,7 @@ class Hitch(Server):
     certified = True
     front = False
     harmless = frozenset({"of", "workers", "backlog"})
+    permits = Permits("whatever the service behind it permits: it has no other port than the one for TLS")
     harmless_tuning = _HARMLESS
     options: HitchOptions
     _port: int

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from svload.lab.groups import MACHINE
-from svload.lab.kit import Kit, KitOptions, words
+from svload.lab.kit import Kit, KitOptions, Permits, words
 from svload.model.errors import Problem
 from svload.model.facts import ServiceFacts
 
@@ -29,6 +29,7 @@ class Machine(Kit):
     )  # fmt: skip
     front = False
     harmless = frozenset()
+    permits = Permits("nothing: it answers nobody")
     starts = False
 
     @classmethod

@@ -57,6 +57,7 @@ class Memcached(Server):
     front = False
     harmless = frozenset({"connections", "item_memory", "threads"})
     harmless_tuning = _HARMLESS
+    permits = None  # it has no list of commands: verbosity, cache_memlimit, lru and slabs are anybody's
     options: MemcachedOptions
     _port: int
 

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import web
-from svload.lab.kit import KitOptions, option, words
+from svload.lab.kit import KitOptions, Permits, option, words
 from svload.lab.nginx_directives import DIRECTIVES, OWN
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server, upstreams_of
@@ -111,6 +111,9 @@ class Nginx(Server):
     own_tls = True
     balances = True
     harmless = frozenset({"files", "of", "workers", "worker_connections", "backlog"})
+    permits = Permits(
+        "all methods: its configuration takes none that changes a file, and its status page only tells"
+    )
     harmless_tuning = _HARMLESS
     options: NginxOptions
     _http: int

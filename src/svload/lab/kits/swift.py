@@ -20,7 +20,7 @@ from pydantic import StringConstraints, model_validator
 from svload.host.process.interpreter import python
 from svload.lab import memcache
 from svload.lab.installs import run_installer
-from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
+from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
 from svload.lab.programs import lacking
 from svload.lab.server import Server
 from svload.lab.tools import collector
@@ -138,6 +138,9 @@ class Swift(Server):
     cache, by what it was filled with."""
 
     name = "swift"
+    permits = Permits(
+        "the proxy's API by its users' tokens; its other servers and its memcached are no addresses of the lab"
+    )
     summary = "OpenStack Swift with its memcached, one object server or a ring of several"
     Options = SwiftOptions
     # Counts come by UDP, and a busy worker may send late. On one core 5,500 objects of 40 KiB were put in 60

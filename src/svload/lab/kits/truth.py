@@ -15,7 +15,7 @@ from svload import __version__
 from svload.host.machine import fabric
 from svload.host.process.interpreter import python
 from svload.lab import web
-from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
+from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
 from svload.lab.server import Server, upstream_of
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
@@ -173,6 +173,7 @@ class Truth(Server):
     Options = TruthOptions
     costs = Costs(up_s=0.15, reset_s=0.003, fill_per_s=6_000, answers_per_s=4_000)
     own_tls = True
+    permits = Permits("all methods at its HTTP ports; its admin port is no address of the lab")
     harmless = frozenset(
         {
             "role", "of", "service_time", "miss_service_time", "workers", "queue_limit", "max_connections", "backlog", "seed", "cpu_burn",

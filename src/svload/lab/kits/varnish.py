@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option, words
+from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option, words
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server, upstream_of
 from svload.lab.tuning import retune, spelled
@@ -83,6 +83,9 @@ class Varnish(Server):
     # Worker threads fold their statistics into the shared ones only when they go idle.
     costs = Costs(up_s=0.7, reset_s=0.2, settle_s=1.0, answers_per_s=10_000)
     harmless = frozenset({"of", "storage", "keep"})
+    permits = Permits(
+        "all methods: its rules purge and ban nothing, and its admin port asks for a secret of its folder"
+    )
     harmless_tuning = _HARMLESS
     options: VarnishOptions
     _http: int
