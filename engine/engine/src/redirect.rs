@@ -33,7 +33,12 @@ impl Origin {
             None => (authority, if https { 443 } else { 80 }),
         };
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~[]:%".contains(&byte);
-        if host.is_empty() || !host.bytes().all(legal) {
+        let address = host.strip_prefix('[').map(|rest| rest.strip_suffix(']'));
+        let bracketed = match address {
+            Some(inside) => inside.is_some_and(|inside| !inside.contains(['[', ']'])),
+            None => !host.contains(['[', ']']),
+        };
+        if host.is_empty() || !bracketed || !host.bytes().all(legal) {
             return None;
         }
         Some(Origin {
@@ -90,6 +95,9 @@ pub fn next_method(status: u16, method: &str) -> &str {
 /// Resolves a Location header against the request it answers. `None`: it makes no sense.
 pub fn resolve(location: &[u8], base_https: bool, base_path: &str) -> Option<Hop> {
     let text = std::str::from_utf8(location).ok()?.trim();
+    if text.contains(['\r', '\n']) {
+        return None;
+    }
     let text = text.split('#').next().unwrap_or("");
     let (origin, rest) = if let Some(at) = scheme_end(text) {
         let after = text[at..].strip_prefix("://")?;
@@ -221,6 +229,11 @@ mod tests {
             "http:/x",
             "http://a:99999/",
             "mailto:me",
+            "http://[::1/",
+            "http://::1]/",
+            "http://[::1]x/",
+            "http://[[::1]]/",
+            "/a\r\n b",
         ] {
             assert_eq!(resolve(nonsense.as_bytes(), false, "/"), None, "{nonsense}");
         }

@@ -304,7 +304,7 @@ impl Builder<'_> {
 
     /// All that follows the Host line.
     fn rest(&self, credentials: bool, body: bool) -> Vec<Piece> {
-        let mut pieces = self.fields(credentials);
+        let mut pieces = self.fields(credentials, body);
         if body {
             pieces.extend(self.framing());
         }
@@ -377,8 +377,10 @@ impl Builder<'_> {
         parts.filter_map(Part::fixed).map(str::to_owned).collect()
     }
 
-    /// The headers that say nothing of the body.
-    fn fields(&self, credentials: bool) -> Vec<Piece> {
+    /// The headers but for those that frame the body. A hop that another method asks leaves out what described the body
+    /// (the request-body-header names of the Fetch standard).
+    fn fields(&self, credentials: bool, body: bool) -> Vec<Piece> {
+        let other_method = !body && !matches!(self.request.method.as_str(), "GET" | "HEAD");
         let curl = self.maker.group.client == Client::Curl;
         let mut pieces = Vec::new();
         let mut fixed = |text: &str| pieces.push(Piece::Fixed(text.as_bytes().to_vec()));
@@ -394,7 +396,11 @@ impl Builder<'_> {
         }
         for (name, value) in &self.request.headers {
             let secret = is_credential(name) || value.iter().any(is_secret);
-            if name.eq_ignore_ascii_case("host") || (secret && !credentials) {
+            let of_body = name.to_ascii_lowercase().starts_with("content-");
+            if name.eq_ignore_ascii_case("host")
+                || (secret && !credentials)
+                || (of_body && other_method)
+            {
                 continue;
             }
             pieces.push(Piece::Fixed(format!("{name}: ").into_bytes()));

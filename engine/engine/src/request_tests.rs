@@ -132,6 +132,45 @@ fn rows_and_variables_are_filled_in() {
 }
 
 #[test]
+fn a_hop_by_another_method_describes_no_body() {
+    let rendered = |method: &str, body: bool, hop: &str| {
+        let mut plan = group(CLOSED);
+        let request = only(&mut plan);
+        request.method = method.to_owned();
+        request.headers = [
+            ("Content-Type", "text/plain"),
+            ("content-encoding", "gzip"),
+            ("X-Kept", "yes"),
+        ]
+        .map(|(name, text)| (name.into(), vec![Part::Text { text: text.into() }]))
+        .into();
+        let template = template_of(&plan, "cache", &IndexMap::new(), None, false);
+        let line = HopLine {
+            method: hop,
+            path: "/",
+            host: "h",
+            foreign: false,
+            body,
+        };
+        let mut out = Vec::new();
+        template.render_hop(&line, &by(Asker { vu: 0, seq: 0 }), &mut out);
+        String::from_utf8(out).unwrap().to_ascii_lowercase()
+    };
+    for (method, body, hop, described) in [
+        ("POST", false, "GET", false),
+        ("PUT", false, "GET", false),
+        ("POST", true, "POST", true),
+        ("GET", false, "GET", true),
+    ] {
+        let text = rendered(method, body, hop);
+        for name in ["content-type", "content-encoding"] {
+            assert_eq!(text.contains(name), described, "{method} {hop}: {name}");
+        }
+        assert!(text.contains("x-kept: yes"));
+    }
+}
+
+#[test]
 fn a_hop_to_another_origin_carries_no_credentials() {
     let mut secret = group(CLOSED);
     only(&mut secret).headers = vec![(

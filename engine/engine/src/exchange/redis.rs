@@ -133,7 +133,8 @@ impl Replies {
         let (kind, rest) = line.split_first().ok_or(WireError::Malformed)?;
         self.refused |= matches!(kind, b'-' | b'!');
         match kind {
-            b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => self.add(0),
+            b'+' | b'-' => self.add(0),
+            b':' | b'_' | b'#' | b',' | b'(' if is_scalar(*kind, rest) => self.add(0),
             b'$' | b'=' | b'!' => match length(rest)? {
                 Some(bytes) => self.string.begin(bytes),
                 None => self.add(0),
@@ -155,6 +156,18 @@ impl Replies {
             self.values = 1;
             self.left -= 1;
         }
+    }
+}
+
+/// Whether a line is a value of its kind: `:abc` is no number.
+fn is_scalar(kind: u8, text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"+").or(text.strip_prefix(b"-"));
+    let digits = digits.unwrap_or(text);
+    match kind {
+        b'_' => text.is_empty(),
+        b'#' => matches!(text, b"t" | b"f"),
+        b',' => std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok()),
+        _ => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
     }
 }
 
@@ -270,7 +283,7 @@ mod tests {
         b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n",
         b"_\r\n",
         b"#t\r\n",
-        b",3.14\r\n",
+        b",-3.14e-2\r\n",
         b"(12345678901234567890\r\n",
         b"=6\r\ntxt:ab\r\n",
         b"%1\r\n+a\r\n~2\r\n:1\r\n:2\r\n",
@@ -316,6 +329,13 @@ mod tests {
             b"$18446744073709551615\r\n",
             b"$1\r\nab\r\n",
             b"HTTP/1.1 400 Bad Request\r\n",
+            b":abc\r\n",
+            b":\r\n",
+            b":+-1\r\n",
+            b"(1.5\r\n",
+            b"#true\r\n",
+            b",one\r\n",
+            b"_x\r\n",
         ] {
             assert_eq!(replies(1, stream, 3), Err(WireError::Malformed));
         }

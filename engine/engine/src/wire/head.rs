@@ -4,7 +4,8 @@ use std::mem::MaybeUninit;
 
 use super::WireError;
 
-const HEADERS_MAX: usize = 128;
+/// More than a head within its limit of bytes has in practice; their places are not initialised, so they cost nothing.
+const HEADERS_MAX: usize = 2_048;
 
 /// How long the body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,9 @@ pub fn parse(
 ) -> Result<Option<Head>, WireError> {
     let mut storage = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
+    let mut config = httparse::ParserConfig::default();
+    // A user agent takes the line breaks of a folded field for spaces (RFC 9112 §5.2).
+    config.allow_obsolete_multiline_headers_in_responses(true);
     let bytes = match config.parse_response_with_uninit_headers(&mut response, input, &mut storage)
     {
         Ok(httparse::Status::Complete(bytes)) => bytes,
@@ -214,6 +217,22 @@ mod tests {
     }
 
     #[test]
+    fn a_folded_field_is_one_field() {
+        assert_eq!(
+            framing("X: a\r\n b\r\nContent-Length:\r\n 5\r\n"),
+            Ok(Framing::Length(5))
+        );
+        assert_eq!(
+            framing("Transfer-Encoding: gzip,\r\n\tchunked\r\n"),
+            Ok(Framing::Chunked)
+        );
+        assert_eq!(
+            framing("Content-Length: 5\r\n 6\r\n"),
+            Err(WireError::MalformedLength)
+        );
+    }
+
+    #[test]
     fn answers_without_body_have_none() {
         for status in [100, 103, 204, 304] {
             let head = head(&format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n"))
@@ -252,6 +271,8 @@ mod tests {
             Err(WireError::Malformed)
         );
         assert_eq!(head("HTTP/1.1 200 OK\r\nContent"), Ok(None));
+        let enough = "X: y\r\n".repeat(HEADERS_MAX);
+        assert!(head(&format!("HTTP/1.1 200 OK\r\n{enough}\r\n")).is_ok());
         let many = "X: y\r\n".repeat(HEADERS_MAX + 1);
         assert_eq!(
             head(&format!("HTTP/1.1 200 OK\r\n{many}\r\n")),
