@@ -35,7 +35,7 @@ def times(*values: float, belief: Belief | None = None) -> list[Estimate]:
 def test_replicates_from_120_to_330_ms_decide_nothing_about_200_ms(closed: Bench) -> None:
     """Their mean is 196 ms, and their interval 56 to 690 ms."""
     found = judged(closed, f"{P95} < 200 ms", times(0.120, 0.190, 0.330))
-    assert found.outcome == "refused"
+    assert found.outcome == "open"
     assert found.measured == pytest.approx(0.196, rel=0.01)
     assert found.told.startswith("is open: it is 196 ms, 55.7 ms to 690 ms; 2.02 % below the limit")
     assert found.told.endswith("and the limit lies within; more replicates would hardly decide it.")
@@ -47,7 +47,7 @@ def test_replicates_from_120_to_330_ms_decide_nothing_about_200_ms(closed: Bench
         (f"{P95} < 200 ms", (0.019, 0.020, 0.021), "passed", "90 % below the limit"),
         (f"{P95} < 200 ms", (0.39, 0.41, 0.40), "failed", "2 × the limit"),
         (f"{P95} > 200 ms", (0.39, 0.41, 0.40), "passed", "2 × the limit"),
-        (f"{P95} < 200 ms", (0.195, 0.196, 0.204), "refused", "replicates would decide it"),
+        (f"{P95} < 200 ms", (0.195, 0.196, 0.204), "open", "replicates would decide it"),
     ],
 )
 def test_what_lies_wholly_on_one_side_is_decided(
@@ -58,14 +58,14 @@ def test_what_lies_wholly_on_one_side_is_decided(
     assert told in found.told
 
 
-@pytest.mark.parametrize(("value", "outcome"), [(0.0208, "passed"), (9.0, "failed"), (0.15, "refused")])
+@pytest.mark.parametrize(("value", "outcome"), [(0.0208, "passed"), (9.0, "failed"), (0.15, "open")])
 def test_a_margin_of_ten_decides_on_any_machine(closed: Bench, value: float, outcome: str) -> None:
     """Nobody knows how far the machine put these numbers off: they take the widest range."""
     runs = times(value, value * 1.01, value * 0.99, belief=WIDE)
     found = judged(closed, f"{P95} < 200 ms", runs)
     assert found.outcome == outcome
-    if outcome == "refused":
-        assert found.told.endswith("a calmer machine would decide it (others-cpu).")
+    if outcome == "open":
+        assert found.told.endswith("a calmer machine would decide it.")
 
 
 def test_a_broken_number_has_no_answer(closed: Bench) -> None:
@@ -80,16 +80,16 @@ def test_a_single_load_is_decided_by_its_own_interval(closed: Bench) -> None:
         judged(closed, f"{P95} < 200 ms", [Estimate(value=0.18, low=0.15, high=high)])
         for high in (0.19, 0.21)
     )
-    assert (decided.outcome, wide.outcome) == ("passed", "refused")
+    assert (decided.outcome, wide.outcome) == ("passed", "open")
     assert "a load 2.2 times as long would decide it" in wide.told
     none = judged(closed, f"{P95} < 200 ms", [Estimate(value=0.18, weak=True)])
-    assert none.outcome == "refused"
+    assert none.outcome == "open"
     assert "a longer load would decide it" in none.told
 
 
 def test_success_without_a_failure_is_what_it_is(closed: Bench) -> None:
     assert judged(closed, f"{SUCCESS} >= 99 %", times(1.0, 1.0, 1.0), SUCCESS).outcome == "passed"
-    assert judged(closed, f"{SUCCESS} >= 99 %", times(1.0, 0.999, 0.975), SUCCESS).outcome == "refused"
+    assert judged(closed, f"{SUCCESS} >= 99 %", times(1.0, 0.999, 0.975), SUCCESS).outcome == "open"
     assert judged(closed, f"{SUCCESS} == 100 %", times(1.0, 1.0, 0.99), SUCCESS).outcome == "failed"
 
 

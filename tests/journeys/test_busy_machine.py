@@ -64,14 +64,14 @@ def test_the_load_itself_is_no_stranger(world: World, truth: dict[str, int]) -> 
 def test_a_run_warns_before_its_first_trial_and_waits_if_asked(
     world: World, truth: dict[str, int], burners: list[int]
 ) -> None:
-    """The wait is bounded: the machine stays busy, and the run begins all the same."""
+    """The wait is bounded: the machine stays busy, and the run starts anyway."""
     url = f"http://127.0.0.1:{truth['http_port']}/info"
     assert world.svload("init", url, "mine").returncode == 0
     short = ("--replicates", "1", "--duration", "0.2s", "--out", str(world.runs))
     warned = world.svload("run", "mine", *short).stderr.splitlines()
-    (told,) = (number for number, line in enumerate(warned) if line.startswith("This machine is shared"))
+    (told,) = (number for number, line in enumerate(warned) if line.startswith("This machine is busy"))
     assert "other processes use" in warned[told]
     assert told < next(number for number, line in enumerate(warned) if "bringing the servers up" in line)
     waited = world.svload("load", url, "--duration", "0.5s", "--wait-quiet", "2s")
     assert "waiting for a quiet machine" in waited.stderr
-    assert "was not quiet within 2 s; the run begins all the same" in waited.stderr
+    assert "was not quiet within 2 s; the run starts anyway" in waited.stderr

@@ -39,7 +39,7 @@ def at(findings: Findings, **levels: str) -> list[str]:
 def test_like_thresholds_that_are_kept_are_one_line(reported: Reporter) -> None:
     findings = reported("plain").findings
     (line,) = kept(judged(findings, dict.fromkeys(at(findings), "passed")))
-    assert line.text == f"probe.success_rate ≥ 99 %: kept in all {len(findings.cases)} cases (100 % in each)"
+    assert line.text == f"probe.success_rate ≥ 99 %: holds in all {len(findings.cases)} cases (100 % in each)"
     assert len(line.cases) == len(findings.cases)
 
 
@@ -97,7 +97,7 @@ def test_what_was_not_kept_stands_alone(reported: Reporter, outcome: str) -> Non
     assert {one.case for one in open_or_failed(found)} == {names[1], names[2]}
     text = summary_markdown(found)
     assert f"| {names[1]} | {criterion_words(THAT)} | 100 % |" in text
-    assert f"- ✓ probe.success_rate ≥ 99 %: kept in {len(names) - 2} cases: {names[0]}" in text
+    assert f"- ✓ probe.success_rate ≥ 99 %: holds in {len(names) - 2} cases: {names[0]}" in text
 
 
 def test_the_summary_has_no_row_for_each_kept_threshold(reported: Reporter) -> None:

@@ -77,7 +77,7 @@ def test_a_closed_loop_says_so_beside_its_longest_silence_and_offers_a_rate(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = " ".join(shown(capsys).split())
-    assert "closed loop, longest silence 17.2 ms" in text
+    assert "longest silence 17.2 ms" in text
     assert "--rate 400" in text, "four fifths of what was completed"
     open_loop = " ".join(shown(capsys, model="open loop", rate_asked_rps=500.0).split())
     assert "asked 500/s" in open_loop
@@ -127,7 +127,7 @@ def test_what_failed_at_once_is_no_time_out(capsys: pytest.CaptureFixture[str]) 
     assert "time-out" not in " ".join(text.split()).replace("in a mean as long as the time-out", "")
     assert "30,000" not in text
     assert "what failed took p50 0.200, p99 0.900, max 2.500 ms" in text.splitlines()
-    assert "failed: too many requests failed for this number" in " ".join(text.split())
+    assert "failed: more requests failed than this percentile leaves room for" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -137,7 +137,7 @@ def test_a_single_failure_leaves_the_mean(capsys: pytest.CaptureFixture[str]) ->
                  response_ms=Times(mean=8.0, p50=1.5, p90=3.0, p95=4.0, p99=9.0, p99_9=12.0))  # fmt: skip
     response = next(line for line in text.splitlines() if line.startswith("response (from due)"))
     assert response.split()[3:] == ["8.000", "1.500", "3.000", "4.000", "9.000", "12.000", "failed"]
-    assert "failed: too many" not in shown(capsys)
+    assert "failed: more requests failed" not in shown(capsys)
 
 
 def test_where_nothing_was_ok_nobody_is_told_to_load_more(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +146,7 @@ def test_where_nothing_was_ok_nobody_is_told_to_load_more(capsys: pytest.Capture
     assert "0 of 5,000 requests ok (0 %), 5,000 failed" in text.splitlines()
     for words in ("--rate", "can measure", "service (from begun)", "ok only"):
         assert words not in text
-    assert "closed loop, longest silence 17.2 ms" in text
+    assert "longest silence 17.2 ms" in text
 
 
 def test_verdicts_come_with_reasons_and_the_edit_that_would_mend_them(
@@ -161,7 +161,7 @@ def test_verdicts_come_with_reasons_and_the_edit_that_would_mend_them(
             ThresholdVerdict(that="b", outcome="refused", measured=None, sentence="b was not judged."),
         ),
     )
-    for line in ("instrument REFUSED: do not use " "these numbers", "  It was late.", "  what would mend it: Ask for less.",
+    for line in ("REFUSED: do not use these numbers", "  It was late.", "  → Ask for less.",
                  "server OVERLOADED", "  The backlog grew.", "✓ a holds.", "? b was not judged."):  # fmt: skip
         assert line in text.splitlines()
 
@@ -213,8 +213,7 @@ def test_a_number_that_is_refused_or_weak_bears_its_mark_and_one_line_says_what_
     ]
     assert service.split()[3:] == ["–", "1.400", "–", "–", "8.000", "~", "–", "–"]
     assert "completed 500/s ~" in " ".join(text.split())
-    assert text.count("✗ REFUSED") == 1
-    assert "~ WEAK: counts, with a doubt, ° few requests carry it, ✗ REFUSED: enters nothing" in lines
+    assert "~ WEAK: rough, its range covers what disturbed it" in text
     assert max(map(len, lines)) <= width
 
 
@@ -228,7 +227,7 @@ def test_where_all_numbers_may_be_believed_no_mark_stands(capsys: pytest.Capture
 def test_what_grows_with_the_run_is_told_as_that(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, whys={"response_ms.p50": "grows", "response_ms.p99.9": "too few"})
     assert "1.500 °" in text
-    assert "° few requests carry it, or it grows with the run's length" in text.splitlines()
+    assert "° rests on few requests, or grows with the run's length" in text.splitlines()
 
 
 def test_success_bears_its_mark_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,44 +12,33 @@ from svload.report.told.quieter import quieter_line
 Reporter = Callable[[str], Any]
 
 
-def refused(findings: Findings, *checks: str) -> Findings:
-    """The first trial refused by these checks, everything else as on a quiet machine."""
+def disturbed(findings: Findings, *checks: str, outcome: str = "open") -> Findings:
+    """The first trial disturbed by these checks, everything else as on a quiet machine; one claim with that outcome."""
     trials = []
     for number, trial in enumerate(findings.trials):
         graded = tuple(
-            one.model_copy(update={"grade": "REFUSED" if number == 0 and one.check in checks else "VALID"})
+            one.model_copy(update={"grade": "WEAK" if number == 0 and one.check in checks else "VALID"})
             for one in trial.verdict.checks
         )
-        instrument = "REFUSED" if number == 0 and checks else "VALID"
+        instrument = "WEAK" if number == 0 and checks else "VALID"
         verdict = trial.verdict.model_copy(update={"checks": graded, "instrument": instrument})
         trials.append(trial.model_copy(update={"verdict": verdict}))
-    return findings.model_copy(update={"trials": tuple(trials), "claims": ()})
+    claim = findings.claims[0].model_copy(update={"outcome": outcome})
+    return findings.model_copy(update={"trials": tuple(trials), "claims": (claim,), "thresholds": ()})
 
 
-def test_trials_that_the_machine_cost_are_counted(reported: Reporter) -> None:
+def test_what_is_open_beside_a_busy_machine_is_told(reported: Reporter) -> None:
     findings = reported("plain").findings
-    line = quieter_line(refused(findings, "others-cpu", "hiccups"))
-    assert line.startswith(f"A quiet machine would add 1 of {len(findings.trials)} trials")
-    assert "--wait-quiet" in line
-    assert "claim" not in line
-
-
-def test_open_claims_are_counted_with_them(reported: Reporter) -> None:
-    findings = reported("plain").findings
-    (first,) = findings.claims[:1]
-
-    def line(*outcomes: str) -> str:
-        claims = tuple(first.model_copy(update={"outcome": outcome}) for outcome in outcomes)
-        return quieter_line(refused(findings, "steal").model_copy(update={"claims": claims}))
-
-    assert "could decide 1 open claim:" in line("open")
-    assert "could decide 2 open claims:" in line("open", "decided", "refused")
-    assert "claim" not in line("decided", "no difference")
-
-
-def test_what_is_no_machines_doing_is_not(reported: Reporter) -> None:
-    findings = reported("plain").findings
-    assert quieter_line(refused(findings)) == ""
-    assert quieter_line(refused(findings, "manipulation", "steal")) == "", (
-        "it would have been refused anywhere"
+    line = quieter_line(disturbed(findings, "others-cpu", "hiccups"))
+    many = len(findings.trials)
+    assert line.startswith(
+        f"1 comparison is open, and this machine disturbed 1 of {many} trials: --wait-quiet 10m"
     )
+    assert "REFUSED" not in line
+
+
+def test_where_all_is_decided_or_the_machine_was_quiet_there_is_nothing_to_say(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    assert quieter_line(disturbed(findings, "others-cpu", outcome="decided")) == ""
+    assert quieter_line(disturbed(findings)) == ""
+    assert quieter_line(disturbed(findings, "manipulation")) == "", "no machine's doing"

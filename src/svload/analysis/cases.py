@@ -42,7 +42,7 @@ from svload.model.results import (
 )
 from svload.model.study import Case, CaseConfig, Lock
 
-Outcome = Literal["passed", "failed", "refused", "no value"]
+Outcome = Literal["passed", "failed", "open", "refused", "no value"]
 _ARITHMETIC = {name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("ratio", "count")}
 _LOGARITHMIC = {name for _, name in CATALOGUE} - _ARITHMETIC
 """What is averaged over runs as logs; what monitors read, and all else, is as numbers."""
@@ -331,9 +331,9 @@ def _threshold(
     elif is_broken(estimate):
         result, told = "refused", f"is open: this number can't be believed ({estimate.reason or known})"
     elif value is not None and within is not None and estimate.why == "grows":
-        result, told = "refused", f"is open: {known}, and in some of its trials it {estimate.reason}"
+        result, told = "open", f"is open: {known}, and in some of its trials it {estimate.reason}"
     elif value is not None and within is not None:
-        result = "refused"
+        result = "open"
         told = f"is open: {known}, and the limit lies within; {_decides(criterion, estimate, value, within, case)}"
     else:
         result, told = "no value", f"has no number ({estimate.reason})"
@@ -379,9 +379,8 @@ def _decides(
     upper = value < criterion.value
     disturbed = ends(value, estimate) or within
     pushed = (disturbed[1] - value) if upper else (value - disturbed[0])
-    doubts = _doubts(estimate)
     if pushed >= away:
-        return f"a calmer machine would decide it{f' ({doubts[0]})' if doubts else ''}"
+        return "a calmer machine would decide it"
     scatter = (within[1] - value if upper else value - within[0]) - pushed
     if away == 0 or isinf(scatter) or (upper and estimate.high is None):
         return "a longer load would decide it"

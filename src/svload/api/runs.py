@@ -29,7 +29,6 @@ RUNS = Path("runs")
 def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
     from svload import analysis
-    from svload.report.told.doubts import trial_doubts
     from svload.store.seal import sha256_file
 
     lock = found.lock()
@@ -48,7 +47,6 @@ def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
             for check in result.verdict.checks
             if check.grade == "REFUSED"
         },
-        "doubts": trial_doubts(result),
         "headline": analysis.headline(result),
         "unauthorised": list(data.summary.unauthorised),
         "seal_sha256": sha256_file(folder.seal),

@@ -17,9 +17,8 @@ EventKind = Literal[
     "trial-started",  # trial, case, position, of, attempt
     "trial-phase",  # trial, name (reset | warm | prepare | load | drain | seal), seconds
     "progress",  # trial, offset_s, groups (engine progress merged over shares), generator_cpu_s, service_cores
-    # trial, case, analysis_version, instrument, server, reasons, doubts (check, grade,
-    # numbers, who), refused_by (check → its sentence and remedy), seconds, beside_s (of them,
-    # beside ramps and window), headline
+    # trial, case, analysis_version, instrument, server, reasons, refused_by (check → its sentence and
+    # remedy), seconds, beside_s (of them, beside ramps and window), headline
     "trial-sealed",
     "trial-failed",  # trial, code, sentence: an infrastructure failure; the attempt is kept under attempts/
     "trial-stopped",  # trial: stopped by the user

@@ -109,8 +109,9 @@ class ThresholdVerdict(Frozen):
 
     that: str
     """the criterion as it was written"""
-    outcome: Literal["passed", "failed", "refused", "no value"]
-    """refused where its number is REFUSED, or its bound leaves both; no value where it is null. Neither is a pass"""
+    outcome: Literal["passed", "failed", "open", "refused", "no value"]
+    """open where the limit lies within its range; refused where its number is REFUSED; no value where it is null. None
+    of them is a pass"""
     measured: float | None
     """in base units: s, bytes, 1/s, share of one; null: no number"""
     sentence: str

@@ -414,15 +414,15 @@ class Claim(Frozen):
 
 
 class ThresholdResult(Frozen):
-    """A threshold on one case: passed, failed, or refused (never a pass)."""
+    """A threshold on one case: passed, failed, or one of three that are never a pass."""
 
     case: str
     """the case, as in the lock"""
     that: str
     """the criterion as the study wrote it"""
-    outcome: Literal["passed", "failed", "refused", "no value"]
-    """refused: the number is REFUSED in this case, its bound leaves both, or it grows with the run's length in
-    some trials; no value: it is null there. All are open, and never a pass"""
+    outcome: Literal["passed", "failed", "open", "refused", "no value"]
+    """open: the limit lies within its range, or it grows with the run's length in some trials; refused: the number is
+    REFUSED in this case; no value: it is null there"""
     measured: float | None
     """in base units: s, bytes, 1/s, share of one; null: no number"""
     sentence: str

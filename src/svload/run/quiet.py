@@ -20,8 +20,8 @@ def warning(look: Look) -> str:
     if not found:
         return ""
     return (
-        f"This machine is shared: {'; '.join(found)}. Trials may be refused; --wait-quiet 10m waits for a "
-        f"quiet machine first."
+        f"This machine is busy: {'; '.join(found)}. Answers will be less precise or take more trials; "
+        f"--wait-quiet 10m waits for a quiet machine first."
     )
 
 
@@ -47,7 +47,7 @@ def wait_for_quiet(
             say(f"the machine is quiet ({show_duration(waited_s)} waited)")
             return True
         if waited_s >= bound_s:
-            say(f"the machine was not quiet within {show_duration(bound_s)}; the run begins all the same" + (f": {found}" if found else ""))  # fmt: skip
+            say(f"the machine was not quiet within {show_duration(bound_s)}; the run starts anyway" + (f": {found}" if found else ""))  # fmt: skip
             return False
         if found and now() - said >= SAY_EVERY_S:
             said = now()

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from svload.analysis.quiet import MACHINES_DOING
-
 IN_A_ROW = 5
 """So many refused trials one after the other are told, once a run."""
 
@@ -27,7 +25,6 @@ def advice(verdicts: Sequence[Mapping[str, Any]]) -> str:
     sentence, remedy = next(
         one["refused_by"][check] for one in reversed(last) if check in one.get("refused_by", {})
     )
-    text = f"{IN_A_ROW} trials in a row were REFUSED, {count} of them by {check}: {sentence} {remedy}".strip()
-    if check in MACHINES_DOING:
-        text += " Or stop with Ctrl-C and begin again with --wait-quiet 10m; svload resume goes on with what is sealed."
-    return text
+    return (
+        f"{IN_A_ROW} trials in a row are broken (REFUSED), {count} of them alike: {sentence} {remedy}".strip()
+    )

@@ -10,22 +10,22 @@ from svload.model.capacity import CapacityResult
 from svload.model.results import Findings, ThresholdResult, TrialResult
 from svload.report.told.anew import grade_words, graded_anew
 from svload.report.told.claimed import Claimed, claimed, details
-from svload.report.told.criteria import criterion_words, measured_words
-from svload.report.told.doubts import asked_keys, event_words, trial_doubts
+from svload.report.told.doubts import asked_keys
 from svload.report.told.numbers import Told
 from svload.report.told.search_rows import search_outcome, search_title
 
+_WORTH = {"VALID": "VALID", "WEAK": "WEAK: rough, its numbers have wider ranges"}
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(findings: Findings) -> str:
-    """The findings as JUnit: a failed threshold or gate is a failure; what was REFUSED or has no
-    number is an error, never a pass."""
+    """The findings as JUnit: a failed threshold or gate is a failure; what is open, REFUSED or has no number is an
+    error, never a pass. A trial that was merely disturbed passes, with what disturbed it as its output."""
     told = Told(findings)
     root = Element("testsuites", name=_clean(findings.study))
     thresholds = SubElement(root, "testsuite", name="thresholds")
     for threshold in findings.thresholds:
-        _threshold(thresholds, told, threshold)
+        _threshold(thresholds, threshold)
     for one in claimed(findings):
         if one.claim.gate is not None or one.outcome != "open":
             _claim(thresholds, findings, one)
@@ -53,9 +53,9 @@ def _case(suite: Element, classname: str, name: str) -> Element:
     return SubElement(suite, "testcase", classname=_clean(classname), name=_clean(name))
 
 
-def _threshold(suite: Element, told: Told, one: ThresholdResult) -> None:
+def _threshold(suite: Element, one: ThresholdResult) -> None:
     case = _case(suite, one.case, one.that)
-    message = f"{one.case}: {criterion_words(one.that)}: {one.outcome}, measured {measured_words(told, one)}"
+    message = one.sentence
     if one.outcome == "failed":
         SubElement(case, "failure", message=_clean(message), type="threshold")
     elif one.outcome != "passed":
@@ -100,11 +100,11 @@ def _trial(suite: Element, told: Told, trial: TrialResult) -> None:
         SubElement(case, "failure", message=_clean(message), type="gone")
     reasons = _told(verdict.reasons, verdict.remedy)
     if verdict.instrument == "REFUSED":
-        message = event_words(trial_doubts(trial)) or "the instrument is REFUSED"
+        message = f"REFUSED: {verdict.reasons[0]}" if verdict.reasons else "REFUSED"
         SubElement(case, "error", message=_clean(message), type="refused").text = _clean(reasons)
     elif verdict.instrument == "WEAK" or verdict.reasons:
         SubElement(case, "system-out").text = _clean(
-            f"{verdict.instrument}, server {verdict.server}\n{reasons}"
+            f"{_WORTH[verdict.instrument]}; server {verdict.server}\n{reasons}"
         )
     properties = SubElement(case, "properties")
     if graded_anew(told.findings, trial):
@@ -117,7 +117,7 @@ def _trial(suite: Element, told: Told, trial: TrialResult) -> None:
 
 
 def _told(reasons: Sequence[str], remedy: str) -> str:
-    return "\n".join([*reasons, *([f"What would mend it: {remedy}"] if remedy else [])])
+    return "\n".join([*reasons, *([f"What would help: {remedy}"] if remedy else [])])
 
 
 def _totals(suite: Element) -> None:

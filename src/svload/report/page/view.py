@@ -277,6 +277,7 @@ def _counts(findings: Findings) -> list[tuple[str, str, str]]:
     found += [
         (grade.lower(), f"{GRADE_MARK[grade]} {grades.count(grade)}", grade)
         for grade in ("VALID", "WEAK", "REFUSED")
+        if grade in grades
     ]
     found.append(("", str(ran), "cases run" if ran != 1 else "case run"))
     if ran < len(findings.cases):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -23,11 +23,11 @@ from svload.model.units import show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import live_console
 from svload.report.terminal.search_live import search_line
-from svload.report.told.doubts import event_words
+from svload.report.told.spelling import count_words
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
-_SO_FAR = "steady so far"
-"""Of a trial by itself: that throughput stays flat over several loads shows only in the end."""
+_TOLD_STATES = ("SATURATED", "OVERLOADED")
+"""Of a trial by itself no more can be said: that throughput stays flat over several loads shows only in the end."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 _PHASES = {
     "waiting": "waiting for another load on this machine",
@@ -72,16 +72,10 @@ def live_view() -> Iterator[View]:
 
 
 def trial_line(data: dict[str, Any], done: int, total: int) -> str:
-    """One line on a sealed trial: its number, name, verdicts, headline; if it is not VALID
-    which numbers, by what and whom."""
-    told = event_words(data.get("doubts", ())) if data["instrument"] != "VALID" else ""
-    if not told and data["instrument"] != "VALID":
-        told = next(iter(data.get("reasons") or [""]))
-    why = f" — {told}" if told else ""
-    server = _SO_FAR if data["server"] == "STEADY" else data["server"]
-    return visible(
-        f"[{done}/{total}] {data['trial']} {data['instrument']} {server} {data.get('headline', '')}{why}"
-    )
+    """One line on a sealed trial: its number, name and headline, and how its server was where that is news. What its
+    checks found is only counted."""
+    server = f", server {data['server']}" if data["server"] in _TOLD_STATES else ""
+    return visible(f"[{done}/{total}] {data['trial']}  {data.get('headline', '')}{server}")
 
 
 class _Counting:
@@ -93,6 +87,7 @@ class _Counting:
         self.study = ""
         self.told: set[str] = set()
         self.search: Text | None = None
+        self.grades: Counter[str] = Counter()
 
     def setting(self, data: Mapping[str, Any]) -> str:
         """A setting that is not as it was asked, with the value in force; empty where the same was told before."""
@@ -117,6 +112,14 @@ class _Counting:
             self.begun_ns = event.monotonic_ns
         elif event.kind == "trial-sealed":
             self.done += 1
+            self.grades[str(data["instrument"])] += 1
+
+    @property
+    def so_far(self) -> str:
+        """`12 rough, 1 broken so far`: what trials are worth, counted; "" where all are sound."""
+        words = (("WEAK", "rough"), ("REFUSED", "broken"))
+        told = [f"{count} {word}" for grade, word in words if (count := self.grades[grade])]
+        return f"{', '.join(told)} so far" if told else ""
 
     @property
     def left_s(self) -> float | None:
@@ -136,7 +139,9 @@ class PlainView(_Counting):
         data: dict[str, Any] = event.data
         if event.kind == "run-started":
             self._say(
-                f"{self.study}: {self.total} trials, {self.done} sealed already, seed {data.get('seed')}"
+                f"{self.study}: {count_words(self.total, 'trial')}"
+                + (f", {self.done} of them made before" if self.done else "")
+                + f", seed {data.get('seed')}"
             )
             if data.get("plants"):
                 self._say(
@@ -147,9 +152,9 @@ class PlainView(_Counting):
             self._say(f"{_PHASES.get(data['name'], data['name'])} …")
         elif event.kind == "trial-sealed":
             left = self.left_s
-            self._say(
-                trial_line(data, self.done, self.total) + (f" ({show_duration(left)} left)" if left else "")
-            )
+            told = [self.so_far, f"about {show_duration(left)} left" if left else ""]
+            told = [part for part in told if part]
+            self._say(trial_line(data, self.done, self.total) + (f"  ({'; '.join(told)})" if told else ""))
         elif event.kind == "batch" and self.search is not None:
             self._say(f"{self.search.plain}; next, {data['because']}")
         elif event.kind in ("trial-failed", "notice", "fault"):
@@ -236,6 +241,8 @@ class ScreenView(_Counting):
         """The bottom lines, at most 80 columns of meaning."""
         left = self.left_s
         head = Text.assemble((self.study or "svload", "bold"), f"  {self.done}/{self.total} trials")
+        if self.so_far:
+            head.append(f"  {self.so_far}", style="yellow")
         if left is not None:
             head.append(f"  about {show_duration(left)} left", style="dim")
         bar = Table.grid()  # a bar alone ends without a new line

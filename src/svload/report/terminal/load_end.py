@@ -14,19 +14,19 @@ from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
-from svload.report.told.criteria import OUTCOME_MARKS
+from svload.report.told.criteria import OPEN, OUTCOME_MARKS
 from svload.report.told.numbers import mark_of, meaning_of, short_why
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _BAR = 40
 _SERVER_STYLE = {"STEADY": "green", "SATURATED": "yellow", "OVERLOADED": "red"}
-_OUTCOME_STYLE = {"passed": "green", "failed": "red", "refused": "yellow", "no value": "yellow"}
+_OUTCOME_STYLE = {"passed": "green", "failed": "red"} | dict.fromkeys(OPEN, "yellow")
 _OTHERS = ("ok", "throughput_rps", "longest_silence_ms")
 """Numbers that stand outside the table of times."""
 _WIDTH = 100
 _FAILED = (
-    "failed: too many requests failed for this number; what failed counts as slower than every answer, in a "
-    "mean as long as it took"
+    "failed: more requests failed than this percentile leaves room for, so it has no time; in a mean a failure is as "
+    "long as it took"
 )
 
 
@@ -34,6 +34,9 @@ def show_load(summary: LoadSummary) -> None:
     """Print it on stdout."""
     out = console()
     _say(out, f"{summary.url}: {summary.load} ({summary.model})", "bold")
+    for threshold in summary.thresholds:
+        told = f"{OUTCOME_MARKS[threshold.outcome]} {threshold.sentence}"
+        _say(out, told, _OUTCOME_STYLE[threshold.outcome])
     for line, style in (*_success(summary), *_counts(summary)):
         _say(out, line, style)
     out.print(_clocks(summary))
@@ -179,11 +182,11 @@ def _footnotes(summary: LoadSummary) -> Iterator[str]:
         yield f"the first {show_duration(summary.warm_up.cut_s)} are cut as warm-up, in no time above{held}"
     silence = f"longest silence {summary.longest_silence_ms:,.1f} ms{_mark(summary, 'longest_silence_ms')}"
     if summary.model == "closed loop" and not summary.ok:
-        yield f"closed loop, {silence}"
+        yield silence
     elif summary.model == "closed loop":
         yield (
-            f"closed loop, {silence}: its percentiles describe these users, who wait for a slow server. "
-            f"For arrivals that don't wait: --rate {_offered(summary)}"
+            f"{silence}. These users wait for their answers, so a stall hides requests; to test with a fixed rate: "
+            f"--rate {_offered(summary)}"
         )
     else:
         yield silence
@@ -221,22 +224,23 @@ def _first_failure(summary: LoadSummary) -> Iterator[str]:
 
 def _verdicts(out: Console, summary: LoadSummary) -> None:
     grade, state = summary.instrument.grade, summary.server.state
-    out.print(Text.assemble("instrument ", (grade, GRADE_STYLE[grade]), _believed(grade)))
+    out.print(Text.assemble((grade, GRADE_STYLE[grade]), _believed(grade)))
     for reason in summary.instrument.reasons:
         _say(out, f"  {reason}")
     if summary.instrument.remedy:
-        _say(out, f"  what would mend it: {summary.instrument.remedy}")
+        _say(out, f"  → {summary.instrument.remedy}")
     out.print(Text.assemble("server ", (state, _SERVER_STYLE.get(state, ""))))
     for reason in summary.server.reasons:
         _say(out, f"  {reason}")
     if summary.measurable_rps and summary.ok:
         _say(out, f"this machine can measure up to about {_rate(summary.measurable_rps)} of this with as many generators", "dim")  # fmt: skip
-    for threshold in summary.thresholds:
-        told = f"{OUTCOME_MARKS[threshold.outcome]} {threshold.sentence}"
-        _say(out, told, _OUTCOME_STYLE[threshold.outcome])
     if summary.run:
         out.print(Text(f"kept: {summary.run} (svload report {summary.run})"), soft_wrap=True)
 
 
 def _believed(grade: str) -> str:
-    return {"VALID": "", "WEAK": ": read these numbers with care", "REFUSED": ": do not use these numbers"}[grade]  # fmt: skip
+    return {
+        "VALID": ": nothing disturbed these numbers by more than 5 %",
+        "WEAK": ": these numbers are rough",
+        "REFUSED": ": do not use these numbers",
+    }[grade]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from svload.analysis.phases import LOAD, TOTAL, Outside, outside_load
+from svload.analysis.phases import TOTAL, WAITING, Outside, outside_load
 from svload.model.certificates import AaCertificate
 from svload.model.errors import ExitCode
 from svload.model.results import Findings
@@ -240,18 +240,33 @@ def _paths(files: Mapping[str, Path]) -> list[Text]:
     return [*lines, *([Text(_short(files["report.html"]))] if "report.html" in files else [])]
 
 
-_PHASES = {"waiting": "waiting for another load on this machine"}
+_PHASES = {
+    WAITING: "waiting for another svload on this machine",
+    "install": "installing what the kits need",
+    "look": "looking at the machine",
+    "up": "bringing servers up",
+    "fill": "filling stores",
+    "reset": "resetting servers",
+    "restart": "restarting servers",
+    "set-up": "setting trials up",
+    "populate": "populating caches",
+    "drop-cache": "dropping files from memory",
+    "warm": "warming caches",
+    "count": "reading counters",
+    "settle": "waiting for counters",
+    "write": "writing trials",
+    "analyse": "judging trials",
+    "report": "writing the report",
+}
 
 
 def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
-    """What was no load, and what took the most of it."""
-    parts = [(seconds, name) for name, seconds in phases_s.items() if name not in (LOAD, TOTAL)]
+    """How long the run took, how much of it was load, and what took the most of the rest."""
+    load_s = phases_s[TOTAL] - outside.seconds
+    told = f"{show_duration(phases_s[TOTAL])} in all, {show_duration(load_s)} of it under load"
+    parts = [(seconds, name) for name, seconds in phases_s.items() if name in _PHASES]
     seconds, name = max(parts, default=(0.0, ""))
-    told = (
-        f"Outside load: {show_duration(outside.seconds)} of {show_duration(phases_s[TOTAL])} "
-        f"({100 * outside.share:.0f} %)"
-    )
-    return f"{told}, most of it {_PHASES.get(name, name)} ({show_duration(seconds)})." if name else f"{told}."
+    return f"{told}; {show_duration(seconds)} {_PHASES[name]}." if name and seconds >= 1 else f"{told}."
 
 
 def _say(out: Console, line: str, style: str = "") -> None:

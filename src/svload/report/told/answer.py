@@ -10,6 +10,7 @@ from typing import get_args
 
 from svload.model.results import Findings, Grade
 from svload.report.told.anew import anew_words
+from svload.report.told.causes import cause
 from svload.report.told.claimed import Claimed, claimed
 from svload.report.told.criteria import failed, kept_lines, not_judged
 from svload.report.told.doubts import COMMAND, MOST_SHOWN, asked_words, doubts, summary
@@ -149,18 +150,16 @@ def _unsaid(findings: Findings) -> list[Sentence]:
     if told or found:
         reasons = [one.text for one in found[:MOST_SHOWN]]
         if len(found) > MOST_SHOWN:
-            reasons.append(f"{count_words(len(found) - MOST_SHOWN, 'more check')}: {COMMAND}")
-        others = count_words(len(found), "check marks", "checks mark")
-        asked = "what the study asks for is not" if no_times_line(findings) else ""
+            reasons.append(f"{count_words(len(found) - MOST_SHOWN, 'more reason')}: {COMMAND}")
+        asked = f"what the study asks for ({asked_words(findings)}) is sound"
+        no_times = "No response time and no rate can be used" if no_times_line(findings) else ""
         head = told or (
-            f"every response time and rate is REFUSED; {asked}"
-            if asked
-            else f"no number that the study asks for ({asked_words(findings)}) is doubted; {others} others"
+            f"{no_times}; {asked}" if no_times else f"{asked.capitalize()}; other numbers are rough (~)"
         )
-        lines.append(Sentence(f"Doubts: {head}.", "doubted", (), tuple(reasons), "~"))
+        lines.append(Sentence(f"{head}.", "doubted", (), tuple(reasons), "~"))
     lines += [Sentence(one.text, "counted", _cases(one.cases), mark="~") for one in other_failures(findings)]
     lines += [
-        Sentence(f"{one.text}: that is never a pass.", "open", _cases(one.cases), mark="?")
+        Sentence(f"{one.text}. Counts as not passed.", "open", _cases(one.cases), mark="?")
         for one in not_judged(findings)
     ]
     return lines + _not_run(findings)
@@ -229,14 +228,11 @@ def why_nothing(findings: Findings) -> str | None:
         return "no trial is sealed: nothing was measured to its end"
     refused = [trial for trial in findings.trials if trial.verdict.instrument == "REFUSED"]
     if len(refused) < len(findings.trials):
-        head = f"too few trials are left: {len(refused)} of {len(findings.trials)} are REFUSED"
+        head = f"too few trials are left: {len(refused)} of {len(findings.trials)} are broken (REFUSED)"
     else:
-        head = "every trial is REFUSED" if len(refused) > 1 else "its only trial is REFUSED"
+        head = f"{'every' if len(refused) > 1 else 'its only'} trial is broken (REFUSED)"
     most = [one for one in doubts(findings, refused) if one.grade == "REFUSED"][:3]
-    told = [
-        f"{one.check[:1].upper()}{one.check[1:]} ({count_words(len(one.trials), 'trial')}): {one.example}"
-        for one in most
-    ]
+    told = [f"In {count_words(len(one.trials), 'trial')} {cause(one.check)}: {one.example}" for one in most]
     return f"{head}. {' '.join(told)}".rstrip(". ") if told else head
 
 

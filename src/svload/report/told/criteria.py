@@ -19,10 +19,18 @@ from svload.report.told.spelling import (
 )
 
 _SIGNS = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
-OUTCOME_MARKS = {"failed": "✗", "refused": "?", "no value": "?", "passed": "✓"}
+OUTCOME_MARKS = {"failed": "✗", "open": "?", "refused": "?", "no value": "?", "passed": "✓"}
+OPEN = ("open", "refused", "no value")
+"""Outcomes that are neither a pass nor a failure."""
 _OVERLOADED = ", OVERLOADED"
 """Beside what was measured: a criterion failed by the server's state, whatever the number is."""
-_VERBS = {"passed": "kept", "failed": "failed", "refused": "not judged", "no value": "not judged"}
+_VERBS = {
+    "passed": "holds",
+    "failed": "failed",
+    "open": "open",
+    "refused": "no usable number",
+    "no value": "no number",
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,8 @@ class Judged:
     where: str
     measured: str
     cases: tuple[str, ...]
+    told: str = ""
+    """what analysis says of it, where it is open in one case alone"""
 
     @property
     def mark(self) -> str:
@@ -42,7 +52,10 @@ class Judged:
 
     @property
     def text(self) -> str:
-        """`probe.success_rate ≥ 99 %: kept in all 10 cases with load: without (100 % in each)`."""
+        """`probe.success_rate ≥ 99 %: holds in all 10 cases with load: without (100 % in each)`; of an open one of a single
+        case all that analysis says of it."""
+        if self.told:
+            return f"{self.that} {self.told.rstrip('.')} ({self.where})"
         return f"{self.that}: {_VERBS[self.outcome]} in {self.where}" + (
             f" ({self.measured})" if self.measured else ""
         )
@@ -77,7 +90,7 @@ def failed(findings: Findings) -> list[Judged]:
 
 def not_judged(findings: Findings) -> list[Judged]:
     """The criteria that are open somewhere, which is never a pass: one line each."""
-    return _judged(findings, ("refused", "no value"))
+    return _judged(findings, OPEN)
 
 
 def _judged(findings: Findings, outcomes: Sequence[str]) -> list[Judged]:
@@ -93,6 +106,7 @@ def _judged(findings: Findings, outcomes: Sequence[str]) -> list[Judged]:
             _where(findings, [one.case for one in same]),
             _range(told, that, same),
             tuple(one.case for one in same),
+            same[0].told if len(same) == 1 and outcomes == OPEN else "",
         )
         for that, same in by_text.items()
     ]

@@ -4,11 +4,11 @@ first, with what would mend it. Pure."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from svload.model.results import CaseResult, CheckResult, Findings, Grade, Harm, TrialResult
+from svload.model.results import CaseResult, CheckResult, Findings, Grade, TrialResult
+from svload.report.told.causes import cause, program
 from svload.report.told.numbers import Told
 from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words, percent_words
 
@@ -19,7 +19,6 @@ MOST_SHOWN = 6
 _KINDS = {"all": "all numbers", "timing": "all times and rates"}
 _MOST_NUMBERS = 4
 _GRADES: tuple[Grade, ...] = ("REFUSED", "WEAK")
-_WORST_FIRST: tuple[Grade, ...] = (*_GRADES, "VALID")
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,9 @@ class Doubt:
 
     @property
     def text(self) -> str:
-        """`✗ hiccups, 9 of 77 trials: probe p99, off by up to 30 %; by stress-ng (joe). → Keep the machine quiet.`"""
-        told = f"{self.mark} {self.check}, {len(self.trials)} of {count_words(self.of, 'trial')}"
+        """`~ the machine stood still for moments, in 9 of 77 trials: probe p99, off by up to 30 %; by stress-ng (joe). →
+        Keep the machine quiet.`"""
+        told = f"{self.mark} {cause(self.check)}, in {len(self.trials)} of {count_words(self.of, 'trial')}"
         if self.numbers:
             off = f", off by up to {percent_words(self.off)}" if self.off else ""
             told += f": {self.number_words}{off}"
@@ -83,26 +83,8 @@ def doubts(findings: Findings, trials: Iterable[TrialResult] | None = None) -> l
 
 
 def doubting(trial: TrialResult) -> list[CheckResult]:
-    """The checks that a trial does not pass, as its numbers bear them: one that was computed again without
-    disturbed moments is WEAK, though the check alone would have refused it."""
-    found = [check for check in trial.verdict.checks if check.measured and check.grade != "VALID"]
-    return [_borne(trial, check) for check in found]
-
-
-def _borne(trial: TrialResult, check: CheckResult) -> CheckResult:
-    harms = tuple(_of_number(trial, harm) for harm in check.harms)
-    if harms == check.harms:
-        return check
-    grade = min((harm.grade for harm in harms), key=_WORST_FIRST.index)
-    return check.model_copy(update={"harms": harms, "grade": grade})
-
-
-def _of_number(trial: TrialResult, harm: Harm) -> Harm:
-    estimate = trial.metrics.get(harm.number)
-    belief = estimate.belief if estimate is not None else None
-    if belief is None or not belief.left_out or belief.grade != "WEAK" or harm.grade != "REFUSED":
-        return harm
-    return harm.model_copy(update={"grade": "WEAK", "below": belief.below, "above": belief.above})
+    """The checks that a trial does not pass."""
+    return [check for check in trial.verdict.checks if check.measured and check.grade != "VALID"]
 
 
 def _doubt(grade: Grade, name: str, rows: Sequence[tuple[TrialResult, CheckResult]], of: int) -> Doubt:
@@ -173,13 +155,15 @@ def asked(told: Told) -> list[Asked]:
     return sorted(found, key=lambda one: (-len(one.refused), -len(one.weak)))
 
 
+_VERDICTS: dict[Grade, str] = {"REFUSED": "Not usable", "WEAK": "Rough"}
+
+
 def summary(findings: Findings, most: int = 2) -> str:
-    """All doubts in a line: `✗ p99 in 14, p50 in 3 of 77 trials (hiccups, steal); ~ rate in 30 of 77 trials
-    (run-queue); most by stress-ng`; "" without any."""
+    """What is not sound of the numbers that the study asks for, and why: `Not usable: p99 in 14 of 77 trials (the factor
+    did not act). Rough: p50 in 30 of 77 trials (other programs used the machine, most of all java)`; "" without any."""
     told = Told(findings)
     found, checks = asked(told), doubts(findings)
-    parts: list[str] = []
-    who: Counter[str] = Counter()
+    parts = []
     for grade in _GRADES:
         by_trials: dict[tuple[str, ...], list[str]] = {}
         for one in found:
@@ -190,12 +174,18 @@ def summary(findings: Findings, most: int = 2) -> str:
         names = [f"{', '.join(keys)} in {len(mine)}" for mine, keys in list(by_trials.items())[:most]]
         trials = {name for mine in by_trials for name in mine}
         concerned = [one for one in checks if one.grade == grade and trials & set(one.trials)][:most]
-        why = ", ".join(one.check for one in concerned)
         of = count_words(max(one.of for one in found), "trial")
-        parts.append(f"{GRADE_MARK[grade]} {', '.join(names)} of {of}" + (f" ({why})" if why else ""))
-        who.update(dict(name_and_count for one in concerned for name_and_count in one.who))
-    parts += [f"most by {name}" for name, _ in who.most_common(1)]
-    return "; ".join(parts)
+        why = "; ".join(_cause(one) for one in concerned)
+        parts.append(f"{_VERDICTS[grade]}: {', '.join(names)} of {of}" + (f" ({why})" if why else ""))
+    return ". ".join(parts)
+
+
+def _cause(one: Doubt) -> str:
+    """`other programs used the machine, most of all java`."""
+    by = Counter[str]()
+    for who, count in one.who:
+        by[program(who)] += count
+    return cause(one.check) + "".join(f", most of all {name}" for name, _ in by.most_common(1))
 
 
 def asked_words(findings: Findings) -> str:
@@ -208,29 +198,3 @@ def asked_words(findings: Findings) -> str:
 def _of_main(key: str, group: str) -> str:
     """A number in words, without the group that is told first."""
     return number_words(key.removeprefix(f"{group}."))
-
-
-def trial_doubts(trial: TrialResult) -> list[dict[str, Any]]:
-    """One trial's doubts as plain data for an event: check, grade, numbers in words, who; REFUSED first."""
-    found = sorted(doubting(trial), key=lambda check: _GRADES.index(check.grade))
-    return [
-        {
-            "check": check.check,
-            "grade": check.grade,
-            "numbers": [harm_words(harm.number) for harm in check.harms if harm.grade == check.grade],
-            "who": check.who,
-        }
-        for check in found
-    ]
-
-
-def event_words(doubts: Sequence[Mapping[str, Any]]) -> str:
-    """The worst of `trial_doubts` in a few words: `✗ probe p99 by hiccups (stress-ng), and 2 more`; "" without any."""
-    if not doubts:
-        return ""
-    first, *rest = doubts
-    numbers = list_words([str(name) for name in first["numbers"]], 3)
-    who = f" ({first['who']})" if first["who"] else ""
-    what = f"{numbers} by {first['check']}" if numbers else str(first["check"])
-    more = f", and {len(rest)} more" if rest else ""
-    return f"{GRADE_MARK[first['grade']]} {what}{who}{more}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from svload.model.errors import ExitCode
 from svload.model.results import Claim, Findings
+from svload.report.told.criteria import OPEN
 from svload.report.told.search_rows import search_outcome
 from svload.report.told.spelling import count_words, list_words
 from svload.report.told.usable import no_times_line
@@ -59,21 +60,26 @@ def exit_line(findings: Findings, code: ExitCode) -> str:
     if code in _OTHER_CODES:
         return f"exit {int(code)}: {_OTHER_CODES[code]}"
     told = [list_words(list(clauses)) for clauses in (found.failed, found.open) if clauses]
+    if code is ExitCode.REFUSED:
+        return f"exit {int(code)}: could not decide: {'; '.join(told) or 'no answer'}"
     if code is not ExitCode.DONE:
         return f"exit {int(code)}: {'; '.join(told)}" if told else f"exit {int(code)}"
     if told:
         return f"exit 0: the run is complete, though {'; '.join(told)}"
     kept = [
-        count_words(count, what)
+        count_words(count, what, what + "s") + (" holds" if count == 1 else " hold")
         for what, outcomes in _outcomes(findings).items()
         if (count := sum(one == "kept" for one in outcomes))
     ]
     if findings.capacity is not None:
-        return f"exit 0: {list_words(['the search has its answer', *(f'{one} kept' for one in kept)])}"
-    return f"exit 0: {' and '.join(kept)} kept" if kept else "exit 0: the study sets no threshold and no gate"
+        return f"exit 0: {list_words(['the search has its answer', *kept])}"
+    undecided = sum(one.outcome in ("open", "refused") for one in findings.claims)
+    of = f"{undecided} of {count_words(len(findings.claims), 'comparison')} {'is' if undecided == 1 else 'are'} undecided"
+    said = list_words(kept) or "the study sets no threshold and no gate"
+    return f"exit 0: {said}" + (f"; {of}" if undecided else "")
 
 
-_KINDS = {"failed": "failed", "refused": "open", "no value": "open", "passed": "kept"}
+_KINDS = {"failed": "failed", "passed": "kept"} | dict.fromkeys(OPEN, "open")
 _GATES = {"fail": "failed", "open": "open", "pass": "kept"}
 
 
@@ -114,7 +120,7 @@ def _concludes_nothing(findings: Findings) -> str:
         return "no trial is sealed"
     made = [claim for claim in findings.claims if claim.believed_of[1]]
     if made and not any(_says_something(claim) for claim in made):
-        return "no pair of any comparison can be believed"
+        return "every pair of every comparison is broken or missing"
     if not made and not findings.thresholds and no_times_line(findings):
         return "no response time and no rate can be used"
     return ""

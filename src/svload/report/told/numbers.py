@@ -13,6 +13,7 @@ from functools import cached_property
 
 from svload.model.results import CaseResult, Estimate, Findings, Grade, TrialResult, Why
 from svload.model.units import Dimension
+from svload.report.told.causes import cause
 from svload.report.told.spelling import (
     FEW_MARK,
     GRADE_MARK,
@@ -59,6 +60,7 @@ def mark_of(grade: Grade, thin: bool) -> str:
     return FEW_MARK if thin else ""
 
 
+_GRADE_WORDS: dict[Grade, str] = {"VALID": "sound", "WEAK": "rough", "REFUSED": "not usable"}
 _LEAST_SHOWN = 0.0005
 """A bound below 0.05 % is none that anybody reads."""
 
@@ -87,7 +89,6 @@ class Number:
     made: int
     doubts: tuple[str, ...] = ()
     as_measured: float | None = None
-    left_out: float = 0.0
     note: str = ""
     """What analysis says of it in words, to be shown beside it."""
 
@@ -171,19 +172,16 @@ class Number:
         """Why it is null, marked or bounded, in one line; "" where there is nothing to say."""
         told = [self.note] if self.note else []
         if self.value is None and self.why == "refused":
-            told = [f"{self.believed} of {self.made} trials can be believed"]
+            told = [f"{self.made - self.believed} of {self.made} trials are broken"]
         if self.grade != "VALID":
-            by = f" by {list_words(list(self.doubts))}" if self.doubts else ""
-            told.append(f"{self.grade}{by}")
+            why = f": {list_words([cause(check) for check in self.doubts])}" if self.doubts else ""
+            told.append(f"{_GRADE_WORDS[self.grade]}{why}")
         if self.bound:
             told.append(f"the true value: {self.bound}")
         if self.few and self.value is not None and not self.need:
             told.append("few requests in its tail")
         if self.as_measured is not None:
-            told.append(
-                f"{show_value(self.as_measured, self.dimension)} with the {100 * self.left_out:.2g} % of "
-                f"requests that were due in disturbed moments"
-            )
+            told.append(f"{show_value(self.as_measured, self.dimension)} was measured")
         return "; ".join(told)
 
 
@@ -229,7 +227,6 @@ def number_of(key: str, estimate: Estimate | None, believed: int = 1, made: int 
         made=made,
         doubts=belief.doubts if belief else (),
         as_measured=belief.as_measured if belief else None,
-        left_out=belief.left_out if belief else 0.0,
         note=found.reason,
     )
 
@@ -297,9 +294,9 @@ def marks_rule(numbers: Sequence[Number]) -> str:
 def meaning_of(marks: Iterable[str], grows: bool = False) -> str:
     """What these marks mean, in a line; "" without any. `grows`: a number does with the run's length."""
     told = {
-        GRADE_MARK["WEAK"]: "~ WEAK: counts, with a doubt",
-        FEW_MARK: "° few requests carry it" + (", or it grows with the run's length" if grows else ""),
-        GRADE_MARK["REFUSED"]: "✗ REFUSED: enters nothing",
+        GRADE_MARK["WEAK"]: "~ WEAK: rough, its range covers what disturbed it",
+        FEW_MARK: "° rests on few requests" + (", or grows with the run's length" if grows else ""),
+        GRADE_MARK["REFUSED"]: "✗ REFUSED: broken, used for no verdict",
     }
     found = set(marks)
     return ", ".join(words for mark, words in told.items() if mark in found)

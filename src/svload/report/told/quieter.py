@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from svload.analysis.quiet import MACHINES_DOING
 from svload.model.results import Findings, TrialResult
-from svload.report.told.spelling import count_words
+from svload.report.told.criteria import OPEN
+from svload.report.told.doubts import doubting
+from svload.report.told.spelling import count_words, list_words
 
 _OPEN = ("open", "refused")
+"""Outcomes of a comparison that decide nothing."""
 
 
 def quieter_line(findings: Findings) -> str:
-    """How many trials and claims were lost to what else the machine did, and what to do; "" where none was."""
-    lost = [trial for trial in findings.trials if _is_machines_doing(trial)]
-    if not lost:
+    """What is open, though the machine disturbed trials, and what to do; "" where nothing is, or none was disturbed."""
+    disturbed = sum(map(_is_disturbed, findings.trials))
+    open_claims = sum(claim.outcome in _OPEN for claim in findings.claims)
+    criteria = sum(one.outcome in OPEN for one in findings.thresholds)
+    parts = [
+        count_words(count, what)
+        for count, what in ((open_claims, "comparison"), (criteria, "threshold"))
+        if count
+    ]
+    if not disturbed or not parts:
         return ""
-    still_open = sum(claim.outcome in _OPEN for claim in findings.claims)
-    claims = f" and could decide {count_words(still_open, 'open claim')}" if still_open else ""
+    verb = "is" if open_claims + criteria == 1 else "are"
     return (
-        f"A quiet machine would add {len(lost)} of {count_words(len(findings.trials), 'trial')}, REFUSED here "
-        f"for what else ran"
-        f"{claims}: --wait-quiet 10m waits for one."
+        f"{list_words(parts)} {verb} open, and this machine disturbed {disturbed} of "
+        f"{count_words(len(findings.trials), 'trial')}: --wait-quiet 10m waits for a quieter moment first."
     )
 
 
-def _is_machines_doing(trial: TrialResult) -> bool:
-    """Whether it was refused, and for nothing but that."""
-    refused_by = {check.check for check in trial.verdict.checks if check.grade == "REFUSED"}
-    return trial.verdict.instrument == "REFUSED" and bool(refused_by) and refused_by <= MACHINES_DOING
+def _is_disturbed(trial: TrialResult) -> bool:
+    return trial.verdict.instrument != "VALID" and any(
+        check.check in MACHINES_DOING for check in doubting(trial)
+    )

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 from svload.model.metrics import is_timing
 from svload.model.results import Findings
+from svload.report.told.causes import cause
 from svload.report.told.doubts import doubts
 from svload.report.told.numbers import Number, Told
 from svload.report.told.spelling import list_words, split_metric, traffic_owners
 
 _TIMES = ("response", "throughput", "goodput")
-_MOST_CHECKS = 3
+_MOST_CAUSES = 3
 
 
 def no_times_line(findings: Findings) -> str:
-    """`No response time and no rate of this run can be used: they are REFUSED by steal.`; "" where one can.
+    """`No response time and no rate of this run can be used: the load was too short to settle.`; "" where one can.
 
     A value beyond the time-out is one: it is worse than any limit.
     """
@@ -26,13 +27,13 @@ def no_times_line(findings: Findings) -> str:
         refused = refused or one.refused
     if not refused:
         return ""
-    checks = [
-        one.check
+    causes = [
+        cause(one.check)
         for one in doubts(findings)
         if one.grade == "REFUSED" and any(_is_time(name) for name in _harmed(findings, one.check))
     ]
-    by = f" by {list_words(checks, _MOST_CHECKS)}" if checks else ""
-    return f"No response time and no rate of this run can be used: they are REFUSED{by}."
+    why = f": {list_words(causes, _MOST_CAUSES)}" if causes else ""
+    return f"No response time and no rate of this run can be used{why}."
 
 
 def _times(findings: Findings) -> Iterator[Number]:
