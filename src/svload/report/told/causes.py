@@ -27,6 +27,7 @@ _CAUSES = {
     "reconciliation": "the servers counted other requests than were sent",
     "physics": "more was measured than the link carries",
     "manipulation": "the factor did not act",
+    "build": "the server was another build",
     "repeats": "URLs repeated more often than planned",
     "tls-sessions": "TLS sessions were not as planned",
     "connection-reuse": "connections were not reused as planned",
