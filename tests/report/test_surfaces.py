@@ -27,7 +27,9 @@ from svload.report.told.causes import cause
 from svload.report.told.quieter import quieter_line
 
 Reporter = Callable[[str], Any]
-_NAMED = re.compile(r"\b(hiccups|generator-harm|others-cpu|run-queue|steal|warm-up|load-asked)\b")
+_NAMED = re.compile(
+    r"\b(hiccups|generator-harm|others-cpu|run-queue|steal|warm-up|accounting|manipulation)\b"
+)
 """Names of checks that sentences used to be made of."""
 
 
