@@ -80,7 +80,7 @@ final class Crowd implements AutoCloseable {
         await(() -> what, boundS, condition);
     }
 
-    private static void await(Supplier<String> what, int boundS, BooleanSupplier condition) {
+    static void await(Supplier<String> what, int boundS, BooleanSupplier condition) {
         long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(boundS);
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() > until) {
@@ -115,7 +115,7 @@ final class Crowd implements AutoCloseable {
     }
 
     /** Describe where each client stands, for a failure's message. */
-    private static String standing(List<Client> clients) {
+    static String standing(List<Client> clients) {
         return clients.stream().map(client -> get(client.look(one -> one.user + (one.ready() ? "" : " not ready")
             + (one.state() == null ? " without a state" : " at " + one.state().order()) + ", " + one.waiting()
             + " unacknowledged" + (one.lastError == null ? "" : ", last error " + one.lastError)))).collect(joining("; "));

@@ -113,7 +113,7 @@ class SoakTest {
                         }
                         Crowd.pause(20);
                     }
-                    Crowd.await("all are back", 20, () -> crowd.sum(one -> one.ready() ? 0 : 1) == 0);
+                    Crowd.await(() -> "all are back: " + Crowd.standing(crowd.clients) + pages(cloud, servers), 20, () -> crowd.sum(one -> one.ready() ? 0 : 1) == 0);
                     for (List<Client> session : sessions) {
                         Crowd.settled(session);
                         for (Client client : session) {
@@ -270,6 +270,20 @@ class SoakTest {
                 read(cloud, port, "collaboration_frames_dropped_total"));
             assertTrue(with <= 1.5 * before, with + " > 1.5 × " + before);
         }
+    }
+
+    /** Show what the balancer and the servers say of themselves, for a failure's message. */
+    private static String pages(CloudProcesses cloud, int servers) {
+        StringBuilder found = new StringBuilder();
+        try {
+            for (int i = 0; i <= servers; i++) {
+                found.append('\n').append(cloud.portOf(i)).append(": ").append(cloud.get(cloud.portOf(i), "/health"))
+                    .append(cloud.get(cloud.portOf(i), "/sessions"));
+            }
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+        return found.toString();
     }
 
     private static double read(CloudProcesses cloud, int port, String name) {

@@ -46,6 +46,7 @@ public final class Client {
 
     private static final long AGAIN_MS = 500;
     private static final long TICK_MS = 100;
+    private static final long ATTEMPT_MS = 1_000;
     private static final int DELAYS = 100_000;
     private static final int PAYLOAD = 8_192;
     private static final Buffer RANDOM = random();
@@ -60,6 +61,7 @@ public final class Client {
     private boolean ready;
     private boolean leaving;
     private long ids;
+    private long attempts;
     private URI moved;
     private String session;
     private SessionState state;
@@ -139,12 +141,20 @@ public final class Client {
     private void open() {
         URI there = moved;
         moved = null;
+        long attempt = ++attempts;
+        // An attempt may never end: a server that dies in the midst of a handshake leaves it open.
+        vertx.setTimer(ATTEMPT_MS, timer -> {
+            if (attempt == attempts && socket == null && wanted) {
+                open();
+            }
+        });
         Future<URI> place = there != null ? Future.succeededFuture(there) : places.get();
         place.compose(uri -> sockets.connect(new WebSocketConnectOptions().setHost(uri.getHost()).setPort(uri.getPort())
-            .setURI(uri.getPath()).setTimeout(1_000))).onComplete(done -> context.runOnContext(ignored -> {
-                if (done.succeeded() && wanted) {
+            .setURI(uri.getPath()).setTimeout(ATTEMPT_MS))).onComplete(done -> context.runOnContext(ignored -> {
+                boolean current = attempt == attempts && wanted;
+                if (done.succeeded() && current) {
                     opened(done.result());
-                } else if (wanted) {
+                } else if (current) {
                     vertx.setTimer(50, timer -> open());
                 } else if (done.succeeded()) {
                     done.result().close();

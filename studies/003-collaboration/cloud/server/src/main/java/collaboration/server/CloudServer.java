@@ -342,6 +342,10 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         if (client.session != null && !client.session.equals(session)) {
             throw new Misuse(Code.IN_SESSION, "you are in " + client.session + ": leave it first");
         }
+        if (session.equals(client.session) && client.joining == null && request.id().equals(client.joinId)) {
+            // Sent again before its answer arrived: that one is on its way, and events after it.
+            return;
+        }
         client.joining = session;
         client.joinId = request.id();
         client.joinAfter = request.body().getLong("after");

@@ -141,6 +141,19 @@ class HostileTest {
     }
 
     @Test
+    void aJoinSentAgainIsAnsweredOnce() {
+        Raw raw = new Raw(HELLO, JOIN);
+        await("the state", () -> raw.texts.stream().anyMatch(one -> one.contains("\"state\"")));
+        raw.socket.writeTextMessage(JOIN);
+        raw.socket.writeTextMessage(JOIN.replace("}", ",\"after\":0}"));
+        raw.socket.writeTextMessage("{\"type\":\"leave\",\"id\":\"2\"}");
+        await("the leave is answered", () -> raw.texts.stream().anyMatch(one -> one.contains("\"ok\"")));
+        assertEquals(1, raw.texts.stream().filter(one -> one.contains("\"id\":\"1\"") && one.contains("\"type\":\"")
+            && (one.contains("\"state\"") || one.contains("\"resumed\""))).count(), raw.texts.toString());
+        raw.socket.close();
+    }
+
+    @Test
     void framesWithoutStreamAndWithoutHead() {
         Raw raw = new Raw(HELLO, JOIN);
         await("the state", () -> raw.texts.stream().anyMatch(one -> one.contains("\"state\"")));
