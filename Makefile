@@ -50,7 +50,7 @@ test:  ## lint, the engine's tests, tests in process, journeys on the embedded l
 .PHONY: test-real test-timing test-limits test-fuzz
 # LEFT=seconds: what is not begun by then is named and not run. The commit chooses the order, so that each has its turn.
 test-real: setup  ## all journeys on real servers, and the long ones (LEFT=seconds)
-	@tools/beside.sh --durations=15 -m "((real and not smoke) or long) and not timing" \
+	@tools/beside.sh --durations=15 -m "((real and not smoke) or long) and not (timing or maven)" \
 		--shuffle $(or $(SEED),$(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 0)) $(if $(LEFT),--left $(LEFT))
 
 test-timing: setup  ## the tests that assert elapsed times and rates, each in a calm moment (ONLY="PATHS -k …")
@@ -71,8 +71,9 @@ test-vm: deps  ## limits by version 2 of control groups, and netem, in Debian's 
 	@LEFT=$(LEFT) $(BIN)/python tools/test_vm.py
 
 .PHONY: test-cloud
-test-cloud:  ## the tests of studies/003-collaboration/cloud (a JDK 17 and Maven)
+test-cloud: setup  ## the tests of studies/003-collaboration/cloud, and journeys with it (a JDK 17 and Maven)
 	@cd studies/003-collaboration/cloud && mvn -q -B verify
+	@tools/beside.sh -m maven
 
 .PHONY: lint
 lint: setup  ## format, style, types, layers; the engine's too

@@ -17,6 +17,7 @@ from tests.servers import wait_until
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import Lab, find_mistakes
 from svload.lab.addresses import endpoints
+from svload.lab.builds import TOOLS, source_files
 from svload.model.errors import SvloadError
 from svload.model.study import ServiceSpec
 
@@ -226,6 +227,16 @@ def test_a_source_is_built_once_and_anew_when_it_changes(lab: Make, source: Path
 def test_words_for_the_tool_are_part_of_what_is_built(lab: Make, source: Path, tmp_path: Path) -> None:
     lab(app=built(), other=built(build={"make": "target", "args": "CFLAGS=-O2"})).up()
     assert builds(tmp_path) == 2
+
+
+def test_what_maven_leaves_in_each_module_is_no_source(tmp_path: Path) -> None:
+    kept = ["pom.xml", "server/pom.xml", "server/src/target/Main.java"]
+    for name in (*kept, "target/cloud/a.jar", "server/target/classes/Main.class"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    found = [path.relative_to(tmp_path).as_posix() for path in source_files(tmp_path, TOOLS["maven"])]
+    assert sorted(found) == sorted(kept)
 
 
 def test_the_compilers_error_is_told(lab: Make, source: Path) -> None:

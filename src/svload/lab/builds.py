@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from svload.host.process.interpreter import BASE, python
+from svload.lab import programs
 from svload.lab.kit import KitContext
-from svload.lab.programs import missing, program
+from svload.lab.programs import program
 from svload.lab.server import ENVIRONMENT, tail
 from svload.model.errors import Problem, fail
 from svload.model.messages import Spawn
@@ -44,6 +45,15 @@ class Tool:
     made: Callable[[Path, Path], Path]
     leaves: frozenset[str] = frozenset()
     of_a_file: bool = False
+    compiler: str = ""
+    """A programme that the tool calls and that comes by another package."""
+    module: str = ""
+    """The file that makes a folder below the source a module, with what a build leaves of its own."""
+
+    @property
+    def needed(self) -> dict[str, str]:
+        """Programme → apt package."""
+        return dict(zip([name for name in (self.program, self.compiler) if name], self.packages, strict=True))
 
 
 def _pip(source: Path, out: Path, args: Sequence[str]) -> list[list[str]]:
@@ -79,10 +89,12 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "maven": Tool(
         "mvn",
-        ("maven",),
+        ("maven", "default-jdk-headless"),
         lambda source, out, args: [["mvn", "-q", "-B", "-DskipTests", "package", *args]],
         lambda source, out: source / "target",
         frozenset({"target"}),
+        compiler="javac",
+        module="pom.xml",
     ),
     "pip": Tool(BASE, ("python3-venv",), _pip, lambda source, out: out, of_a_file=True),
 }
@@ -120,9 +132,8 @@ def _are_texts(words: Any) -> bool:
 
 
 def lacking(recipe: Recipe) -> list[Problem]:
-    """The tool, where this machine has none."""
-    tool = TOOLS[recipe.tool]
-    return [] if program(tool.program) else [missing("build", tool.program, list(tool.packages))]
+    """What the tool needs and this machine lacks."""
+    return programs.lacking("build", TOOLS[recipe.tool].needed)
 
 
 class Builder:
@@ -163,7 +174,7 @@ class Builder:
         """A digest of tool, words and every file: what is equal in all of it is built once."""
         digest = hashlib.sha256(repr((BUILD_VERSION, recipe.tool, recipe.args, _identity(tool))).encode())
         files, size = 0, 0
-        for path in _files(source, tool):
+        for path in source_files(source, tool):
             files, size = files + 1, size + path.lstat().st_size
             if files > MOST_SOURCE_FILES or size > MOST_SOURCE_BYTES:
                 told = f"{recipe.source} holds more than {MOST_SOURCE_FILES:,} files or {MOST_SOURCE_BYTES >> 20} MiB"
@@ -179,7 +190,7 @@ class Builder:
         if source.is_file():
             shutil.copy2(source, there)
             return
-        for path in _files(source, tool):
+        for path in source_files(source, tool):
             target = there / path.relative_to(source)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
@@ -246,13 +257,14 @@ def _identity(tool: Tool) -> tuple[str, int, int]:
     return str(path), found.st_size, found.st_mtime_ns
 
 
-def _files(source: Path, tool: Tool) -> Iterator[Path]:
+def source_files(source: Path, tool: Tool) -> Iterator[Path]:
     """The plain files of a source in a fixed order, without what a build leaves behind."""
     if source.is_file():
         yield source
         return
     for folder, folders, names in os.walk(source):
-        left = _LEFT_OUT | (tool.leaves if Path(folder) == source else frozenset())
+        whole = Path(folder) == source or tool.module in names
+        left = _LEFT_OUT | (tool.leaves if whole else frozenset())
         folders[:] = sorted(name for name in folders if name not in left)
         for name in sorted(names):
             path = Path(folder) / name

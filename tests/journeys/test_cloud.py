@@ -1,0 +1,134 @@
+"""The collaboration cloud of studies/003-collaboration: as a lab of svload, and by hand as its README says, with
+two people who talk on the test page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.bounds import HANG_S
+from tests.servers import wait_until
+
+from .world import World
+
+STUDY = Path(__file__).parents[2] / "studies" / "003-collaboration"
+SAY_MS = 1000 * HANG_S
+
+
+@pytest.fixture
+def java(needs: Callable[..., None]) -> None:
+    needs("javac", "mvn")
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("lacking", [("java", "javac", "mvn"), ("javac",)])
+def test_without_a_jdk_one_line_says_what_to_install(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: tuple[str, ...]
+) -> None:
+    path = tmp_path / "path"
+    path.mkdir()
+    for name in {"java", "javac", "mvn"} - set(lacking):
+        (path / name).symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(path))
+    ended = World(world.root, anew=True).svload("lab", "up", str(STUDY), "--trust")
+    assert ended.returncode == 3
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("svload: ")]
+    assert "javac" in line
+    assert "apt-get install default-jdk-headless" in line
+    assert "Traceback" not in ended.stderr
+    assert world.silent() == []
+    assert world.labs() == []
+
+
+@pytest.mark.real
+@pytest.mark.maven
+def test_a_lab_of_three_servers_answers_a_load(world: World, needs: Callable[..., None], java: None) -> None:
+    needs("root", "nsenter")
+    up = world.svload("lab", "up", str(STUDY), "--trust", "--for", "10min", "--json", bound_s=10 * HANG_S)
+    assert up.returncode == 0, up.stderr
+    lab = json.loads(up.stdout)
+    balancer = lab["endpoints"]["http://balancer"]
+    host = str(urlsplit(balancer).hostname)
+    inside = ("nsenter", f"--net={lab['network']}", sys.executable, "-m", "svload")
+    for page in ("/presence/ann", "/sessions"):
+        load = (*inside, "load", balancer + page, "--authorise", host, "--duration", "1s", "--json")
+        ended = subprocess.run(
+            load, env=world.env, text=True, capture_output=True, timeout=HANG_S, check=False
+        )
+        found = json.loads(ended.stdout)
+        assert found["ok"] > 0, ended.stderr
+        assert found["failed"] == 0
+    assert world.svload("lab", "down").returncode == 0
+    assert world.silent() == []
+
+
+def commands() -> list[str]:
+    """The two commands of the README by which the cloud is started by hand."""
+    text = (STUDY / "cloud" / "README.md").read_text()
+    match = re.search(r"## Start it by hand\n\n((?: {4}.+\n)+)", text)
+    assert match is not None
+    return [line.strip() for line in match[1].splitlines()]
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, java: None) -> Iterator[str]:
+    """The address of a cloud that was started by the README's commands."""
+    folder = tmp_path / "cloud"
+    shutil.copytree(STUDY / "cloud", folder, ignore=shutil.ignore_patterns("target"))
+    build, start = commands()
+    subprocess.run(shlex.split(build), cwd=folder, check=True, timeout=10 * HANG_S)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1] // 64 * 64
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {start} --port {port}"], cwd=folder, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            told = next(line for line in process.stdout if line.startswith("The cloud serves."))
+            yield told.split()[4]
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(HANG_S) is not None
+
+
+@pytest.mark.real
+@pytest.mark.maven
+def test_two_people_chat_on_the_test_page(needs: Callable[..., None], request: pytest.FixtureRequest) -> None:
+    needs("chromium")
+    address = request.getfixturevalue("cloud")
+    browser = request.getfixturevalue("browser")
+    people = {name: browser.new_page() for name in ("ann", "bob")}
+    broken: list[str] = []
+    for name, page in people.items():
+        page.on("pageerror", lambda error: broken.append(str(error)))
+        page.goto(address)
+        page.locator("#user").fill(name)
+        page.locator("#enter button").click()
+        page.locator("#speech:enabled").wait_for(timeout=SAY_MS)
+    for name, page in people.items():
+        page.locator("#said").fill(f"{name} says hello")
+        page.locator("#say button:not([type])").click()
+    for page in people.values():
+        page.get_by_text("ann says hello").wait_for(timeout=SAY_MS)
+        page.get_by_text("bob says hello").wait_for(timeout=SAY_MS)
+        page.get_by_text("Here: ann, bob").wait_for(timeout=SAY_MS)
+    logs = [page.locator("#log").all_inner_texts()[0] for page in people.values()]
+    assert [line for line in logs[0].splitlines() if ": " in line] == [
+        line for line in logs[1].splitlines() if ": " in line
+    ], "both see one order"
+    people["ann"].locator("#stream").click()
+    seen = people["bob"].locator("#frames")
+    wait_until(lambda: int(seen.inner_text().split()[0]) > 0)
+    for page in people.values():
+        page.close()
+    assert broken == []
