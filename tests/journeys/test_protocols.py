@@ -154,6 +154,34 @@ def test_a_strangers_study_empties_no_redis_of_mine_unless_i_trust_it(world: Wor
             assert line.recv(100) == b"$-1\r\n"
 
 
+ADMINISTERS = """\
+name: administers
+lab: {store: {kit: redis}}
+feeders: {verb: {values: [CONFIG], take: walk}}
+requests:
+  data: {tcp: "tcp://store", redis: ["SET a b", "GET a"]}
+  attack: {tcp: "tcp://store", redis: ["${verb.value} SET protected-mode no"]}
+traffic:
+  users: {executor: per-vu-iterations, vus: 1, iterations: 100, request: data}
+  others: {executor: per-vu-iterations, vus: 1, iterations: 100, request: attack}
+measure: {duration: 10s, replicates: 1}
+"""
+
+
+def test_a_strangers_study_loads_a_redis_of_the_lab_and_administers_none(
+    world: World, needs: Callable[..., None]
+) -> None:
+    needs("redis-server")
+    (world.root / "study.yaml").write_text(ADMINISTERS)
+    [trial] = world.run("study.yaml")["trials"]
+    rates = [trial["metrics"][f"{group}.success_rate"]["value"] for group in ("users", "others")]
+    assert rates == [1, 0]
+    (world.root / "study.yaml").write_text(ADMINISTERS.replace("${verb.value}", "CONFIG"))
+    refused = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert refused.returncode == 2
+    assert "requests.attack: CONFIG at store, which its kit does not permit" in refused.stderr
+
+
 @pytest.mark.parametrize(("counts", "grade"), [("", "VALID"), ("    counts_as: 1\n", "REFUSED")])
 def test_a_dialogue_is_held_against_memcacheds_counters(
     world: World, needs: Callable[..., None], counts: str, grade: str

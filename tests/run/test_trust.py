@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from svload import api, run
-from svload.api.trust import allowed_hosts, must_be_trusted
+from svload.api.trust import allowed_hosts, may_administer, must_be_trusted
 from svload.model.errors import ExitCode, SvloadError
 from svload.run.trust import trust
 from svload.store import RunDir, pack_run
@@ -105,6 +105,16 @@ def test_names_of_a_lock_from_elsewhere_lead_to_no_folder(elsewhere: Make) -> No
 def test_what_asks_for_nothing_goes_on_wherever_it_was_made(elsewhere: Make) -> None:
     found = elsewhere(HARMLESS)
     assert allowed_hosts(found, found.lock()) == ()
+
+
+def test_a_lock_from_elsewhere_administers_no_server(elsewhere: Make) -> None:
+    found = elsewhere(HARMLESS)
+    assert found.lock().trusted, "it says so itself"
+    assert allowed_hosts(found, found.lock()) == ()
+    assert not may_administer(found, found.lock(), trusted=False)
+    assert may_administer(found, found.lock(), trusted=True)
+    mine = run.begin(found.lock(), Path(found.lock().study_dir))
+    assert may_administer(mine, mine.lock(), trusted=False)
 
 
 def test_once_allowed_is_remembered_for_that_lock_alone(elsewhere: Make, tmp_path: Path) -> None:

@@ -58,6 +58,11 @@ READING = [
     ("passed-on", {"get": "http://app/"}),
     ("both", {"post": "http://app/"}),
 ]
+ADMINISTERING: list[tuple[dict[str, Any], str]] = [
+    ({"redis": ["CONFIG SET protected-mode no", "CONFIG SET bind 0.0.0.0"]}, "CONFIG"),
+    ({"redis": ["GET a", "migrate 127.0.0.1 9 k 0 1", "REPLICAOF no one"]}, "migrate, REPLICAOF"),
+    ({"redis": [["Debug", "sleep", "9"]]}, "Debug"),
+]
 FEEDERS = {"cmd": {"values": ["get", "flushall"], "take": "walk"}}
 
 
@@ -72,6 +77,17 @@ def test_what_writes_to_a_server_of_the_users_is_named(
 @pytest.mark.parametrize(("lab", "request_"), READING)
 def test_what_reads_or_goes_to_the_lab_is_not(tmp_path: Path, lab: str, request_: dict[str, Any]) -> None:
     assert asked(tmp_path, LABS[lab], request_, feeders=FEEDERS) == []
+
+
+@pytest.mark.parametrize(("request_", "told"), ADMINISTERING)
+def test_what_a_kit_does_not_permit_is_named(tmp_path: Path, request_: dict[str, Any], told: str) -> None:
+    wanted = [f"requests.one: {told} at tcp, which its kit does not permit"]
+    assert asked(tmp_path, LABS["started"], {"tcp": "tcp://tcp"} | request_) == wanted
+
+
+def test_a_command_that_a_variable_makes_is_left_to_the_server(tmp_path: Path) -> None:
+    request = {"tcp": "tcp://tcp", "redis": ["${cmd.value} a"]}
+    assert asked(tmp_path, LABS["started"], request, feeders=FEEDERS) == []
 
 
 def test_what_prepares_a_trial_counts_too(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from svload.api.runs import (
     report,
     verdict_exit,
 )
-from svload.api.trust import allowed_hosts, must_be_trusted
+from svload.api.trust import allowed_hosts, may_administer, must_be_trusted
 from svload.api.typed import writing
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
@@ -497,7 +497,6 @@ def _execute_held(
     found: RunDir, emit: Emit, choices: Choices, abort_if: AbortIf, early: EarlyHands | None
 ) -> RunResult:
     from svload import analysis, run
-    from svload.run.trust import allowed
     from svload.store import Journal
 
     lock = found.lock()
@@ -513,7 +512,7 @@ def _execute_held(
         wait_quiet_s=choices.wait_quiet_s,
         authorised=choices.authorised,
         host_settings=choices.host_settings,
-        trusted=choices.trusted or (lock.trusted and allowed(found.lock_path, lock).trusted),
+        trusted=may_administer(found, lock, choices.trusted),
         reaches=_reaches(lock, choices),
         need_bytes=round(analysis.size_of_run(lock, configs)),
     )

@@ -75,6 +75,14 @@ def allowed_hosts(
     return hosts
 
 
+def may_administer(found: RunDir, lock: Lock, trusted: bool) -> bool:
+    """Whether the traffic of a run may administer the lab's servers: the study was trusted here, or is now. That the
+    lock says so of itself counts for nothing."""
+    from svload.run.trust import allowed
+
+    return trusted or (lock.trusted and allowed(found.lock_path, lock).trusted)
+
+
 def _must_be_same_build(found: RunDir, lock: Lock, changed_build: bool) -> None:
     """Raises SvloadError build-changed where what is measured from now on would not be what was measured before."""
     from svload.run.programs import changed_programs

@@ -11,7 +11,7 @@ from svload.lab.catalogue import all_kits
 from svload.lab.kit import Kit, KitOptions
 from svload.model.protocols import READS
 from svload.model.study import ServiceSpec
-from svload.model.traffic import Request, Template, Text
+from svload.model.traffic import Request, Text
 from svload.study.steps import hosts_of
 
 HARMLESS = frozenset(KitOptions.model_fields) - {"tuning"}
@@ -25,7 +25,8 @@ READING_METHODS = ("GET", "HEAD", "OPTIONS")
 
 def asks_trust(specs: Sequence[ServiceSpec], requests: Sequence[Request] = ()) -> list[str]:
     """What of these services and requests needs the user's trust, such as `lab.app.run: ./server` or
-    `requests.wipe: FLUSHALL at tcp://127.0.0.1:6379, …`; empty where nothing does.
+    `requests.wipe: FLUSHALL at tcp://127.0.0.1:6379, …`; empty where nothing does. A command that a variable makes
+    is left to the server, which its kit has told what to refuse.
 
     Hosts that a study names (`at:`) are no part of it: they need to be authorised.
     """
@@ -40,6 +41,10 @@ def asks_trust(specs: Sequence[ServiceSpec], requests: Sequence[Request] = ()) -
             ]
     reached = _Reached(specs, requests)
     for request in dict.fromkeys(requests):
+        if administering := ", ".join(reached.not_permitted(request)):
+            found.append(
+                f"requests.{request.name}: {_short(administering)} at {request.host}, which its kit does not permit"
+            )
         if writing := _writing(request):
             found += [
                 f"requests.{request.name}: {_short(writing)} at {where}, which svload did not start"
@@ -55,14 +60,16 @@ def _writing(request: Request) -> str:
     if request.commands is None:
         return "" if request.method in READING_METHODS else request.method
     reads = READS[request.commands.protocol]
-    named = [_literal(words[0]) for words in request.commands.commands]
-    return ", ".join(dict.fromkeys(name or "a command" for name in named if name.lower() not in reads))
+    names = _commands(request)
+    return ", ".join(
+        dict.fromkeys("a command" if "\0" in one else one for one in names if one.lower() not in reads)
+    )
 
 
-def _literal(word: Template) -> str:
-    """A word that stands in the study as it is; empty where a variable makes it."""
-    texts = [part.text for part in word if isinstance(part, Text)]
-    return "".join(texts) if len(texts) == len(word) else ""
+def _commands(request: Request) -> list[str]:
+    """The names of its commands, with a NUL for what a variable makes."""
+    firsts = [words[0] for words in request.commands.commands] if request.commands else []
+    return ["".join(part.text if isinstance(part, Text) else "\0" for part in word) for word in firsts]
 
 
 class _Reached:
@@ -76,6 +83,14 @@ class _Reached:
             for request in requests
             if request.url is None and request.host not in self._hosts
         )
+
+    def not_permitted(self, request: Request) -> Iterator[str]:
+        """Commands to a server of the lab that its kit does not permit."""
+        spec = self._ours.get(request.host)
+        kind = all_kits().get(spec.kit) if spec else None
+        if kind is not None and kind.permits is not None and kind.permits.names:
+            names = dict.fromkeys(_commands(request))
+            yield from (name for name in names if "\0" not in name and name.lower() not in kind.permits.names)
 
     def not_ours(self, request: Request) -> Iterator[str]:
         """Servers that svload did not start and that a request may reach, itself or through those that pass it on."""
