@@ -579,6 +579,8 @@ def test_numbers_on_a_lattice_prove_nothing_by_agreeing(closed: Bench) -> None:
     assert claim.outcome == "no difference"
     assert claim.p is not None and claim.p > 0.05 and claim.single is not None
     assert claim.single[1] - claim.single[0] > 0.01
+    (same,) = claims(closed, lock_with(closed.lock, 3, ONE), blocks([1.0] * 3, (("TC0", "TC3"),)))
+    assert same.single == pytest.approx((1 / 1.008, 1.008), abs=5e-4), "a bucket is a 128th wide"
     ms = [
         trial(case, block, value) for block in (1, 2, 3) for case, value in (("TC0", 0.003), ("TC3", 0.004))
     ]
@@ -607,6 +609,23 @@ def carried(count: int, carry: float, effect: float, seed: int, sd: float = 0.01
             made[trials[-1].trial] = Made(0, float(len(trials)))
             before = case
     return trials, made
+
+
+@pytest.mark.parametrize(("units", "known"), [(5, False), (7, True)])
+def test_what_ran_before_is_judged_from_six_units_on(closed: Bench, units: int, known: bool) -> None:
+    for seed in range(6):
+        (claim,) = claims(closed, lock_with(closed.lock, units, ONE), *carried(units, 0.1, 0.0, seed))
+        assert (claim.carry_over is not None) is known
+
+
+@pytest.mark.parametrize(("scatter", "within", "outcome"), [(0.045, 0.0413, "no difference"), (0.06, 0.0551, "open")])  # fmt: skip
+def test_no_difference_is_one_below_five_percent(
+    closed: Bench, scatter: float, within: float, outcome: str
+) -> None:
+    ratios = [1 + scatter * share for share in (1, -1, 0.5, -0.5, 0.8, -0.8)]
+    (claim,) = claims(closed, lock_with(closed.lock, 6, ONE), blocks(ratios, (("TC0", "TC3"),)))
+    assert claim.within == pytest.approx(within, abs=1e-4)
+    assert claim.outcome == outcome
 
 
 def test_an_effect_of_what_ran_before_is_no_claim(closed: Bench) -> None:
