@@ -127,7 +127,11 @@ def test_the_demo_is_held_to_its_directions(
 
 
 def test_strangers_end_with_who_started_them() -> None:
+    def children() -> set[int]:
+        return {child.pid for child in psutil.Process().children()}
+
+    before = children()
     with shared.strangers(0.99, 1):
-        mine = {child.pid for child in psutil.Process().children()}
-    assert mine
-    assert not any(psutil.pid_exists(pid) for pid in mine)
+        mine = children() - before
+        assert mine
+    assert not mine & children()
