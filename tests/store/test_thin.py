@@ -115,6 +115,13 @@ def _by_bucket(table: dict[str, np.ndarray], metric: int, low: int, high: int) -
     return {int(bucket): int(count) for bucket, count in enumerate(counts) if count}
 
 
+def test_what_is_merged_to_one_interval_is_still_there_under_a_later_cut(run: SyntheticRun) -> None:
+    """A pack made by older rules lost the service times of all cells whose warm-up newer ones cut later."""
+    whole = {name: np.asarray(cells) for name, cells in read_trial(run.trial("TC1.r1")).histograms.items()}
+    thin, metric = coarsen(whole, (40, 160)), HISTOGRAM_METRICS.index("generator_lag")
+    assert _by_bucket(thin, metric, 80, 160) == _by_bucket(whole, metric, 40, 160) != {}
+
+
 @pytest.mark.parametrize("thin", [False, True])
 def test_a_studys_own_tables_come_along(thin: bool, tmp_path: Path) -> None:
     made = make_run(tmp_path / "runs", replicates=1, cases=1)

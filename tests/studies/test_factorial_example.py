@@ -124,7 +124,10 @@ def test_the_readme_s_words_are_of_its_numbers(
     assert f"{100 * min(least):.0f} to {100 * max(least):.0f} %, so that" in readme
 
 
-@pytest.mark.xfail(reason="the thin pack holds no service times of four cells by today's cut", strict=True)
+@pytest.mark.xfail(
+    reason="this pack merged the service times of four cells into an interval that today's cut drops",
+    strict=True,
+)
 def test_think_cells_keep_rows_of_which_the_first_byte_is_read(
     run: RunDir, tables: ModuleType, made: dict[str, OwnTable]
 ) -> None:

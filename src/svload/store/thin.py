@@ -95,18 +95,19 @@ def _coarsen_file(trial: TrialDir, window: tuple[int, int]) -> None:
 
 
 def coarsen(histograms: Arrays, window: tuple[int, int]) -> Arrays:
-    """The same counts in fewer intervals: 0, up to `SERIES` (or one) in the window, and its end;
-    each named by its first interval."""
+    """The same counts in fewer intervals: 0, those of the kept window, and its end.
+
+    Response times keep up to `SERIES` intervals of the window, each named by its first one. All else is one, named by
+    the window's last interval: later rules may cut more of the warm-up, and then find it still.
+    """
     first, last = window
     if not len(histograms["interval"]):
         return dict(histograms)
     interval = histograms["interval"].astype(np.int64)
-    step = np.where(
-        np.isin(histograms["metric"], _OVER_TIME), max(-(-(last - first) // SERIES), 1), max(last - first, 1)
-    )
+    step = max(-(-(last - first) // SERIES), 1)
+    series = first + (interval - first) // step * step
+    inside = np.where(np.isin(histograms["metric"], _OVER_TIME), series, max(last - 1, first))
     merged: NDArray[np.int64] = np.select(
-        [interval < first, interval < last],
-        [np.zeros_like(interval), first + (interval - first) // step * step],
-        last,
+        [interval < first, interval < last], [np.zeros_like(interval), inside], last
     )
     return sum_by_key("histograms", [dict(histograms) | {"interval": merged.astype("<u4")}])
