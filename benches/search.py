@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from svload.analysis.capacity.budget import Budget
-from svload.analysis.capacity.search import Answer, Reading, Search, next_step
+from svload.analysis.capacity.search import Answer, Budget, Reading, Search, next_step
 
 LIMIT = 900.0
 """The load at which every server here reaches its limit, while nothing moves it."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.analysis.conftest import Bench
 
-from svload.analysis.batches import autocorrelation_times
+from svload.analysis.inference import autocorrelation_times
 from svload.analysis.measures import measure_trial
 from svload.analysis.quantiles import bucket_of, percentile, ranked_values
 from svload.analysis.ranges import Ranges

@@ -9,16 +9,17 @@ from math import inf, log
 import numpy as np
 import pytest
 
-from svload.analysis.capacity.budget import Budget, budget_of
 from svload.analysis.capacity.fit import FARTHEST, Point, limit_of
 from svload.analysis.capacity.search import (
     MOST_ROUNDS,
     ROUND,
     Answer,
+    Budget,
     Progress,
     Reading,
     Search,
     Step,
+    budget_of,
     next_step,
 )
 from svload.model.study import CapacitySearch

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from svload.analysis.capacity.gate import gate_of
 from svload.analysis.capacity.readings import KEEPS_UP, measured, why_no_limit
+from svload.analysis.capacity.told import gate_of
 from svload.model.capacity import CapacityResult, SearchState
 from svload.model.metrics import parse_criterion
 from svload.model.results import Belief, CheckResult, Estimate, TrialResult, Verdict

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of, with_config, with_table
 
-from svload.analysis.curves.axes import axes_of
-from svload.analysis.curves.curve import load_curves
+from svload.analysis.curves.curve import axes_of, load_curves
 from svload.analysis.curves.said import curve_findings, ramp_findings
 from svload.analysis.curves.uses import resources_used
 from svload.analysis.judge import judge_run

@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 
 from svload.analysis import limits
-from svload.analysis.laws.bounds import Bounds
 from svload.analysis.laws.every import Laws, laws_of
 from svload.analysis.laws.flat import flat_levels
-from svload.analysis.laws.levels import Resource, Run, levels_of
+from svload.analysis.laws.levels import Bounds, Limit, Resource, Run, levels_of, placed
 from svload.analysis.laws.little import balance
 from svload.analysis.laws.n_break import agree, n_break, two_segments
 from svload.analysis.laws.n_peak import n_peak, scalability
-from svload.analysis.laws.place import Limit, placed
 from svload.analysis.laws.ramp import breakpoint_of
 from svload.analysis.laws.utilisation import demand_of, line_of
 from svload.testing.queueing import Station, simulate_open

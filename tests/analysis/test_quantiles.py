@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svload.analysis.batches import autocorrelation_times, batch_means
+from svload.analysis.inference import autocorrelation_times, batch_means
 from svload.analysis.quantiles import (
     bucket_edges,
     least_n_eff,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from svload.analysis.capacity.gate import gate_of
-from svload.analysis.capacity.told import capacity_finding
+from svload.analysis.capacity.told import capacity_finding, gate_of
 from svload.model.capacity import CapacityLevel, CapacityResult, CapacityTrial
 from svload.model.results import CaseResult, Findings
 

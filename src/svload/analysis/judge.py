@@ -29,10 +29,9 @@ from svload.analysis.ranges import Ranges
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
-from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut, settled_ns
+from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut, settled_ns, stops_of
 from svload.analysis.server import GROWS, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stages import stages_of
-from svload.analysis.stops import stops_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError

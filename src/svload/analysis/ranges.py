@@ -19,8 +19,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.disturbances import Found, disturbances_of, foreign_here, unread, within
-from svload.analysis.goodput import due_within
-from svload.analysis.measures import GroupMeasures
+from svload.analysis.measures import GroupMeasures, due_within
 from svload.analysis.quantiles import bucket_middles
 from svload.analysis.readings import Floats, Series, mean_rate, of_monitor, readings_of
 from svload.analysis.view import GroupView, Window, steps_of

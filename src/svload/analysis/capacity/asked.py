@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import ceil, log
 from types import MappingProxyType
 
-from svload.analysis.capacity.budget import budget_of
 from svload.analysis.capacity.readings import Measured, as_measured, measured
-from svload.analysis.capacity.search import Answer, Progress, Reading, Search, Step, next_step
+from svload.analysis.capacity.search import Answer, Progress, Reading, Search, Step, budget_of, next_step
 from svload.analysis.criteria import criterion_of, main_group
 from svload.model.capacity import GainStep
 from svload.model.metrics import Criterion

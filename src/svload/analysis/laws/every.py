@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svload.analysis.laws.bounds import Bounds
 from svload.analysis.laws.flat import flat_levels
-from svload.analysis.laws.levels import Kind, Level, Resource, Run, by_load, levels_of
+from svload.analysis.laws.levels import Bounds, Kind, Level, Limit, Resource, Run, by_load, levels_of, placed
 from svload.analysis.laws.little import Balance, balance
 from svload.analysis.laws.n_break import agree, n_break
 from svload.analysis.laws.n_peak import Scalability, n_peak, scalability
@@ -23,7 +22,6 @@ from svload.analysis.laws.n_star import (
     top_interval,
     top_rps,
 )
-from svload.analysis.laws.place import Limit, placed
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -114,3 +114,65 @@ def by_load(levels: Sequence[Level], kind: Kind) -> list[Level]:
     """The levels from the least load to the largest."""
     loads = offered(levels, kind)
     return [levels[at] for at in sorted(range(len(levels)), key=lambda at: loads[at])]
+
+
+State = Literal["bracketed", "below", "above", "edge", "none"]
+"""below, above: it lies outside the levels on that side. edge: its interval reaches beyond
+them. none: there is no number.
+"""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit with its 95 % interval, and whether the levels bracket it. `reason`: why
+    there is none, or what it rests on.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    state: State = "none"
+    reason: str = ""
+
+
+def placed(limit: Limit, at: Sequence[float]) -> Limit:
+    """The limit with its state against the levels' values `at`."""
+    if limit.value is None or not at:
+        return replace(limit, state="none")
+    low = limit.value if limit.low is None else limit.low
+    high = limit.value if limit.high is None else limit.high
+    first, last = min(at), max(at)
+    state: State = "edge"
+    if high < first or (high <= first and low < first):
+        state = "below"
+    elif low > last or (low >= last and high > last):
+        state = "above"
+    elif low > first and high < last:
+        state = "bracketed"
+    return replace(limit, state=state)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What no server can exceed, whatever its distributions (Muntz & Wong 1974; Lazowska et al. 1984, ch. 5).
+
+    `top_rps` is 1/max(Dᵢ/mᵢ), `alone_s` is D: the response of a request that meets no other.
+    """
+
+    top_rps: float
+    alone_s: float
+
+    def throughput_rps(self, users: float, think_s: float) -> float:
+        """The most that `users` can get."""
+        return min(self.top_rps, users / max(self.alone_s + think_s, 1e-300))
+
+    def response_s(self, users: float, think_s: float) -> float:
+        """The least that they wait."""
+        return max(self.alone_s, users / self.top_rps - think_s)
+
+    def at(self, level: Level, kind: Kind) -> tuple[float, float]:
+        """(most throughput, least response) at a level."""
+        if kind == "rate":
+            return min(level.at, self.top_rps), self.alone_s
+        users = level.users or 0.0
+        return self.throughput_rps(users, level.think_s), self.response_s(users, level.think_s)

@@ -15,8 +15,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.laws.jackknife import jackknifed
-from svload.analysis.laws.levels import Floats, Kind, Run, levels_of
-from svload.analysis.laws.place import Limit, placed
+from svload.analysis.laws.levels import Floats, Kind, Limit, Run, levels_of, placed
 
 _CANDIDATES = 400
 _LEAST_LEVELS = 4

@@ -16,8 +16,7 @@ from math import sqrt
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.laws.levels import Floats, Level, Run, levels_of
-from svload.analysis.laws.place import Limit
+from svload.analysis.laws.levels import Floats, Level, Limit, Run, levels_of
 
 _RESAMPLES = 1_000
 _PARAMETERS = 3

@@ -18,9 +18,8 @@ from typing import Literal
 from svload.analysis import limits
 from svload.analysis.laws.flat import flat_levels, plateau_rps
 from svload.analysis.laws.jackknife import Interval, jackknifed
-from svload.analysis.laws.levels import Kind, Level, Resource, Run, by_load, levels_of
+from svload.analysis.laws.levels import Kind, Level, Limit, Resource, Run, by_load, levels_of, placed
 from svload.analysis.laws.mva import Station, mean_values
-from svload.analysis.laws.place import Limit, placed
 from svload.analysis.laws.utilisation import Demand, demands_of, top_of
 
 Basis = Literal["demands", "throughput"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svload.analysis.laws.bounds import Bounds
+from svload.analysis.laws.levels import Bounds
 from svload.analysis.laws.n_peak import Scalability
 from svload.model.load_curve import DemandFound, LimitName, LoadCurve, LoadLimit
 from svload.model.units import Dimension
