@@ -38,7 +38,8 @@ def configs_of(lock: Lock) -> dict[str, CaseConfig]:
 def test_what_changes_with_a_limit(tmp_path: Path, half: str, load: str, changed: str) -> None:
     (tmp_path / "study.yaml").write_text(STUDY.replace("HALF", half).replace("LOAD", load))
     lock = load_study(tmp_path)
-    clause = confounding(configs_of(lock), [("case-0", "case-1")])
+    first, second = (case.name for case in lock.cases)
+    clause = confounding(configs_of(lock), [(first, second)])
     assert clause.startswith(f"its levels change {changed} at once") if changed else clause == ""
     [planned] = plan_comparisons(lock, configs=configs_of(lock))
     assert planned["state"] == ("confounded" if changed else "decidable")
@@ -68,7 +69,9 @@ def test_a_parameter_set_is_one_treatment(tmp_path: Path, more: dict[str, Any], 
         "measure": {"duration": "1s", "replicates": 6},
     }  # fmt: skip
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study | more))
-    clause = confounding(configs_of(load_study(tmp_path)), [("case-0", "case-1")])
+    lock = load_study(tmp_path)
+    first, second = (case.name for case in lock.cases)
+    clause = confounding(configs_of(lock), [(first, second)])
     assert clause.startswith(f"its levels change {changed} at once") if changed else clause == ""
 
 

@@ -59,10 +59,10 @@ def taking(
 
 def test_limits_that_such_users_never_reach(tmp_path: Path) -> None:
     configs = configs_of(tmp_path)
-    told = f"case-1, case-3 and case-5: {ASKED}, 8 to 10 % of the cores that web may use: the limit can't act, but in bursts"
+    told = f"cpus-1.0_think-100ms, cpus-0.9_think-100ms and cpus-0.8_think-100ms: {ASKED}, 8 to 10 % of the cores that web may use: the limit can't act, but in bursts"
     assert unreached_limits(configs, taking(configs, 160e-6)) == (told,)
-    one = {"case-3": configs["case-3"]}
-    told = f"case-3: {ASKED}, 8.9 % of the 0.9 cores that web may use: the limit can't act, but in bursts"
+    one = {"cpus-0.9_think-100ms": configs["cpus-0.9_think-100ms"]}
+    told = f"cpus-0.9_think-100ms: {ASKED}, 8.9 % of the 0.9 cores that web may use: the limit can't act, but in bursts"
     assert unreached_limits(one, taking(configs, 160e-6)) == (told,)
 
 
@@ -70,7 +70,7 @@ def test_a_limit_that_they_reach_is_not_told(tmp_path: Path) -> None:
     """At 95 % of the quota a limit has acted: 500/s of 1.71 ms are 95 % of 0.9 cores, and 107 % of 0.8."""
     configs = configs_of(tmp_path)
     [told] = unreached_limits(configs, taking(configs, 1.711e-3))
-    assert told.startswith("case-1: ")
+    assert told.startswith("cpus-1.0_think-100ms: ")
     assert unreached_limits(configs, taking(configs, 80e-3)) == ()
 
 
@@ -99,7 +99,7 @@ def test_nor_is_a_case_with_more_than_these_users(tmp_path: Path) -> None:
 def test_without_a_last_run_it_says_what_is_asked_at_most(tmp_path: Path) -> None:
     configs = configs_of(tmp_path)
     told = (
-        f"{ASKED} in case-1, case-3 and case-5: whether the CPU limit of web can act there is known after a run that measures it",
+        f"{ASKED} in cpus-1.0_think-100ms, cpus-0.9_think-100ms and cpus-0.8_think-100ms: whether the CPU limit of web can act there is known after a run that measures it",
     )
     assert unreached_limits(configs, lambda case: None) == told
     assert unreached_limits(configs, taking(configs, None)) == told, "nothing that may be believed"
@@ -123,7 +123,7 @@ def test_pacing_and_long_iterations_count(tmp_path: Path) -> None:
     configs = configs_of(tmp_path, traffic={"users": users})
     [told] = unreached_limits(configs, lambda case: None)
     assert told.startswith(
-        "50 users who begin anew every 200 ms ask for 250/s at most in case-0, case-1, case-2 and 3 more:"
+        "50 users who begin anew every 200 ms ask for 250/s at most in cpus-1.0_think-0, cpus-1.0_think-100ms, cpus-0.9_think-0 and 3 more:"
     )
 
 

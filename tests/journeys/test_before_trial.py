@@ -107,7 +107,7 @@ def test_a_store_is_started_anew_and_filled_before_each_trial(world: World, stud
 
 def test_a_population_that_fails_is_no_trial(world: World, study: Path) -> None:
     study.write_text(STUDY.replace("http://front/put/${number.value}\", check: [status == 200]", "http://front/put/${number.value}\", expect_status: 404"))  # fmt: skip
-    done = world.svload("run", str(study), "--trust", "--only", "case-0", "--json")
+    done = world.svload("run", str(study), "--trust", "--only", "web-1", "--json")
     assert done.returncode == 3
     assert "0 of 30 requests of filling were ok" in done.stderr + done.stdout
     assert not RunDir(only_run(world)).sealed_trials()

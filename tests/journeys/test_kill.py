@@ -54,7 +54,7 @@ def test_twenty_kills_lose_nothing(world: World, study: str, half: int):
 
 @pytest.mark.truth
 def test_a_server_that_dies_costs_one_attempt_and_no_resume(world: World, study: str):
-    args = ("--only", "case-0,case-1", "--replicates", "1", "--duration", "2s")
+    args = ("--only", "users-1,users-2", "--replicates", "1", "--duration", "2s")
     moment = Moment("server", "load", 0, 0.2)
     with world.start("run", study, *args, "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: reached(world, command, moment))
@@ -73,7 +73,7 @@ def test_a_server_that_dies_costs_one_attempt_and_no_resume(world: World, study:
 @pytest.mark.truth
 @pytest.mark.smoke
 def test_ctrl_c_leaves_nothing_and_resume_goes_on(world: World, study: str):
-    args = ("--only", "case-0,case-1", "--replicates", "2", "--duration", "1s")
+    args = ("--only", "users-1,users-2", "--replicates", "2", "--duration", "1s")
     loading = Moment("controller", "load", 1, 0.0)
     with world.start("run", study, *args, "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: reached(world, command, loading))

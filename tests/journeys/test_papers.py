@@ -168,7 +168,7 @@ def test_what_is_written_to_swift_is_read_from_it(world: World, needs: Callable[
     needs("root", "memcached")
     install(world, "004-swift-locust/mixed.yaml")
     run(world, "004-swift-locust/mixed.yaml", "--profile", "demo", "--only", "case-0", "--duration", "2s")
-    assert failed(world, "users").keys() == {"case-0"}
+    assert failed(world, "users").keys() == {"size-tiny"}
     asked = "select error_name, count(*) as n from samples where error <> 0 group by all"
     answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
     assert {row["error_name"] for row in json.loads(answered.stdout)} <= {"no_row"}

@@ -104,7 +104,7 @@ def test_an_object_in_segments_comes_back_by_each_segments_digest(world: World, 
         assert text.count("md5 == ${etag_3}") == 1
         text = text.replace("md5 == ${etag_3}", "md5 == ${etag_2}")
     (world.root / "study.yaml").write_text(text)
-    world.run("study.yaml", "--only", "case-0")
+    world.run("study.yaml", "--only", "size-4MiB")
     asked = rows(world, "select status, error_name, body_bytes from samples order by begun_ns")
     found = [(row["status"], row["error_name"]) for row in asked]
     upload = [*5 * [(201, "")], (200, "")]

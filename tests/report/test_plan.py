@@ -39,9 +39,9 @@ def test_every_open_group_has_its_places_and_a_closed_one_none(printed: str) -> 
     lines = [line for line in printed.splitlines() if "under way" in line]
     assert lines == [
         "steady: at most 500 requests under way at once (rate × timeout)",
-        "varied: at most 50 requests under way at once in case-0 (rate × timeout)",
+        "varied: at most 50 requests under way at once in rate-10 (rate × timeout)",
         "said: at most 7 requests under way at once (as the study says)",
-        "varied: at most 100 requests under way at once in case-1 (rate × timeout)",
+        "varied: at most 100 requests under way at once in rate-20 (rate × timeout)",
     ]
 
 

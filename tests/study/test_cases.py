@@ -11,16 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svload.model.errors import SvloadError
-from svload.model.study import Lock
+from svload.model.study import Factor, Level, Lock
 from svload.study import load_study, resolve, study_digest
 from svload.study.factors import make_cases, matches, read_factor
 
 from .conftest import SMALL
 
 
-def test_without_a_table_cases_are_numbered_in_product_order(load: Callable[..., Lock]) -> None:
+def test_without_a_table_cases_are_named_by_their_levels_in_product_order(load: Callable[..., Lock]) -> None:
     lock = load()
-    assert [case.name for case in lock.cases] == [f"case-{number}" for number in range(8)]
+    assert [case.name for case in lock.cases] == [
+        f"scheme-{scheme}_way-{way}_users-{users}"
+        for scheme in ("http", "https")
+        for way in ("direct", "through")
+        for users in ("1", "8")
+    ]
     assert [tuple(case.levels.values()) for case in lock.cases] == [
         (scheme, way, users)
         for scheme in ("http", "https")
@@ -28,8 +33,8 @@ def test_without_a_table_cases_are_numbered_in_product_order(load: Callable[...,
         for users in ("1", "8")
     ]
     assert {case.name: case.excluded for case in lock.cases if case.excluded} == {
-        "case-3": "too much",
-        "case-7": "too much",
+        "scheme-http_way-through_users-8": "too much",
+        "scheme-https_way-through_users-8": "too much",
     }
 
 
@@ -38,7 +43,7 @@ def test_a_table_names_cases_and_their_order_and_the_rest_follows(
 ) -> None:
     (folder / "names.csv").write_text("case,users,way,scheme\nB,8,direct,https\nA,1,through,http\n")
     lock = load(SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1))
-    assert [case.name for case in lock.cases] == ["B", "A", *(f"case-{number}" for number in range(2, 8))]
+    assert [case.name for case in lock.cases][:3] == ["B", "A", "scheme-http_way-direct_users-1"]
     assert lock.case("B").levels == {"scheme": "https", "way": "direct", "users": "8"}
     assert len({tuple(case.levels.values()) for case in lock.cases}) == 8
 
@@ -48,7 +53,28 @@ def test_a_profile_may_drop_levels_that_the_table_names(load: Callable[..., Lock
     text = SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1).replace(
         "tiny:", "tiny:\n    factors: {scheme: [http]}\n    thresholds: []"
     )
-    assert [case.name for case in load(text, profile="tiny").cases] == ["A", "case-1", "case-2", "case-3"]
+    assert [case.name for case in load(text, profile="tiny").cases] == [
+        "A",
+        "way-direct_users-1",
+        "way-direct_users-8",
+        "way-through_users-8",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("levels", "names"),
+    [
+        ("[50/s, 100/s]", ["scheme-50-s", "scheme-100-s"]),
+        ("[a b, a-b]", ["case-0", "case-1"]),
+        ("[ä, b]", ["case-0", "case-1"]),
+        ("[{0}1, {0}2]".format("x" * 40), ["case-0", "case-1"]),
+        ("[only]", ["case-0"]),
+    ],
+)
+def test_levels_that_make_no_short_plain_names_leave_cases_numbered(levels: str, names: list[str]) -> None:
+    raw = levels.strip("[]").split(", ")
+    factor = Factor(name="scheme", levels=tuple(Level(name=one, value=one) for one in raw))
+    assert [case.name for case in make_cases([factor], [], {})] == names
 
 
 levels = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"), min_size=3)

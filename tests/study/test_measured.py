@@ -47,10 +47,10 @@ def test_a_level_says_how_long_and_how_often(load: Load) -> None:
 
 def test_a_plan_fixes_each_trials_time_and_has_each_case_as_often_as_it_says(load: Load) -> None:
     trials = first_batch(load(BY_LEVEL)).trials
-    assert {trial.at.duration_ns for trial in trials if trial.case == "case-0"} == {2 * 10**9}
-    assert {trial.at.duration_ns for trial in trials if trial.case == "case-1"} == {5 * 10**9}
+    assert {trial.at.duration_ns for trial in trials if trial.case == "users-few"} == {2 * 10**9}
+    assert {trial.at.duration_ns for trial in trials if trial.case == "users-many"} == {5 * 10**9}
     assert sorted((trial.block, trial.case) for trial in trials) == [
-        (1, "case-0"), (1, "case-1"), (2, "case-0"), (2, "case-1"), (3, "case-0"),
+        (1, "users-few"), (1, "users-many"), (2, "users-few"), (2, "users-many"), (3, "users-few"),
     ]  # fmt: skip
 
 

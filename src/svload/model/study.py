@@ -42,7 +42,7 @@ class Case(Frozen):
     """One combination of levels."""
 
     name: str
-    """from the study's table of names, else `case-` and its place"""
+    """from the study's table of names, else its telling levels (`pool-8`), else `case-` and its place"""
     levels: dict[str, str]
     """factor → level"""
     excluded: str | None = None

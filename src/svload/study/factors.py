@@ -137,19 +137,46 @@ def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], 
     """All combinations: first those that `names` (level names in factor order → case name)
     calls, in its order, then the rest.
 
-    The rest are named `case-<position>`. An excluded case carries the first reason that matches.
+    The rest are named by the levels in which cases differ. An excluded case carries the first reason that matches.
     """
     factors = [factor for factor in factors if factor.open is None]
     combinations = list(itertools.product(*([level.name for level in factor.levels] for factor in factors)))
     known = set(combinations)
     ordered = [levels for levels in names if levels in known]
     ordered += [levels for levels in combinations if levels not in names]
-    cases = []
+    cases, by_levels = [], _by_levels(factors, ordered, set(names.values()))
     for position, combination in enumerate(ordered):
         levels = {factor.name: name for factor, name in zip(factors, combination, strict=True)}
         reason = next((str(rule.get("because")) for rule in exclude if matches(rule["when"], levels)), None)
-        cases.append(Case(name=names.get(combination, f"case-{position}"), levels=levels, excluded=reason))
+        name = names.get(combination) or by_levels.get(combination, f"case-{position}")
+        cases.append(Case(name=name, levels=levels, excluded=reason))
     return tuple(cases)
+
+
+_MOST_FACTORS, _LONGEST_CASE = 3, 40
+
+
+def _by_levels(
+    factors: Sequence[Factor], combinations: Sequence[tuple[str, ...]], taken: set[str]
+) -> dict[tuple[str, ...], str]:
+    """Combination → `pool-8`, or `pool-8_cache-on`: the levels in which cases differ. Empty where such names would be
+    long, the same twice, or no plain words: then cases are numbered."""
+    telling = [place for place, factor in enumerate(factors) if len(factor.levels) > 1]
+    if not 0 < len(telling) <= _MOST_FACTORS:
+        return {}
+    found = {
+        levels: "_".join(f"{factors[place].name}-{_plain(levels[place])}" for place in telling)
+        for levels in combinations
+    }
+    sound = all(
+        re.fullmatch(r"\w[\w.+-]*", name, re.ASCII) and len(name) <= _LONGEST_CASE for name in found.values()
+    )
+    return found if sound and len(set(found.values()) | taken) == len(found) + len(taken) else {}
+
+
+def _plain(level: str) -> str:
+    """`50/s` → `50-s`: as a part of a folder's name."""
+    return re.sub(r"[^\w.+-]+", "-", level).strip("-")
 
 
 def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[dict[tuple[str, ...], str], dict[str, bool], list[Mistake]]:  # fmt: skip
