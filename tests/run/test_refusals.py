@@ -51,13 +51,13 @@ def stop_here(*args: object, **options: object) -> None:
 def test_a_case_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:
     study = write_study(tmp_path, None, 4)
     with pytest.raises(SvloadError) as caught:
-        api.load_lock(study, api.Choices(only=("case-0", "case-9")))
+        api.load_lock(study, api.Choices(only=("users-1", "case-9")))
     assert caught.value.exit_code == ExitCode.USAGE
     assert "no case case-9" in str(caught.value)
-    assert "case-0, case-1, case-2" in str(caught.value)
-    kept = api.load_lock(study, api.Choices(only=("case-1",)))
-    assert [case.name for case in kept.valid_cases] == ["case-1"]
-    assert {case.excluded for case in kept.cases if case.name != "case-1"} == {"left out by --only"}
+    assert "users-1, users-2, users-4" in str(caught.value)
+    kept = api.load_lock(study, api.Choices(only=("users-2",)))
+    assert [case.name for case in kept.valid_cases] == ["users-2"]
+    assert {case.excluded for case in kept.cases if case.name != "users-2"} == {"left out by --only"}
 
 
 def test_a_closed_port_is_tried_before_the_machine_is_queued_for(
