@@ -56,6 +56,7 @@ public final class Balancer implements Group.Listener {
     private final long startNs = System.nanoTime();
     private long accountedNs = System.nanoTime();
     private double serverS;
+    private boolean served;
     private long placed;
     private long refused;
     private long woken;
@@ -235,7 +236,9 @@ public final class Balancer implements Group.Listener {
         double load = servers.values().stream().filter(one -> phase(one).equals("ACTIVE"))
             .mapToDouble(one -> one.getDouble("load")).average().orElse(0);
         Scaling.Observation seen = new Scaling.Observation((System.nanoTime() - startNs) / 1e9, serving(), booting(), load);
-        if (seen.servers() == 0 && settings.scaling() == Scaling.STATIC) {
+        served |= seen.active() > 0;
+        if (!served || seen.servers() == 0 && settings.scaling() == Scaling.STATIC) {
+            // Until the first serves, a wish for one would only start the cooldown.
             return;
         }
         Scaling.Step step = settings.scaling().decide(seen, memory, settings.bounds());
