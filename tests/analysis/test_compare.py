@@ -496,6 +496,8 @@ def test_the_generators_own_delays_are_taken_off(closed: Bench) -> None:
     (claim,) = claims(closed, lock, delayed(blocks([1.1 * one for one in FLAT]), "TC3", "TC4", "TC5"))
     assert claim.without_lag == pytest.approx(1.0, abs=0.001)
     assert claim.outcome == "open" and claim.single is not None and claim.single[0] < 1 < claim.single[1]
+    (alone,) = claims(closed, lock, delayed(blocks([1.1]), "TC3", "TC4", "TC5"))
+    assert (alone.ratio.value, alone.without_lag) == (None, None), "one block tells neither"
     every = ("TC0", "TC1", "TC2", "TC3", "TC4", "TC5")
     (both,) = claims(closed, lock, delayed(blocks([1.1 * one for one in FLAT]), *every))
     assert both.outcome == "decided" and both.ratio.value == pytest.approx(1.1, abs=0.001)

@@ -113,7 +113,7 @@ def shown(found: Gathered, blocked: bool, results: Sequence[TrialResult] = ()) -
     p = float(largest_p(fits))
     return Shown(
         fits, alike, strangers, int(broken.sum()), None if np.isnan(p) else p, _flips(found.logs, weight),
-        float(fits[1].mean) if lagged else None,
+        float(fits[1].mean) if lagged and np.isfinite(fits[1].mean) else None,
     )  # fmt: skip
 
 
