@@ -112,6 +112,14 @@ def test_the_time_left_is_told_by_the_events_own_clock() -> None:
     assert view.left_s == pytest.approx((now_s - first_began_s) / done * left)
 
 
+def test_the_time_that_a_gate_may_take_is_told() -> None:
+    view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
+    for event in events():
+        more = {"most_trials": 314} if event.kind == "run-started" else {}
+        view.on_event(Event(event.kind, event.data | more, monotonic_ns=event.monotonic_ns))
+    assert view.left_words == "about 5 min 12 s left, 20 min 48 s if its gate needs all blocks"
+
+
 def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     coloured = re.compile(r"\x1b\[[0-9;]*3[0-9]")
     assert coloured.search("".join(screen(colour=True)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,6 +105,27 @@ def after(lock: Lock, widths: dict[str, float | None], *more: Batch) -> Batch | 
     if policy is None:
         return None
     return policy(lock, Sealed([first_batch(lock), *more], {"c0.r1": "digest"}, Verdicts(widths=widths)))
+
+
+@pytest.mark.parametrize(
+    ("within_s", "pause_s", "adds"),
+    [
+        (None, 0.0, True),
+        (120.0, 0.0, True),
+        (101.0, 0.0, False),
+        (250.0, 3600.0, True),
+        (150.0, 3600.0, False),
+    ],
+)
+def test_no_block_is_added_that_would_end_after_its_time(within_s: float | None, pause_s: float, adds: bool):
+    """Nine trials of 10 s after one that came up in 10 s; two more cases take 20 s. A pause counts as five trials."""
+    gated = lock(fail_if="worse by more than 5 %")
+    gated = gated.model_copy(update={"measure": gated.measure.model_copy(update={"within_s": within_s})})
+    sealed_s = {f"c0.r{n}": 1000.0 + 10 * n + (pause_s if n > 5 else 0.0) for n in range(1, 11)}
+    told = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
+    policy = policy_of(gated)
+    assert policy is not None
+    assert (policy(gated, Sealed([first_batch(gated)], {}, told)) is not None) == adds
 
 
 def test_without_a_gate_or_until_the_planned_blocks_are_all():

@@ -156,6 +156,14 @@ def most_blocks(lock: Lock) -> int:
     return lock.measure.at_most or limits.GATE_MOST * lock.measure.replicates
 
 
+def most_trials(lock: Lock) -> int:
+    """Trials with all blocks that `measure.until` or a gate may add; without either those of the plan."""
+    wide = wanted_widths(lock)
+    cases = {case for contrast in contrasts_of(lock) if contrast.name in wide for case in contrast.cases}
+    more = max(most_blocks(lock) - lock.measure.replicates, 0) * len(cases)
+    return sum(measure_of(lock, case).replicates for case in lock.valid_cases) + more
+
+
 def planned_blocks(lock: Lock, contrast: Contrast) -> int:
     """Blocks that hold every case of a contrast: its least replicates."""
     names = {name for cell in contrast.cells for name in cell}

@@ -97,11 +97,13 @@ def final_verdicts(found: RunDir) -> Verdicts:
     """
     from svload.analysis.claims import made_of, widths
     from svload.run.policies.base import Verdicts
+    from svload.store import read_events
 
     trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
     lock, judged = found.lock(), _judge_all(found, trials).trials
     told = widths(lock, case_configs(lock), judged, made_of(trials))
-    return Verdicts({one.trial: one for one in judged}, told)
+    begun_s = _begun_s(read_events(found.events).events)
+    return Verdicts({one.trial: one for one in judged}, told, _sealed_s(trials), begun_s)
 
 
 class SearchVerdicts:
@@ -136,9 +138,13 @@ class SearchVerdicts:
         # Cases that are compared are cut alike, so that one's trials change what is judged of another.
         how: dict[str, Any] = {} if lock.comparisons else {"each": kept}
         results = judge_trials(lock, case_configs(lock), trials, server_cores=_server_cores(found), **how)
-        sealed_s = {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
         begun_s = _begun_s(read_events(found.events).events)
-        return Verdicts({one.trial: one for one in results}, sealed_s=sealed_s, begun_s=begun_s)
+        return Verdicts({one.trial: one for one in results}, sealed_s=_sealed_s(trials), begun_s=begun_s)
+
+
+def _sealed_s(trials: Sequence[TrialData]) -> dict[str, float]:
+    """When each was sealed, Unix time."""
+    return {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
 
 
 def _begun_s(events: Sequence[Event]) -> float | None:

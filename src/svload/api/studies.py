@@ -60,6 +60,8 @@ class Choices:
     host_settings: bool = False
     only: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    within_s: float | None = None
+    """seconds of the run in which a block may be added"""
     plant: str | None = None
     wait_s: float | None = None
     wait_quiet_s: float = 0.0
@@ -109,6 +111,10 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         trust(path)
     if choices.only:
         lock = _only(lock, choices.only)
+    if choices.within_s is not None:
+        lock = lock.model_copy(
+            update={"measure": lock.measure.model_copy(update={"within_s": choices.within_s})}
+        )
     if choices.plant:
         from svload.run import plant
 
@@ -155,6 +161,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     is expected again. estimated_s holds the planned blocks; `most_trials` also those that `until` or a gate may add.
     """
     from svload import analysis, lab, study
+    from svload.analysis.contrasts import most_trials
     from svload.store import last_run, read_events
 
     lock = load_lock(study_path, choices)
@@ -190,7 +197,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "estimated_s": estimate.seconds,
         "estimated_load_s": estimate.load_s,
         "estimated_from": estimate.basis,
-        "most_trials": _most_trials(lock),
+        "most_trials": most_trials(lock),
         "estimated_bytes": estimate.size_bytes,
         "open_groups": _open_groups(configs),
         "faults": _faults(configs),
@@ -211,17 +218,6 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         ),
         "trusted_needed": [] if lock.trusted else study.needs_trust(lock, lab.asks_trust, configs.values()),
     }
-
-
-def _most_trials(lock: Lock) -> int:
-    """Trials with all blocks that `measure.until` or a gate may add; without either those of the plan."""
-    from svload.analysis.contrasts import contrasts_of, most_blocks, wanted_widths
-    from svload.study.config import measure_of
-
-    wide = wanted_widths(lock)
-    cases = {case for contrast in contrasts_of(lock) if contrast.name in wide for case in contrast.cases}
-    more = max(most_blocks(lock) - lock.measure.replicates, 0) * len(cases)
-    return sum(measure_of(lock, case).replicates for case in lock.valid_cases) + more
 
 
 def _faults(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:

@@ -40,6 +40,7 @@ def choices(
     host_settings: bool = False,
     only: str | None = None,
     overrides: Mapping[str, Any] | None = None,
+    within: str | None = None,
     plant: str | None = None,
     wait: bool = True,
     wait_quiet: str | None = None,
@@ -48,6 +49,7 @@ def choices(
 ) -> Choices:
     """What was typed, as the API understands it."""
     from svload.api import RUNS, Choices
+    from svload.api.typed import seconds
 
     if out is None and RUNS.is_symlink():
         reason = f"{RUNS} is a link to {RUNS.readlink()}, and no --out was given"
@@ -68,6 +70,7 @@ def choices(
         host_settings=host_settings,
         only=cases,
         overrides=overrides or {},
+        within_s=None if within is None else seconds(within, "--for"),
         plant=plant,
         wait_s=None if wait else 0.0,
         wait_quiet_s=quiet_seconds(wait_quiet),
@@ -126,9 +129,8 @@ def tell_problems(error: SvloadError | None) -> None:
         typer.echo(f"svload: {problem}", err=True)
 
 
-def show_result(result: RunResult, as_json: bool, *, say_what_is_lost: bool = False) -> None:
-    """The final table and paths (or JSON), then the exit code; `say_what_is_lost`: and a line on
-    what a quiet machine would add."""
+def show_result(result: RunResult, as_json: bool) -> None:
+    """The final table and paths (or JSON), then the exit code, and a line on what a quiet machine would add."""
     from svload.report import quieter_line, show_findings
 
     tell_problems(result.outcome.error)
@@ -149,7 +151,7 @@ def show_result(result: RunResult, as_json: bool, *, say_what_is_lost: bool = Fa
         )
     elif result.findings is not None:
         show_findings(result.findings, result.files, code=result.exit_code)
-        if say_what_is_lost and (line := quieter_line(result.findings)):
+        if line := quieter_line(result.findings):
             typer.echo(line)
     if not result.outcome.complete and result.run.lock_path.exists():
         typer.echo(

@@ -10,7 +10,7 @@ from typing import Literal
 from svload.model.parsed import parsed
 
 EventKind = Literal[
-    "run-started",  # study, profile, trials, seed
+    "run-started",  # study, profile, trials, seed, most_trials (with the blocks that a gate may add)
     "phase",  # name (install | look | up | fill | down | analyse | report), state (begin | end), seconds
     "placement",  # sha256 of the placement.json that is written next
     "batch",  # number, trials, because; of a search over, levels (load, outcome), kept, broken

@@ -96,6 +96,8 @@ class Measure(Frozen):
     """blocks are added until half of each comparison's interval is no wider than this share; null: they are not"""
     at_most: int | None = None
     """blocks that are made then at most; null: four times the planned ones"""
+    within_s: float | None = None
+    """seconds of the run in which a block may be added (--for); null: no bound"""
     bring_ups: int = Field(default=1, ge=1)
     """bring-ups of the lab that the blocks are spread over, evenly; a factor that needs a restart makes more"""
     awake: bool = False

@@ -202,12 +202,18 @@ class _Execution:
         self.load_cores = len(split_cores(os.sched_getaffinity(0)).load)
         self.configs = {}
 
+    def _most_trials(self) -> int:
+        """With all blocks that a gate may add; 0 for a search, whose end nobody knows."""
+        from svload.analysis.contrasts import most_trials
+
+        return 0 if self.lock.search else most_trials(self.lock)
+
     def go(self) -> None:
         self._enough_disk()
         self._have_plan()
         self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
                   trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants,
-                  machine=describe_machine())  # fmt: skip
+                  machine=describe_machine(), most_trials=self._most_trials())  # fmt: skip
         keep_unfinished(self.run)
         if self._next() is None:
             return

@@ -87,7 +87,7 @@ def demo(
     )
     with live() as emit:
         result = api.demo(chosen, emit)
-    show_result(result, json, say_what_is_lost=True)
+    show_result(result, json)
 
 
 def init(
@@ -152,6 +152,9 @@ def run(
     only: str = ONLY,
     replicates: int = REPLICATES,
     duration: str = DURATION,
+    within: str = typer.Option(
+        None, "--for", help="A gate, or measure.until, adds no block that would end after this time: 10m."
+    ),
     no_wait: bool = NO_WAIT,
     wait_quiet: str = WAIT_QUIET,
     inventory: Path = FLEET,
@@ -163,7 +166,7 @@ def run(
 
     chosen = choices(
         profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait, wait_quiet=wait_quiet,
-        host_settings=host_settings, overrides=measure_overrides(replicates, duration), inventory=inventory,
+        host_settings=host_settings, overrides=measure_overrides(replicates, duration), within=within, inventory=inventory,
         scheduler=scheduler,
     )  # fmt: skip
     with live() as emit:

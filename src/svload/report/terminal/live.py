@@ -82,7 +82,7 @@ class _Counting:
     """What both views keep: how many trials are sealed, how long one takes, and what was told."""
 
     def __init__(self) -> None:
-        self.total = self.done = self.before = 0
+        self.total = self.done = self.before = self.most = 0
         self.begun_ns = self.now_ns = 0
         self.study = ""
         self.told: set[str] = set()
@@ -103,6 +103,7 @@ class _Counting:
         self.now_ns = event.monotonic_ns
         if event.kind == "run-started":
             self.total, self.done = int(data["trials"]), int(data["sealed"])
+            self.most = int(data.get("most_trials") or 0)
             self.before = self.done
             self.study = " ".join(str(part) for part in (data.get("study"), data.get("profile")) if part)
         elif event.kind == "batch":
@@ -120,6 +121,17 @@ class _Counting:
         words = (("WEAK", "rough"), ("REFUSED", "broken"))
         told = [f"{count} {word}" for grade, word in words if (count := self.grades[grade])]
         return f"{', '.join(told)} so far" if told else ""
+
+    @property
+    def left_words(self) -> str:
+        """`about 2 min left`, and how long with all the blocks that a gate may add; "" where it is unknown."""
+        left = self.left_s
+        if not left:
+            return ""
+        told = f"about {show_duration(left)} left"
+        if self.most <= self.total or self.total <= self.done:
+            return told
+        return f"{told}, {show_duration(left * (self.most - self.done) / (self.total - self.done))} if its gate needs all blocks"
 
     @property
     def left_s(self) -> float | None:
@@ -151,9 +163,7 @@ class PlainView(_Counting):
         elif event.kind == "phase" and data.get("state") == "begin":
             self._say(f"{_PHASES.get(data['name'], data['name'])} …")
         elif event.kind == "trial-sealed":
-            left = self.left_s
-            told = [self.so_far, f"about {show_duration(left)} left" if left else ""]
-            told = [part for part in told if part]
+            told = [part for part in (self.so_far, self.left_words) if part]
             self._say(trial_line(data, self.done, self.total) + (f"  ({'; '.join(told)})" if told else ""))
         elif event.kind == "batch" and self.search is not None:
             self._say(f"{self.search.plain}; next, {data['because']}")
@@ -239,12 +249,11 @@ class ScreenView(_Counting):
 
     def render(self) -> RenderableType:
         """The bottom lines, at most 80 columns of meaning."""
-        left = self.left_s
         head = Text.assemble((self.study or "svload", "bold"), f"  {self.done}/{self.total} trials")
         if self.so_far:
             head.append(f"  {self.so_far}", style="yellow")
-        if left is not None:
-            head.append(f"  about {show_duration(left)} left", style="dim")
+        if left := self.left_words:
+            head.append(f"  {left}", style="dim")
         bar = Table.grid()  # a bar alone ends without a new line
         bar.add_row(ProgressBar(total=max(self.total, 1), completed=self.done, width=60))
         lines: list[RenderableType] = [head, bar]
