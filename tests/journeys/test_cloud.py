@@ -60,8 +60,22 @@ def test_a_lab_of_three_servers_answers_a_load(world: World, needs: Callable[...
     balancer = lab["endpoints"]["http://balancer"]
     host = str(urlsplit(balancer).hostname)
     inside = ("nsenter", f"--net={lab['network']}", sys.executable, "-m", "svload")
+    seen = f"import urllib.request; print(urllib.request.urlopen('{balancer}/health', timeout=5).read())"
+    asked = ("nsenter", f"--net={lab['network']}", sys.executable, "-c", seen)
+    wait_until(lambda: b'"servers":3' in subprocess.run(asked, capture_output=True, check=False).stdout)
     for page in ("/presence/ann", "/sessions"):
-        load = (*inside, "load", balancer + page, "--authorise", host, "--duration", "1s", "--json")
+        load = (
+            *inside,
+            "load",
+            balancer + page,
+            "--authorise",
+            host,
+            "--duration",
+            "1s",
+            "--vus",
+            "4",
+            "--json",
+        )
         ended = subprocess.run(
             load, env=world.env, text=True, capture_output=True, timeout=HANG_S, check=False
         )
