@@ -135,8 +135,8 @@ def test_names_stay_text(reported: Reporter) -> None:
 def test_without_valid_evidence_it_says_that_nothing_can_be_concluded_and_why(reported: Reporter) -> None:
     words = Page(reported("refused").page).words
     assert (
-        "Nothing can be concluded , because every trial is REFUSED" in words
-        or "Nothing can be concluded, because every trial is REFUSED" in words
+        "Nothing can be concluded , because every trial is broken (REFUSED)" in words
+        or "Nothing can be concluded, because every trial is broken (REFUSED)" in words
     )
     assert "The factor did not do what it says" in words
     nothing_ran = Page(reported("unmeasured").page).words
