@@ -46,6 +46,23 @@ def test_version_1_stays_below_our_own_group(machine: Path, monkeypatch: pytest.
     assert cgroups.read_back(paths) == {"cpus": 1.5, "memory_bytes": 256 << 20}
 
 
+@pytest.mark.parametrize(("quotas", "allowed"), [(("-1", "-1"), None), (("-1", "60000"), 0.6), (("200000", "-1"), 2), (("100000", "150000"), 1)])  # fmt: skip
+def test_version_1_gives_no_more_cores_than_the_groups_above_have(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, quotas: tuple[str, str], allowed: float | None
+) -> None:
+    offer(monkeypatch, machine, "/user/me", "cpu", "cpuacct", "memory")
+    for folder, quota in zip(("user", "user/me"), quotas, strict=True):
+        (machine / "cpu" / folder / "cpu.cfs_quota_us").write_text(quota)
+        (machine / "cpu" / folder / "cpu.cfs_period_us").write_text("100000")
+    assert cgroups.cores_allowed() == allowed
+    paths = cgroups.plan("lab", "cache", BOTH)
+    if allowed is None or allowed >= 1.5:
+        cgroups.create(paths, BOTH)
+    else:
+        with pytest.raises(cgroups.CgroupError, match=f"may use {allowed:g} cores here, and it asks for 1.5"):
+            cgroups.create(paths, BOTH)
+
+
 def test_only_what_is_limited_is_made(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory")
     assert set(cgroups.plan("lab", "x", GroupLimits(memory_bytes=1 << 20))) == {"memory"}

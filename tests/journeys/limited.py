@@ -54,8 +54,9 @@ class Held(NamedTuple):
 
 
 MB = 1_000_000
+CORES = min(1.5, cgroups.cores_allowed() or 1.5)
 HELD = (
-    Held("cpus", "cpus", 1.5, 0.2, 1.5, 0.2, "quota", "group_cpu_seconds_total"),
+    Held("cpus", "cpus", CORES, 0.2, CORES, 0.2, "quota", "group_cpu_seconds_total"),
     Held("memory", "memory_bytes", "64 MiB", "32 MiB", 64 << 20, 32 << 20, "quota", "group_memory_bytes"),
     Held("disk_rate", "disk_read_bytes_per_s", {"read": "2 GB/s"}, {"read": "10 MB/s"}, 2000 * MB, 10 * MB, "quota", "group_disk_read_bytes_total"),
     Held("link", "link_rate_bytes_per_s", {"rate": "1 GB/s"}, {"rate": "5 MB/s"}, 1000 * MB, 5 * MB, "link", "link_out_bytes_total"),

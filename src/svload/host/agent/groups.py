@@ -57,7 +57,7 @@ class Groups:
         except (cgroups.CgroupError, OSError) as why:
             if fresh and made is not None:
                 self._remove(made)
-            hint = "Leave cpus, memory, pids and disk_rate out, or run as root."
+            hint = "Give it less, leave cpus, memory, pids and disk_rate out, or run as root."
             raise refused(f"{order.name} cannot be limited: {why}", hint) from why
         self._by_name[order.name] = made
         return {"paths": made.paths, "found": cgroups.read_back(made.paths)}

@@ -146,10 +146,29 @@ def put_back(paths: Mapping[str, str], before: Mapping[str, float | None]) -> No
 def _set_cpus(paths: Mapping[str, str], cpus: float | None) -> None:
     quota_us = -1 if cpus is None else max(1000, round(cpus * PERIOD_US))
     if "cpu" in paths:
+        allowed = cores_allowed()
+        if cpus is not None and allowed is not None and cpus > allowed:
+            raise CgroupError(f"svload itself may use {allowed:g} cores here, and it asks for {cpus:g}")
         Path(paths["cpu"], "cpu.cfs_period_us").write_text(str(PERIOD_US))
         Path(paths["cpu"], "cpu.cfs_quota_us").write_text(str(quota_us))
     else:
         Path(paths[UNIFIED], "cpu.max").write_text(f"{'max' if cpus is None else quota_us} {PERIOD_US}")
+
+
+def cores_allowed() -> float | None:
+    """The least quota of this process's own group and of those above it, in cores: version 1 of control groups refuses
+    a larger one below them. None: there is none, or version 2, which takes any."""
+    mounts, own = _mounts(), _groups("/proc/self/cgroup")
+    if "cpu" not in mounts:
+        return None
+    found = []
+    folder = Path(_below(mounts["cpu"], own.get("cpu", "/")))
+    for one in (folder, *folder.parents):
+        with contextlib.suppress(OSError, ValueError):
+            quota = int((one / "cpu.cfs_quota_us").read_text())
+            if quota > 0:
+                found.append(quota / int((one / "cpu.cfs_period_us").read_text()))
+    return min(found, default=None)
 
 
 def _set_memory(paths: Mapping[str, str], memory_bytes: int | None) -> None:
