@@ -249,6 +249,9 @@ class ProcessTable:
             self._machine.close()
         self._machine = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def _stat(self, pid: int, seen: tuple[bytes, Stat] | None) -> tuple[bytes, Stat] | None:
         line = self._text(pid, "stat", _STAT_BYTES)
         if line is None or (seen is not None and seen[0] == line):
