@@ -58,7 +58,7 @@ def test_it_plays_what_was_told_and_ends_with_the_table(recorder: ModuleType) ->
     }
     last = [texts[line] for line in film.frames[-1]]
     assert last[-1] == "the final table"
-    assert "[20/20]TC19.r1VALIDsteadysofarp502ms" in last[-2].replace(" ", "")
+    assert "[20/20]TC19.r1p502ms" in last[-2].replace(" ", "")
     assert all(len(frame) <= recorder.ROWS for frame in film.frames)
     assert len(film.lines) < sum(len(frame) for frame in film.frames) / 3
 
