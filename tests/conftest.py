@@ -120,7 +120,8 @@ class _NotRun:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
         """An outcome of its own, neither a pass nor a failure nor a skip."""
-        if why := dict(getattr(report, "user_properties", ())).get("not run"):  # a collection's report has none
+        # A report of collection has no properties.
+        if why := dict(getattr(report, "user_properties", ())).get("not run"):
             return "not run", "N", (f"NOT RUN: {why}", {"yellow": True})
         return None
 
