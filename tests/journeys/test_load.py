@@ -84,7 +84,7 @@ def test_an_example_of_the_help_works(world: World, url: str, typed: str) -> Non
     ended = world.svload(*shlex.split(shorter)[1:])
     assert "svload: " not in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert "server " in ended.stdout
+    assert "server" in ended.stdout
     assert world.silent() == []
 
 
