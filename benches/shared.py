@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches.command import KEPT, Clock
+from benches.measure import core_times
 from svload import api
 from svload.model.results import Findings
 from svload.store import RunDir
@@ -250,16 +251,15 @@ def strangers(share: float, seed: int) -> Iterator[None]:
 
 
 def busy_share(for_s: float) -> float:
-    """Share of the machine that is busy for so long, by /proc/stat."""
-
-    def read() -> tuple[int, int]:
-        ticks = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
-
-    busy, whole = read()
+    """Share of the machine that is busy for so long."""
+    before = core_times()
     time.sleep(for_s)
-    now_busy, now_whole = read()
-    return (now_busy - busy) / max(now_whole - whole, 1)
+    spent = [
+        {state: seconds - before[core][state] for state, seconds in states.items()}
+        for core, states in core_times().items()
+    ]
+    whole = sum(sum(one.values()) for one in spent)
+    return 1 - sum(one["idle"] + one["iowait"] for one in spent) / max(whole, 1e-9)
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,20 @@ fn rows_and_variables_are_filled_in() {
     assert_ne!(first, other);
 }
 
+/// The text of a hop to `/x` at `h`.
+fn hop_of(template: &Template, method: &str, foreign: bool, body: bool) -> String {
+    let line = HopLine {
+        method,
+        path: "/x",
+        host: "h",
+        foreign,
+        body,
+    };
+    let mut out = Vec::new();
+    template.render_hop(&line, &by(Asker { vu: 0, seq: 0 }), &mut out);
+    String::from_utf8(out).unwrap()
+}
+
 #[test]
 fn a_hop_by_another_method_describes_no_body() {
     let rendered = |method: &str, body: bool, hop: &str| {
@@ -145,16 +159,7 @@ fn a_hop_by_another_method_describes_no_body() {
         .map(|(name, text)| (name.into(), vec![Part::Text { text: text.into() }]))
         .into();
         let template = template_of(&plan, "cache", &IndexMap::new(), None, false);
-        let line = HopLine {
-            method: hop,
-            path: "/",
-            host: "h",
-            foreign: false,
-            body,
-        };
-        let mut out = Vec::new();
-        template.render_hop(&line, &by(Asker { vu: 0, seq: 0 }), &mut out);
-        String::from_utf8(out).unwrap().to_ascii_lowercase()
+        hop_of(&template, hop, false, body).to_ascii_lowercase()
     };
     for (method, body, hop, described) in [
         ("POST", false, "GET", false),
@@ -180,18 +185,7 @@ fn a_hop_to_another_origin_carries_no_credentials() {
         }],
     )];
     let template = template_of(&secret, "cache", &IndexMap::new(), None, false);
-    let hop = |foreign| {
-        let mut out = Vec::new();
-        let line = HopLine {
-            method: "GET",
-            path: "/x",
-            host: "h",
-            foreign,
-            body: false,
-        };
-        template.render_hop(&line, &by(Asker { vu: 0, seq: 0 }), &mut out);
-        String::from_utf8(out).unwrap()
-    };
+    let hop = |foreign| hop_of(&template, "GET", foreign, false);
     assert!(hop(false).contains("Authorization: token"));
     assert_eq!(
         hop(true),
@@ -217,18 +211,7 @@ fn a_hop_to_another_origin_carries_no_secret() {
         header("Idempotency-Key", part(r#"{"text": "6"}"#)),
     ];
     let template = template_of(&asking, "cache", &IndexMap::new(), None, false);
-    let hop = |foreign| {
-        let mut out = Vec::new();
-        let line = HopLine {
-            method: "GET",
-            path: "/x",
-            host: "h",
-            foreign,
-            body: false,
-        };
-        template.render_hop(&line, &by(Asker { vu: 0, seq: 0 }), &mut out);
-        String::from_utf8(out).unwrap()
-    };
+    let hop = |foreign| hop_of(&template, "GET", foreign, false);
     let (own, foreign) = (hop(false), hop(true));
     assert_eq!(own.matches(": ").count(), 11, "{own}");
     assert!(own.contains("X-T: s+cr et\r\nX-Basic: me:s+cr et\r\n"));

@@ -221,6 +221,11 @@ def matched_cuts(
     }
 
 
+def sealed_at(trials: Iterable[TrialData]) -> dict[str, float]:
+    """When each trial was sealed, Unix time in s; nothing of one that is not."""
+    return {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
+
+
 def judge_run(
     lock: Lock,
     configs: Mapping[str, CaseConfig],
@@ -262,8 +267,7 @@ def judge_run(
     aa = certificates.aa if certificates else None
     claims = judge_claims(lock, configs, results, made, aa)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
-    sealed_s = {trial.trial: trial.seal.sealed_wall for trial in trials if trial.seal is not None}
-    capacity = capacity_of(lock, results, sealed_s, begun_s)
+    capacity = capacity_of(lock, results, sealed_at(trials), begun_s)
     summaries = [trial.summary for trial in trials]
     failures = failures_of(
         configs, summaries, thresholds, claims, _all_owners(lock), searched=capacity is not None

@@ -96,6 +96,7 @@ def final_verdicts(found: RunDir) -> Verdicts:
     trials may follow and the lab is up.
     """
     from svload.analysis.claims import made_of, widths
+    from svload.analysis.judge import sealed_at
     from svload.run.policies.base import Verdicts
     from svload.store import read_events
 
@@ -103,7 +104,7 @@ def final_verdicts(found: RunDir) -> Verdicts:
     lock, judged = found.lock(), _judge_all(found, trials).trials
     told = widths(lock, case_configs(lock), judged, made_of(trials))
     begun_s = _begun_s(read_events(found.events).events)
-    return Verdicts({one.trial: one for one in judged}, told, _sealed_s(trials), begun_s)
+    return Verdicts({one.trial: one for one in judged}, told, sealed_at(trials), begun_s)
 
 
 class SearchVerdicts:
@@ -118,7 +119,7 @@ class SearchVerdicts:
 
     def __call__(self, found: RunDir) -> Verdicts:
         """As `final_verdicts`; a search has no claims."""
-        from svload.analysis.judge import judge_trials
+        from svload.analysis.judge import judge_trials, sealed_at
         from svload.run.policies.base import Verdicts
         from svload.store import read_events, read_trial
 
@@ -139,12 +140,7 @@ class SearchVerdicts:
         how: dict[str, Any] = {} if lock.comparisons else {"each": kept}
         results = judge_trials(lock, case_configs(lock), trials, server_cores=_server_cores(found), **how)
         begun_s = _begun_s(read_events(found.events).events)
-        return Verdicts({one.trial: one for one in results}, sealed_s=_sealed_s(trials), begun_s=begun_s)
-
-
-def _sealed_s(trials: Sequence[TrialData]) -> dict[str, float]:
-    """When each was sealed, Unix time."""
-    return {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
+        return Verdicts({one.trial: one for one in results}, sealed_s=sealed_at(trials), begun_s=begun_s)
 
 
 def _begun_s(events: Sequence[Event]) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from svload.model.facts import other_programs
 from svload.model.study import Lock
 from svload.run.configs import case_configs
 from svload.store import RunDir, measured_programs
@@ -23,4 +24,4 @@ def changed_programs(run: RunDir, lock: Lock) -> list[str]:
         for name, digest in named_programs(folder, service.options).items()
     }
     gone = {name: "" for name in measured if not (folder / name).exists()}
-    return sorted(name for name, digest in (gone | now).items() if measured.get(name, digest) != digest)
+    return other_programs(measured, gone | now)

@@ -21,8 +21,8 @@ from svload.model.study import CapacitySearch
 from svload.model.units import show_duration
 
 PAUSE = 5.0
-"""A gap between two seals counts as this many of the trials that were expected at most: beyond that the search was
-stopped meanwhile."""
+"""A gap between two seals counts as this many of the usual trials at most: beyond that the run was stopped
+meanwhile."""
 _RECENT = 6
 """The longest of the last trials stands for the next one: at more load they take longer."""
 
@@ -49,6 +49,11 @@ class Budget:
 UNBOUNDED = Budget()
 
 
+def spent_s(gaps_s: Sequence[float], first_s: float, trial_s: float) -> float:
+    """What trials have taken: the first one, and the gaps between their seals."""
+    return first_s + sum(min(gap, PAUSE * trial_s) for gap in gaps_s)
+
+
 def budget_of(
     asked: CapacitySearch, sealed_s: Sequence[float | None], begun_s: float | None = None
 ) -> Budget:
@@ -64,9 +69,9 @@ def budget_of(
     first_s = expected_s
     if begun_s is not None and sealed_s and sealed_s[0] is not None:
         first_s = max(sealed_s[0] - begun_s, expected_s)
-    spent_s = sum(min(one, most_s) for one in took_s) + (first_s if sealed_s else 0.0)
+    spent = spent_s(took_s, first_s if sealed_s else 0.0, expected_s)
     return Budget(
-        asked.within_s, asked.within_s - spent_s, min(max(took_s[-_RECENT:], default=expected_s), most_s)
+        asked.within_s, asked.within_s - spent, min(max(took_s[-_RECENT:], default=expected_s), most_s)
     )
 
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import expm1, isfinite
+from math import expm1
 
 from svload.analysis.claims.say import rules_out
 from svload.analysis.limits import LEANING
@@ -338,7 +338,7 @@ def _alike(one: Claimed) -> str:
 
 def _without_lag(one: Claimed) -> str:
     ratio = one.claim.without_lag
-    if ratio is None or not isfinite(ratio):
+    if ratio is None:
         return ""
     return f"{change_words(ratio, one.dimension)}; the interval reaches over both"
 

@@ -22,6 +22,8 @@ _SIGNS = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
 OUTCOME_MARKS = {"failed": "✗", "open": "?", "refused": "?", "no value": "?", "passed": "✓"}
 OPEN = ("open", "refused", "no value")
 """Outcomes that are neither a pass nor a failure."""
+UNDECIDED = ("open", "refused")
+"""Outcomes of a comparison that decide nothing."""
 _OVERLOADED = ", OVERLOADED"
 """Beside what was measured: a criterion failed by the server's state, whatever the number is."""
 _VERBS = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from svload.model.errors import ExitCode
 from svload.model.results import Claim, Findings
-from svload.report.told.criteria import OPEN
+from svload.report.told.criteria import OPEN, UNDECIDED
 from svload.report.told.search_rows import search_outcome
 from svload.report.told.spelling import count_words, list_words
 from svload.report.told.usable import no_times_line
@@ -73,7 +73,7 @@ def exit_line(findings: Findings, code: ExitCode) -> str:
     ]
     if findings.capacity is not None:
         return f"exit 0: {list_words(['the search has its answer', *kept])}"
-    undecided = sum(one.outcome in ("open", "refused") for one in findings.claims)
+    undecided = sum(one.outcome in UNDECIDED for one in findings.claims)
     of = f"{undecided} of {count_words(len(findings.claims), 'comparison')} {'is' if undecided == 1 else 'are'} undecided"
     said = list_words(kept) or "the study sets no threshold and no gate"
     return f"exit 0: {said}" + (f"; {of}" if undecided else "")

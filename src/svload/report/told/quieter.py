@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from svload.analysis.quiet import MACHINES_DOING
 from svload.model.results import Findings, TrialResult
-from svload.report.told.criteria import OPEN
+from svload.report.told.criteria import OPEN, UNDECIDED
 from svload.report.told.doubts import doubting
 from svload.report.told.spelling import count_words, list_words
-
-_OPEN = ("open", "refused")
-"""Outcomes of a comparison that decide nothing."""
 
 
 def quieter_line(findings: Findings) -> str:
     """What is open, though the machine disturbed trials, and what to do; "" where nothing is, or none was disturbed."""
     disturbed = sum(map(_is_disturbed, findings.trials))
-    open_claims = sum(claim.outcome in _OPEN for claim in findings.claims)
+    open_claims = sum(claim.outcome in UNDECIDED for claim in findings.claims)
     criteria = sum(one.outcome in OPEN for one in findings.thresholds)
     parts = [
         count_words(count, what)

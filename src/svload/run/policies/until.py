@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
+from svload.analysis.capacity.search import spent_s
 from svload.analysis.contrasts import contrasts_of, most_blocks, wanted_widths
 from svload.model.plan import Batch
 from svload.model.study import Lock
@@ -33,20 +34,15 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
     return sealed.batch(f"block {block}: {told}", block_of(lock, block, made, cases))
 
 
-_PAUSE = 5.0
-"""A gap between two seals counts as this many trials at most: beyond that the run was stopped meanwhile."""
-
-
 def _fits(within_s: float | None, verdicts: Verdicts, trials: int) -> bool:
-    """Whether so many more trials end within the time that `--for` gives, by what those before took."""
+    """Whether this many more trials end within the time that `--for` gives, by what those before took."""
     times = sorted(verdicts.sealed_s.values())
     if within_s is None or len(times) < 2:
         return True
     gaps = [after - before for before, after in pairwise(times)]
     each_s = median(gaps)
-    spent_s = sum(min(gap, _PAUSE * each_s) for gap in gaps)
-    spent_s += each_s if verdicts.begun_s is None else max(times[0] - verdicts.begun_s, 0.0)
-    return spent_s + trials * each_s <= within_s
+    first_s = each_s if verdicts.begun_s is None else max(times[0] - verdicts.begun_s, 0.0)
+    return spent_s(gaps, first_s, each_s) + trials * each_s <= within_s
 
 
 def _percent(log_ratio: float | None) -> str:
