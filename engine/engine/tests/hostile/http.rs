@@ -220,10 +220,14 @@ fn heads() -> Vec<Fault> {
             "malformed_header",
             "HTTP/1.1 200 OK\r\nA : b\r\n\r\n"
         ),
+        // RFC 9112 §5.2: a user agent reads on where a field is folded; there is none to fold before the first.
+        fault("folded header", "", patient, |peer| {
+            while peer.answer("HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length:\r\n\t0\r\n\r\n") {}
+        }),
         says!(
-            "folded header",
+            "folded status line",
             "malformed_header",
-            "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n"
+            "HTTP/1.1 200 OK\r\n c\r\nA: b\r\n\r\n"
         ),
         says!(
             "lone CR in a header",
