@@ -18,6 +18,7 @@ from tests.lab.set_holder import SETS, read_set
 from tests.servers import wait_until
 
 from svload.host import finish_leftovers, start_agent
+from svload.host.agent.client import try_lock
 from svload.host.machine import linux
 from svload.lab import Lab
 from svload.lab.kits.varnish import _number
@@ -89,7 +90,11 @@ def test_killed_in_the_middle_of_a_set_every_parameter_is_back(
         wait_until(lambda: all(linux.process_stat(pid) is None for pid in (keeper.parent, agent)))
         assert b'"name":"net.core.somaxconn"' in journal.read_bytes(), "there is something to put back"
         with linux.in_network(f"/proc/self/fd/{network}"):
-            wait_until(lambda: finish_leftovers(tmp_path) == [] and not folder.exists())
+            try:
+                wait_until(lambda: finish_leftovers(tmp_path) == [] and not folder.exists())
+            except AssertionError:
+                free, left = try_lock(folder) is not None, sorted(map(str, folder.rglob("*")))
+                pytest.fail(f"lock free: {free}; undone: {finish_leftovers(tmp_path)}; files: {left}")
             assert kernel(asked) == before, f"killed after {after} lines"
         wait_until(lambda: not processes_of(folder))
     finally:

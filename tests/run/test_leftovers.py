@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,24 @@ def test_whoever_starts_an_agent_puts_back_first() -> None:
     # A keeper is a process that `lab up` starts; hands are taken by an execution, whoever had started them.
     for_them = {"run/keeper.py": "api/labs.py", "run/hands.py": "run/execution.py"}
     assert {for_them.get(name, name) for name in starters} <= calling("put_back")
+
+
+def test_a_folder_that_was_half_cleared_is_cleared_by_the_next_command(
+    killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "blocked").rmdir()
+    for name in ("a", "z"):
+        (killed / name / "of a server").mkdir(parents=True)
+
+    def killed_here(folder: str | Path, **_: object) -> None:
+        for file in Path(folder).glob("*.json"):
+            file.unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", killed_here)
+        with pytest.raises(KeyboardInterrupt):
+            finish_leftovers(tmp_path)
+    assert (killed / "a" / "of a server").exists()
+    finish_leftovers(tmp_path)
+    assert not killed.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -18,6 +19,7 @@ NEW_OWNER = f"{OWNER}.new"
 """The owner until it is whole; a killed process leaves it."""
 JOURNAL = "journal.jsonl"
 AGENT_LOG = "agent.log"
+_AGENTS_FILES = (SOCKET, JOURNAL, NEW_OWNER, AGENT_LOG)
 
 
 def labs_dir(state: Path | None = None) -> Path:
@@ -43,12 +45,26 @@ def folder_bytes(folder: Path) -> int:
 
 
 def clear(folder: Path) -> None:
-    """Remove a finished lab's folder: all of it if the lab made it, else what the agent put there."""
-    with contextlib.suppress(OSError, ValueError):
-        import json
+    """Remove a finished lab's folder: all of it if the lab made it, else what the agent put there.
 
-        if json.loads((folder / OWNER).read_text(encoding="utf-8")).get("made_folder"):
-            shutil.rmtree(folder, ignore_errors=True)
-            return
-    for name in (SOCKET, JOURNAL, OWNER, NEW_OWNER, AGENT_LOG, LOCK):
-        (folder / name).unlink(missing_ok=True)
+    The owner goes last, with the lock: killed half-way, or where a file resists, the next call still knows whose
+    folder it is and finishes it.
+    """
+    made = False
+    with contextlib.suppress(OSError, ValueError):
+        made = bool(json.loads((folder / OWNER).read_text(encoding="utf-8")).get("made_folder"))
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in (OWNER, LOCK) or not (made or entry.name in _AGENTS_FILES):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+    with contextlib.suppress(OSError):
+        if not made or set(os.listdir(folder)) <= {OWNER, LOCK}:
+            for name in (OWNER, LOCK):
+                (folder / name).unlink(missing_ok=True)
+            if made:
+                folder.rmdir()
