@@ -12,7 +12,10 @@ from scipy import stats
 from tests.analysis.conftest import Bench, bench_of
 
 from svload.analysis.claims import Made, judge_claims
-from svload.analysis.claims.say import rules_out
+from svload.analysis.claims.evidence import cases_range
+from svload.analysis.claims.gathered import Gathered
+from svload.analysis.claims.say import rules_out, told_of_success
+from svload.analysis.claims.statistic import weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
@@ -790,3 +793,35 @@ def test_a_comparison_whose_cases_were_left_out_says_so(tmp_path: Path) -> None:
 
 
 # svload why
+
+
+def p_of_cases(rows: np.ndarray) -> float:
+    """p that all cases have one effect: a layout of cases by blocks with one value each."""
+    cases, blocks = rows.shape
+    means = rows.mean(axis=1, keepdims=True)
+    rest = rows - means - rows.mean(axis=0) + rows.mean()
+    freedom = (cases - 1) * (blocks - 1)
+    between = blocks * float(means.var(ddof=1))
+    return float(stats.f.sf(between / (float((rest**2).sum()) / freedom), cases - 1, freedom))
+
+
+@pytest.mark.parametrize(("apart", "p"), [(0.0235, 0.04), (0.021, 0.06)])
+def test_cases_differ_where_chance_makes_it_so_once_in_twenty(apart: float, p: float) -> None:
+    rows = np.random.default_rng(8).normal(0, 0.02, (2, 8))
+    rows += [[0.0], [apart]] - rows.mean(axis=1, keepdims=True)
+    assert p_of_cases(rows) == pytest.approx(p, abs=0.006)
+    found = Gathered(contrast=Any, logs=rows, unit=tuple(range(8)))  # type: ignore[arg-type]
+    assert (cases_range(found) is not None) == (p < 0.05)
+
+
+@pytest.mark.parametrize(("success", "differs"), [(0.9991, False), (0.9988, True)])
+def test_success_is_told_where_it_differs_by_a_tenth_of_a_point(success: float, differs: bool) -> None:
+    assert bool(told_of_success("before", "after", (1.0, success))) == differs
+
+
+@pytest.mark.parametrize(("pairs", "leans"), [(8, True), (7, False)])
+def test_strangers_lean_where_a_coin_would_so_once_in_ten(pairs: int, leans: bool) -> None:
+    """All pairs but one on the same side: p 0.07 of 8, 0.125 of 7."""
+    x = np.zeros((1, pairs, 2))
+    x[0, :, 1], x[0, 0] = 0.3, (0.3, 0.0)
+    assert (len(set(weights(x).ravel().round(6))) == 1) == leans

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from svload.analysis.inference import (
+    batch_means,
     holm,
     least_detectable,
     replicates_for,
@@ -50,6 +51,17 @@ def test_many_blocks_are_drawn_and_never_give_zero() -> None:
     assert sign_flip_p(noise) == sign_flip_p(noise)
 
 
+def test_sixteen_blocks_are_enumerated_and_seventeen_drawn() -> None:
+    assert sign_flip_p(np.ones(16)) == 2 / 2**16
+    assert sign_flip_p(np.ones(17)) > 2 / 2**17, "a draw counts the observed one too"
+
+
+def test_batch_means_take_twenty_batches() -> None:
+    x = np.random.default_rng(5).normal(10, 1, 400).cumsum()
+    by_hand = x.reshape(20, 20).mean(axis=1)
+    assert float(batch_means(x).variance[0]) == pytest.approx(by_hand.var(ddof=1) / 20)
+
+
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
@@ -70,6 +82,8 @@ def test_replicates_that_an_interval_needs_follow_from_t() -> None:
     assert stats.t.ppf(0.975, found - 1) / sqrt(found) <= half / 2
     assert stats.t.ppf(0.975, found - 2) / sqrt(found - 1) > half / 2
     assert replicates_for(1e6, 3) is None
+    assert replicates_for(sqrt(900 / 100), 100) is not None
+    assert replicates_for(sqrt(1200 / 100), 100) is None, "nobody makes so many"
 
 
 def test_welch_is_scipys() -> None:

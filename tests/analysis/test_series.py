@@ -167,6 +167,37 @@ def test_noise_alone_is_seldom_a_drift() -> None:
     assert drift(np.zeros(100)) is None
 
 
+def test_a_late_minimum_counts_where_it_is_three_times_below() -> None:
+    noise = np.random.default_rng(3).normal(0, 1, 1000)
+    late = np.arange(1000) >= 600
+    for clear, step in ((2.5, 2.25), (3.5, 2.7)):
+        score = ratio_of_minima(10 + noise + step * late)
+        assert score == pytest.approx(clear, rel=0.1)
+        assert mser5(10 + noise + step * late)[1] == (clear > 3)
+
+
+def ratio_of_minima(x: np.ndarray) -> float:
+    """MSER-5's least value in the first half over that in the third quarter."""
+    y = x.reshape(-1, 5).mean(axis=1)
+    scores = [((y[d:] - y[d:].mean()) ** 2).sum() / (len(y) - d) ** 2 for d in range(len(y) * 3 // 4)]
+    return float(min(scores[: len(y) // 2 + 1]) / min(scores[len(y) // 2 + 1 :]))
+
+
+@pytest.mark.parametrize(("above", "stalls"), [(11, True), (16, False)])
+def test_a_stall_begins_after_a_first_tenth_at_the_level_that_is_kept(above: int, stalls: bool) -> None:
+    x = np.ones(900)
+    x[:above], x[200:210] = 2.0, 50.0
+    assert is_stall(x, 300) == stalls
+
+
+def test_the_level_that_is_kept_is_its_95th_percentile() -> None:
+    x = np.ones(900)
+    x[300:324], x[:300], x[200:210] = 2.0, 1.5, 50.0
+    assert not is_stall(x, 300), "4 % of what is kept are higher, and the head lies above the rest"
+    x[300:336] = 2.0
+    assert is_stall(x, 300)
+
+
 def correlated(rng: np.random.Generator, size: int, rho: float, spread: float) -> np.ndarray:
     """exp of a steady AR(1) series of that standard deviation."""
     noise = rng.standard_normal(size) * np.sqrt(1 - rho**2)
