@@ -79,6 +79,18 @@ AA_QUANTILE = 0.95
 SUCCESS_DIFFERS = 0.001
 """Difference of success rates from which a claim tells both."""
 
+# Sides that take turns (benches/turns.py)
+TURN_REQUESTS = 1.5
+"""Requests that a side has in a round, times 1 − p: fewer hold no percentile p, and neighbouring rounds are joined."""
+TURN_ROUNDS = 5
+"""Rounds of a block below which they are few."""
+TURN_IN_FLIGHT = 0.05
+"""Share of rounds with a request still in flight as the next window begins, above which nothing is decided."""
+TURN_HEAD_NS = 30_000_000
+"""Requests that are due so soon after a window's begin find cold caches and do not count;"""
+TURN_HEAD = 3.0
+"""nor those within so many times the p99, if that is longer."""
+
 # Warm-up and steadiness (docs/method.md §1)
 MSER_OBSERVATIONS = 600
 """Below so many observations MSER-5 is not used."""

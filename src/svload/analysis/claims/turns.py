@@ -1,0 +1,212 @@
+"""The statistic of sides that take turns in one block (docs/method.md §2): which requests count, a round's log
+ratio, a block's effect with its own error, and what each block weighs.
+
+The weighted mean over blocks and its interval are those of every claim (`statistic.effect_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf, isfinite, isnan, log, nan, pi, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from svload.analysis import limits
+from svload.analysis.quantiles import Floats, Ints, Ranked, merged_ranks, ranked_values
+
+_HALVINGS = 60
+_MOST_VARIANCE = 4.0
+"""Of the blocks' log ratios: a standard deviation of 2 is a factor of seven."""
+_NO_VARIANCE = 1e-12
+_ERROR_OF_MEDIAN = sqrt(pi / 2) / float(ndtri(0.75))
+"""Standard error of a median over the median deviation of its values, times √n."""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """One side's requests in one block, by column. `done_ns` is negative for one that never ended, `response_ns` NaN for one
+    that did not succeed."""
+
+    due_ns: Ints
+    done_ns: Ints
+    response_ns: Floats
+    connection: Ints
+
+
+@dataclass(frozen=True)
+class Windows:
+    """One side's windows in one block: [begin, end) of each in ns, and when the next window of any side begins."""
+
+    begin_ns: Ints
+    end_ns: Ints
+    next_ns: Ints
+
+    def of(self, due_ns: Ints) -> Ints:
+        """The window that holds each due time; −1 before the first."""
+        return np.searchsorted(self.begin_ns, due_ns, "right") - 1
+
+
+def measured(requests: Requests, windows: Windows, p99_ns: float) -> NDArray[np.bool_]:
+    """Which requests count. The others are made all the same: those due in a window's head and tail, and the first of each
+    connection, which stood idle.
+
+    Due times alone decide, and `p99_ns`, which was known before the first window: a slow request must not choose
+    whether it counts.
+    """
+    at = windows.of(requests.due_ns)
+    head_ns = max(limits.TURN_HEAD_NS, limits.TURN_HEAD * p99_ns)
+    inside = (requests.due_ns >= windows.begin_ns[at] + head_ns) & (
+        requests.due_ns < windows.end_ns[at] - p99_ns
+    )
+    return np.asarray((at >= 0) & inside & ~_first_of_connection(at, requests))
+
+
+def _first_of_connection(at: Ints, requests: Requests) -> NDArray[np.bool_]:
+    order = np.lexsort((requests.due_ns, requests.connection, at))
+    window, connection = at[order], requests.connection[order]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (window[1:] != window[:-1]) | (connection[1:] != connection[:-1])
+    found = np.empty_like(first)
+    found[order] = first
+    return found
+
+
+def by_window(requests: Requests, windows: Windows, p99_ns: float) -> tuple[Ranked, ...]:
+    """The responses that count, window by window; what failed lies above all others."""
+    at = np.where(measured(requests, windows, p99_ns), windows.of(requests.due_ns), -1)
+    ok = ~np.isnan(requests.response_ns)
+    return tuple(
+        ranked_values(requests.response_ns[(at == window) & ok], int(np.count_nonzero(at == window)))
+        for window in range(len(windows.begin_ns))
+    )
+
+
+def in_flight(requests: Requests, windows: Windows) -> NDArray[np.bool_]:
+    """By window, whether one of its requests was still in flight when the next window began."""
+    at = windows.of(requests.due_ns)
+    late = (at >= 0) & ((requests.done_ns < 0) | (requests.done_ns > windows.next_ns[at]))
+    return np.bincount(at[late], minlength=len(windows.begin_ns)) > 0
+
+
+def too_short(overlapping: ArrayLike) -> str:
+    """Why nothing is decided where requests were in flight in too many rounds, as a clause; empty: they were not."""
+    rounds = np.asarray(overlapping, dtype=bool)
+    share = float(rounds.mean()) if rounds.size else 0.0
+    if share <= limits.TURN_IN_FLIGHT:
+        return ""
+    return f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight when the next window began"
+
+
+def round_logs(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float) -> Floats:
+    """Log ratio treatment / baseline of each round's own percentile, neighbouring rounds joined until both sides hold enough
+    requests for it.
+
+    Infinite where one side's percentile alone lies among its failures: the median over rounds takes that as worse than
+    any number. A round where both do has no value.
+    """
+    logs = [_log_ratio(*pair, p) for pair in _joined(baseline, treatment, p)]
+    return np.array([one for one in logs if not isnan(one)])
+
+
+def _joined(
+    baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float
+) -> Iterator[tuple[Ranked, Ranked]]:
+    """Rounds with enough requests. What is left at the end goes to the last of them."""
+    need = limits.TURN_REQUESTS / (1 - max(p, 1 - p))
+    bounds, held = [0], [0, 0]
+    for place, pair in enumerate(zip(baseline, treatment, strict=True), 1):
+        held = [sum_ + side.total for sum_, side in zip(held, pair, strict=True)]
+        if min(held) >= need * (1 - 1e-9):
+            bounds.append(place)
+            held = [0, 0]
+    if len(bounds) == 1 and min(held) == 0:
+        return
+    bounds = [*bounds[:-1], len(baseline)] if len(bounds) > 1 else [0, len(baseline)]
+    for low, high in pairwise(bounds):
+        yield _merged(baseline[low:high]), _merged(treatment[low:high])
+
+
+def _merged(several: Sequence[Ranked]) -> Ranked:
+    return several[0] if len(several) == 1 else merged_ranks(several)
+
+
+def _log_ratio(baseline: Ranked, treatment: Ranked, p: float) -> float:
+    if not baseline.total or not treatment.total:
+        return nan
+    before, after = baseline.quantile(p), treatment.quantile(p)
+    if before is None or after is None:
+        return nan if before is after else inf if after is None else -inf
+    return log(after / before) if before > 0 and after > 0 else nan
+
+
+@dataclass(frozen=True)
+class BlockEffect:
+    """What one block says, in log ratios: the median of its rounds with that median's standard error, and the ratio of the
+    percentiles of all measured requests. NaN: it has no such number."""
+
+    effect: float
+    error: float
+    pooled: float
+    rounds: int
+
+    @property
+    def few(self) -> bool:
+        """Its rounds are too few for an error of its own."""
+        return self.rounds < limits.TURN_ROUNDS
+
+
+def block_effect(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float) -> BlockEffect:
+    """The effect of one block, by both sides' windows in the order of the rounds."""
+    logs = round_logs(baseline, treatment, p)
+    if not len(logs):
+        return BlockEffect(nan, nan, nan, 0)
+    pooled = _log_ratio(_merged(baseline), _merged(treatment), p)
+    return BlockEffect(*median_of(logs), pooled if isfinite(pooled) else nan, len(logs))
+
+
+def median_of(logs: Floats) -> tuple[float, float]:
+    """(median, its standard error by the median deviation). NaN where half of the rounds have no finite value."""
+    middle = float(np.median(logs))
+    if not isfinite(middle):
+        return nan, nan
+    if len(logs) < 2:
+        return middle, 0.0
+    return middle, _ERROR_OF_MEDIAN * float(np.median(np.abs(logs - middle))) / sqrt(len(logs))
+
+
+def block_weights(effects: ArrayLike, errors: ArrayLike) -> Floats:
+    """What each block weighs, [..., case, block]: one over its own variance and that between blocks (random effects).
+
+    No block's own error counts for less than the blocks' median: else blocks that look calm by chance would decide.
+    NaN effects weigh nothing. The heaviest block of a case weighs 1.
+    """
+    y, s = np.asarray(effects, dtype=float), np.asarray(errors, dtype=float)
+    there = ~np.isnan(y)
+    filled = np.where(there, y, 0.0)
+    floor = _median_of_known(np.where(there, s, np.nan))
+    own = np.where(there, np.maximum(np.nan_to_num(s), floor), 0.0) ** 2
+    weight = np.where(there, 1 / (_variance_between(filled, own, there) + own + _NO_VARIANCE), 0.0)
+    most = weight.max(axis=-1, keepdims=True, initial=0.0)
+    return np.asarray(weight / np.where(most > 0, most, 1.0))
+
+
+def _median_of_known(values: Floats) -> Floats:
+    none = np.isnan(values).all(axis=-1, keepdims=True)
+    return np.asarray(np.nanmedian(np.where(none, 0.0, values), axis=-1, keepdims=True))
+
+
+def _variance_between(y: Floats, own: Floats, there: NDArray[np.bool_]) -> Floats:
+    """The variance between blocks at which their weighted squares equal their number less one (Paule and Mandel 1982)."""
+    freedom = there.sum(axis=-1, keepdims=True) - 1
+    low, high = np.zeros_like(freedom, dtype=float), np.full(freedom.shape, _MOST_VARIANCE)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        w = np.where(there, 1 / (middle + own + _NO_VARIANCE), 0.0)
+        mean = (w * y).sum(axis=-1, keepdims=True) / np.maximum(w.sum(axis=-1, keepdims=True), _NO_VARIANCE)
+        above = (w * (y - mean) ** 2).sum(axis=-1, keepdims=True) > freedom
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return (low + high) / 2
