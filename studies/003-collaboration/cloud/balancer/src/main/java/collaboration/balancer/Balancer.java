@@ -3,6 +3,7 @@ package collaboration.balancer;
 import collaboration.managers.Balancing;
 import collaboration.managers.Scaling;
 import collaboration.protocol.Request;
+import collaboration.server.ConnectionGuard;
 import collaboration.server.Group;
 import collaboration.server.Seal;
 import io.vertx.core.Context;
@@ -13,6 +14,7 @@ import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.HttpClient;
 import io.vertx.core.http.HttpClientOptions;
 import io.vertx.core.http.HttpMethod;
+import io.vertx.core.http.HttpServer;
 import io.vertx.core.http.HttpServerOptions;
 import io.vertx.core.http.HttpServerRequest;
 import io.vertx.core.http.PoolOptions;
@@ -63,6 +65,7 @@ public final class Balancer implements Group.Listener {
     private long drained;
     private long passed;
     private long failed;
+    private long halfOpen;
 
     public Balancer(Settings settings) throws Exception {
         this.settings = settings;
@@ -89,9 +92,11 @@ public final class Balancer implements Group.Listener {
             });
             vertx.setPeriodic(Math.max(1, (long) (settings.periodS() * 1e3)), timer -> manage());
         });
-        vertx.createHttpServer(new HttpServerOptions().setHost(settings.host()).setPort(settings.port()).setIdleTimeout(30)
-            .setMaxInitialLineLength(2_048).setMaxHeaderSize(4_096)).requestHandler(this::answer).listen()
-            .toCompletionStage().toCompletableFuture().get(5, TimeUnit.SECONDS);
+        HttpServer http = vertx.createHttpServer(new HttpServerOptions().setHost(settings.host()).setPort(settings.port())
+            .setIdleTimeout(30).setMaxInitialLineLength(2_048).setMaxHeaderSize(4_096).setHttp2ClearTextEnabled(false))
+            .requestHandler(this::answer);
+        ConnectionGuard.guard(http, () -> halfOpen++);
+        http.listen().toCompletionStage().toCompletableFuture().get(5, TimeUnit.SECONDS);
         System.err.println(group.id + ": listens at http://" + settings.host() + ":" + settings.port());
         return this;
     }
@@ -283,6 +288,7 @@ public final class Balancer implements Group.Listener {
         series(text, "placed_nowhere_total", "counter", "Clients and requests for whom no server was there", refused);
         series(text, "passed_total", "counter", "Answers passed on", passed);
         series(text, "passed_failed_total", "counter", "Answers that did not come", failed);
+        series(text, "half_open_total", "counter", "Connections ended on which no whole request came", halfOpen);
         series(text, "woken_total", "counter", "Servers woken by the manager", woken);
         series(text, "drained_total", "counter", "Servers drained by the manager", drained);
         return text.toString();

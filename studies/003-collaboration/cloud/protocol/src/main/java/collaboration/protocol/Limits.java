@@ -23,6 +23,8 @@ public final class Limits {
     public static final int FRAMES_AT_ONCE = 80;
     /** Refusals for speed in a row before the connection is closed. */
     public static final int REFUSALS = 200;
+    /** A connection that has sent no whole HTTP request within this time is closed. */
+    public static final long REQUEST_WITHIN_MS = 5_000;
     public static final long HELLO_WITHIN_MS = 5_000;
     /** A connection that has not answered a ping for so long is closed. */
     public static final long SILENCE_MS = 15_000;
@@ -30,6 +32,8 @@ public final class Limits {
     public static final int WAITING_BYTES = 1024 * 1024;
     /** Bytes that wait for a client before frames to it are dropped. */
     public static final int FRAMES_WAITING_BYTES = 64 * 1024;
+    /** Frames to a client that has left a ping unanswered for longer are dropped. */
+    public static final long FRAMES_LATE_MS = 3_000;
     /** A client that has taken no frame for so long, all being dropped, is closed. */
     public static final long NO_FRAME_TAKEN_MS = 10_000;
     /** A member that is away for longer leaves its session. */

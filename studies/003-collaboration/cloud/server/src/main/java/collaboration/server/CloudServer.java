@@ -93,10 +93,11 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     public CloudServer start() throws Exception {
         HttpServerOptions options = new HttpServerOptions().setHost(settings.host()).setPort(settings.port())
             .setMaxWebSocketFrameSize(Limits.MESSAGE_BYTES).setMaxWebSocketMessageSize(Limits.MESSAGE_BYTES)
-            .setSendBufferSize(Limits.FRAMES_WAITING_BYTES).setTcpNoDelay(true).setIdleTimeout(30)
+            .setSendBufferSize(Limits.FRAMES_WAITING_BYTES).setTcpNoDelay(true).setIdleTimeout(30).setHttp2ClearTextEnabled(false)
             .setMaxInitialLineLength(2_048).setMaxHeaderSize(4_096);
         http = vertx.createHttpServer(options).requestHandler(this::page).webSocketHandshakeHandler(this::handshake)
             .webSocketHandler(this::connected);
+        ConnectionGuard.guard(http, () -> counts.ended(Counts.HALF_OPEN));
         crossings.listen(settings.host(), settings.framesPort(), this::crossed).toCompletionStage()
             .toCompletableFuture().get(5, TimeUnit.SECONDS);
         group.join();
@@ -172,17 +173,14 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
 
     private void ponged(Connection client, Buffer pong) {
         now = System.currentTimeMillis();
-        client.answeredPingMs = now;
-        if (pong.length() == 8) {
-            double ms = (System.nanoTime() - pong.getLong(0)) / 1e6;
-            if (ms >= 0 && ms < Limits.SILENCE_MS) {
-                counts.roundTrip.add(ms);
-            }
+        double ms = client.ponged(pong, now);
+        if (ms >= 0) {
+            counts.roundTrip.add(ms);
         }
     }
 
     private void gone(Connection client) {
-        client.closed = true;
+        client.ended(Counts.LEFT);
         connections.remove(client);
         client.contacts.forEach(user -> unwatch(client, user));
         detach(client);
@@ -235,7 +233,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         counts.receivedBytes += text.length();
         String id = null;
         try {
-            if (client.closed) {
+            if (client.closed()) {
                 return;
             }
             client.within(false, now);
@@ -492,7 +490,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         counts.receivedBytes += bytes.length();
         long cameNs = System.nanoTime();
         try {
-            if (client.closed) {
+            if (client.closed()) {
                 return;
             }
             if (client.user.isEmpty()) {
@@ -731,8 +729,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         counts.handedOver++;
         client.send(told);
         vertx.setTimer(MOVE_WITHIN_MS, timer -> {
-            if (!client.closed) {
-                client.closed = true;
+            if (client.ended(Counts.MOVED)) {
                 client.socket.close((short) 1001, "moved");
             }
         });
@@ -787,13 +784,18 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
 
     // ---- pages
 
+    /** Tell whether this server does what it was asked to do: it serves, or waits on standby. */
+    private boolean ready() {
+        return phase == Phase.ACTIVE || phase == Phase.STANDBY;
+    }
+
     private void page(HttpServerRequest request) {
         now = System.currentTimeMillis();
         String path = request.path();
         if (!request.method().name().equals("GET")) {
             answer(request, 405, new JsonObject().put("error", "only GET"));
         } else if (path.equals("/health")) {
-            answer(request, 200, new JsonObject().put("phase", phase.name()).put("server", id));
+            answer(request, ready() ? 200 : 503, new JsonObject().put("phase", phase.name()).put("server", id));
         } else if (path.equals("/metrics")) {
             request.response().putHeader("content-type", "text/plain; version=0.0.4").end(metrics());
         } else if (path.equals("/sessions")) {

@@ -6,6 +6,8 @@ import collaboration.protocol.Misuse.Code;
 import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.ServerWebSocket;
 import io.vertx.core.json.JsonObject;
+import java.util.ArrayDeque;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
@@ -13,6 +15,10 @@ import java.util.Set;
 
 /** Hold one client's WebSocket, with its limits: what it may send, and how much may wait for it. */
 final class Connection {
+    /** State when a ping was sent: the stamp it carries, and by the server's clock. */
+    private record Ping(long ns, long ms) {
+    }
+
     /** Fill with so many a second up to a most; each message takes one. */
     private static final class Bucket {
         private final double perMs;
@@ -38,6 +44,8 @@ final class Connection {
         }
     }
 
+    /** As many pings are sent ahead of an answer: one a second, until the client counts as silent. */
+    private static final int PINGS_UNANSWERED = 20;
     final ServerWebSocket socket;
     private final Counts counts;
     private final Bucket requests;
@@ -55,11 +63,13 @@ final class Connection {
     final Set<String> contacts = new HashSet<>();
     /** Its messages that wait for their acknowledgement: id → when they came. */
     final Map<String, Long> sentNs = new HashMap<>();
-    long answeredPingMs;
+    /** The pings that are not answered yet, the oldest first. */
+    private final Deque<Ping> pings = new ArrayDeque<>();
+    private long answeredPingMs;
     private int waiting;
     private long frameTakenMs;
     private boolean dropping;
-    boolean closed;
+    private boolean closed;
 
     Connection(ServerWebSocket socket, Counts counts, long nowMs) {
         this.socket = socket;
@@ -84,6 +94,31 @@ final class Connection {
             : "at most " + Limits.REQUESTS_PER_S + " requests a second");
     }
 
+    /** Take the answer to a ping; returns the time in ms that it took, or -1 where it answers none. */
+    double ponged(Buffer pong, long nowMs) {
+        answeredPingMs = nowMs;
+        Ping answered = null;
+        for (Ping ping : pings) {
+            if (pong.length() == Long.BYTES && pong.getLong(0) == ping.ns) {
+                answered = ping;
+            }
+        }
+        if (answered == null) {
+            return -1;
+        }
+        // The client answers in the order of the stream: what came before this ping has been read too.
+        while (pings.remove() != answered) {
+            continue;
+        }
+        return (System.nanoTime() - answered.ns) / 1e6;
+    }
+
+    /** Tell whether the client is too far behind: what waits here or, by its pings, in the network and with itself. */
+    private boolean behind(int size, long nowMs) {
+        return waiting + size > Limits.FRAMES_WAITING_BYTES
+            || !pings.isEmpty() && nowMs - pings.peek().ms > Limits.FRAMES_LATE_MS;
+    }
+
     void send(JsonObject message) {
         send(message.encode());
     }
@@ -97,24 +132,22 @@ final class Connection {
         counts.sentBytes += size;
         socket.writeTextMessage(text).onComplete(done -> waiting -= size);
         if (waiting > Limits.WAITING_BYTES) {
-            counts.slowReaders++;
             end(Code.SLOW_READER, "more than " + Limits.WAITING_BYTES + " bytes wait");
         }
     }
 
-    /** Send a frame that came at this time, unless too much waits. */
+    /** Send a frame that came at this time, unless the client is too far behind. */
     void frame(Buffer frame, long cameNs, long nowMs) {
         if (closed) {
             return;
         }
         int size = frame.length();
-        if (waiting + size > Limits.FRAMES_WAITING_BYTES) {
+        if (behind(size, nowMs)) {
             counts.framesDropped++;
             if (!dropping) {
                 dropping = true;
                 frameTakenMs = nowMs;
             } else if (nowMs - frameTakenMs > Limits.NO_FRAME_TAKEN_MS) {
-                counts.slowReaders++;
                 end(Code.SLOW_READER, "no frame was taken for " + Limits.NO_FRAME_TAKEN_MS + " ms");
             }
             return;
@@ -132,8 +165,10 @@ final class Connection {
     void ping(long nowMs) {
         if (!closed && nowMs - answeredPingMs > Limits.SILENCE_MS) {
             end(Code.SILENT, "no ping was answered for " + Limits.SILENCE_MS + " ms");
-        } else if (!closed && waiting < Limits.WAITING_BYTES) {
-            socket.writePing(Buffer.buffer().appendLong(System.nanoTime()));
+        } else if (!closed && pings.size() < PINGS_UNANSWERED) {
+            Ping ping = new Ping(System.nanoTime(), nowMs);
+            pings.add(ping);
+            socket.writePing(Buffer.buffer().appendLong(ping.ns));
         }
     }
 
@@ -148,11 +183,24 @@ final class Connection {
             .put("message", misuse.getMessage()));
     }
 
-    void end(Code code, String why) {
+    /** Count the end of this connection; false: it has ended already. */
+    boolean ended(String cause) {
         if (closed) {
-            return;
+            return false;
         }
         closed = true;
+        counts.ended(cause);
+        return true;
+    }
+
+    boolean closed() {
+        return closed;
+    }
+
+    void end(Code code, String why) {
+        if (!ended(code.word)) {
+            return;
+        }
         socket.writeTextMessage(new JsonObject().put("type", "error").put("code", code.word).put("message", why).encode());
         socket.close((short) code.close, code.word);
     }

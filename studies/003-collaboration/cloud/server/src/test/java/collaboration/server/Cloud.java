@@ -7,7 +7,9 @@ import io.vertx.core.Context;
 import io.vertx.core.Future;
 import io.vertx.core.Vertx;
 import io.vertx.core.VertxOptions;
+import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.HttpClient;
+import io.vertx.core.http.HttpClientResponse;
 import io.vertx.core.http.HttpMethod;
 import io.vertx.core.http.WebSocketClient;
 import io.vertx.core.json.JsonObject;
@@ -21,6 +23,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Function;
 
 /** Run servers of one cloud and clients within a test's own process. */
 final class Cloud implements AutoCloseable {
@@ -29,8 +32,7 @@ final class Cloud implements AutoCloseable {
     final List<CloudServer> servers = new ArrayList<>();
     final List<Integer> ports = new ArrayList<>();
     final Vertx vertx = Vertx.vertx(new VertxOptions().setEventLoopPoolSize(1));
-    private final WebSocketClient sockets = vertx.createWebSocketClient(Client.options()
-        .setReceiveBufferSize(32 * 1024));
+    private final WebSocketClient sockets = vertx.createWebSocketClient(Client.options());
     private final HttpClient pages = vertx.createHttpClient();
     private final Context context = vertx.getOrCreateContext();
     final List<InetSocketAddress> peers = new ArrayList<>();
@@ -42,8 +44,16 @@ final class Cloud implements AutoCloseable {
         }
     }
 
-    /** Start one server more. */
+    /** Start one server more, and wait until it serves if it is to. */
     CloudServer add(boolean active, double bootS) throws Exception {
+        CloudServer server = start(active, bootS);
+        if (active) {
+            await("server " + servers.size() + " serves", () -> status(servers.size() - 1, "/health") == 200);
+        }
+        return server;
+    }
+
+    CloudServer start(boolean active, double bootS) throws Exception {
         int group = free();
         peers.add(new InetSocketAddress("127.0.0.1", group));
         int port = free();
@@ -52,9 +62,6 @@ final class Cloud implements AutoCloseable {
             SelfOrganizing.Limits.USUAL)).start();
         servers.add(server);
         ports.add(port);
-        if (active) {
-            await("server " + servers.size() + " serves", () -> page(port, "/health").contains("ACTIVE"));
-        }
         return server;
     }
 
@@ -101,12 +108,20 @@ final class Cloud implements AutoCloseable {
     }
 
     String page(int port, String path) {
-        CompletableFuture<String> page = new CompletableFuture<>();
+        return answer(port, path, response -> response.body().map(Buffer::toString));
+    }
+
+    int status(int server, String path) {
+        return answer(ports.get(server), path, response -> Future.succeededFuture(response.statusCode()));
+    }
+
+    private <T> T answer(int port, String path, Function<HttpClientResponse, Future<T>> part) {
+        CompletableFuture<T> answer = new CompletableFuture<>();
         // On the context, so that no part of an answer comes before its handler is there.
         context.runOnContext(ignored -> pages.request(HttpMethod.GET, port, "127.0.0.1", path)
-            .compose(request -> request.send()).compose(answer -> answer.body())
-            .onSuccess(body -> page.complete(body.toString())).onFailure(page::completeExceptionally));
-        return get(page);
+            .compose(request -> request.send()).compose(part)
+            .onSuccess(answer::complete).onFailure(answer::completeExceptionally));
+        return get(answer);
     }
 
     /** Read one series of a server's Prometheus page. */

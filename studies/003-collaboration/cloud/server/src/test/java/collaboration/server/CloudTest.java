@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import collaboration.client.Client;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
+import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -220,20 +221,41 @@ class CloudTest {
     }
 
     @Test
+    void aServerIsNotReadyWhileItLoads() throws Exception {
+        try (Cloud cloud = new Cloud(1)) {
+            // A member whose name nobody knows might hold sessions: a server that starts waits for it.
+            Group unnamed = member(cloud, "unnamed", Cloud.SECRET);
+            unnamed.join();
+            cloud.start(true, 0);
+            await("it loads", () -> cloud.page(cloud.ports.get(1), "/health").contains("LOADING"));
+            assertEquals(503, cloud.status(1, "/health"));
+            unnamed.multicast(new JsonObject().put("t", "status").put("role", "balancer").put("phase", "BALANCER"));
+            await("it serves", () -> cloud.status(1, "/health") == 200);
+            assertTrue(cloud.page(cloud.ports.get(1), "/health").contains("ACTIVE"));
+            unnamed.close();
+        }
+    }
+
+    /** Make a member of a cloud's group that only listens. */
+    private static Group member(Cloud cloud, String name, String secret) throws Exception {
+        return new Group(name, new InetSocketAddress("127.0.0.1", Cloud.free()), List.of(cloud.peers.get(0)),
+            new Seal(secret), Runnable::run, new Group.Listener() {
+                @Override
+                public void received(String from, JsonObject message) {
+                }
+
+                @Override
+                public void members(List<String> ids, boolean merged) {
+                }
+            });
+    }
+
+    @Test
     void aServerWithAnotherSecretStaysOutside() throws Exception {
         try (Cloud cloud = new Cloud(1)) {
             Client ann = cloud.client("ann", 0);
             get(ann.create("table", "free", "anyone"));
-            Group stranger = new Group("stranger", new java.net.InetSocketAddress("127.0.0.1", Cloud.free()),
-                List.of(cloud.peers.get(0)), new Seal("another secret"), Runnable::run, new Group.Listener() {
-                    @Override
-                    public void received(String from, JsonObject message) {
-                    }
-
-                    @Override
-                    public void members(List<String> ids, boolean merged) {
-                    }
-                });
+            Group stranger = member(cloud, "stranger", "another secret");
             stranger.join();
             assertEquals(1, cloud.metric(0, "collaboration_group_members"));
             assertTrue(cloud.metric(0, "collaboration_group_refused") > 0);

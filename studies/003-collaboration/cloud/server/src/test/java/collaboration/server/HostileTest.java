@@ -224,13 +224,18 @@ class HostileTest {
         List<Socket> open = new ArrayList<>();
         for (int i = 0; i < 100; i++) {
             Socket socket = new Socket("127.0.0.1", cloud.ports.get(0));
-            socket.getOutputStream().write("GET /v1/conn".getBytes(StandardCharsets.US_ASCII));
+            socket.setSoTimeout(1_000 * Cloud.BOUND_S);
+            socket.getOutputStream().write((i % 2 == 0 ? "" : "GET /v1/conn").getBytes(StandardCharsets.US_ASCII));
             open.add(socket);
         }
         silent.awaitCode(Code.HELLO_LATE);
         for (Socket socket : open) {
+            String answer = new String(socket.getInputStream().readAllBytes(), StandardCharsets.US_ASCII);
+            assertTrue(answer.startsWith("HTTP/1.1 408 "), answer);
             socket.close();
         }
+        assertEquals(100, cloud.metric(0, "collaboration_connections_ended_total{cause=\"half-open\"}"));
+        assertEquals(1, cloud.metric(0, "collaboration_connections_ended_total{cause=\"hello-late\"}"));
     }
 
     @Test

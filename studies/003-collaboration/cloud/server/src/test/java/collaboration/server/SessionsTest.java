@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import collaboration.protocol.Misuse;
 import io.vertx.core.json.JsonObject;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
@@ -18,23 +17,15 @@ import org.junit.jupiter.api.Test;
 /** Drive the order of sessions without a network: messages between servers wait until the test passes them on. */
 class SessionsTest {
     private final Map<String, Node> nodes = new TreeMap<>();
-    private final Map<String, Deque<JsonObject>> links = new TreeMap<>();
+    private final Links links = new Links();
 
-    private final class Node implements Sessions.Outside {
-        final Sessions sessions;
+    private final class Node extends Links.Node {
         final List<Long> applied = new ArrayList<>();
         final List<String> answers = new ArrayList<>();
         long now;
 
         Node(String id) {
-            sessions = new Sessions(id, this, new Counts());
-            sessions.hold(true);
-        }
-
-        @Override
-        public void send(String to, JsonObject message) {
-            links.computeIfAbsent(sessions.self + ">" + to, link -> new ArrayDeque<>())
-                .add(message.copy().put("from", sessions.self));
+            super(id, links);
         }
 
         @Override
@@ -49,11 +40,6 @@ class SessionsTest {
         @Override
         public void answered(String session, String user, String id, Misuse refusal) {
             answers.add(id + (refusal == null ? " ok" : " " + refusal.code.word));
-        }
-
-        @Override
-        public boolean present(String user, String session) {
-            return true;
         }
 
         @Override
@@ -75,21 +61,10 @@ class SessionsTest {
         return found;
     }
 
-    /** Pass on all that waits, in a random order of links, each link in its own order. */
     private void pass(Random random) {
-        for (int i = 0; i < 100_000; i++) {
-            List<String> waiting = links.entrySet().stream().filter(one -> !one.getValue().isEmpty()).map(Map.Entry::getKey).toList();
-            if (waiting.isEmpty()) {
-                return;
-            }
-            String link = waiting.get(random.nextInt(waiting.size()));
-            JsonObject message = links.get(link).remove();
-            Node to = nodes.get(link.substring(link.indexOf('>') + 1));
-            if (to != null) {
-                to.sessions.received(link.substring(0, link.indexOf('>')), message);
-            }
-        }
-        throw new AssertionError("messages without end");
+        int passed = links.deliver(100_000, random, nodes::containsKey,
+            (to, from, message) -> nodes.get(to).sessions.received(from, message));
+        assertTrue(passed < 100_000, "messages without end");
     }
 
     private static JsonObject event(String kind, String user, long number) {
@@ -148,16 +123,15 @@ class SessionsTest {
                 }
             }
             // Some of what the home sent arrives, some is lost with it.
-            for (Map.Entry<String, Deque<JsonObject>> link : links.entrySet()) {
-                if (link.getKey().startsWith(home + ">") && random.nextBoolean()) {
-                    for (int left = random.nextInt(link.getValue().size() + 1); left > 0; left--) {
-                        nodes.get(link.getKey().substring(2)).sessions.received(home, link.getValue().remove());
-                    }
+            for (String survivor : others(nodes.get(home))) {
+                Deque<JsonObject> link = links.of(home, survivor);
+                for (int left = random.nextBoolean() ? random.nextInt(link.size() + 1) : 0; left > 0; left--) {
+                    nodes.get(survivor).sessions.received(home, link.remove());
                 }
             }
             long safe = nodes.values().stream().mapToLong(node -> node.applied.size()).max().orElse(0);
             nodes.remove(home);
-            links.keySet().removeIf(link -> link.startsWith(home + ">"));
+            nodes.keySet().forEach(survivor -> links.cut(home, survivor));
             nodes.values().forEach(node -> node.sessions.holders(others(node), others(node)));
             pass(random);
             Replica there = nodes.get(other).sessions.all.get("s");

@@ -28,8 +28,7 @@ class TakeoverTest {
     private static final int KILLS = 6;
     private static final long TICK_MS = 250;
     private final Map<String, Server> servers = new TreeMap<>();
-    /** From one server to another: FIFO, as the group carries it. */
-    private final Map<String, Deque<JsonObject>> links = new TreeMap<>();
+    private final Links links = new Links();
     /** Of each order: the event that some user has seen there. It never changes. */
     private final Map<Long, String> seen = new TreeMap<>();
     private Random random;
@@ -37,22 +36,14 @@ class TakeoverTest {
     private int started;
 
     /** A server as its clients and the group see it. */
-    private final class Server implements Sessions.Outside {
-        final Sessions sessions;
+    private final class Server extends Links.Node {
         final Map<String, String> phases = new TreeMap<>();
         final Map<String, User> users = new TreeMap<>();
         Set<String> loadingFrom;
         String phase = "LOADING";
 
         Server(String id) {
-            sessions = new Sessions(id, this, new Counts());
-            sessions.hold(true);
-        }
-
-        @Override
-        public void send(String to, JsonObject message) {
-            links.computeIfAbsent(sessions.self + ">" + to, link -> new ArrayDeque<>())
-                .add(message.copy().put("from", sessions.self));
+            super(id, links);
         }
 
         void tellStatus() {
@@ -85,7 +76,7 @@ class TakeoverTest {
                     if (loadingFrom != null) {
                         loadingFrom.remove(message.getString("gone"));
                     }
-                    links.remove(message.getString("gone") + ">" + sessions.self);
+                    links.cut(message.getString("gone"), sessions.self);
                     holdersChanged();
                 }
                 case "held-you" -> {
@@ -140,11 +131,6 @@ class TakeoverTest {
             } else {
                 user.refusals.add(refusal.code.word);
             }
-        }
-
-        @Override
-        public boolean present(String user, String session) {
-            return true;
         }
 
         @Override
@@ -234,27 +220,17 @@ class TakeoverTest {
     private void kill(String id) {
         servers.remove(id);
         for (Server server : servers.values()) {
-            Deque<JsonObject> link = links.computeIfAbsent(id + ">" + server.sessions.self, name -> new ArrayDeque<>());
+            Deque<JsonObject> link = links.of(id, server.sessions.self);
             for (int lost = random.nextInt(link.size() + 1); lost > 0; lost--) {
                 link.removeLast();
             }
-            links.remove(server.sessions.self + ">" + id);
+            links.cut(server.sessions.self, id);
             link.add(new JsonObject().put("t", "view").put("gone", id));
         }
     }
 
-    /** Deliver so many messages, over links in a random order. */
     private void deliver(int most) {
-        for (int i = 0; i < most; i++) {
-            List<String> waiting = links.entrySet().stream().filter(one -> !one.getValue().isEmpty()
-                && servers.containsKey(one.getKey().substring(one.getKey().indexOf('>') + 1))).map(Map.Entry::getKey).toList();
-            if (waiting.isEmpty()) {
-                return;
-            }
-            String link = waiting.get(random.nextInt(waiting.size()));
-            int arrow = link.indexOf('>');
-            servers.get(link.substring(arrow + 1)).received(link.substring(0, arrow), links.get(link).remove());
-        }
+        links.deliver(most, random, servers::containsKey, (to, from, message) -> servers.get(to).received(from, message));
     }
 
     private void tick() {
