@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ from os import environ
 from pathlib import Path
 
 from tests.bounds import HANG_S
+
+from svload.host import cache_dir
 
 
 def free_port() -> int:
@@ -54,3 +58,14 @@ def running(command: Sequence[str], port: int, log: Path | None = None) -> Itera
         finally:
             process.terminate()
             process.wait(HANG_S)
+
+
+def python_with(requirements: Path) -> Path:
+    """The interpreter of an environment that holds what the file lists by hash, kept between runs."""
+    folder = cache_dir() / f"test-python-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
+    if not (folder / "made").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=HANG_S)
+        pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
+        subprocess.run([*pip, "-r", str(requirements)], check=True, timeout=HANG_S)
+        (folder / "made").touch()
+    return folder / "bin/python"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from svload.drive.share.cut import build_shares
-from svload.drive.share.request_spec import FeederPart, TakeHeader, TextPart
+from svload.drive.share.request_spec import FeederPart, TakeHeader, ValuePart
 from svload.drive.share.requests import Taken
 from svload.drive.share.set_up import taken_of, trial_set_up, vu_set_ups
 from svload.drive.share.spec import FeederSpec, Http2Spec
@@ -55,7 +55,7 @@ def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -
     executor: Any = group.executor
     assert (executor.kind, executor.vus, shares["users"].vus) == ("per-vu-iterations", 3, 3)
     assert executor.spread_ns == 2_000_000  # a thousand VUs a second
-    assert group.scenarios[0].steps[0].request.path == (TextPart("t0"),)
+    assert group.scenarios[0].steps[0].request.path == (ValuePart("t0"),)
 
 
 @pytest.mark.parametrize(("spoken", "elsewhere", "told"), [
@@ -87,7 +87,7 @@ def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
     for share in shares:
         (group,) = share.spec.groups
         assert group.request is not None
-        assert group.request.headers == (("X-T", (TextPart("t0"),)), ("X-K", (FeederPart("setup", "key"),)))
+        assert group.request.headers == (("X-T", (ValuePart("t0"),)), ("X-K", (FeederPart("setup", "key"),)))
         assert group.feeders == {"setup": FeederSpec(table="setup.users", take="vu", vus_total=3)}
         assert share.values == {"setup.users": {"key": ["k0", "k1", "k2"]}}
         assert share.tables == ()

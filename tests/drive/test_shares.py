@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from svload import _native
 from svload.drive.share.cut import build_shares
-from svload.drive.share.request_spec import BodySpec, SecretPart, TextPart
+from svload.drive.share.request_spec import BodySpec, SecretPart, TextPart, ValuePart
 from svload.drive.share.request_spec import FeederPart as FeederPiece
 from svload.drive.share.request_spec import SizeLaw as Law
 from svload.drive.share.requests import Taken
@@ -232,6 +232,6 @@ def test_a_secret_is_told_from_other_texts() -> None:
         update={"headers": (("X-T", parts),), "body": Body(text=parts), "method": "POST"}
     )
     written = Taken(told).writer("g").request(request, {"http://cache": "http://cache"})
-    expected = (TextPart("a "), SecretPart("hush"), TextPart("given"))
+    expected = (TextPart("a "), SecretPart("hush"), ValuePart("given"))
     assert written.headers == (("X-T", expected),)
     assert written.body == BodySpec(text=expected)

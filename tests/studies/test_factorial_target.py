@@ -3,10 +3,8 @@ negatives, and no 500 whatever is asked."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import free_port, running, wait_until
-
-from svload.host import cache_dir
+from tests.servers import free_port, python_with, running, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -28,15 +24,8 @@ Ask = Callable[[str], tuple[int, str]]
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """The target's own environment, kept between runs by what it holds."""
-    wanted = TARGET / "requirements.txt"
-    folder = cache_dir() / f"test-factorial-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]}"
-    if not (folder / "made").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=HANG_S)
-        pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
-        subprocess.run([*pip, "-r", str(wanted)], check=True, timeout=HANG_S)
-        (folder / "made").touch()
-    return folder / "bin/python"
+    """The target's own environment."""
+    return python_with(TARGET / "requirements.txt")
 
 
 @contextmanager

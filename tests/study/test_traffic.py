@@ -94,6 +94,8 @@ def test_no_checks(text: str) -> None:
         ("http://[::1]:8080/x", "http://[::1]:8080", "/x"),
         ("http://localhost/x", "http://localhost", "/x"),
         ("http://example.test/x", "http://example.test", "/x"),
+        ("http://web/straße?q=ü b", "http://web", "/stra%C3%9Fe?q=%C3%BC%20b"),
+        ("http://web/a/../b/./%7e%zz", "http://web", "/b/%7e%zz"),
     ],
 )
 def test_urls(study: Made, url: str, endpoint: str, path: str) -> None:
@@ -115,7 +117,7 @@ def test_urls(study: Made, url: str, endpoint: str, path: str) -> None:
         "http://web:80/",
         "http://a b/",
         "http://us er@web/",
-        "http://1.2.3/x y",
+        "http://1.2.3 /x",
     ],
 )
 def test_no_urls(study: Made, url: str) -> None:

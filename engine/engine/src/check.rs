@@ -1,8 +1,9 @@
 //! Whether an answer is what its request asked for.
 
+use crate::encoding::Place;
 use crate::error::ErrorKind;
 use crate::feeder::Feeder;
-use crate::pieces::{write_all, Maker, Piece, Place, Source};
+use crate::pieces::{write_all, Maker, Piece, Source};
 use crate::share::{CheckSpec, SizeSpec, TextTest};
 use crate::take::pattern;
 use crate::wire::keep::{Algorithm, Keep, Kept};

@@ -11,6 +11,7 @@ pub mod check;
 mod chunking;
 pub mod clock;
 pub mod conn;
+pub mod encoding;
 pub mod error;
 pub mod exchange;
 pub mod executor;
@@ -45,5 +46,5 @@ pub mod worker;
 
 pub use error::{ErrorKind, RunError};
 pub use rehearse::rehearse;
-pub use run::{run_share, share_fault};
+pub use run::{changed_rows, run_share, share_fault, ChangedRows};
 pub use table::{Column, Table};

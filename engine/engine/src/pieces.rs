@@ -4,6 +4,7 @@ use std::io::Write;
 
 use indexmap::IndexMap;
 
+use crate::encoding::{write_value, Place};
 use crate::feeder::Feeder;
 use crate::share::{GroupSpec, Part, Var};
 use crate::table::{Column, Table};
@@ -23,7 +24,7 @@ impl TextColumn {
             ends: Vec::with_capacity(column.len()),
         };
         for row in 0..column.len() {
-            write_value(column.text(row).as_bytes(), place, slash, &mut text.bytes);
+            write_placed(column.text(row).as_bytes(), place, slash, &mut text.bytes);
             text.ends.push(text.bytes.len());
         }
         text
@@ -33,17 +34,6 @@ impl TextColumn {
         let from = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.bytes[from..self.ends[row]]
     }
-}
-
-/// Where a text stands: a value that comes from elsewhere, a table or a server's answer, must not break the request there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Bytes that no path may hold (up to the blank, and 127) are percent-encoded.
-    Path,
-    /// Control characters become blanks (RFC 9110 §5.5).
-    Header,
-    /// Anything may stand there.
-    Free,
 }
 
 /// A piece of a text.
@@ -108,7 +98,7 @@ impl Piece {
                 place,
                 slash,
             } => {
-                write_value(&source.taken[*variable], *place, *slash, out);
+                write_placed(&source.taken[*variable], *place, *slash, out);
                 Ok(())
             }
             Piece::BodyLength => Ok(()),
@@ -121,19 +111,12 @@ pub fn write_all(pieces: &[Piece], source: &Source<'_>, out: &mut Vec<u8>) {
     pieces.iter().for_each(|piece| piece.write(source, out));
 }
 
-fn write_value(value: &[u8], place: Place, slash: bool, out: &mut Vec<u8>) {
+/// `slash`: it stands at the start of a path, and gets the "/" it lacks.
+fn write_placed(value: &[u8], place: Place, slash: bool, out: &mut Vec<u8>) {
     if slash && value.first() != Some(&b'/') {
         out.push(b'/');
     }
-    for byte in value {
-        match place {
-            Place::Path if *byte <= b' ' || *byte == 127 => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-            Place::Header if (*byte < b' ' && *byte != b'\t') || *byte == 127 => out.push(b' '),
-            _ => out.push(*byte),
-        }
-    }
+    write_value(value, place, out);
 }
 
 /// Makes pieces of a group's parts.
@@ -150,20 +133,30 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// Pieces of parts that all stand at the same place.
     pub fn pieces(&self, parts: &[Part], place: Place) -> Vec<Piece> {
-        parts
-            .iter()
-            .map(|part| self.piece(part, place, false))
+        self.placed(parts, vec![place; parts.len()])
+    }
+
+    /// Pieces of parts that stand at these places.
+    pub fn placed(&self, parts: &[Part], places: Vec<Place>) -> Vec<Piece> {
+        let placed = parts.iter().zip(places);
+        placed
+            .map(|(part, place)| self.piece(part, place, false))
             .collect()
     }
 
     /// `slash`: it stands at the start of a path.
     pub fn piece(&self, part: &Part, place: Place, slash: bool) -> Piece {
+        let place = part.placed(place);
         match part {
-            Part::Text { text } | Part::Secret { secret: text } => {
-                Piece::Fixed(text.clone().into_bytes())
+            Part::Text { text } => Piece::Fixed(text.clone().into_bytes()),
+            Part::Value { value, .. } | Part::Secret { secret: value, .. } => {
+                let mut text = Vec::new();
+                write_placed(value.as_bytes(), place, slash, &mut text);
+                Piece::Fixed(text)
             }
-            Part::Feeder { feeder, column } => {
+            Part::Feeder { feeder, column, .. } => {
                 let found = self.group.feeders.get_full(feeder);
                 let (at, table) = found.map_or((0, ""), |(at, _, spec)| (at, spec.table.as_str()));
                 let empty = Column::Utf8(Vec::new());
@@ -177,7 +170,7 @@ impl Maker<'_> {
                     text: TextColumn::new(values, place, slash),
                 }
             }
-            Part::Var { var } => match var {
+            Part::Var { var, .. } => match var {
                 Var::RequestId => Piece::RequestId {
                     key: self.id_key,
                     open: self.open,
@@ -185,7 +178,7 @@ impl Maker<'_> {
                 Var::Vu => Piece::Vu { open: self.open },
                 Var::Iteration => Piece::Iteration,
             },
-            Part::Taken { taken } => Piece::Taken {
+            Part::Taken { taken, .. } => Piece::Taken {
                 variable: self
                     .variables
                     .iter()
@@ -217,10 +210,12 @@ mod tests {
     #[test]
     fn rows_stand_in_a_path_as_a_path_may_have_them() {
         let column = Column::Utf8(vec!["red shoes".into(), "/a%20b".into(), "é".into()]);
-        let in_path = TextColumn::new(&column, Place::Path, true);
-        assert_eq!(in_path.row(0), b"/red%20shoes");
-        assert_eq!(in_path.row(1), b"/a%20b");
-        assert_eq!(in_path.row(2), "/é".as_bytes());
+        let whole = TextColumn::new(&column, Place::Address, true);
+        assert_eq!(whole.row(0), b"/red%20shoes");
+        assert_eq!(whole.row(1), b"/a%20b");
+        assert_eq!(whole.row(2), b"/%C3%A9");
+        let within = TextColumn::new(&column, Place::Path, false);
+        assert_eq!(within.row(1), b"/a%2520b");
         let in_body = TextColumn::new(&column, Place::Free, false);
         assert_eq!(in_body.row(0), b"red shoes");
     }
@@ -242,7 +237,8 @@ mod tests {
             piece.write(&source, &mut out);
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(written(Place::Path, true), "/a%20b%0D%0AX:%20y%09");
+        assert_eq!(written(Place::Address, true), "/a%20b%0D%0AX:%20y%09");
+        assert_eq!(written(Place::Word, false), "a%20b%0D%0AX:%20y%09");
         assert_eq!(written(Place::Header, false), "a b  X: y\t");
         assert_eq!(written(Place::Free, false), "a b\r\nX: y\t");
     }

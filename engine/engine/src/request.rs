@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::body::Streamed;
 use crate::chunking;
-use crate::pieces::{join, write_all, Maker, Piece, Place, Source};
+use crate::encoding::{self, is_json, Place};
+use crate::pieces::{join, write_all, Maker, Piece, Source};
 use crate::share::{BodySpec, Client, Connection, Part, RequestSpec};
 use crate::wire::http2::session::{Dictionary, Lesson};
 
@@ -32,11 +33,22 @@ pub struct Template {
     chunked: bool,
     /// An address that is known only when the request is made.
     url: Vec<Piece>,
+    /// What must be a JSON value, since it stands in a JSON body outside quotes.
+    json: Json,
     /// Texts of headers and body that stay with the step's own origin.
     secrets: Vec<String>,
     secret_body: bool,
     /// The head as HTTP/2 carries it, where the group asks for that.
     blocks: Option<Blocks>,
+}
+
+/// Values that stand in a JSON body outside quotes; those of tables are checked with the share.
+#[derive(Clone, Debug, Default)]
+struct Json {
+    /// The variables.
+    taken: Vec<usize>,
+    /// A value that is known before the load is none.
+    broken: bool,
 }
 
 /// A header whose name holds one of these is not carried to another origin.
@@ -91,7 +103,8 @@ impl Template {
             streamed,
             expect_continue: request.expect_continue,
             chunked: request.chunked,
-            url: maker.pieces(url, Place::Path),
+            url: maker.placed(url, encoding::of_url(url)),
+            json: builder.json(),
             secrets: builder.secrets(),
             secret_body: builder.body().iter().any(is_secret),
             blocks,
@@ -172,6 +185,13 @@ impl Template {
                 self.write(pieces, source, out)
             });
         }
+    }
+
+    /// Whether each value that must be a JSON value is one; `taken` are the variables.
+    #[inline]
+    pub fn fits(&self, taken: &[Vec<u8>]) -> bool {
+        let mut variables = self.json.taken.iter();
+        !self.json.broken && variables.all(|variable| is_json(&taken[*variable]))
     }
 
     /// Whether the body is a text.
@@ -270,16 +290,15 @@ impl Builder<'_> {
     fn path(&self, out: &mut Vec<Piece>) {
         let parts = &self.request.path;
         let rooted = match parts.first() {
-            Some(Part::Feeder { .. } | Part::Taken { .. }) => true,
-            part => part
-                .and_then(Part::fixed)
-                .is_some_and(|text| text.starts_with('/')),
+            None | Some(Part::Var { .. }) => false,
+            Some(part) => part.typed().is_none_or(|text| text.starts_with('/')),
         };
         if !rooted {
             out.push(Piece::Fixed(b"/".to_vec()));
         }
-        let piece = |(at, part)| self.maker.piece(part, Place::Path, at == 0);
-        out.extend(parts.iter().enumerate().map(piece));
+        let placed = parts.iter().zip(encoding::of_path(parts));
+        let piece = |(at, (part, place))| self.maker.piece(part, place, at == 0);
+        out.extend(placed.enumerate().map(piece));
     }
 
     fn has(&self, name: &str) -> bool {
@@ -297,7 +316,7 @@ impl Builder<'_> {
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case("host"));
         match own.map(|(_, value)| value.as_slice()) {
-            Some([Part::Text { text }]) => text.clone(),
+            Some([Part::Text { text } | Part::Value { value: text, .. }]) => text.clone(),
             _ => host.to_owned(),
         }
     }
@@ -359,7 +378,25 @@ impl Builder<'_> {
 
     /// A text body.
     fn text(&self) -> Vec<Piece> {
-        join(self.maker.pieces(self.body(), Place::Free))
+        let places = encoding::of_body(self.request, self.body());
+        join(self.maker.placed(self.body(), places))
+    }
+
+    fn json(&self) -> Json {
+        let mut json = Json::default();
+        let places = encoding::of_body(self.request, self.body());
+        for (part, place) in self.body().iter().zip(places) {
+            if part.placed(place) != Place::JsonValue {
+                continue;
+            }
+            json.broken |= part.fixed().is_some_and(|text| !is_json(text.as_bytes()));
+            if let Part::Taken { taken, .. } = part {
+                let known = self.maker.variables.iter();
+                json.taken
+                    .extend(known.clone().position(|name| name == taken));
+            }
+        }
+        json
     }
 
     /// The parts of a text body.

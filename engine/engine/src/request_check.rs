@@ -3,11 +3,12 @@
 use indexmap::IndexMap;
 
 use crate::check::Check;
+use crate::encoding::{is_json, of_body, Place};
 use crate::exchange::Spoken;
 use crate::http2_spec::Http2Spec;
 use crate::share::{
     ensure, BodySpec, CheckSpec, Client, Fault, GroupSpec, Part, RequestSpec, Share, SizeSpec,
-    StepSpec, TakeSpec, TextTest,
+    StepSpec, TakeSpec, TextTest, Var,
 };
 use crate::table::{Column, Table};
 use crate::take::Take;
@@ -80,6 +81,8 @@ fn in_header(byte: u8) -> bool {
     (byte >= b' ' && byte != 127) || byte == b'\t'
 }
 
+/// How much of a value is shown.
+const SHOWN: usize = 40;
 const NOT_ALLOWED: &str = "has a character that HTTP does not allow there";
 
 /// The first field of a request of another protocol that HTTP alone has, or a second protocol.
@@ -221,12 +224,12 @@ impl Checker<'_> {
         self.path(url, &self.at("url"))
     }
 
-    /// Rows are percent-encoded where they need it; what the study itself writes must be a path.
+    /// Values are percent-encoded where they need it; what the study itself writes must be a path.
     fn path(&self, parts: &[Part], field: &str) -> Result<(), Fault> {
         self.parts(parts, field, |_| true)?;
         let bad = parts
             .iter()
-            .position(|part| part.fixed().is_some_and(|text| !text.bytes().all(in_path)));
+            .position(|part| part.typed().is_some_and(|text| !text.bytes().all(in_path)));
         ensure(
             bad.is_none(),
             || format!("{field}[{}]", bad.unwrap_or(0)),
@@ -313,6 +316,7 @@ impl Checker<'_> {
             None => return Ok(()),
             Some(BodySpec::Text(parts)) => {
                 self.parts(parts, &format!("{field}.text"), |_| true)?;
+                self.json(request, parts, &format!("{field}.text"))?;
             }
             Some(BodySpec::Random(law)) => ensure(
                 law.is_sound(),
@@ -334,6 +338,35 @@ impl Checker<'_> {
         )
     }
 
+    /// What stands in a JSON body outside quotes must be a JSON value; what answers give is checked when it is known.
+    fn json(&self, request: &RequestSpec, parts: &[Part], field: &str) -> Result<(), Fault> {
+        let placed = parts.iter().zip(of_body(request, parts)).enumerate();
+        for (at, (part, place)) in placed {
+            let field = format!("{field}[{at}]");
+            match part {
+                _ if part.placed(place) != Place::JsonValue => {}
+                Part::Var {
+                    var: Var::RequestId,
+                    ..
+                } => ensure(false, || field, "is no JSON value: put it in quotes")?,
+                Part::Feeder { feeder, column, .. } => {
+                    if let Column::Utf8(values) = self.column(feeder, column, &field)? {
+                        let bad = values.iter().position(|value| !is_json(value.as_bytes()));
+                        let value = bad.map_or("", |row| &values[row]);
+                        let shown: String = value.chars().take(SHOWN).collect();
+                        let told = format!(
+                            "row {} ({shown:?}) of {feeder}.{column} is no JSON value, and stands outside quotes",
+                            bad.unwrap_or(0) + 1
+                        );
+                        ensure(bad.is_none(), || field, &told)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn parts(
         &self,
         parts: &[Part],
@@ -343,10 +376,12 @@ impl Checker<'_> {
         for (at, part) in parts.iter().enumerate() {
             let field = format!("{field}[{at}]");
             match part {
-                Part::Text { text } | Part::Secret { secret: text } => {
+                Part::Text { text }
+                | Part::Value { value: text, .. }
+                | Part::Secret { secret: text, .. } => {
                     ensure(text.bytes().all(&allowed), || field, NOT_ALLOWED)?
                 }
-                Part::Feeder { feeder, column } => {
+                Part::Feeder { feeder, column, .. } => {
                     if let Column::Utf8(values) = self.column(feeder, column, &field)? {
                         let bad = values.iter().position(|value| !value.bytes().all(&allowed));
                         ensure(
@@ -356,7 +391,7 @@ impl Checker<'_> {
                         )?;
                     }
                 }
-                Part::Taken { taken } => ensure(
+                Part::Taken { taken, .. } => ensure(
                     self.variables.contains(taken),
                     || field,
                     &format!("no answer gives the variable {taken:?}"),

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::body::SizeLaw;
+use crate::encoding::Place;
 use crate::exchange::{dialogue, memcached, redis, Spoken};
 use crate::pace::ThinkTime;
 use crate::wire::keep::Algorithm;
@@ -121,36 +122,78 @@ pub enum BodySpec {
     File(String),
 }
 
-/// A piece of a path, header value or text body.
+/// A piece of a path, header value or text body. All but a text are values, which are encoded for their place; `raw` ones are not.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Part {
     Text {
         text: String,
     },
-    /// A text that no redirect carries to another origin.
+    /// A value that is known before the load.
+    Value {
+        value: String,
+        #[serde(default)]
+        raw: bool,
+    },
+    /// A value that no redirect carries to another origin.
     Secret {
         secret: String,
+        #[serde(default)]
+        raw: bool,
     },
     Feeder {
         feeder: String,
         column: String,
+        #[serde(default)]
+        raw: bool,
     },
     Var {
         var: Var,
+        #[serde(default)]
+        raw: bool,
     },
     /// A variable that an earlier answer gave.
     Taken {
         taken: String,
+        #[serde(default)]
+        raw: bool,
     },
 }
 
 impl Part {
-    /// What the share itself writes here.
+    /// What is known of it before the load.
     pub fn fixed(&self) -> Option<&str> {
         match self {
-            Part::Text { text } | Part::Secret { secret: text } => Some(text),
+            Part::Text { text }
+            | Part::Value { value: text, .. }
+            | Part::Secret { secret: text, .. } => Some(text),
             _ => None,
+        }
+    }
+
+    /// The text that the share itself writes here; None: it is a value.
+    pub fn typed(&self) -> Option<&str> {
+        match self {
+            Part::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Where it stands, if `place` is where an encoded value would.
+    pub fn placed(&self, place: Place) -> Place {
+        match self {
+            Part::Text { .. } => Place::Free,
+            Part::Value { raw, .. }
+            | Part::Secret { raw, .. }
+            | Part::Feeder { raw, .. }
+            | Part::Var { raw, .. }
+            | Part::Taken { raw, .. } => {
+                if *raw {
+                    place.raw()
+                } else {
+                    place
+                }
+            }
         }
     }
 

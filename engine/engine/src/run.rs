@@ -7,11 +7,12 @@ use std::thread;
 use indexmap::IndexMap;
 
 use crate::clock::Clock;
+use crate::encoding;
 use crate::error::RunError;
 use crate::plan::Plan;
 use crate::progress::Control;
 use crate::record::summary;
-use crate::share::{self, Fault, Share};
+use crate::share::{self, Fault, Part, Share};
 use crate::sys;
 use crate::table::Table;
 use crate::witness;
@@ -34,6 +35,54 @@ impl<S> From<Fault> for RunError<S> {
 pub fn share_fault(text: &str, inputs: &IndexMap<String, Table>) -> Option<Fault> {
     let ready = share::parse(text, inputs).and_then(|share| Plan::new(&share, inputs));
     ready.err()
+}
+
+/// Rows of a table that a request does not send as they stand there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedRows {
+    pub request: String,
+    /// Of the request: path, url or body.text.
+    pub field: &'static str,
+    pub feeder: String,
+    pub column: String,
+    pub rows: Vec<u64>,
+}
+
+/// The rows of `inputs` that requests encode; these may be any part of the tables.
+///
+/// # Errors
+/// The fault of a share that cannot be read.
+pub fn changed_rows(
+    text: &str,
+    inputs: &IndexMap<String, Table>,
+) -> Result<Vec<ChangedRows>, Fault> {
+    let share = share::read(text)?;
+    let mut found = Vec::new();
+    for group in &share.groups {
+        for request in group.steps().map(|step| &step.request) {
+            for (field, parts, places) in encoding::texts(request) {
+                for (part, place) in parts.iter().zip(places) {
+                    let Part::Feeder { feeder, column, .. } = part else {
+                        continue;
+                    };
+                    let table = group.feeders.get(feeder);
+                    let values = table.and_then(|spec| inputs.get(&spec.table)?.get(column));
+                    let changed = |values| encoding::changed(values, part.placed(place));
+                    let rows = values.map(changed).unwrap_or_default();
+                    if !rows.is_empty() {
+                        found.push(ChangedRows {
+                            request: request.name.clone(),
+                            field,
+                            feeder: feeder.clone(),
+                            column: column.clone(),
+                            rows,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Runs a share to its end. `sink` receives the progress JSON about once a second, from the calling thread; its error stops the load.

@@ -296,6 +296,16 @@ impl Fault {
 
 /// Reads a share and checks it against its tables.
 pub fn parse(text: &str, inputs: &IndexMap<String, Table>) -> Result<Share, Fault> {
+    let mut share = read(text)?;
+    check(&share, inputs)?;
+    for group in &mut share.groups {
+        group.supply = Supply::of(group, inputs);
+    }
+    Ok(share)
+}
+
+/// Reads a share that is not checked.
+pub fn read(text: &str) -> Result<Share, Fault> {
     let mut json = serde_json::Deserializer::from_str(text);
     let mut share: Share = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         Fault::new(format!("share.{}", error.path()), error.inner().to_string())
@@ -308,10 +318,6 @@ pub fn parse(text: &str, inputs: &IndexMap<String, Table>) -> Result<Share, Faul
             "must be given, or scenarios in its place",
         )?;
         group.settle();
-    }
-    check(&share, inputs)?;
-    for group in &mut share.groups {
-        group.supply = Supply::of(group, inputs);
     }
     Ok(share)
 }

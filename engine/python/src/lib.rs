@@ -59,6 +59,21 @@ fn share_fault(share: &str, inputs: &Bound<'_, PyDict>) -> PyResult<Option<(Stri
     Ok(fault.map(|fault| (fault.field, fault.problem)))
 }
 
+/// The rows of `inputs`, whole tables or parts of them, that requests encode for their place: (request, field, feeder, column, rows)
+/// of each (engine/docs/calls.md). Raises ValueError for a share that cannot be read.
+#[pyfunction]
+fn changed_rows(share: &str, inputs: &Bound<'_, PyDict>) -> PyResult<Vec<ChangedRows>> {
+    let inputs = read_tables(inputs)?;
+    let found = svload_engine::changed_rows(share, &inputs)
+        .map_err(|fault| PyValueError::new_err(format!("{}: {}", fault.field, fault.problem)))?;
+    let told = found.into_iter();
+    Ok(told
+        .map(|one| (one.request, one.field, one.feeder, one.column, one.rows))
+        .collect())
+}
+
+type ChangedRows = (String, &'static str, String, String, Vec<u64>);
+
 /// Error names in code order; the index is the code, 0 = "".
 #[pyfunction]
 fn error_names() -> Vec<&'static str> {
@@ -141,6 +156,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_share, module)?)?;
     module.add_function(wrap_pyfunction!(rehearse, module)?)?;
     module.add_function(wrap_pyfunction!(share_fault, module)?)?;
+    module.add_function(wrap_pyfunction!(changed_rows, module)?)?;
     module.add_function(wrap_pyfunction!(error_names, module)?)?;
     module.add_function(wrap_pyfunction!(truth_serve, module)?)?;
     Ok(())

@@ -162,6 +162,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     """
     from svload import analysis, lab, study
     from svload.analysis.contrasts import most_trials
+    from svload.drive.refusals import encoded_rows
     from svload.store import last_run, read_events
 
     lock = load_lock(study_path, choices)
@@ -213,6 +214,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
                         for told in lab.cautions(config.services, config.faults)
                     ),
                     *analysis.unreached_limits(configs, earlier.case),
+                    *encoded_rows(configs.values(), Path(lock.study_dir)),
                 ]
             )
         ),

@@ -10,7 +10,7 @@ from typing import Any
 
 from svload import _native
 from svload.drive.generator import engine_column
-from svload.drive.share.cut import build_shares
+from svload.drive.share.cut import Share, build_shares
 from svload.drive.share.executor_spec import ConstantVus
 from svload.drive.share.request_spec import RequestSpec, TextPart
 from svload.drive.share.requests import Taken
@@ -55,15 +55,10 @@ class CaseChecks:
     def __call__(self, config: CaseConfig, duration_ns: int, folder: Path) -> Iterator[Mistake]:
         """What is wrong with a case; `folder` is the study's."""
         yield from _authorities(config, folder)
-        whole = placed(config, folder)
-        groups = tuple(group.model_copy(update={"generators": 1}) for group in whole.all_groups)
-        alone = whole.model_copy(update={"groups": groups})
-        variables = {name: "x" for part in config.set_up for name in part.request.takes}
-        taken = Taken({**config.secrets, **variables})
-        known = _somewhere(alone)
+        alone = _alone(config, folder)
         try:
-            shares = build_shares(alone, 1, timeline(alone, duration_ns), known, [], taken=taken, cores=1)
-            before = trial_set_up(alone, 1, known, [], Taken(config.secrets))
+            shares = _shares(alone, duration_ns)
+            before = trial_set_up(alone, 1, _somewhere(alone), [], Taken(config.secrets))
         except (SvloadError, KeyError):
             return  # a scheme that a service does not speak: known once the lab is up
         tables = _tables(config, folder)
@@ -82,7 +77,7 @@ class CaseChecks:
             elif share is before:
                 yield refused(("setup",), fault[1])
             else:
-                yield _at_its_place(*fault, [groups[at] for at in share.groups])
+                yield _at_its_place(*fault, [alone.groups[at] for at in share.groups])
             if fault is not None:
                 return
 
@@ -90,6 +85,70 @@ class CaseChecks:
         """A plain pattern in place of one that was taken already; the others are gathered."""
         into.add(pattern)
         return "x" if pattern in self.proven else pattern
+
+
+def encoded_rows(configs: Iterable[CaseConfig], folder: Path) -> Iterator[str]:
+    """Rows of the study's own tables that requests encode: as they stand they would be more than a value there."""
+    tables: dict[TableSource, dict[str, list[str]]] = {}
+    told: set[tuple[str, str, str]] = set()
+    for config in configs:
+        for source in config.tables:
+            if source not in tables:
+                tables[source] = _odd_rows(_rows(source, folder)) if source.numbers is None else {}
+        odd = {source.name: tables[source] for source in config.tables if tables[source]}
+        if not odd:
+            continue
+        inputs = {name: _columns(table) for name, table in odd.items()}
+        alone = _alone(config, folder)
+        try:
+            shares = _shares(alone, 1)
+        except (SvloadError, KeyError):
+            continue
+        names = {feeder.name: feeder.table for feeder in config.feeders}
+        for share in shares:
+            for request, field, feeder, column, rows in _native.changed_rows(text_of(share.spec), inputs):
+                if (request, feeder, column) in told or feeder not in names:
+                    continue
+                told.add((request, feeder, column))
+                table = odd[names[feeder]]
+                first, value = table[_NUMBER][rows[0]], shortened(table[column][rows[0]])
+                more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
+                where = "body" if field.startswith("body") else "address"
+                yield (
+                    f"{request} encodes row {first} (“{value}”){more} of {feeder}.{column} in its {where}: unencoded, as "
+                    f"older versions sent it, and as ${{{feeder}.{column}:raw}} does, it would change the request"
+                )
+
+
+_ODD = re.compile(r"[^A-Za-z0-9._~-]")
+_NUMBER = ""
+"""The column of a row's number, which no table has: columns have names."""
+
+
+def _odd_rows(table: Columns) -> dict[str, list[str]]:
+    """The rows in which a value holds more than unreserved characters, and their numbers from 1; empty where none does."""
+    names = list(table)
+    odd = [
+        (str(number), *map(str, row))
+        for number, row in enumerate(zip(*table.values(), strict=True), 1)
+        if any(_ODD.search(str(value)) for value in row)
+    ]
+    return dict(zip((_NUMBER, *names), map(list, zip(*odd, strict=True)), strict=True)) if odd else {}
+
+
+def _alone(config: CaseConfig, folder: Path) -> CaseConfig:
+    """The case with all its groups, each made by one generator."""
+    whole = placed(config, folder)
+    groups = tuple(group.model_copy(update={"generators": 1}) for group in whole.all_groups)
+    return whole.model_copy(update={"groups": groups})
+
+
+def _shares(alone: CaseConfig, duration_ns: int) -> list[Share]:
+    """The shares of a case before its lab is up. Raises SvloadError, KeyError."""
+    variables = {name: "x" for part in alone.set_up for name in part.request.takes}
+    taken = Taken({**alone.secrets, **variables})
+    times = timeline(alone, duration_ns)
+    return build_shares(alone, 1, times, _somewhere(alone), [], taken=taken, cores=1)
 
 
 def _somewhere(config: CaseConfig) -> dict[str, Endpoint]:
@@ -158,12 +217,12 @@ def _tables(config: CaseConfig, folder: Path) -> dict[str, Columns]:
     return found
 
 
-def _rows(source: TableSource, folder: Path, most: int) -> Columns:
+def _rows(source: TableSource, folder: Path, most: int | None = None) -> Columns:
     if source.values is not None:
         return {"value": source.values[:most]}
     if source.numbers is not None:
         low, high = source.numbers
-        return {"value": range(low, min(high, low + most - 1) + 1)}
+        return {"value": range(low, high + 1)[:most]}
     kind, name = ("parquet", source.parquet) if source.parquet is not None else ("csv", source.csv)
     file = file_beside(folder, name or "")
     table = read_file(kind, file) if file is not None else {"value": [""]}

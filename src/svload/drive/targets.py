@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from svload.host.machine.loopback import LOOPBACK_NAMES, address_of
 from svload.model.errors import fail
+from svload.model.typed_url import sent_as
 from svload.model.unix_url import PREFIX, is_host, split_unix_url
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def parse_url(url: str, raw: bool = False) -> Target:
     """The target of `url`; `raw`: it may be tcp:// or tls:// too. Raises SvloadError url-bad."""
     text = url if "://" in url else f"http://{url}"
     if local := split_unix_url(text):
-        return Target(local.scheme, "localhost", _PORTS[local.scheme], local.path, socket=local.socket)
+        return Target(
+            local.scheme, "localhost", _PORTS[local.scheme], sent_as(local.path), socket=local.socket
+        )
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -77,7 +80,7 @@ def parse_url(url: str, raw: bool = False) -> Target:
         raise fail("url-bad", url=url, reason="it carries a user or password, which would reach the record")
     if port == 0:
         raise fail("url-bad", url=url, reason="port 0 cannot be connected to")
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    path = sent_as((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
     return Target(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path)
 
 

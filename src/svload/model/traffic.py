@@ -22,20 +22,26 @@ class Text(Frozen):
     text: str
 
 
-class FeederPart(Frozen):
+class Value(Frozen):
+    """A part that is encoded for its place in the request; a `raw` one is sent as it is."""
+
+    raw: bool = False
+
+
+class FeederPart(Value):
     """A column of the feeder's current row."""
 
     feeder: str
     column: str
 
 
-class VarPart(Frozen):
+class VarPart(Value):
     """A value that each request has: `request.id`, `vu`, `iteration`."""
 
     var: Literal["request.id", "vu", "iteration"]
 
 
-class TakenPart(Frozen):
+class TakenPart(Value):
     """A variable that an earlier answer gave."""
 
     taken: str

@@ -18,6 +18,8 @@ from svload.study.tree import Path
 REFERENCE = re.compile(r"\$(\$?)\{([^{}]*)\}")
 _BEGUN = re.compile(r"\$\{(?<!\$\$\{)")
 REQUEST_TIME = ("request.id", "vu", "iteration")
+RAW = ":raw"
+"""What is put behind a reference of a request whose value is to be sent without encoding."""
 PORT = "port"
 OF_A_COMMAND = (PORT, "host", "build", "files", "replica")
 """What a service knows of itself once it starts; `port.NAME` is a further port of its own."""
@@ -80,8 +82,9 @@ class Allowed:
             free |= (vocabulary.services | {PORT}) - set(vocabulary.factors)
 
         def stays(reference: str) -> bool:
-            head, _, column = reference.partition(".")
-            return reference in words or (head in free and bool(column))
+            bare = reference.removesuffix(RAW) if self.request_time else reference
+            head, _, column = bare.partition(".")
+            return bare in words or (head in free and bool(column))
 
         return stays
 

@@ -21,9 +21,11 @@ from svload.model.traffic import (
     Template,
     Turn,
 )
+from svload.model.typed_url import encoded, sent_as
 from svload.study import distributions, schema_requests
 from svload.study.checks import CHECK_FORMS, read_check
 from svload.study.mistakes import Mistake, bad_value, unknown_name
+from svload.study.references import RAW
 from svload.study.templates import Names, template
 from svload.study.tree import Path
 
@@ -44,7 +46,7 @@ def read_request(
     if part.tcp is not None:
         return _read_raw(name, part, names, path)
     taken = _TAKEN_HOST.fullmatch(url.strip())
-    anywhere = taken is not None and taken[1].strip() in names.variables
+    anywhere = taken is not None and taken[1].strip().removesuffix(RAW) in names.variables
     split = _URL.fullmatch("http:///" if anywhere else url.strip())
     other_scheme = re.match(r"([A-Za-z][\w+.-]*)://", url.strip())
     if other_scheme and not split:
@@ -56,7 +58,7 @@ def read_request(
                 "Write http://service/path.",
             )
         ]
-    if not split or re.search(r"\s", url.strip()):
+    if not split or re.search(r"[\x00-\x1f\x7f]", url.strip()):
         return [bad_value(url_path, "a URL was expected", url, "Write http://service/path.")]
     scheme, host, rest = split.groups()
     rest = rest.partition("#")[0]
@@ -82,8 +84,8 @@ def read_request(
         method=part.method.upper(),
         scheme="" if anywhere else scheme,
         host=host,
-        path=() if anywhere else template(rest if rest[:1] in ("/", "$") else f"/{rest}", names),
-        url=template(url.strip(), names) if anywhere else None,
+        path=() if anywhere else template(sent_as(rest if rest[:1] in ("/", "$") else f"/{rest}"), names),
+        url=template(encoded(url.strip()), names) if anywhere else None,
         headers=tuple((header, template(value, names)) for header, value in part.headers.items()),
         body=_body(part.body, names),
         expect_continue=part.expect_continue,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from svload.model.traffic import FeederPart, Part, TakenPart, Template, Text, VarPart
-from svload.study.references import COLUMNS, REFERENCE, REQUEST_TIME
+from svload.study.references import COLUMNS, RAW, REFERENCE, REQUEST_TIME
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,15 @@ def template(text: str, names: Names) -> Template:
 
 def part_of(reference: str, names: Names) -> FeederPart | VarPart | TakenPart:
     """What a reference stands for in a request. Raises ValueError if it is known to none."""
-    head, _, column = reference.partition(".")
+    bare = reference.removesuffix(RAW)
+    raw = bare != reference
+    head, _, column = bare.partition(".")
     if head in names.sets and column in COLUMNS:
-        return TakenPart(taken=reference)
+        return TakenPart(taken=bare, raw=raw)
     if head in names.feeders and column and column in (names.feeders[head] or (column,)):
-        return FeederPart(feeder=head, column=column)
-    if reference in names.variables:
-        return TakenPart(taken=reference)
-    if reference in REQUEST_TIME:
-        return VarPart.model_validate({"var": reference})
+        return FeederPart(feeder=head, column=column, raw=raw)
+    if bare in names.variables:
+        return TakenPart(taken=bare, raw=raw)
+    if bare in REQUEST_TIME:
+        return VarPart.model_validate({"var": bare, "raw": raw})
     raise ValueError(f"${{{reference}}} is known to no request")

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::pieces::{join, write_all, Maker, Piece, Place, Source};
+use crate::encoding::Place;
+use crate::pieces::{join, write_all, Maker, Piece, Source};
 use crate::share::Part;
 use crate::wire::WireError;
 

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::{Asking, Codec, Next, Spoken, Text};
 use crate::body::BODY_MAX_BYTES;
-use crate::pieces::{join, write_all, Maker, Piece, Place};
+use crate::encoding::Place;
+use crate::pieces::{join, write_all, Maker, Piece};
 use crate::share::Part;
 use crate::take::VALUE_LIMIT_BYTES;
 use crate::wire::dialogue::{self, Holder, Script, Talk, Turn, KEPT_MAX};

@@ -8,8 +8,9 @@ use serde::Deserialize;
 
 use super::commands::{self, write_measured, Commands, Counted, Line, Words};
 use super::{Asking, Codec, Spoken, Text};
+use crate::encoding::Place;
 use crate::error::ErrorKind;
-use crate::pieces::{write_all, Maker, Piece, Place, Source};
+use crate::pieces::{write_all, Maker, Piece, Source};
 use crate::share::Part;
 use crate::wire::http1::Step;
 use crate::wire::http2::answer::Answer;
@@ -129,7 +130,7 @@ fn has_a_blank(kind: Kind, command: &Words) -> bool {
         _ => &command[..],
     };
     let bad = |byte: u8| byte <= b' ' || byte == 127;
-    let mut fixed = words.iter().flatten().filter_map(Part::fixed);
+    let mut fixed = words.iter().flatten().filter_map(Part::typed);
     fixed.any(|text| text.bytes().any(bad))
 }
 
@@ -137,7 +138,7 @@ fn has_a_blank(kind: Kind, command: &Words) -> bool {
 fn ready(spec: &commands::Spec, maker: Maker<'_>) -> Commands {
     let place = |command: &Words, at: usize| match Kind::of(command) {
         Some(Kind::Store) if at + 1 == command.len() => Place::Free,
-        _ => Place::Path,
+        _ => Place::Word,
     };
     spec.ready(maker, place, render)
 }

@@ -8,8 +8,9 @@ use serde::Deserialize;
 
 use super::commands::{self, write_measured, Commands, Counted, Line, Words};
 use super::{Asking, Codec, Spoken, Text};
+use crate::encoding::Place;
 use crate::error::ErrorKind;
-use crate::pieces::{Maker, Piece, Place, Source};
+use crate::pieces::{Maker, Piece, Source};
 use crate::share::Part;
 use crate::wire::http1::Step;
 use crate::wire::http2::answer::Answer;

@@ -44,6 +44,10 @@ impl Worker<'_> {
         if !self.draw_row(g, start.slot, step) {
             return self.finish_unsent(g, start.slot, ErrorKind::NoRow);
         }
+        let taken = &self.groups[g].slots[start.slot as usize].taken;
+        if !todo.recipe.http().is_none_or(|http| http.fits(taken)) {
+            return self.finish_unsent(g, start.slot, ErrorKind::Capture);
+        }
         let Some(endpoint) = todo.endpoint else {
             return self.begin_at_address(g, start.slot);
         };

@@ -17,11 +17,24 @@ class TextPart:
     text: str
 
 
+Raw = Literal[True] | None
+"""Whether a value is sent as it is, in place of encoded."""
+
+
+@dataclass(frozen=True)
+class ValuePart:
+    """A value that is known before the load."""
+
+    value: str
+    raw: Raw = None
+
+
 @dataclass(frozen=True)
 class SecretPart:
-    """A text that no redirect carries to another origin."""
+    """A value that no redirect carries to another origin."""
 
     secret: str
+    raw: Raw = None
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,7 @@ class FeederPart:
 
     feeder: str
     column: str
+    raw: Raw = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,7 @@ class VarPart:
     """A value that each request has."""
 
     var: Literal["request.id", "vu", "iteration"]
+    raw: Raw = None
 
 
 @dataclass(frozen=True)
@@ -44,9 +59,10 @@ class TakenPart:
     """A variable that an earlier answer gave."""
 
     taken: str
+    raw: Raw = None
 
 
-Part = TextPart | SecretPart | FeederPart | VarPart | TakenPart
+Part = TextPart | ValuePart | SecretPart | FeederPart | VarPart | TakenPart
 Parts = tuple[Part, ...]
 
 

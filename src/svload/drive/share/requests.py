@@ -102,20 +102,21 @@ class Writer:
         return tuple(self._part(part) for part in template)
 
     def _part(self, part: Part) -> spec.Part:
+        if isinstance(part, Text):
+            return spec.TextPart(part.text)
+        raw = part.raw or None
         match part:
-            case Text():
-                return spec.TextPart(part.text)
             case FeederPart():
-                return spec.FeederPart(part.feeder, part.column)
+                return spec.FeederPart(part.feeder, part.column, raw)
             case TakenPart() if part.taken in self.trial and part.taken.startswith(SECRET):
-                return spec.SecretPart(self.trial[part.taken])
+                return spec.SecretPart(self.trial[part.taken], raw)
             case TakenPart() if part.taken in self.trial and part.taken not in self.renewed:
-                return spec.TextPart(self.trial[part.taken])
+                return spec.ValuePart(self.trial[part.taken], raw)
             case TakenPart() if part.taken in self.vus:
-                return spec.FeederPart(SET_UP, part.taken)
+                return spec.FeederPart(SET_UP, part.taken, raw)
             case TakenPart():
-                return spec.TakenPart(part.taken)
-        return spec.VarPart(part.var)
+                return spec.TakenPart(part.taken, raw)
+        return spec.VarPart(part.var, raw)
 
     def _turn(self, turn: Turn) -> spec.Turn:
         if turn.until_close:

@@ -1,0 +1,307 @@
+"""A value of a table or an answer reaches the server as that value: `urllib` and `json` read back what the engine wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+import socketserver
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.bounds import HANG_S
+
+from svload import _native, api
+from svload.model.errors import SvloadError
+
+pytestmark = pytest.mark.truth
+MS = 1_000_000
+COLUMN = {"feeder": "row", "column": "v"}
+TAKEN = {"taken": "v"}
+ODD = "a/b?c&d=e #%41+%\"ü\\'\t漢\r\n🚀"
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.text(
+    '/?&=#%+"\\ 4a1ü\n', min_size=1, max_size=12
+)
+SEVERAL = st.lists(TEXTS, min_size=1, max_size=8)
+ROUNDS = settings(max_examples=25, deadline=None)
+
+
+class Handler(socketserver.StreamRequestHandler):
+    """Keeps each request's bytes; `/take` is answered with the next of the server's values as JSON."""
+
+    def handle(self) -> None:
+        """One connection."""
+        server: Any = self.server
+        while line := self.rfile.readline():
+            head = line
+            while (field := self.rfile.readline()) not in (b"\r\n", b""):
+                head += field
+            length = re.search(rb"(?i)^content-length: *(\d+)", head, re.MULTILINE)
+            sent = self.rfile.read(int(length[1])) if length else b""
+            if line.startswith(b"GET /take "):
+                body = json.dumps({"v": server.values.pop(0)}).encode()
+            else:
+                server.heard.append((head, sent))
+                body = b""
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """What it has heard, and what it gives."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.heard: list[tuple[bytes, bytes]] = []
+        self.values: list[str] = []
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server that keeps what it hears."""
+    with Server() as found:
+        thread = threading.Thread(target=found.serve_forever, daemon=True)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join(HANG_S)
+
+
+def share(port: int, iterations: int, request: dict[str, Any], taken: bool = False) -> str:
+    """One user who asks `request` once a row, in their order; `taken`: with a variable in place of the row."""
+    plain = {"endpoint": "http://web", "timeout_ns": 5_000 * MS}
+    asked = {"name": "ask", "method": "GET", "path": [{"text": "/"}], **plain, **request}
+    if "url" in asked:
+        del asked["endpoint"], asked["path"]
+    take = {
+        "name": "take",
+        "method": "GET",
+        "path": [{"text": "/take"}],
+        "take": [{"name": "v", "json": "v"}],
+    }
+    steps = [{"request": take | plain}] if taken else []
+    group = {
+        "name": "load",
+        "client": "engine",
+        "connection": "keep-alive",
+        "record": "histogram",
+        "stop_offset_ns": 20_000 * MS,
+        "executor": {"kind": "per-vu-iterations", "vus": 1, "vus_total": 1, "iterations": iterations},
+        "feeders": {"row": {"table": "rows", "take": "walk"}},
+        "scenarios": [{"steps": [*steps, {"request": asked}]}],
+    }
+    return json.dumps(
+        {
+            "format": 1,
+            "id": "x",
+            "seed": 1,
+            "start_at_ns": 0,
+            "stop_fd": -1,
+            "interval_ns": 1_000 * MS,
+            "window_ns": [0, 20_000 * MS],
+            "endpoints": {"http://web": {"address": f"127.0.0.1:{port}", "tls": None}},
+            "allowed": ["127.0.0.0/8"],
+            "groups": [group],
+        }
+    )
+
+
+def heard(server: Server, values: Sequence[str], request: dict[str, Any], taken: bool = False) -> list[Any]:
+    """(first line's address, headers by name, body) of a request for each value."""
+    server.heard.clear()
+    server.values[:] = values if taken else []
+    inputs = {"rows": {"v": ("utf8", list(values))}}
+    asked = share(server.server_address[1], len(values), request, taken)
+    _native.run_share(asked, inputs, lambda _: None)
+    found = []
+    for head, body in server.heard:
+        line, *fields = head.decode("latin-1").split("\r\n")
+        assert re.fullmatch(r"(GET|POST) [\x21-\x7e]+ HTTP/1\.1", line), line
+        found.append((line.split(" ")[1], dict(field.split(": ", 1) for field in fields if field), body))
+    assert len(found) == len(values)
+    return found
+
+
+def text(*parts: Any) -> list[Any]:
+    """Parts, of which the plain texts are the request's own."""
+    return [{"text": part} if isinstance(part, str) else part for part in parts]
+
+
+def posted(kind: str, *parts: Any) -> dict[str, Any]:
+    """A body of this content type."""
+    return {"method": "POST", "headers": [("Content-Type", text(kind))], "body": {"text": text(*parts)}}
+
+
+@given(values=SEVERAL)
+@ROUNDS
+@pytest.mark.parametrize("value", [COLUMN, TAKEN], ids=["row", "taken"])
+def test_a_value_in_an_address_is_read_back(server: Server, value: dict[str, Any], values: list[str]) -> None:
+    path = text("/a/", value, "/b/", value, "?q=", value, "&n=1")
+    for (address, _, _), wanted in zip(
+        heard(server, values, {"path": path}, taken=value is TAKEN), values, strict=True
+    ):
+        way, _, query = address.partition("?")
+        _, first, between, second, *last = way.split("/")
+        assert (first, second, unquote(between)) == ("a", "b", wanted)
+        assert "/".join(last) == quote(wanted, safe="/")
+        assert parse_qs(query, keep_blank_values=True) == {"q": [wanted], "n": ["1"]}
+
+
+@given(values=SEVERAL)
+@ROUNDS
+@pytest.mark.parametrize("value", [COLUMN, TAKEN], ids=["row", "taken"])
+def test_a_value_in_a_body_is_read_back(server: Server, value: dict[str, Any], values: list[str]) -> None:
+    form = posted("application/x-www-form-urlencoded", "a=1&v=", value, "&w=", value)
+    for (_, _, body), wanted in zip(heard(server, values, form, value is TAKEN), values, strict=True):
+        assert parse_qs(body.decode(), keep_blank_values=True) == {"a": ["1"], "v": [wanted], "w": [wanted]}
+    typed = posted("application/json; charset=utf-8", '{"v": "', value, '", "w": ["\\"', value, '"]}')
+    untyped = typed | {"headers": []}
+    for asked in (typed, untyped):
+        for (_, _, body), wanted in zip(heard(server, values, asked, value is TAKEN), values, strict=True):
+            assert json.loads(body) == {"v": wanted, "w": ['"' + wanted]}
+    plain = posted("text/plain", "{", value, "}")
+    for (_, _, body), wanted in zip(heard(server, values, plain, value is TAKEN), values, strict=True):
+        assert body == b"{" + wanted.encode() + b"}"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(values=st.lists(JSON, min_size=1, max_size=6))
+@ROUNDS
+def test_a_json_value_stands_outside_quotes(server: Server, values: list[Any]) -> None:
+    rows = [json.dumps(value) for value in values]
+    asked = posted("application/json", '{"v": ', COLUMN, "}")
+    for (_, _, body), wanted in zip(heard(server, rows, asked), values, strict=True):
+        assert json.loads(body) == {"v": wanted}
+
+
+@given(row=TEXTS)
+@ROUNDS
+def test_anything_else_outside_quotes_is_refused(row: str) -> None:
+    asked = share(9, 1, posted("application/json", '{"v": ', COLUMN, "}"))
+    fault = _native.share_fault(asked, {"rows": {"v": ("utf8", ["1", row])}})
+    try:
+        json.loads(row)
+    except ValueError:
+        assert fault is not None and fault[1].startswith("row 2 ("), fault
+    else:
+        # Python's reader takes NaN and Infinity too.
+        assert fault is None or row.strip(" \t\r\n") in ("NaN", "Infinity", "-Infinity")
+
+
+def test_a_request_whose_variable_is_no_json_value_is_not_sent(server: Server) -> None:
+    asked = posted("application/json", '{"v": ', TAKEN, "}")
+    server.heard.clear()
+    server.values[:] = ["7", "seven", '"8"', "1,2"]
+    tables = _native.run_share(
+        share(server.server_address[1], 4, asked, taken=True),
+        {"rows": {"v": ("utf8", ["x"])}},
+        lambda _: None,
+    )
+    summary = json.loads(tables["summary"]["json"][1][0])["groups"][0]
+    assert [body for _, body in server.heard] == [b'{"v": 7}', b'{"v": "8"}']
+    assert summary["steps"][1]["errors"] == {"capture": 2}
+
+
+_LEGAL = "!$&'()*+,/:;=?@[]~%"
+
+
+@given(values=SEVERAL)
+@ROUNDS
+def test_a_whole_path_is_only_made_legal(server: Server, values: list[str]) -> None:
+    sent = [address for address, _, _ in heard(server, values, {"path": [COLUMN]})]
+    for address, value in zip(sent, values, strict=True):
+        rooted = value if value.startswith("/") else f"/{value}"
+        assert address == quote(re.sub("%(?![0-9A-Fa-f]{2})", "%25", rooted), safe=_LEGAL)
+    assert [address for address, _, _ in heard(server, sent, {"path": [COLUMN]})] == sent
+
+
+def test_a_whole_url_is_only_made_legal(server: Server) -> None:
+    """Its fragment is not sent."""
+    way = "/a%20b/ü?q=x&r=/%zz"
+    url = f"http://127.0.0.1:{server.server_address[1]}{way}#top"
+    ((address, _, _),) = heard(server, [url], {"url": [TAKEN]}, taken=True)
+    assert address == "/a%20b/%C3%BC?q=x&r=/%25zz"
+
+
+@given(values=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"])), min_size=1, max_size=6))
+@ROUNDS
+def test_a_header_is_one_line(server: Server, values: list[str]) -> None:
+    asked = {"headers": [("X-V", text("<", TAKEN, ">"))]}
+    values = [f"{value}\r\nX-W: 1" for value in values]
+    for (_, fields, _), wanted in zip(heard(server, values, asked, taken=True), values, strict=True):
+        assert (
+            fields["X-V"].encode("latin-1").decode()
+            == f"<{wanted.replace(chr(13), ' ').replace(chr(10), ' ')}>"
+        )
+        assert "X-W" not in fields
+
+
+def test_raw_values_stay_as_they_are(server: Server) -> None:
+    raw = COLUMN | {"raw": True}
+    asked = posted("application/json", '{"v": "', raw, '"}') | {"path": text("/a/", raw, "?q=", raw)}
+    value = 'a/b&c%41"'
+    ((address, _, body),) = heard(server, [value], asked)
+    assert (address, body) == (f"/a/{value}?q={value}", b'{"v": "%s"}' % value.encode())
+    assert _native.changed_rows(share(9, 1, asked), {"rows": {"v": ("utf8", [ODD])}}) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "changed"),
+    [
+        (text("/a/", COLUMN), [0, 2]),
+        (text("/a/", COLUMN, "/b"), [0, 1, 2]),
+        (text("/a?q=", COLUMN), [0, 1, 2]),
+        ([COLUMN], [2]),
+    ],
+)
+def test_rows_that_are_encoded_are_named(parts: list[Any], changed: list[int]) -> None:
+    rows = {"rows": {"v": ("utf8", ["a&b", "a/b", "straße", "plain", "~"])}}
+    found = _native.changed_rows(share(9, 1, {"path": parts}), rows)
+    assert found == [("ask", "path", "row", "v", changed)]
+
+
+STUDY = """\
+name: words
+lab: {api: {at: "http://127.0.0.1:9"}}
+feeders:
+  word: {csv: words.csv}
+requests:
+  find: {get: "http://api/find?q=${word.text}"}
+  keep: {post: http://api/, body: '{"n": ${word.number}, "t": "${word.text:raw}"}'}
+traffic:
+  finders: {executor: constant-vus, vus: 1, request: find}
+  keepers: {executor: constant-vus, vus: 1, request: keep}
+measure: {duration: 1s, replicates: 1}
+"""
+
+
+def test_plan_names_the_rows_that_are_encoded(tmp_path: Path) -> None:
+    """Not those that are sent as they are, and no row that encoding leaves alone."""
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "words.csv").write_text("text,number\nplain,1\nred & blue,2\n~.-_,3\n100 %,4\n")
+    (told,) = api.plan(str(tmp_path), api.Choices(out=tmp_path))["cautions"]
+    assert told.startswith("find encodes row 2 (“red & blue”) and 1 more of word.text in its address: ")
+    assert "${word.text:raw}" in told
+    (tmp_path / "words.csv").write_text("text,number\nplain,1\n")
+    assert api.plan(str(tmp_path), api.Choices(out=tmp_path))["cautions"] == []
+
+
+def test_a_row_that_is_no_json_value_is_a_mistake_of_the_study(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "words.csv").write_text("text,number\na,1\nb,two\n")
+    with pytest.raises(SvloadError) as caught:
+        api.plan(str(tmp_path), api.Choices(out=tmp_path))
+    assert re.search(r"study\.yaml:7: .*row 2 \(.two.\) of word\.number is no JSON value", str(caught.value))

@@ -1,0 +1,149 @@
+"""nginx, Node and uvicorn read back the values that the engine encoded: each answers with what it understood."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.drive.test_encoding import COLUMN, ODD, posted, share, text
+from tests.servers import free_port, python_with, running
+
+from svload import _native
+from svload.model.typed_url import sent_as
+
+pytestmark = pytest.mark.real
+
+HERE = Path(__file__).parents[2]
+NODE = """
+require('http').createServer((request, response) => {
+  const url = new URL(request.url, 'http://h'), parts = [];
+  request.on('data', part => parts.push(part)).on('end', () => {
+    const body = Buffer.concat(parts).toString(), kind = request.headers['content-type'] || '';
+    let told = decodeURIComponent(url.pathname.split('/')[2]) + '\\n' + url.searchParams.get('q');
+    if (kind.includes('json')) told = JSON.parse(body).v;
+    if (kind.includes('form')) told = new URLSearchParams(body).get('v');
+    response.end(told);
+  });
+}).listen(Number(process.argv[2]), '127.0.0.1');
+"""
+ASGI = """
+import json
+from urllib.parse import parse_qs, unquote
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    body, more = b"", True
+    while more:
+        part = await receive()
+        body, more = body + part.get("body", b""), part.get("more_body", False)
+    kind = dict(scope["headers"]).get(b"content-type", b"")
+    query = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
+    if b"json" in kind:
+        told = json.loads(body)["v"]
+    elif b"form" in kind:
+        told = parse_qs(body.decode(), keep_blank_values=True)["v"][0]
+    else:
+        told = unquote(scope["raw_path"].decode().split("/")[2]) + "\\n" + query["q"][0]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": told.encode()})
+"""
+NGINX = """
+daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1;
+events {{}}
+http {{
+  access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+  uwsgi_temp_path {folder}; scgi_temp_path {folder}; merge_slashes off;
+  server {{ listen 127.0.0.1:{port}; location / {{ return 200 "$uri\\n$http_x_value"; }} }}
+}}
+"""
+SIGNS = st.characters(exclude_categories=["Cs"])
+VALUES = st.lists(
+    st.text(SIGNS, max_size=20) | st.text('/?&=#%+"\\ 4a1ü;<>{}', max_size=12), min_size=5, max_size=40
+)
+ROUNDS = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module", params=["node", "uvicorn"])
+def port(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, needs: Any
+) -> Iterator[int]:
+    """A server that answers with the values it understood."""
+    folder, port = tmp_path_factory.mktemp(request.param), free_port()
+    if request.param == "node":
+        needs("node")
+        (folder / "server.js").write_text(NODE)
+        command = ["node", str(folder / "server.js"), str(port)]
+    else:
+        (folder / "app.py").write_text(ASGI)
+        python = python_with(HERE / "studies/002-factorial-redis/target/requirements.txt")
+        module = ["-m", "uvicorn", "--app-dir", str(folder), "--log-level", "warning"]
+        command = [str(python), *module, "--port", str(port), "app:app"]
+    with running(command, port, folder / "log"):
+        yield port
+
+
+def read_back(port: int, values: list[str], request: dict[str, Any], *parts: Any) -> None:
+    """Every value's answer is what `parts` say."""
+    asked = request | {"checks": [{"name": "same", "body": {"equals": text(*parts)}}]}
+    tables = _native.run_share(
+        share(port, len(values), asked), {"rows": {"v": ("utf8", values)}}, lambda _: None
+    )
+    (group,) = json.loads(tables["summary"]["json"][1][0])["groups"]
+    (step,) = group["steps"]
+    assert (step["ok"], step["failed"]) == (len(values), 0), (step["errors"], group["checks_failed"])
+
+
+@given(values=VALUES)
+@ROUNDS
+def test_values_are_what_the_server_reads(port: int, values: list[str]) -> None:
+    values = [ODD, *values]
+    read_back(port, values, {"path": text("/a/v-", COLUMN, "/b?q=", COLUMN)}, "v-", COLUMN, "\n", COLUMN)
+    read_back(
+        port,
+        values,
+        {"path": text("/a/-", COLUMN, ";")} | posted("application/json", '{"v": "', COLUMN, '"}'),
+        COLUMN,
+    )
+    form = posted("application/x-www-form-urlencoded", "w=1&v=", COLUMN)
+    read_back(port, values, {"path": text("/a/")} | form, COLUMN)
+
+
+def test_nginx_reads_paths_and_headers(tmp_path: Path, needs: Any) -> None:
+    """It resolves `..` once decoded, and refuses a NUL: these are left out."""
+    needs("nginx")
+    port = free_port()
+    config = tmp_path / "nginx.conf"
+    config.write_text(NGINX.format(folder=tmp_path, port=port))
+    with running(["nginx", "-c", str(config), "-p", str(tmp_path)], port, tmp_path / "log"):
+        signs = st.characters(exclude_categories=["Cs"], exclude_characters="\0.")
+
+        @given(values=st.lists(st.text(signs, max_size=20), min_size=5, max_size=40))
+        @ROUNDS
+        def read(values: list[str]) -> None:
+            asked = {"path": text("/files/v-", COLUMN), "headers": [("X-Value", text("ü"))]}
+            read_back(port, [ODD, *values], asked, "/files/v-", COLUMN, "\nü")
+            read_back(
+                port, [ODD, *values], asked | {"path": text("/a/v-", COLUMN, "/b")}, "/a/v-", COLUMN, "/b\nü"
+            )
+
+        read()
+
+
+def test_typed_umlauts_reach_every_server(port: int) -> None:
+    """As h11 and Node refuse raw bytes in a path."""
+    read_back(
+        port, ["x"], {"path": text(sent_as("/a/straße und mehr/?q=größe & 1"))}, "straße und mehr\ngröße "
+    )
+
+
+def test_a_raw_value_is_read_as_more_than_a_value(port: int) -> None:
+    asked = {"path": text("/a/v/b?q=", COLUMN | {"raw": True})}
+    read_back(port, ["plain"], asked, "v\n", COLUMN)
+    with pytest.raises(AssertionError, match="same"):
+        read_back(port, ["red&blue"], asked, "v\n", COLUMN)
