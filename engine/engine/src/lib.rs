@@ -39,6 +39,7 @@ pub mod table;
 pub mod take;
 pub mod target;
 pub mod tls;
+pub mod turns;
 pub mod vu;
 pub mod wire;
 mod witness;

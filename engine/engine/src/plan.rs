@@ -23,6 +23,7 @@ use crate::table::Table;
 use crate::take::Take;
 use crate::target::{self, Address, Allowed};
 use crate::tls::Tls;
+use crate::turns::LoadTime;
 use crate::wire::keep::{Algorithm, Keep};
 
 /// Somewhere to connect to.
@@ -78,6 +79,8 @@ pub struct SetUse {
 pub struct GroupPlan {
     pub spec: GroupSpec,
     pub course: Arc<Course>,
+    /// In which its executor and its course are asked and answered.
+    pub load_time: LoadTime,
     pub steps: Vec<StepPlan>,
     pub feeders: Vec<Feeder>,
     /// Names of its sets of written objects,
@@ -252,11 +255,7 @@ impl GroupPlan {
         at: usize,
     ) -> Result<Self, Fault> {
         let mut spec = spec.clone();
-        if let Some(length_ns) = spec.executor.stages_ns() {
-            // Stages end their load themselves.
-            let end_ns = spec.start_offset_ns.saturating_add(length_ns);
-            spec.stop_offset_ns = spec.stop_offset_ns.min(end_ns);
-        }
+        spec.stop_offset_ns = spec.stop_ns();
         let (open, vus_total) = (spec.executor.is_open(), spec.executor.vus_total());
         let feeder = |(name, feeder): (&String, &crate::share::FeederSpec)| {
             let rows = inputs
@@ -325,6 +324,7 @@ impl GroupPlan {
                 })
                 .collect(),
             row_draws,
+            load_time: LoadTime::new(&share.turns_ns, spec.stop_offset_ns),
             course: Arc::new(Course::new(share.seed, &spec, spec.stop_offset_ns)),
             steps,
             feeders,
@@ -394,9 +394,14 @@ impl GroupPlan {
             .collect()
     }
 
-    /// When the group's last request may end.
+    /// From when on nothing new is due, in real time.
+    pub fn stop_ns(&self) -> i64 {
+        self.load_time.real_ns(self.spec.stop_offset_ns)
+    }
+
+    /// When the group's last request may end, in real time.
     pub fn end_ns(&self) -> i64 {
-        self.spec.stop_offset_ns + self.spec.graceful_stop_ns
+        self.stop_ns().saturating_add(self.spec.graceful_stop_ns)
     }
 }
 

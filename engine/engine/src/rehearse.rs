@@ -3,7 +3,7 @@
 //! What a plan asks for can so be counted and held against closed forms in no time, by the same executors that make load.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 
 use indexmap::IndexMap;
 
@@ -12,6 +12,7 @@ use crate::pieces::Asker;
 use crate::scenario::{Course, Next};
 use crate::share::{self, Fault};
 use crate::table::{Column, Table};
+use crate::turns::LoadTime;
 
 struct Nobody;
 
@@ -23,17 +24,18 @@ impl Ledger for Nobody {
     fn active(&mut self, _from_ns: i64, _to_ns: i64) {}
 }
 
-/// A request that has begun.
+/// A request that has begun. Times are load time.
 #[derive(Clone, Copy, Debug)]
-struct Begun {
-    start: Start,
-    step: u16,
-    due_ns: i64,
-    at_ns: i64,
+pub(crate) struct Begun {
+    pub start: Start,
+    pub step: u16,
+    pub due_ns: i64,
+    pub at_ns: i64,
 }
 
 /// Every request that the share's groups begin if each takes `service_ns`: a table `due_ns begun_ns i64, vu seq u64, step u16`
 /// a group, in order of due time. A closed group without think time makes one request every `service_ns`, so that must be above 0.
+/// Times are load time, and so the same with and without turns.
 pub fn rehearse(
     text: &str,
     inputs: &IndexMap<String, Table>,
@@ -48,7 +50,14 @@ pub fn rehearse(
         let mut begun: Vec<Begun> = (0..share.threads as u64)
             .filter_map(|thread| executor::build(share.seed, group, thread, share.threads as u64))
             .flat_map(|mut executor| {
-                play(executor.as_mut(), &course, group.stop_offset_ns, service_ns)
+                play(
+                    executor.as_mut(),
+                    &course,
+                    &LoadTime::default(),
+                    group.stop_offset_ns,
+                    |_| service_ns,
+                    &mut Nobody,
+                )
             })
             .collect();
         begun.sort_by_key(|one| (one.due_ns, one.start.vu, one.start.seq, one.step));
@@ -57,64 +66,77 @@ pub fn rehearse(
     Ok(share.groups.iter().map(group).collect())
 }
 
-/// A later step, or the end of an iteration that is cut short: when it is due, in which order it was planned, and who waits for it.
-type Later = Reverse<(i64, usize, u32)>;
+/// When something ends or is due (real time), its place in order (or the request's number), and its slot.
+type Event = Reverse<(i64, usize, u32)>;
 
-fn play(executor: &mut dyn Executor, course: &Course, stop_ns: i64, service_ns: i64) -> Vec<Begun> {
+/// Plays an executor and a course in virtual time, as a thread of the load that is never late. A request takes
+/// `service(request)`; `stop_ns` is load time.
+pub(crate) fn play(
+    executor: &mut dyn Executor,
+    course: &Course,
+    time: &LoadTime,
+    stop_ns: i64,
+    service: impl Fn(&Begun) -> i64,
+    ledger: &mut dyn Ledger,
+) -> Vec<Begun> {
     let mut begun: Vec<Begun> = Vec::new();
-    // All take the same time: who begins first ends first.
-    let mut flying: VecDeque<(i64, Begun)> = VecDeque::new();
-    let mut later: BinaryHeap<Later> = BinaryHeap::new();
-    let mut waiting: HashMap<u32, (Start, Option<u16>)> = HashMap::new();
+    let mut flying: BinaryHeap<Event> = BinaryHeap::new();
+    // Later steps, and the ends of iterations that load time has yet to reach.
+    let mut later: BinaryHeap<Event> = BinaryHeap::new();
+    let mut waiting: HashMap<u32, (Start, Option<u16>, i64)> = HashMap::new();
     let mut now_ns = 0;
     loop {
-        let mut begin = |start: Start, step: u16, due_ns: i64, now_ns: i64| {
+        let load_ns = time.load_ns(now_ns);
+        let mut begin = |start: Start, step: u16, due_ns: i64| {
             let one = Begun {
                 start,
                 step,
                 due_ns,
-                at_ns: now_ns,
+                at_ns: load_ns,
             };
-            flying.push_back((now_ns + service_ns, one));
+            flying.push(Reverse((now_ns + service(&one), begun.len(), start.slot)));
             begun.push(one);
         };
-        while let Some(Reverse((due_ns, _, slot))) =
+        while let Some(Reverse((_, _, slot))) =
             later.peek().copied().filter(|top| top.0 .0 <= now_ns)
         {
             later.pop();
             match waiting.remove(&slot) {
-                Some((start, Some(step))) => begin(start, step, due_ns, now_ns),
-                _ => executor.release(free(slot, due_ns), &mut Nobody),
+                Some((start, Some(step), due_ns)) => begin(start, step, due_ns),
+                Some((_, None, due_ns)) => executor.release(free(slot, due_ns), ledger),
+                None => {}
             }
         }
-        while let Some(start) = executor.poll(now_ns, &mut Nobody) {
-            begin(start, course.first(start.asker()), start.due_ns, now_ns);
+        while let Some(start) = executor.poll(load_ns, ledger) {
+            begin(start, course.first(start.asker()), start.due_ns);
         }
+        let wake_ns = executor.next_wake_ns().filter(|at_ns| *at_ns < stop_ns);
         let next = [
-            flying.front().map(|(done_ns, _)| *done_ns),
-            executor.next_wake_ns().filter(|at_ns| *at_ns < stop_ns),
-            later.peek().map(|Reverse((due_ns, _, _))| *due_ns),
+            flying.peek().map(|top| top.0 .0),
+            wake_ns.map(|at_ns| time.real_ns(at_ns)),
+            later.peek().map(|top| top.0 .0),
         ];
         let Some(next_ns) = next.into_iter().flatten().min() else {
             return begun;
         };
         now_ns = now_ns.max(next_ns);
-        while let Some((at_ns, one)) = flying
-            .front()
-            .copied()
-            .filter(|(done_ns, _)| *done_ns <= now_ns)
+        while let Some(Reverse((at_ns, number, slot))) =
+            flying.peek().copied().filter(|top| top.0 .0 <= now_ns)
         {
-            flying.pop_front();
-            let (step, due_ns) = match course.after(one.step, one.start.asker(), true, at_ns) {
-                Next::End => {
-                    executor.release(free(one.start.slot, at_ns), &mut Nobody);
+            flying.pop();
+            let one = begun[number];
+            let done_ns = time.since_ready_ns(time.real_ns(one.at_ns), at_ns);
+            let (step, due_ns) = match course.after(one.step, one.start.asker(), true, done_ns) {
+                Next::End if done_ns <= time.load_ns(now_ns) => {
+                    executor.release(free(slot, done_ns), ledger);
                     continue;
                 }
+                Next::End => (None, done_ns),
                 Next::Step { step, due_ns } => (Some(step), due_ns),
                 Next::Cut { at_ns } => (None, at_ns),
             };
-            waiting.insert(one.start.slot, (one.start, step));
-            later.push(Reverse((due_ns, begun.len(), one.start.slot)));
+            waiting.insert(slot, (one.start, step, due_ns));
+            later.push(Reverse((time.real_ns(due_ns), begun.len(), slot)));
         }
     }
 }

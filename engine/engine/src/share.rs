@@ -43,6 +43,9 @@ pub struct Share {
     #[serde(default)]
     pub spin_ns: i64,
     pub window_ns: (i64, i64),
+    /// The load runs only in these stretches [begin, end) of real time. Empty: it runs all the time.
+    #[serde(default)]
+    pub turns_ns: Vec<(i64, i64)>,
     pub endpoints: IndexMap<String, EndpointSpec>,
     /// How servers are verified that only redirects over TLS lead to; none: there is no way to them but from TLS.
     #[serde(default)]
@@ -189,6 +192,13 @@ impl GroupSpec {
         self.scenarios
             .iter()
             .flat_map(|scenario| scenario.steps.iter())
+    }
+
+    /// From when on nothing new is due: stages end their load themselves.
+    pub fn stop_ns(&self) -> i64 {
+        let stages_ns = self.executor.stages_ns().unwrap_or(i64::MAX);
+        let end_ns = self.start_offset_ns.saturating_add(stages_ns);
+        self.stop_offset_ns.min(end_ns)
     }
 
     /// The most requests a second that all shares plan; `None` where only the server bounds it.
@@ -372,6 +382,7 @@ fn check(share: &Share, inputs: &IndexMap<String, Table>) -> Result<(), Fault> {
         field("groups"),
         "has more than 999 entries",
     )?;
+    check_turns(share)?;
     for (at, group) in share.groups.iter().enumerate() {
         let place = format!("groups[{at}]");
         check_times(share, group, &place)?;
@@ -381,6 +392,35 @@ fn check(share: &Share, inputs: &IndexMap<String, Table>) -> Result<(), Fault> {
         request_check::check(share, group, inputs, &place)?;
     }
     Ok(())
+}
+
+fn check_turns(share: &Share) -> Result<(), Fault> {
+    if share.turns_ns.is_empty() {
+        return Ok(());
+    }
+    let (mut last_ns, mut load_ns) = (0, 0);
+    for (at, &(begin_ns, end_ns)) in share.turns_ns.iter().enumerate() {
+        let place = || format!("turns_ns[{at}]");
+        let in_order = last_ns <= begin_ns && begin_ns < end_ns;
+        ensure(
+            in_order,
+            place,
+            "must be [begin, end) with begin < end, from the end of the one before (or 0) on",
+        )?;
+        ensure(
+            (end_ns - begin_ns) % share.interval_ns == 0,
+            place,
+            "must be as long as one or more whole intervals",
+        )?;
+        last_ns = end_ns;
+        load_ns += end_ns - begin_ns;
+    }
+    let stop_ns = share.groups.iter().map(GroupSpec::stop_ns).max();
+    ensure(
+        stop_ns.unwrap_or(0) <= load_ns,
+        || "turns_ns".to_owned(),
+        "must together be as long as the load: up to the last stop_offset_ns",
+    )
 }
 
 fn check_times(share: &Share, group: &GroupSpec, place: &str) -> Result<(), Fault> {

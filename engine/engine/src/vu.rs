@@ -14,6 +14,7 @@ use crate::plan::GroupPlan;
 use crate::record::{Sample, NEVER};
 use crate::sets::Held;
 use crate::share::Take;
+use crate::turns::LoadTime;
 use crate::wire::http1::Step;
 use crate::wire::http2::answer::Answer;
 use crate::wire::http2::session::Keeper;
@@ -55,11 +56,18 @@ pub struct Hop {
 /// What a slot waits for between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Later {
-    /// The next step; `None`: the iteration is cut short by the load's end.
+    /// The next step; `None`: the iteration ends at `due_ns`.
     pub step: Option<u16>,
-    /// When the step before ended.
+    /// When the step before ended, in load time.
     pub free_ns: i64,
     pub due_ns: i64,
+}
+
+impl Later {
+    /// The iteration has ended; load time has yet to reach that.
+    pub fn is_held(&self) -> bool {
+        self.step.is_none() && self.free_ns == self.due_ns
+    }
 }
 
 /// A slot: what stays from request to request, and the request in progress.
@@ -107,15 +115,15 @@ pub struct Slot {
 
 impl Slot {
     /// Takes on a new request; buffers and connections stay.
-    pub fn begin(&mut self, start: &Start, step: u16, row: i64) {
+    pub fn begin(&mut self, start: &Start, step: u16, row: i64, time: &LoadTime) {
         self.step = step;
         self.sample = Sample {
             step,
             vu: start.vu,
             seq: start.seq,
             row,
-            due_ns: start.due_ns,
-            ready_ns: start.ready_ns,
+            due_ns: time.real_ns(start.due_ns),
+            ready_ns: time.real_ns(start.ready_ns),
             ..Sample::default()
         };
         self.asker = start.asker();

@@ -1,4 +1,6 @@
 //! What one group did on one thread: every counter, folded from samples off the path of the next request.
+//!
+//! All that is counted is in load time; the samples that are kept have real stamps.
 
 use std::sync::Arc;
 
@@ -6,6 +8,7 @@ use crate::error::ErrorKind;
 use crate::executor::Ledger;
 use crate::pieces::Asker;
 use crate::scenario::Course;
+use crate::turns::LoadTime;
 use crate::wire::http2::session::Notices;
 
 use super::failure::Failure;
@@ -17,6 +20,7 @@ use super::sample::{Sample, NEVER};
 #[derive(Clone, Debug)]
 pub struct RecordPlan {
     pub course: Arc<Course>,
+    pub load_time: LoadTime,
     pub interval_ns: i64,
     pub window: (i64, i64),
     /// When the group's last request may end.
@@ -228,8 +232,12 @@ impl GroupRecord {
     pub fn fold(&mut self, mut seen: impl FnMut(&Sample)) {
         let mut pending = std::mem::take(&mut self.pending);
         for sample in pending.drain(..) {
-            self.count(&sample);
-            seen(&sample);
+            let counted = sample.in_load_time(&self.plan.load_time);
+            self.count(&counted);
+            // When it came, which is in order; `done_ns` in load time may not be.
+            self.silences
+                .completion(self.plan.load_time.load_ns(sample.done_ns));
+            seen(&counted);
             if self.plan.keep_samples {
                 self.samples.push(sample);
             }
@@ -267,14 +275,14 @@ impl GroupRecord {
         self.account(sample, sample.done_ns);
         self.count_latencies(sample);
         self.gauge.down(sample.done_ns);
-        self.silences.completion(sample.done_ns);
     }
 
     /// VU time and residence of a request that was seen until `until_ns`.
     fn account(&mut self, sample: &Sample, until_ns: i64) {
         let span = self.plan.span();
         self.totals.wait_ns += clip(span, sample.due_ns, sample.ready_ns);
-        self.totals.lag_ns += clip(span, sample.ready_ns, sample.begun_ns);
+        let begun_ns = sample.begun_ns.min(until_ns);
+        self.totals.lag_ns += clip(span, sample.ready_ns, begun_ns);
         self.totals.request_ns += clip(span, sample.begun_ns, until_ns);
         self.totals.residence_ns += clip(span, sample.due_ns, until_ns);
         let interval = self.interval_of(sample.due_ns);
@@ -310,10 +318,10 @@ impl GroupRecord {
         );
     }
 
-    /// A request that is still in flight when the load ends.
+    /// A request that is still in flight when the load ends, at load time `end_ns`.
     pub fn abandoned(&mut self, sample: &Sample, end_ns: i64) {
         self.totals.in_flight += 1;
-        self.account(sample, end_ns);
+        self.account(&sample.in_load_time(&self.plan.load_time), end_ns);
     }
 
     /// Turns intervals that ended before `offset_ns` into rows.
@@ -370,6 +378,7 @@ mod tests {
         let plain = group(r#"{"kind": "constant-vus", "vus": 1}"#);
         GroupRecord::new(RecordPlan {
             course: Arc::new(Course::new(7, &plain, 9_000)),
+            load_time: LoadTime::default(),
             interval_ns: 1_000,
             window: (1_000, 9_000),
             end_ns,

@@ -2,6 +2,7 @@
 
 use crate::error::ErrorKind;
 use crate::table::{Column, Table};
+use crate::turns::LoadTime;
 
 /// A time that did not happen.
 pub const NEVER: i64 = -1;
@@ -53,6 +54,28 @@ impl Sample {
 
     pub fn lag_ns(&self) -> i64 {
         self.begun_ns - self.ready_ns
+    }
+
+    /// The sample with its stamps in load time. Once it has a slot it takes as long there as in real time.
+    #[inline]
+    pub fn in_load_time(mut self, time: &LoadTime) -> Self {
+        if time.is_real() {
+            return self;
+        }
+        let ready_ns = self.ready_ns;
+        for stamp_ns in [
+            &mut self.begun_ns,
+            &mut self.written_ns,
+            &mut self.first_byte_ns,
+            &mut self.done_ns,
+        ] {
+            if *stamp_ns != NEVER {
+                *stamp_ns = time.since_ready_ns(ready_ns, *stamp_ns);
+            }
+        }
+        self.due_ns = time.load_ns(self.due_ns);
+        self.ready_ns = time.load_ns(ready_ns);
+        self
     }
 }
 

@@ -287,7 +287,10 @@ impl Worker<'_> {
                 }
                 _ => &[],
             };
-            group.record.first_failure = Some(Failure::new(sample, answer));
+            group.record.first_failure = Some(Failure::new(
+                sample.in_load_time(&group.plan.load_time),
+                answer,
+            ));
         }
         group.record.finished(sample);
         self.after_step(g, s);

@@ -64,12 +64,23 @@ struct GroupRun<'a> {
     /// Something may begin although no time has passed.
     dirty: bool,
     closed: bool,
+    /// From when on nothing new is due, and when its last request may end.
+    stop_ns: i64,
     end_ns: i64,
+}
+
+impl GroupRun<'_> {
+    /// Its load time at a real time.
+    #[inline]
+    fn load_ns(&self, real_ns: i64) -> i64 {
+        self.plan.load_time.load_ns(real_ns)
+    }
 }
 
 /// What a thread leaves.
 pub struct Outcome {
     pub records: Vec<GroupRecord>,
+    /// When each group ended, in load time.
     pub ends_ns: Vec<i64>,
     pub unauthorised: BTreeSet<String>,
     /// Without what was spun away.
@@ -152,9 +163,10 @@ impl<'a> Worker<'a> {
                 without_http2: Vec::new(),
                 record: GroupRecord::new(RecordPlan {
                     course: group.course.clone(),
+                    load_time: group.load_time.clone(),
                     interval_ns: plan.interval_ns,
                     window: plan.window,
-                    end_ns: group.end_ns(),
+                    end_ns: group.load_time.load_ns(group.end_ns()),
                     rows: group.rows(),
                     checks: group.check_names().len(),
                     keep_samples: group.spec.record == Record::Rows,
@@ -162,6 +174,7 @@ impl<'a> Worker<'a> {
                 stamping: Stamping::new(group.spec.most_rps()),
                 recent: Recent::default(),
                 dirty: true,
+                stop_ns: group.stop_ns(),
                 end_ns: group.end_ns(),
                 plan: group,
             }
@@ -260,7 +273,7 @@ impl<'a> Worker<'a> {
             let finished = group
                 .executor
                 .as_ref()
-                .is_none_or(|executor| executor.finished(now_ns));
+                .is_none_or(|executor| executor.finished(group.load_ns(now_ns)));
             !group.closed && (finished || now_ns >= group.end_ns)
         };
         for g in 0..self.groups.len() {
@@ -287,7 +300,8 @@ impl<'a> Worker<'a> {
                     break;
                 };
                 group.dirty = false;
-                let due_by_ns = quantum::floor_ns(self.now_ns, group.plan.spec.pacing_quantum_ns);
+                let load_ns = group.plan.load_time.load_ns(self.now_ns);
+                let due_by_ns = quantum::floor_ns(load_ns, group.plan.spec.pacing_quantum_ns);
                 let Some(start) = executor.poll(due_by_ns, &mut group.record) else {
                     break;
                 };
@@ -300,7 +314,8 @@ impl<'a> Worker<'a> {
                 .as_ref()
                 .filter(|_| !group.closed)
                 .and_then(|executor| executor.next_wake_ns())
-                .map(|at_ns| quantum::ceil_ns(at_ns, group.plan.spec.pacing_quantum_ns));
+                .map(|at_ns| quantum::ceil_ns(at_ns, group.plan.spec.pacing_quantum_ns))
+                .map(|at_ns| group.plan.load_time.real_ns(at_ns));
             let again = group.dirty || begun == PUMP_MAX;
             self.next_wake_ns = self.next_wake_ns.min(if again {
                 self.now_ns
@@ -410,9 +425,8 @@ impl<'a> Worker<'a> {
     /// When something other than a start needs doing.
     fn next_chore_ns(&self) -> i64 {
         let group_end = |group: &GroupRun<'_>| {
-            let stop_ns = group.plan.spec.stop_offset_ns;
-            if self.now_ns < stop_ns {
-                stop_ns
+            if self.now_ns < group.stop_ns {
+                group.stop_ns
             } else {
                 group.end_ns
             }
@@ -456,12 +470,13 @@ impl<'a> Worker<'a> {
             (post.due, post.begun, post.ok, post.failed) =
                 (totals.due, totals.begun, totals.ok, totals.failed);
             post.errors = group.record.errors;
+            let load_ns = group.load_ns(self.now_ns);
             post.active_vus = match &group.executor {
-                Some(executor) if !group.closed => executor.active_vus(self.now_ns),
+                Some(executor) if !group.closed => executor.active_vus(load_ns),
                 _ => 0,
             };
             post.recent.absorb(&mut group.recent);
-            let old_ns = self.now_ns - group.plan.longest_timeout_ns - self.plan.interval_ns;
+            let old_ns = load_ns - group.plan.longest_timeout_ns - self.plan.interval_ns;
             group.record.freeze_before(old_ns);
         }
     }
@@ -473,22 +488,32 @@ impl<'a> Worker<'a> {
             return;
         }
         group.record.fold(|sample| group.recent.add(sample));
-        group.end_ns = group.end_ns.min(now_ns);
+        let mut end_ns = group.load_ns(group.end_ns.min(now_ns));
+        let held: Vec<(u32, i64)> = (0..)
+            .zip(&mut group.slots)
+            .filter_map(|(s, slot)| Some((s, slot.later.take_if(|later| later.is_held())?.due_ns)))
+            .collect();
+        for (s, done_ns) in held {
+            end_ns = end_ns.max(done_ns);
+            self.release(g, s, done_ns);
+        }
+        let group = &mut self.groups[g];
+        group.end_ns = end_ns;
         if let Some(executor) = &mut group.executor {
-            let early = now_ns < group.plan.spec.stop_offset_ns;
-            group.record.plan_done = early && executor.finished(now_ns);
-            executor.close(group.end_ns, &mut group.record);
+            let early = now_ns < group.stop_ns;
+            group.record.plan_done = early && executor.finished(end_ns);
+            executor.close(end_ns, &mut group.record);
         }
         self.close_multiplexes(g);
         let group = &mut self.groups[g];
         let stop_ns = group.plan.spec.stop_offset_ns;
         for slot in &mut group.slots {
             if slot.active() {
-                group.record.abandoned(&slot.sample, group.end_ns);
+                group.record.abandoned(&slot.sample, end_ns);
                 slot.phase = Phase::Idle;
             }
             if let Some(later) = slot.later.take() {
-                steps::abandon(later, stop_ns, group.end_ns, &mut group.record);
+                steps::abandon(later, stop_ns, end_ns, &mut group.record);
             }
             let parked = slot.parked.drain(..).map(|(_, key)| key);
             let kept = [slot.conn.take(), slot.home.take()].into_iter().flatten();
@@ -497,7 +522,7 @@ impl<'a> Worker<'a> {
         for (_, key) in group.idle.drain(..) {
             self.conns.close(key);
         }
-        group.record.gauge.integrate(group.end_ns);
+        group.record.gauge.integrate(end_ns);
         self.unposted = true;
     }
 }

@@ -27,7 +27,8 @@ impl Worker<'_> {
         }
         slot.held.resize(group.plan.sets.len(), Held::Nothing);
         let course = &group.plan.course;
-        let renewal = course.renewal(start.ready_ns - slot.renewed_ns, slot.refused);
+        let ready_ns = group.plan.load_time.real_ns(start.ready_ns);
+        let renewal = course.renewal(ready_ns - slot.renewed_ns, slot.refused);
         let step = renewal.unwrap_or_else(|| course.first(start.asker()));
         self.begin_step(g, start, step);
     }
@@ -39,7 +40,7 @@ impl Worker<'_> {
         let todo = plan.step(step);
         let row = plan.row(step, start.asker());
         let repeat = todo.first_of_row && slot.repeats_early(plan, start.asker(), row);
-        slot.begin(&start, step, row);
+        slot.begin(&start, step, row, &plan.load_time);
         group.record.begun(step, start.due_ns, row, repeat);
         if !self.draw_row(g, start.slot, step) {
             return self.finish_unsent(g, start.slot, ErrorKind::NoRow);
@@ -114,18 +115,21 @@ impl Worker<'_> {
 
     /// A step has ended: the next one is planned, or the slot is free again.
     pub(super) fn after_step(&mut self, g: usize, s: u32) {
-        let done_ns = self.now_ns;
         let group = &mut self.groups[g];
+        let time = &group.plan.load_time;
         let slot = &mut group.slots[s as usize];
+        let done_ns = time.since_ready_ns(slot.sample.ready_ns, self.now_ns);
         let next = if group.plan.course.is_plain() {
             Next::End
         } else {
             let ok = slot.sample.ok();
             group.plan.course.after(slot.step, slot.asker, ok, done_ns)
         };
-        let unsent = !slot.ever_written;
         let (step, due_ns) = match next {
-            Next::End => return self.release(g, s, done_ns, unsent),
+            Next::End if done_ns <= time.load_ns(self.now_ns) => {
+                return self.release(g, s, done_ns)
+            }
+            Next::End => (None, done_ns),
             Next::Step { step, due_ns } => (Some(step), due_ns),
             Next::Cut { at_ns } => (None, at_ns),
         };
@@ -140,12 +144,13 @@ impl Worker<'_> {
         } else {
             due_ns
         };
+        let at_ns = time.real_ns(at_ns);
         self.later.push(Reverse((at_ns, g, s)));
         self.next_wake_ns = self.next_wake_ns.min(at_ns);
     }
 
     /// Gives the slot of an ended iteration back to its executor.
-    fn release(&mut self, g: usize, s: u32, at_ns: i64, unsent: bool) {
+    pub(super) fn release(&mut self, g: usize, s: u32, at_ns: i64) {
         self.give_rows_back(g, s);
         let group = &mut self.groups[g];
         let slot = &group.slots[s as usize];
@@ -156,7 +161,7 @@ impl Worker<'_> {
         let release = Release {
             slot: s,
             at_ns,
-            unsent,
+            unsent: !slot.ever_written,
             warm: slot.home.is_some() || group.lines.is_live(s),
         };
         if let Some(executor) = &mut group.executor {
@@ -166,7 +171,8 @@ impl Worker<'_> {
         self.next_wake_ns = self.now_ns;
     }
 
-    /// Begins every later step that is due. Returns when the next one is.
+    /// Begins every later step that is due and gives back slots whose iterations have ended. Returns when to look
+    /// again.
     pub(super) fn go_on_with_steps(&mut self) -> i64 {
         while let Some(Reverse((at_ns, g, s))) = self.later.peek().copied() {
             if at_ns > self.now_ns {
@@ -182,7 +188,7 @@ impl Worker<'_> {
             let due_ns = later.due_ns;
             group.record.think(later.free_ns, due_ns);
             let Some(step) = later.step else {
-                self.release(g, s, due_ns, false);
+                self.release(g, s, due_ns);
                 continue;
             };
             group.record.due_at(step, due_ns);

@@ -24,3 +24,4 @@ mod scenarios;
 mod sets;
 mod tls;
 mod transports;
+mod turns;
