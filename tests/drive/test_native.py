@@ -6,7 +6,9 @@ import json
 import os
 import struct
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -204,6 +206,34 @@ def test_an_open_loop_asks_the_same_with_any_number_of_threads(port: int) -> Non
         runs.append(list(zip(samples["seq"], samples["due_ns"], samples["row"], strict=True)))
     assert runs[0] == runs[1]
     assert [seq for seq, _, _ in runs[0]] == list(range(len(runs[0])))
+
+
+@pytest.mark.timing
+def test_two_loads_alternate_within_the_second(port: int) -> None:
+    """Turns of 100 ms with pauses of 20 ms: hardly a request of one load is in flight in a turn of the other."""
+    rate = {"kind": "constant-arrival-rate", "rate_rps": 200.0, "max_vus": 64}
+    users = {"kind": "constant-vus", "vus": 4, "think_time": {"exponential_ns": 10.0 * MS}}
+    start_ns = time.monotonic_ns() + 500 * MS
+    sides = [
+        share(port, executor=executor, stop_offset_ns=2_000 * MS)
+        | {
+            "start_at_ns": start_ns,
+            "window_ns": [0, 2_000 * MS],
+            "turns_ns": [[n * 120 * MS, n * 120 * MS + 100 * MS] for n in range(first, 40, 2)],
+        }
+        for first, executor in enumerate((rate, users))
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        ran = list(pool.map(lambda side: run(side)[0]["samples"], sides))
+    for samples, other in zip(ran, reversed(sides), strict=True):
+        spans = list(zip(samples["begun_ns"], samples["done_ns"], strict=True))
+        strays = [
+            begun_ns
+            for begun_ns, done_ns in spans
+            if any(begun_ns < end_ns and begin_ns < done_ns for begin_ns, end_ns in other["turns_ns"])
+        ]
+        assert len(spans) > 300
+        assert len(strays) <= len(spans) / 100
 
 
 def test_a_readable_stop_fd_ends_the_load_at_once(port: int) -> None:
