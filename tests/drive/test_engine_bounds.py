@@ -102,3 +102,18 @@ def test_the_engine_takes_as_much_and_no_more(name: str) -> None:
 def test_the_engine_takes_all_that_a_study_may_ask_for(name: str) -> None:
     bound, made = WIDER[name]
     assert fault(made(bound.most)) is None
+
+
+def test_turns_hold_the_whole_load() -> None:
+    """It ends in the turn of its stop; turns that are too short or overlap are refused, and none are not written."""
+    turns_ns = ((10, 12), (20, 22))
+    share = replace(with_group(stop_offset_ns=3, graceful_stop_ns=7), turns_ns=turns_ns)
+    assert fault(share) is None
+    assert share.end_ns == 21 + 7
+    short = fault(replace(share, turns_ns=turns_ns[:1]))
+    assert short is not None
+    assert short[0] == "share.turns_ns"
+    overlapping = fault(replace(share, turns_ns=((10, 12), (11, 13))))
+    assert overlapping is not None
+    assert overlapping[0] == "share.turns_ns[1]"
+    assert "turns_ns" not in text_of(SHARE)

@@ -127,6 +127,8 @@ class ShareSpec:
     interval_ns: int
     spin_ns: int = 0
     window_ns: tuple[int, int]
+    turns_ns: tuple[tuple[int, int], ...] | None = None
+    """[begin, end) of real time in which alone the load runs; all other offsets are then load time"""
     endpoints: Mapping[str, EndpointSpec]
     redirect_tls: TlsSpec | None = None
     allowed: tuple[str, ...]
@@ -134,5 +136,13 @@ class ShareSpec:
 
     @property
     def end_ns(self) -> int:
-        """When its last request may end, as an offset."""
-        return max(group.stop_offset_ns + group.graceful_stop_ns for group in self.groups)
+        """When its last request may end, as an offset of real time."""
+        return max(self._real_ns(group.stop_offset_ns) + group.graceful_stop_ns for group in self.groups)
+
+    def _real_ns(self, stop_ns: int) -> int:
+        """When a load time is over: in the turn that it ends in, if there are turns."""
+        for begin_ns, end_ns in self.turns_ns or ():
+            if stop_ns <= end_ns - begin_ns:
+                return begin_ns + stop_ns
+            stop_ns -= end_ns - begin_ns
+        return stop_ns
