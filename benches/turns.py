@@ -1,0 +1,392 @@
+"""Sides that take turns against trials one after the other: on blocks measured on a machine with two hidden speeds, and
+simulated.
+
+    python -m benches.turns                    # simulates, some 3 minutes on one core; writes benches/turns.md
+    python -m benches.turns --tenth            # a tenth of the gates; nothing is written
+    python -m benches.turns --blocks FILE      # judges measured blocks: a table of estimators and one of gates
+
+FILE holds a list of blocks in JSON, one start of both servers each: `design` ("trials" of 5 s one after the other, or the length of
+a window in s), `kind` of server, planted `ratio` of B to A, `level` of strangers, and for sides `A` and `B` a list of
+[p50, p95, share of strangers] by window. Whatever judges is the product's own (`svload.analysis.claims`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, exp, log, sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from svload.analysis import limits
+from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of
+from svload.analysis.claims.turns import block_effect, block_weights, median_of
+from svload.analysis.quantiles import ranked_values
+
+Floats = NDArray[np.float64]
+SEED, GATES = 20_260_101, 100
+MARGIN = log(1.05)
+PERCENTILES = (0.5, 0.95)
+
+
+class Blocks(NamedTuple):
+    """What blocks say, [..., block]: effect, own error and pooled ratio, in logarithms. Of trials the error is 0 and the
+    pooled ratio the effect itself."""
+
+    effect: Floats
+    error: Floats
+    pooled: Floats
+
+    def first(self, n: int) -> Blocks:
+        return Blocks(*(one[..., :n] for one in self))
+
+    def moved(self, by: Floats) -> Blocks:
+        return Blocks(self.effect + by, self.error, self.pooled + by)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the rule says of sets of blocks: the effect, and the one in which all requests count alike."""
+
+    effect: Effect
+    alike: Effect
+
+    @property
+    def half(self) -> Floats:
+        return half_width(self.effect)
+
+    def names_a_difference(self) -> NDArray[np.bool_]:
+        return np.asarray(p_of(self.effect) <= limits.ALPHA)
+
+    def holds(self, truth: float) -> NDArray[np.bool_]:
+        return np.asarray(np.abs(self.effect.mean - truth) <= self.half)
+
+    def passes(self) -> NDArray[np.bool_]:
+        """A gate “worse by more than 5 %”."""
+        return np.asarray((self.effect.mean + self.half <= MARGIN) & ~apart(self.alike, None, MARGIN))
+
+    def fails(self) -> NDArray[np.bool_]:
+        return np.asarray(self.effect.mean - self.half > MARGIN)
+
+
+def judged(blocks: Blocks) -> Judged:
+    """All sets at once, by the functions that judge a run: a case and its blocks."""
+    effect, error, pooled = (one[..., None, :] for one in blocks)
+    unit = np.arange(effect.shape[-1])
+    return Judged(effect_of(effect, unit, block_weights(effect, error)), effect_of(pooled, unit))
+
+
+# Measured blocks
+
+
+def estimators(blocks: Sequence[dict[str, Any]]) -> str:
+    """Ratio and scatter of a block by each estimator."""
+    lines = [
+        "| server, planted ratio | strangers | design | blocks | p50: mean of rounds | median of rounds | weighed | p95: mean | median | weighed |",
+        "|" + "---|" * 10,
+    ]
+    for (kind, ratio, level, design), some in sorted(_grouped(blocks, lambda one: one["design"]), key=str):
+        cells = []
+        for column in range(2):
+            rounds = [_rounds(one, column) for one in some]
+            for estimate in (np.mean, np.median):
+                y = np.array([estimate(one) for one in rounds])
+                cells.append(f"{exp(y.mean()):.3f} ± {100 * y.std(ddof=1):.1f}")
+            found = judged(_of_rounds(rounds)).effect
+            weighed = f"{exp(float(found.mean)):.3f} ± {100 * float(found.se) * sqrt(len(some)):.1f}"
+            cells.append("–" if design == "trials" else weighed)
+        lines.append(
+            f"| {kind}, {ratio} | {100 * level:.0f} % | {design} | {len(some)} | {' | '.join(cells)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def drawn_gates(blocks: Sequence[dict[str, Any]], draws: int = 1000) -> str:
+    """How gates would have ended on sets drawn of these blocks; equal builds with sides exchanged at random."""
+    lines = [
+        "| server, planted ratio | strangers | order | p50: 6 blocks | 12 | 16 | p95: 6 | 12 | 16 |",
+        "|" + "---|" * 9,
+    ]
+    turns = _grouped(blocks, lambda one: "trials" if one["design"] == "trials" else "turns")
+    for (kind, ratio, level, order), some in sorted(turns, key=str):
+        cells = []
+        for column in range(2):
+            all_ = _of_rounds([_rounds(one, column) for one in some])
+            for size in (6, 12, 16):
+                rng = np.random.default_rng(9)
+                at = np.array([rng.choice(len(some), size, replace=False) for _ in range(draws)])
+                flip = rng.choice([-1, 1], at.shape) if ratio == 1 else np.ones(at.shape)
+                one = judged(Blocks(all_.effect[at] * flip, all_.error[at], all_.pooled[at] * flip))
+                named, passed, failed = (
+                    100 * float(np.mean(which))
+                    for which in (~one.holds(0.0), one.effect.mean + one.half <= MARGIN, one.fails())
+                )
+                cells.append(f"{named:.0f} / {passed:.0f} / {failed:.0f}, ± {100 * np.median(one.half):.1f}")
+        lines.append(f"| {kind}, {ratio} | {100 * level:.0f} % | {order} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _grouped(
+    blocks: Sequence[dict[str, Any]], order: Any
+) -> list[tuple[tuple[Any, ...], list[dict[str, Any]]]]:
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for one in blocks:
+        groups[one["kind"], one["ratio"], one["level"], order(one)].append(one)
+    return list(groups.items())
+
+
+def _rounds(block: dict[str, Any], column: int) -> Floats:
+    return np.array([log(b[column] / a[column]) for a, b in zip(block["A"], block["B"], strict=True)])
+
+
+def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
+    """Percentiles alone were kept of each window, so that the mean over rounds stands for the pooled ratio."""
+    effect, error = (np.array(column) for column in zip(*map(median_of, rounds), strict=True))
+    return Blocks(effect, error, np.array([one.mean() for one in rounds]))
+
+
+# Simulated blocks
+
+ROUNDS, WINDOW_S, PAUSE_S, TRIAL_S = 10, 0.5, 0.02, 5.0
+FIRST, MOST, FIXED = 6, 24, 12
+RATIOS = (1.0, 1.05, 1.15)
+STARTS = (0.01, 0.02, 0.04)
+SLOW, SPELL_S, GRID_S = 1.75, 2.0, 0.005
+"""Hidden speeds: how much slower the slow one is, how long each lasts on average; and the grid on which they are drawn."""
+BUSY = 0.3
+"""Use of the server by the open loop, at full speed."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Requests of `shape` by an open or a closed loop, `requests` a window at full speed."""
+
+    shape: str
+    loop: str
+    requests: int
+
+
+def cells() -> Iterator[Cell]:
+    for requests in (20, 100):
+        for shape in SHAPES:
+            for loop in ("open", "closed"):
+                yield Cell(shape, loop, requests)
+    yield Cell("heavy-tailed", "open", 500)
+    yield Cell("log-normal", "closed", 500)
+
+
+def _log_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    return np.exp(0.3 * rng.standard_normal(shape))
+
+
+def _two_humped(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """A cache that answers four in five."""
+    return np.where(rng.random(shape) < 0.8, 1.0, 4.0) * np.exp(0.1 * rng.standard_normal(shape))
+
+
+def _heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Pareto from 1 on: a mean, no variance."""
+    return (1 - rng.random(shape)) ** (-1 / 1.8)
+
+
+SHAPES = {"log-normal": _log_normal, "two-humped": _two_humped, "heavy-tailed": _heavy_tailed}
+
+
+@cache
+def _mean_of(shape: str) -> float:
+    return float(SHAPES[shape](np.random.default_rng(1), (400_000,)).mean())
+
+
+def speeds(rng: np.random.Generator, blocks: int, seconds: float) -> NDArray[np.bool_]:
+    """Whether the core is slow, [block, moment]: exponential spells."""
+    steps = ceil(seconds / GRID_S) + 1
+    turned = rng.random((blocks, steps)) < GRID_S / SPELL_S
+    turned[:, 0] = rng.random(blocks) < 0.5
+    return np.asarray(np.cumsum(turned, axis=1) % 2 == 1)
+
+
+def responses(
+    cell: Cell,
+    rng: np.random.Generator,
+    slow: NDArray[np.bool_],
+    begin_s: Floats,
+    seconds: float,
+    ratio: ArrayLike,
+) -> Floats:
+    """Responses in s of the requests due from `begin_s` on, [block, window, request]; NaN beyond the last one."""
+    wanted = cell.requests * seconds / WINDOW_S
+    mean_s = (BUSY if cell.loop == "open" else 1.0) * seconds / wanted
+    most = ceil(wanted + 4 * sqrt(wanted)) if cell.loop == "open" else ceil(1.4 * wanted + 10)
+    work = SHAPES[cell.shape](rng, (most, *begin_s.shape)) * mean_s / _mean_of(cell.shape) * np.asarray(ratio)
+    block = np.arange(len(begin_s))[:, None]
+    found = np.full(work.shape, np.nan)
+    due, free = np.zeros_like(begin_s), np.zeros_like(begin_s)
+    gaps = rng.exponential(seconds / wanted, work.shape) if cell.loop == "open" else None
+    for place in range(most):
+        due = due + gaps[place] if gaps is not None else free
+        started = np.maximum(due, free)
+        moment = np.minimum(((begin_s + started) / GRID_S).astype(int), slow.shape[1] - 1)
+        free = started + work[place] * np.where(slow[block, moment], SLOW, 1.0)
+        found[place] = np.where(due < seconds, free - due, np.nan)
+    return np.moveaxis(found, 0, -1)
+
+
+def in_turns(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -> list[Blocks]:
+    """Blocks by each of `PERCENTILES`: both sides in windows, in random order within each round."""
+    each = WINDOW_S + PAUSE_S
+    slow = speeds(rng, blocks, 2 * ROUNDS * each + 2 * WINDOW_S)
+    place = 2 * np.arange(ROUNDS)[:, None] + np.argsort(rng.random((blocks, ROUNDS, 2)), axis=2)
+    begin = each * place.reshape(blocks, -1).astype(float)
+    factor = np.tile([1.0, ratio], ROUNDS)
+    made = responses(cell, rng, slow, begin, WINDOW_S, factor)
+    found = []
+    for block in made:
+        sides = [[ranked_values(one[~np.isnan(one)]) for one in block[side::2]] for side in (0, 1)]
+        found.append([block_effect(sides[0], sides[1], p) for p in PERCENTILES])
+    return [
+        Blocks(*(np.array([getattr(one[at], name) for one in found]) for name in Blocks._fields))
+        for at in range(len(PERCENTILES))
+    ]
+
+
+def in_trials(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -> list[Blocks]:
+    """The same by two trials of 5 s in random order."""
+    slow = speeds(rng, blocks, 2 * TRIAL_S + 2)
+    begin = (TRIAL_S + 0.5) * np.argsort(rng.random((blocks, 2)), axis=1).astype(float)
+    made = responses(cell, rng, slow, begin, TRIAL_S, np.array([1.0, ratio]))
+    found = []
+    for block in made:
+        sides = [ranked_values(one[~np.isnan(one)]) for one in block]
+        found.append([block_effect(sides[:1], sides[1:], p).pooled for p in PERCENTILES])
+    return [Blocks(y, np.zeros_like(y), y) for y in np.array(found).T]
+
+
+def simulated(cell: Cell, gates: int, turns: bool) -> list[dict[float, Blocks]]:
+    """Blocks by percentile and planted ratio, [gate, block], as if all starts were equal."""
+    found: list[dict[float, Blocks]] = [{} for _ in PERCENTILES]
+    make, chunk = in_turns if turns else in_trials, 10
+    for ratio in RATIOS:
+        rng = np.random.default_rng([SEED, turns, *map(ord, repr(cell))])
+        parts = [make(cell, rng, chunk * MOST, ratio) for _ in range(ceil(gates / chunk))]
+        for at, by_ratio in enumerate(found):
+            whole = Blocks(
+                *(np.concatenate(columns) for columns in zip(*(one[at] for one in parts), strict=True))
+            )
+            by_ratio[ratio] = Blocks(*(one.reshape(-1, MOST) for one in whole))
+    return found
+
+
+class Shares(NamedTuple):
+    """Of all gates, shares of one; `blocks` is what equal builds used."""
+
+    false_alarms: float
+    coverage: float
+    blocks: float
+    equal_passes: float
+    margin_passes: float
+    fails: float
+
+
+def shares(by_ratio: dict[float, Blocks], start: float, seed: int) -> Shares:
+    """With starts of a server that differ by `start`. False alarms and coverage of 12 blocks; gates add blocks."""
+    rng = np.random.default_rng([SEED, seed])
+    moved = {}
+    for ratio, blocks in by_ratio.items():
+        moved[ratio] = blocks.moved(start * rng.standard_normal(blocks.effect.shape))
+    used, passes, _ = _gate(moved[1.0])
+    fixed = {ratio: judged(one.first(FIXED)) for ratio, one in moved.items()}
+    truth = float(np.nanmean(by_ratio[1.15].effect))
+    return Shares(
+        float(np.mean(fixed[1.0].names_a_difference())), float(np.mean(fixed[1.15].holds(truth))), float(used.mean()),
+        float(passes.mean()), float(_gate(moved[1.05])[1].mean()), float(_gate(moved[1.15])[2].mean()),
+    )  # fmt: skip
+
+
+def _gate(blocks: Blocks) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    """(blocks used, passes, fails): blocks are added until half of the interval is 0.6 of the margin."""
+    looks = {n: judged(blocks.first(n)) for n in range(FIRST, MOST + 1, 2)}
+    used = np.full(len(blocks.effect), MOST)
+    for n in sorted(looks, reverse=True):
+        used = np.where(looks[n].half <= limits.GATE_WIDTH * MARGIN, n, used)
+    at = np.arange(len(used))
+    place = (used - FIRST) // 2
+    passes, fails = (
+        np.stack([getattr(one, name)() for one in looks.values()])[place, at] for name in ("passes", "fails")
+    )
+    return used.astype(float), passes, fails
+
+
+HEAD = """# Turns simulated
+
+`python -m benches.turns`: {gates} gates a cell (a quarter with 500 requests), seed {seed}. A core has two speeds that nothing shows (the slow one 1.75 times as slow, spells of 2 s on
+average). Turns: 10 rounds of windows of 0.5 s; trials: 5 s a side, one after the other. Starts: how much the builds of a block differ by chance (standard
+deviation). Requests: in a window at full speed; the open loop keeps one server busy for 30 % of the time, at full speed; the closed one is one user who does not pause.
+All in %. False alarms (of equal builds) and coverage (of a build planted 15 % slower: of the mean over all its blocks) with 12 blocks. Gates “worse by more than
+5 %” add blocks from 6 to 24; equal builds used so many on average. A build at the margin is planted 5 % slower.
+
+"""
+
+
+def table(rows: Sequence[tuple[str, Shares]]) -> str:
+    lines = [
+        "| requests | starts | order | false alarms | coverage | blocks | equal passes | at the margin passes | 15 % slower fails |",
+        "|" + "---|" * 9,
+    ]
+    for name, one in rows:
+        figures = [
+            f"{one.blocks:.1f}" if field == "blocks" else f"{100 * getattr(one, field):.0f}"
+            for field in one._fields
+        ]
+        lines.append(f"| {name} | {' | '.join(figures)} |")
+    return "\n".join(lines) + "\n"
+
+
+def simulate(gates: int) -> str:
+    """The tables of all cells, and of all together."""
+    rows: dict[float, list[tuple[str, Shares]]] = {p: [] for p in PERCENTILES}
+    every: dict[tuple[float, str], list[Shares]] = defaultdict(list)
+    for number, cell in enumerate(cells()):
+        some = gates // 4 if cell.requests > 100 else gates
+        for order in ("turns", "trials"):
+            of_percentile = simulated(cell, some, order == "turns")
+            for p, by_ratio in zip(PERCENTILES, of_percentile, strict=True):
+                for start in STARTS:
+                    found = shares(by_ratio, start, number)
+                    what = f"{cell.shape}, {cell.loop}, {cell.requests}"
+                    rows[p].append((f"{what} | {100 * start:g} | {order}", found))
+                    every[p, f"all | {100 * start:g} | {order}"].append(found)
+        print(f"{cell.shape}, {cell.loop}, {cell.requests}: made", file=sys.stderr, flush=True)
+    parts = []
+    for p in PERCENTILES:
+        mean = [(name, Shares(*np.mean(several, axis=0))) for (of, name), several in every.items() if of == p]
+        parts.append(f"## p{100 * p:g}\n\n{table([*mean, *rows[p]])}")
+    return "\n".join(parts)
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--tenth", action="store_true", help="a tenth of the gates; nothing is written")
+    words.add_argument("--blocks", type=Path, metavar="FILE", help="measured blocks: judge these")
+    chosen = words.parse_args()
+    if chosen.blocks is not None:
+        blocks = json.loads(chosen.blocks.read_text(encoding="utf-8"))
+        print(estimators(blocks), drawn_gates(blocks), sep="\n")
+        return 0
+    gates = GATES // 10 if chosen.tenth else GATES
+    text = HEAD.format(gates=gates, seed=SEED) + simulate(gates)
+    print(text)
+    if not chosen.tenth:
+        (Path(__file__).parent / "turns.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
