@@ -90,6 +90,20 @@ TURN_HEAD_NS = 30_000_000
 """Requests that are due so soon after a window's begin find cold caches and do not count;"""
 TURN_HEAD = 3.0
 """nor those within so many times the p99, if that is longer."""
+TURN_WINDOW_NS = 500_000_000
+"""A window is at least this long,"""
+TURN_WINDOW = 20.0
+"""and so many times the p99 of the slower side;"""
+TURN_HOLDS = 30
+"""and long enough for so many requests that count."""
+TURN_PAUSE = 2.0
+"""The pause after a window, times that p99,"""
+TURN_PAUSE_NS = (10_000_000, 250_000_000)
+"""within these."""
+TURN_PLANNED = 10
+"""Rounds of a block: more measuring of one start buys little, more starts do."""
+TURN_INTERVALS = 50
+"""Intervals of a window, of whole milliseconds each."""
 
 # Warm-up and steadiness (docs/method.md §1)
 MSER_OBSERVATIONS = 600

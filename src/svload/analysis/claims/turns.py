@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from svload.analysis import limits
 from svload.analysis.quantiles import Floats, Ints, Ranked, merged_ranks, ranked_values
+from svload.analysis.windows import unmeasured_ns
 
 _HALVINGS = 60
 _MOST_VARIANCE = 4.0
@@ -58,9 +59,9 @@ def measured(requests: Requests, windows: Windows, p99_ns: float) -> NDArray[np.
     whether it counts.
     """
     at = windows.of(requests.due_ns)
-    head_ns = max(limits.TURN_HEAD_NS, limits.TURN_HEAD * p99_ns)
+    head_ns, tail_ns = unmeasured_ns(p99_ns)
     inside = (requests.due_ns >= windows.begin_ns[at] + head_ns) & (
-        requests.due_ns < windows.end_ns[at] - p99_ns
+        requests.due_ns < windows.end_ns[at] - tail_ns
     )
     return np.asarray((at >= 0) & inside & ~_first_of_connection(at, requests))
 

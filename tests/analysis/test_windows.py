@@ -1,0 +1,67 @@
+"""The windows in which sides take turns: their length, and whose is when."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from svload.analysis.windows import WindowPlan, window_plan, windows_of
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "per_s", "connections", "length_ms"),
+    [
+        (1, 1000, 0, 500),  # the least
+        (1, 0, 0, 500),  # no rate is known
+        (40, 1000, 0, 800),  # twenty times the p99
+        (1, 40, 0, 800),  # 30 requests take 750 ms, head and tail 31
+        (1, 40, 10, 1050),  # 40 of them
+        (100, 1000, 0, 2000),
+        (26, 1000, 0, 550),  # 520, rounded up to whole intervals
+    ],
+)
+def test_a_window_is_as_long_as_its_slower_side_asks(
+    p99_ms: float, per_s: float, connections: int, length_ms: int
+) -> None:
+    plan = window_plan(p99_ms * MS, per_s, connections)
+    assert plan.length_ns == length_ms * MS
+    assert plan.length_ns % plan.interval_ns == 0
+    assert plan.interval_ns % MS == 0
+
+
+@pytest.mark.parametrize(("p99_ms", "pause_ms"), [(0, 10), (1, 10), (20, 40), (125, 250), (900, 250)])
+def test_the_pause_is_twice_the_p99_within_bounds(p99_ms: float, pause_ms: int) -> None:
+    assert window_plan(p99_ms * MS, 100).pause_ns == pause_ms * MS
+    assert window_plan(p99_ms * MS, 100, offset_ns=3 * MS).pause_ns == (pause_ms + 3) * MS
+
+
+def test_windows_never_overlap_and_each_round_has_every_side_once() -> None:
+    plan = WindowPlan(500 * MS, 20 * MS)
+    sides = windows_of(plan, 3, seed=7, block=2, begin_ns=5)
+    assert [len(one) for one in sides] == [10, 10, 10]
+    in_order = sorted((window, side) for side, windows in enumerate(sides) for window in windows)
+    assert in_order[0][0][0] == 5
+    gaps = {after[0][0] - before[0][1] for before, after in itertools.pairwise(in_order)}
+    assert gaps == {20 * MS}
+    assert all(end - begin == 500 * MS for (begin, end), _ in in_order)
+    for turn in range(10):
+        assert sorted(side for _, side in in_order[3 * turn : 3 * turn + 3]) == [0, 1, 2]
+    assert in_order[-1][0][1] + 20 * MS - 5 == plan.seconds(3) * 1e9
+    assert plan.load_ns == 10 * 500 * MS
+
+
+def test_the_order_within_a_round_is_drawn_from_the_seed() -> None:
+    plan = WindowPlan(500 * MS, 20 * MS)
+
+    def first(seed: int, block: int) -> list[int]:
+        sides = windows_of(plan, 2, seed, block)
+        return [int(b < a) for a, b in zip(*sides, strict=True)]
+
+    assert first(1, 1) == first(1, 1)
+    assert len({tuple(first(seed, block)) for seed in range(4) for block in range(4)}) > 12
+    counted = Counter(one for seed in range(20) for block in range(20) for one in first(seed, block))
+    assert counted[1] / counted.total() == pytest.approx(0.5, abs=0.04)
