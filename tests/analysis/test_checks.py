@@ -129,7 +129,7 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
     ("accounting", "TC4.r1", group("probe", errors={"emfile": 1}), "REFUSED", "descriptor"),
     ("accounting", "TC4.r1", group("probe", errors={"eaddrnotavail": 2}), "REFUSED", "port"),
     ("accounting", "TC4.r1", group("probe", errors={"connect_refused": 2}), "VALID", "none"),
-    ("generator-harm", "TC4.r1", late(0.04, "ready_ns"), "VALID", "the generator adds 4"),
+    ("generator-harm", "TC4.r1", late(0.04, "ready_ns"), "VALID", "it adds 4"),
     ("generator-harm", "TC4.r1", late(0.06, "ready_ns"), "WEAK", "probe.response"),
     ("generator-harm", "TC4.r1", late(0.16, "ready_ns"), "WEAK", "probe.response"),
     ("generator-harm", "TC4.r1", late(0.18, "ready_ns"), "WEAK", "probe.response"),

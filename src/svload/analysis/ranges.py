@@ -285,8 +285,11 @@ def effect(harms: Sequence[Harm]) -> str:
     """By how much the numbers may be off, as a sentence."""
     wide = [one for one in harms if one.grade != "VALID"]
     if not wide:
-        return "No number shown is off by more than 5 % for it."
+        return "It put no number off by more than 5 %."
     first = min(wide, key=lambda one: (".response.p50" not in one.number, one.number))
-    below, above = (f"{100 * (bound or 0.0):.2g} %" for bound in (first.below, first.above))
-    more = f", and {len(wide) - 1} more numbers in doubt" if len(wide) > 1 else ""
-    return f"{first.number} may truly be up to {below} lower or {above} higher{more}."
+    ends = ((first.below, "lower"), (first.above, "higher"))
+    off = " or ".join(
+        f"{100 * (share or 0.0):.2g} % {way}" for share, way in ends if (share or 0.0) >= 0.0005
+    )
+    more = f"; {len(wide) - 1} more numbers are rough" if len(wide) > 1 else ""
+    return f"The true {first.number} may be up to {off or '0.05 % away'}{more}."

@@ -314,7 +314,7 @@ def _weak(cases: Sequence[CaseResult]) -> Iterator[Finding]:
             who = f"{len(named)} of {len(run)} cases{rest}"
         yield Finding(
             kind="weak",
-            sentence=f"{who} {verb} WEAK: usable, with the reasons told at each.",
+            sentence=f"{who} {verb} WEAK: rough, each number with its range.",
             evidence=tuple(f"cases/{name}" for name in named),
             certainty="certain",
         )

@@ -118,12 +118,10 @@ def _severity(figure: Figure) -> tuple[bool, float]:
 
 
 def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
-    shown = (
-        f"{most.what} is {show_duration(most.with_ns / 1e9)}, "
-        f"{show_duration(max(most.without_ns, 0.0) / 1e9)} without the generator's own delays"
-    )
-    at_most = " at most to a shown percentile" if grade == "VALID" and not missing else ""
-    least = f" (at least {percent(most.least)})" if most.least < most.share and grade != "VALID" else ""
+    added = show_duration(max(most.with_ns - max(most.without_ns, 0.0), 0.0) / 1e9)
+    head = "svload itself was late" if grade != "VALID" else "svload was hardly late"
+    at_most = " at most" if grade == "VALID" and not missing else ""
+    least = f", at least {percent(most.least)}" if most.least < most.share and grade != "VALID" else ""
     unknown = "".join(
         f"; of {one.group}'s {', '.join(one.stats)} the read lag is not measured, "
         + (
@@ -133,7 +131,8 @@ def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
         )
         for one in missing
     )
-    return f"{shown}: the generator adds {percent(most.share)}{least}{at_most}{unknown}."
+    shown = show_duration(most.with_ns / 1e9)
+    return f"{head}: it adds {percent(most.share)}{at_most}{least}, {added} of the {shown} of {most.what}{unknown}."
 
 
 def _harms(figures: list[Figure], context: Context) -> tuple[Harm, ...]:

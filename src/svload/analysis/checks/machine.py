@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 _SECOND_NS = 1e9
+_THROUGHOUT = 0.9
 
 
 class Hiccups(Check):
@@ -75,10 +76,10 @@ class RunQueue(Check):
         thread, share = max(shares.items(), key=lambda one: one[1])
         moments = context.ranges.found.of(self.name)
         who = in_moments(trial.monitors, moments)
-        text = f"The load's threads waited for a core {percent(share)} of the time at most ({thread})"
+        text = f"svload got no CPU for up to {percent(share)} of the time ({thread}; limit: {percent(limits.RUN_QUEUE)})"
         if moments:
-            busy = percent(context.ranges.found.share(self.name, window))
-            text += f", above {percent(limits.RUN_QUEUE)} in {busy} of it"
+            part = context.ranges.found.share(self.name, window)
+            text += ", throughout the test" if part > _THROUGHOUT else f", in {percent(part)} of the test"
         ends = f" ({who})" if who else ""
         remedy = (
             f"Give the load more cores or fewer generators, and end what else runs on them{ends}; a server of your own "
@@ -134,7 +135,7 @@ class OthersCpu(Check):
         share = used / cores
         who = busiest(trial.monitors, [(window.low_ns, window.high_ns)])
         names = f": {', '.join(map(str, who))}" if who else ""
-        text = f"Other processes used {used:.2g} cores, {percent(share)} of the machine's {cores}{names}."
+        text = f"Other programs used {percent(share)} of this machine ({used:.2g} of {cores} cores){names}."
         first = f"{called(who[0].name)}, process {who[0].pid}" if who else "see top"
         remedy = f"End or move what else runs here ({first}), then run it again."
         during = in_moments(trial.monitors, context.ranges.found.of(self.name))

@@ -71,11 +71,14 @@ class Steadiness(Check):
         found = drifts(context)
         drifting = {what: one for what, one in found.items() if one.unsteady}
         if drifting:
-            told = ", ".join(f"{what} by {100 * one.relative:+.3g} %" for what, one in drifting.items())
+            told = ", ".join(
+                f"{what} {'rose' if one.relative > 0 else 'fell'} by {percent(abs(one.relative))}"
+                for what, one in drifting.items()
+            )
             largest = max(abs(one.relative) for one in drifting.values())
             return self.result(
                 "WEAK",
-                f"Over the kept window it drifts: {told}.",
+                f"During the load {told}.",
                 largest,
                 limits.DRIFT,
                 "Measure longer, or let the lab warm up before the trial." + _in_step(config),
@@ -94,7 +97,7 @@ class Steadiness(Check):
         largest = max(abs(one.relative) for one in found.values())
         return self.result(
             "VALID",
-            f"Steady: no series drifts surely by more than {percent(limits.DRIFT)} of its median.",
+            f"Steady: no rate and no time surely drifts by more than {percent(limits.DRIFT)}.",
             largest,
             limits.DRIFT,
         )

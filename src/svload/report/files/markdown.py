@@ -130,7 +130,7 @@ def _search(findings: Findings) -> list[str]:
             _table(("from", "to", "gain", "throughput"), steps, (True, True)),
         ]
     levels = [
-        (f"{row.level.load:,}", f"{row.mark} {row.level.outcome}", row.by, f"{row.measured} {row.interval}", row.throughput, row.trials)
+        (f"{row.level.load:,}", f"{row.mark} {row.level.outcome}", row.by, f"{row.measured} ({row.interval})" if row.interval else row.measured, row.throughput, row.trials)
         for row in level_rows(findings)
     ]  # fmt: skip
     headings = (found.over, "verdict", "by", "measured", "throughput", "trials")

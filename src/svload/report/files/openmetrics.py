@@ -96,7 +96,7 @@ class _Exposition(CollectorRegistry):
         yield from self._states(told)
         outcomes = GaugeMetricFamily(
             "svload_threshold_passed",
-            "1 if the threshold holds in the case, 0 if it failed; absent where it was not judged.",
+            "1 if the threshold holds in the case, 0 if it failed; absent where it is open.",
             labels=["case", "that"],
         )
         for one in findings.thresholds:

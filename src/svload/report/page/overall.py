@@ -81,7 +81,9 @@ def usage_charts(gathered: Gathered) -> Iterator[OverallChart]:
                 for case, one in zip(cases, numbers, strict=True)
                 if one.value is not None
             )
-            words = f"{caption} Mean over the trials that count, with 95 % intervals; hatched: REFUSED."
+            words = (
+                f"{caption} Mean over the trials that count, with 95 % intervals; hatched: broken (REFUSED)."
+            )
             yield OverallChart(
                 place, title, drawing, words, Table(("case", "service", metric, "low", "high"), rows)
             )

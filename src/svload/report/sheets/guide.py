@@ -57,7 +57,7 @@ _HOW = [
     ("quantiles", "Nearest rank, failures above all: SMALL(response, ROUNDUP(p·n, 0)) over the rows of the kept window, or the same rank in a bucket table (buckets are at most 1/128 wide)."),
     ("to check one", "Click a number: its formula names the cells that it comes from. Summary, Response and comparisons name a case's rows of Trials; Trials names the rows of one trial."),
     ("units", "Seconds, bytes, requests per second (1/s), shares in percent; CPU in cores (1 is one core busy). A heading carries its unit; “probe: response p50, s” is probe.response.p50 of findings.json."),
-    ("verdicts", "The instrument, number by number: VALID may be believed, WEAK counts with its doubt named, ✗ is REFUSED: text, which no formula and no chart counts. The server: STEADY, SATURATED, OVERLOADED or UNKNOWN. An overloaded server is a finding."),
+    ("verdicts", "What each number is worth: VALID is off by 5 % at most; WEAK is rough, its range says how far it may be off; ✗ is REFUSED, of a broken trial: text, which no formula and no chart counts. The server: STEADY, SATURATED, OVERLOADED or UNKNOWN. An overloaded server is a finding."),
     ("n", "All requests that were due in the kept window. A failed request has an empty response cell and still counts in n."),
     ("a case", "GEOMEAN over its trials that count (of shares: AVERAGE), interval by Student's t over logarithms."),
     ("few", "A percentile that few independent requests carry: its interval lacks the end that none of them shows."),

@@ -85,7 +85,7 @@ def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTa
     sheet.text(
         0,
         0,
-        "One row a trial. A number with ✗ is REFUSED: it is text, and enters no case. Each other number of a "
+        "One row a trial. A number with ✗ is of a broken trial (REFUSED): it is text, and enters no case. Each other number of a "
         "group is a formula over its rows or its bucket table.",
         "note",
     )

@@ -15,6 +15,8 @@ from svload.model.visible import PlainStream, visible
 
 WIDTH = 100
 """Columns without a terminal."""
+MOST_LINES = 24
+"""What a command prints at its end, beside a table of cases."""
 
 
 class PlainConsole(Console):
@@ -33,6 +35,11 @@ def console() -> Console:
     return PlainConsole(
         file=_drawn(sys.stdout), highlight=False, markup=False, emoji=False, width=width, soft_wrap=False
     )
+
+
+def height(out: Console, line: RenderableType, width: int) -> int:
+    """Lines that it takes in so many columns."""
+    return len(out.render_lines(line, out.options.update(width=width), pad=False))
 
 
 def live_console() -> Console:

@@ -14,6 +14,7 @@ from svload.model.tables import TableCheckResult
 from svload.model.units import show_duration
 from svload.report.terminal.console import console
 from svload.report.terminal.tables import show_findings
+from svload.report.told.spelling import GRADE_MARK, count_words
 
 _SHOWN = (
     ("p50", "response.p50"),
@@ -64,7 +65,7 @@ def _trial(out: Any, result: TrialResult, told: Imported) -> None:
         if check.measured and check.check in ("imported-little", "imported-instrument", "warm-up"):
             out.print(
                 Text(
-                    f"  {check.grade} {check.check}: {check.sentence}",
+                    f"  {GRADE_MARK[check.grade]} {check.sentence}",
                     style="dim" if check.grade == "VALID" else "",
                 )
             )
@@ -85,12 +86,11 @@ def show_tables(results: Sequence[TableCheckResult]) -> None:
             out.print(Text(f"  svload: {finding.instead}", style="dim"))
     quiet = [result.check for result in results if result.measured and not result.findings]
     if quiet:
-        out.print(f"Nothing found by {', '.join(quiet)}.")
-    lacking = [result.check for result in results if not result.measured]
-    if lacking:
+        out.print(f"{count_words(len(quiet), 'check')} found nothing: {', '.join(quiet)}.")
+    if lacking := sum(not result.measured for result in results):
         out.print(
             Text(
-                f"Not measured, since no column holds the facts (--json says which): {', '.join(lacking)}.",
+                f"{count_words(lacking, 'more check')} had no column to read (--json names them).",
                 style="dim",
             )
         )

@@ -131,7 +131,7 @@ class _Counting:
         told = f"about {show_duration(left)} left"
         if self.most <= self.total or self.total <= self.done:
             return told
-        return f"{told}, {show_duration(left * (self.most - self.done) / (self.total - self.done))} if its gate needs all blocks"
+        return f"{told}, {show_duration(left * (self.most - self.done) / (self.total - self.done))} if the gate needs all its blocks"
 
     @property
     def left_s(self) -> float | None:

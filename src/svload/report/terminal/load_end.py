@@ -5,20 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from svload.model.load_summary import Lag, LoadSummary, Times
 from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
-from svload.report.terminal.console import console
+from svload.report.terminal.console import MOST_LINES, console, height
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.told.criteria import OPEN, OUTCOME_MARKS
 from svload.report.told.numbers import mark_of, meaning_of, short_why
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
-_BAR = 40
+_BAR, _LEAST_BARS = 40, 3
 _SERVER_STYLE = {"STEADY": "green", "SATURATED": "yellow", "OVERLOADED": "red"}
 _OUTCOME_STYLE = {"passed": "green", "failed": "red"} | dict.fromkeys(OPEN, "yellow")
 _OTHERS = ("ok", "throughput_rps", "longest_silence_ms")
@@ -31,22 +30,25 @@ _FAILED = (
 
 
 def show_load(summary: LoadSummary) -> None:
-    """Print it on stdout."""
+    """Print it on stdout: `MOST_LINES` lines at most, where the histogram's bars can give way."""
     out = console()
-    _say(out, f"{summary.url}: {summary.load} ({summary.model})", "bold")
+    width = min(out.width, _WIDTH)
+    before = [Text(visible(f"{summary.url}: {summary.load} ({summary.model})"), style="bold")]
     for threshold in summary.thresholds:
         told = f"{OUTCOME_MARKS[threshold.outcome]} {threshold.sentence}"
-        _say(out, told, _OUTCOME_STYLE[threshold.outcome])
-    for line, style in (*_success(summary), *_counts(summary)):
-        _say(out, line, style)
-    out.print(_clocks(summary))
+        before.append(Text(visible(told), style=_OUTCOME_STYLE[threshold.outcome]))
+    before += [Text(visible(line), style=style) for line, style in (*_success(summary), *_counts(summary))]
+    tables: list[Text | Table] = [_clocks(summary)]
     if summary.stages:
-        _say(out, "these are over all stages; each by itself, response in ms:", "dim")
-        out.print(_stages(summary))
-    for line in _footnotes(summary):
-        _say(out, line, "dim")
-    _histogram(out, summary)
-    _verdicts(out, summary)
+        tables.append(Text("these are over all stages; each by itself, response in ms:", style="dim"))
+        tables.append(_stages(summary))
+    notes = [Text(visible(line), style="dim") for line in _footnotes(summary)]
+    end = _verdicts(summary)
+    spent = sum(height(out, line, width) for line in (*before, *tables, *notes, *end))
+    for line in (*before, *tables, *notes, *_histogram(summary, MOST_LINES - spent), *end):
+        out.print(line, width=width if isinstance(line, Text) else None)
+    if summary.run:
+        out.print(Text(f"kept: {summary.run} (svload report {summary.run})"), soft_wrap=True)
 
 
 def _stages(summary: LoadSummary) -> Table:
@@ -68,10 +70,6 @@ def _stages(summary: LoadSummary) -> Table:
             style="" if one.holds else "dim",
         )
     return table
-
-
-def _say(out: Console, line: str, style: str = "") -> None:
-    out.print(Text(visible(line), style=style), width=min(out.width, _WIDTH))
 
 
 def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
@@ -198,11 +196,19 @@ def _offered(summary: LoadSummary) -> str:
     return f"{rate_rps:.2g}" if 0 < rate_rps < 10 else str(round(rate_rps, -1 if rate_rps >= 100 else 0) or 1).removesuffix(".0")  # fmt: skip
 
 
-def _histogram(out: Console, summary: LoadSummary) -> None:
-    most = max((bar.count for bar in summary.histogram), default=0)
-    for bar in summary.histogram if most else ():
-        length = -(-bar.count * _BAR // most)
-        out.print(Text(f"{bar.from_ms:11.3f} … {bar.to_ms:11.3f} ms {bar.count:>9,} ", style="").append("█" * length, style="cyan"))  # fmt: skip
+def _histogram(summary: LoadSummary, room: int) -> Iterator[Text]:
+    """A line a bar; neighbours share one where there is no room for all."""
+    whole = [bar for bar in summary.histogram if bar.count]
+    if not whole:
+        return
+    bars = summary.histogram[summary.histogram.index(whole[0]) : summary.histogram.index(whole[-1]) + 1]
+    together = -(-len(bars) // max(room, _LEAST_BARS))
+    joined = [bars[at : at + together] for at in range(0, len(bars), together)]
+    counts = [sum(bar.count for bar in same) for same in joined]
+    for same, count in zip(joined, counts, strict=True):
+        length = -(-count * _BAR // max(counts))
+        span = f"{same[0].from_ms:11.3f} … {same[-1].to_ms:11.3f} ms {count:>9,} "
+        yield Text(span, style="").append("█" * length, style="cyan")
 
 
 def _first_failure(summary: LoadSummary) -> Iterator[str]:
@@ -222,25 +228,26 @@ def _first_failure(summary: LoadSummary) -> Iterator[str]:
         yield f"  its answer began: {first.body}"
 
 
-def _verdicts(out: Console, summary: LoadSummary) -> None:
+def _verdicts(summary: LoadSummary) -> list[Text]:
     grade, state = summary.instrument.grade, summary.server.state
-    out.print(Text.assemble((grade, GRADE_STYLE[grade]), _believed(grade)))
-    for reason in summary.instrument.reasons:
-        _say(out, f"  {reason}")
+    lines = [Text.assemble((grade, GRADE_STYLE[grade]), _believed(summary))]
+    lines += [Text(visible(f"  {reason}")) for reason in summary.instrument.reasons]
     if summary.instrument.remedy:
-        _say(out, f"  → {summary.instrument.remedy}")
-    out.print(Text.assemble("server ", (state, _SERVER_STYLE.get(state, ""))))
-    for reason in summary.server.reasons:
-        _say(out, f"  {reason}")
+        lines.append(Text(visible(f"  → {summary.instrument.remedy}")))
+    lines.append(Text.assemble("server ", (state, _SERVER_STYLE.get(state, ""))))
+    lines += [Text(visible(f"  {reason}")) for reason in summary.server.reasons]
     if summary.measurable_rps and summary.ok:
-        _say(out, f"this machine can measure up to about {_rate(summary.measurable_rps)} of this with as many generators", "dim")  # fmt: skip
-    if summary.run:
-        out.print(Text(f"kept: {summary.run} (svload report {summary.run})"), soft_wrap=True)
+        most = _rate(summary.measurable_rps)
+        lines.append(
+            Text(f"this machine can measure up to about {most} of this with as many generators", style="dim")
+        )
+    return lines
 
 
-def _believed(grade: str) -> str:
-    return {
-        "VALID": ": nothing disturbed these numbers by more than 5 %",
-        "WEAK": ": these numbers are rough",
-        "REFUSED": ": do not use these numbers",
-    }[grade]
+def _believed(summary: LoadSummary) -> str:
+    if summary.instrument.grade == "VALID":
+        rough = "WEAK" in summary.grades.values()
+        return f": nothing disturbed {'a number' if not rough else 'a number without ~'} by more than 5 %"
+    return {"WEAK": ": numbers with ~ are rough", "REFUSED": ": do not use these numbers"}[
+        summary.instrument.grade
+    ]

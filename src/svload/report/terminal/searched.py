@@ -50,7 +50,7 @@ def _levels(findings: Findings, found: CapacityResult) -> Table:
         cells = (
             f"{row.level.load:,}",
             f"{row.mark} {row.level.outcome}",
-            " ".join(part for part in (row.measured, row.interval) if part),
+            f"{row.measured} ({row.interval})" if row.interval else row.measured,
             *([] if one else [row.by]),
             row.throughput,
             servers.get(row.level.case, ""),

@@ -18,7 +18,7 @@ from svload.model.results import Findings
 from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
 from svload.report.terminal.casetable import CaseTable, case_table
-from svload.report.terminal.console import console
+from svload.report.terminal.console import MOST_LINES, console, height
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.terminal.searched import search_lines
 from svload.report.told.answer import Sentence, answer, headline, nothing_line
@@ -33,8 +33,6 @@ _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED":
 _WIDTH = 120
 _MANY = 4
 """So many lines of a plan that say the same are told once."""
-MOST_LINES = 24
-"""What `show_findings` takes beside the table of cases."""
 
 
 def show_findings(
@@ -57,7 +55,7 @@ def show_findings(
     told = table.notes if findings.capacity is None else ()
     notes = [Text(visible(note), style="dim") for note in told]
     end = [_exit_line(findings, code)] if code is not None else []
-    spent = sum(_height(out, line, width) for line in (*head, *notes, *facts, *end)) + len(paths)
+    spent = sum(height(out, line, width) for line in (*head, *notes, *facts, *end)) + len(paths)
     for line in (*head, *_answer_lines(findings, out, width, MOST_LINES - spent)):
         out.print(line, width=width)
     if findings.capacity is None:
@@ -75,10 +73,6 @@ def show_findings(
 def _exit_line(findings: Findings, code: ExitCode) -> Text:
     styles = {ExitCode.DONE: "green", ExitCode.REFUSED: "yellow"}
     return Text(visible(exit_line(findings, code)), style=styles.get(code, "red"))
-
-
-def _height(out: Console, line: Text | Table, width: int) -> int:
-    return len(out.render_lines(line, out.options.update(width=width), pad=False))
 
 
 _GIVES_WAY = (
@@ -151,20 +145,20 @@ def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> li
     whole = _Shown(first, list(found.claims), said, doubts, (nothing, planted), found.left_out)
     heights: dict[str, int] = {}
 
-    def height(line: Text | Table) -> int:
+    def known(line: Text | Table) -> int:
         if isinstance(line, Table):
-            return _height(out, line, width)
+            return height(out, line, width)
         if line.plain not in heights:
-            heights[line.plain] = _height(out, line, width)
+            heights[line.plain] = height(out, line, width)
         return heights[line.plain]
 
-    return whole.fit(lambda lines: sum(map(height, lines)) > room)
+    return whole.fit(lambda lines: sum(map(known, lines)) > room)
 
 
 def _kept(findings: Findings, out: Console, width: int) -> list[Text]:
     """The thresholds that hold, in one line: with their names where they fit."""
     lines = [Text(visible(f"✓ {line}"), style="green") for line in kept_lines(findings)]
-    fitting = [line for line in lines if _height(out, line, width) == 1]
+    fitting = [line for line in lines if height(out, line, width) == 1]
     return (fitting or lines[-1:])[:1]
 
 
@@ -220,7 +214,7 @@ def _facts(findings: Findings, out: Console, width: int) -> list[Text]:
     lines = []
     for load in (load_line(findings), load_line(findings, main_group(findings))):
         told = Text(visible(load), style="dim")
-        if load and _height(out, told, width) <= _MOST_LOAD_LINES:
+        if load and height(out, told, width) <= _MOST_LOAD_LINES:
             lines.append(told)
             break
     if (outside := outside_load(findings.phases_s)) is not None:

@@ -15,8 +15,9 @@ from svload.model.visible import visible
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.told.anew import grade_words
+from svload.report.told.causes import cause
 from svload.report.told.claimed import claimed, claimed_of, details, lost_reasons, lost_words, pair_strangers
-from svload.report.told.doubts import Doubt, asked_keys, doubting, doubts, harm_words, summary
+from svload.report.told.doubts import Doubt, asked_keys, doubting, doubts, summary
 from svload.report.told.evidence import evidence_lines, gave_way
 from svload.report.told.faults import fault_lines
 from svload.report.told.numbers import Number, Told
@@ -51,8 +52,8 @@ def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> 
     """Which numbers are REFUSED, WEAK and VALID, by which check and whose doing; then the checks,
     those that passed in one line."""
     verdict = trial.verdict
-    cut = f", its first {show_duration(trial.cut_ns / 1e9)} cut as warm-up" if trial.cut_ns else ""
-    out.print(Text.assemble(visible(f"{trial.trial} (case {trial.case}): instrument "), (grade_words(findings, trial), GRADE_STYLE[verdict.instrument]), f", server {verdict.server}{cut}"))  # fmt: skip
+    cut = f"; the first {show_duration(trial.cut_ns / 1e9)} are cut as warm-up" if trial.cut_ns else ""
+    out.print(Text.assemble(visible(f"{trial.trial} of {trial.case}: "), (grade_words(findings, trial), GRADE_STYLE[verdict.instrument]), f", server {verdict.server}{cut}"))  # fmt: skip
     numbers = _numbers(trial, findings)
     for grade in _GRADES:
         mine = [one for one in numbers if one.grade == grade and one.why != "not measured"]
@@ -71,12 +72,12 @@ def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> 
             _say(out, f"server: {reason}")
     _show_faults(out, trial)
     _show_evidence(out, trial.evidence)
-    passed = [check.check for check in verdict.checks if check.measured and check.grade == "VALID"]
-    unknown = [check.check for check in verdict.checks if not check.measured]
+    passed = sum(check.measured and check.grade == "VALID" for check in verdict.checks)
     if passed:
-        _say(out, f"✓ passed ({len(passed)}): {', '.join(passed)}", "dim")
-    if unknown:
-        _say(out, f"– not measured ({len(unknown)}): {', '.join(unknown)}", "dim")
+        _say(out, f"✓ {count_words(passed, 'more check')} found nothing", "dim")
+    for check in verdict.checks:
+        if not check.measured:
+            _say(out, f"– {check.sentence}", "dim")
 
 
 def show_case(case: CaseResult) -> None:
@@ -130,18 +131,17 @@ def _table(out: Console, numbers: list[Number]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for one in numbers:
         as_measured = f"as measured {one.why_words}" if one.as_measured is not None else ""
-        told = "; ".join(part for part in (one.bound, list_words(list(one.doubts)), as_measured) if part)
+        why = list_words([cause(check) for check in one.doubts])
+        told = "; ".join(part for part in (one.bound, why, as_measured) if part)
         table.add_row("", Text(visible(number_words(one.key))), Text(visible(one.text)), Text(visible(told)))
     out.print(table)
 
 
 def _check(out: Console, check: CheckResult) -> None:
-    numbers = [harm_words(harm.number) for harm in check.harms if harm.grade == check.grade]
-    harms = f" harms {list_words(numbers)};" if numbers else ""
-    who = f" by {check.who}:" if check.who else ""
+    who = f", by {check.who}" if check.who else ""
     _say(
         out,
-        f"{GRADE_MARK[check.grade]} {check.check}:{harms}{who} {check.sentence}",
+        f"{GRADE_MARK[check.grade]} {cause(check.check)}{who}: {check.sentence}",
         GRADE_STYLE[check.grade],
     )
     if check.remedy:
