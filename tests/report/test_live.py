@@ -117,7 +117,7 @@ def test_the_time_that_a_gate_may_take_is_told() -> None:
     for event in events():
         more = {"most_trials": 314} if event.kind == "run-started" else {}
         view.on_event(Event(event.kind, event.data | more, monotonic_ns=event.monotonic_ns))
-    assert view.left_words == "about 5 min 12 s left, 20 min 48 s if its gate needs all blocks"
+    assert view.left_words == "about 5 min 12 s left, 20 min 48 s if the gate needs all its blocks"
 
 
 def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
