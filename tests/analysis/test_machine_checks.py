@@ -441,7 +441,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "WEAK", "The hypervisor took at most"),
     ("steal", read("host", "steal_seconds_total", jump(0.06), "cpu0"), "WEAK", "cpu0"),
     ("others-cpu", read("others", "cpu_seconds_total", rate(0.09)), "VALID", "4.5 %"),
-    ("others-cpu", read("others", "cpu_seconds_total", rate(0.12)), "VALID", "6 % of the machine's 2"),
+    ("others-cpu", read("others", "cpu_seconds_total", rate(0.12)), "VALID", "Other programs used 6 % of this machine"),
     ("others-cpu", read("others", "cpu_seconds_total", rate(0.42)), "WEAK", "sshd (0.02"),
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.009)), "VALID", "0.9 %"),
     ("run-queue", read("generator", "run_queue_seconds_total", rate(0.02), "probe.0/0"), "VALID", "probe.0/0"),
