@@ -42,7 +42,6 @@ def answer(app: typer.Typer, words: list[str]) -> Any:
         "word --count 0",
         "word --count 10",
         "word --count x",
-        "word --count 1_0",
         "--rate 1e3",
         "--rate 12",
         "--rate -0.5",
@@ -56,6 +55,20 @@ def answer(app: typer.Typer, words: list[str]) -> Any:
 )
 def test_both_understand_the_same(words: str) -> None:
     assert repr(answer(App(), words.split())) == repr(answer(typer.Typer(), words.split()))
+
+
+@pytest.mark.parametrize(
+    ("words", "readings"),
+    [
+        ("--count 1_0", "“1.0” or “10”"),
+        ("--count 1,000", "“1.000” or “1000”"),
+        ("--rate 0,5", "“0.5”"),
+        ("--rate 1_000.5", "“1000.5”"),
+    ],
+)
+def test_a_marked_number_is_refused_with_its_readings(words: str, readings: str) -> None:
+    """typer takes 1_000 for 1000."""
+    assert f"write {readings}" in answer(App(), words.split())
 
 
 def test_what_is_plain_needs_no_typer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,8 @@ SLIPS = (
     Slip("duration: 2s", "duration: 2 parsec", "study-bad-value", ("measure.duration", "parsec", "ms, s")),
     Slip("timeout: 5s", "timeout: 5", "study-bad-value", ("requests.fetch.timeout", "a unit is missing", "Write 5 s.")),
     Slip("vus: 40", "vus: -40", "study-bad-value", ("traffic.crowd.vus", "at least 1", "-40")),
+    Slip("generators: 2", "generators: 1_0", "study-bad-value", ("traffic.crowd.generators", "“1.0” or “10”")),
+    Slip("count: 100", "count: '1,00'", "study-bad-value", ("data.things.count", "“1.00” or “100”")),
     Slip("${scheme}", "${sceme}", "study-bad-reference", ("${sceme}", "“${scheme}”")),
     Slip("${way.host}", "${way.hots}", "study-bad-reference", ("${way.hots}", "“${way.host}”")),
     Slip("${thing.path}", "${thing.pth}", "study-bad-reference", ("${thing.pth}", "“${thing.path}”")),

@@ -139,8 +139,10 @@ def test_overrides_come_after_the_profile(load: Callable[..., Lock]) -> None:
 
 
 def test_scalars_are_those_of_yaml_1_2() -> None:
+    """A number that some read otherwise stays a text, and is refused where a number must stand."""
     tree, faults = read_tree(
-        "a: yes\nb: 010\nc: 0x10\nd: 1e3\ne: 2024-01-01\nf: ~\ng: 'true'\nh: true\n1: x", "f"
+        "a: yes\nb: 010\nc: 0x10\nd: 1e3\ne: 2024-01-01\nf: ~\ng: 'true'\nh: true\n1: x\ni: 1_000\nj: -1_0.5",
+        "f",
     )
     assert faults == []
     assert plain(tree) == {
@@ -153,6 +155,8 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
         "g": "true",
         "h": True,
         "1": "x",
+        "i": "1_000",
+        "j": "-1_0.5",
     }
 
 

@@ -105,10 +105,22 @@ def plain(value: Any, wanted: Any, bounds: Any) -> Any:
         return _within(int(value), bounds)
     if wanted is float and _NUMBER.fullmatch(value):
         return _within(float(value), bounds)
+    if wanted in (int, float):
+        _refuse_marks(value)
     readable = os.access(value, os.R_OK) or not os.path.lexists(value)
     if wanted is Path and readable and not (bounds.exists or bounds.resolve_path or bounds.allow_dash):
         return Path(value)
     raise NotPlain
+
+
+def _refuse_marks(value: str) -> None:
+    """Raises typer's BadParameter for 1_000, which typer takes for 1000, and for 0,5."""
+    from svload.model.units import refuse_marks
+
+    try:
+        refuse_marks(value)
+    except ValueError as why:
+        raise typer.BadParameter(str(why)) from why
 
 
 def _within(number: float, bounds: Any) -> float:

@@ -54,8 +54,7 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
         raise ValueError(f"a unit is missing ({', '.join(units_of(dimension))})")
     if not isinstance(text, str):
         raise ValueError("a quantity was expected, such as 200 ms or 1 GiB")
-    if marked := _MARKED.match(text):
-        raise ValueError(ambiguous(text, marked[0].strip()))
+    refuse_marks(text)
     match = _QUANTITY.match(text)
     if not match:
         raise ValueError(f"“{text}” is not a number with a unit ({', '.join(units_of(dimension)) or 'none'})")
@@ -70,15 +69,22 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
     return value * _UNITS[unit][1]
 
 
+def refuse_marks(text: str) -> None:
+    """Raise ValueError where `text` begins with a number that has a mark other than a point."""
+    if marked := _MARKED.match(text):
+        raise ValueError(ambiguous(text, marked[0].strip()))
+
+
 def ambiguous(text: str, number: str) -> str:
     """Say why `text`, which begins with `number`, is refused, and both ways in which it could be meant."""
     whole = re.sub(r"[,_'’]", "", number)
     point = re.sub(r"[,_'’]", ".", number)
+    rest = text.strip()[len(number) :]
     readings = [
-        *([point] if point.count(".") == 1 else []),
+        *([point] if point.count(".") == 1 and not rest.startswith(".") else []),
         *([] if whole.lstrip("+-").startswith("0") else [whole]),
     ]
-    meant = " or ".join(f"“{reading}{text.strip()[len(number) :]}”" for reading in readings)
+    meant = " or ".join(f"“{reading}{rest}”" for reading in readings or [whole])
     return f"“{text}” has a “,”, “_” or “'” in its number: write {meant}"
 
 

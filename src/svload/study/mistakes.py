@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from svload.model.bounds import TOLD
 from svload.model.errors import Problem
 from svload.model.other_words import OTHER_WORDS
+from svload.model.units import refuse_marks
 from svload.study.tree import Node, Path, place_of
 
 UNKNOWN_KEY, MISSING_KEY, BAD_VALUE = "study-unknown-key", "study-missing-key", "study-bad-value"
@@ -228,6 +229,11 @@ def _explained(
         return wrong(f"a number of at least {context['ge']} was expected")
     if kind == "value_error":
         return wrong(str(context.get("error", error["msg"])))
+    if kind in ("int_type", "float_type") and isinstance(error["input"], str):
+        try:
+            refuse_marks(error["input"])
+        except ValueError as marked:
+            return wrong(str(marked))
     return wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]))
 
 

@@ -156,12 +156,14 @@ class _Reader:
         try:
             if raw.style is None and tag == "bool":
                 return text.lower() == "true"
+            if tag in ("int", "float") and "_" in text:
+                return text  # refused where a number must stand: some read 1_000 as 1.000
             if raw.style is None and tag == "int":
                 if len(text) > DIGITS.most:
                     raise ValueError
-                return int(text.replace("_", ""), 0 if text[:3].lstrip("+-")[:2] in ("0x", "0o") else 10)
+                return int(text, 0 if text[:3].lstrip("+-")[:2] in ("0x", "0o") else 10)
             if raw.style is None and tag == "float":
-                number = float(text.replace("_", ""))
+                number = float(text)
                 if math.isfinite(number):
                     return number
                 raise ValueError
