@@ -181,12 +181,35 @@ def test_whole_seconds_of_k6_are_said(tmp_path: Path) -> None:
     assert any("whole seconds" in note for note in read.notes)
 
 
-def test_failed_connections_have_their_errors(tmp_path: Path) -> None:
-    path = files.write_jtl(tmp_path / "a.jtl", LOAD)
-    head, first, *rest = path.read_text().splitlines()
-    refused = first.replace(",200,", ",Non HTTP response code: org.apache.http.conn.HttpHostConnectException,").replace("true", "false").replace(",500,", ",Non HTTP response code: org.apache.http.conn.HttpHostConnectException,")  # fmt: skip
-    path.write_text("\n".join([head, refused, *rest]) + "\n")
-    assert made(path).groups[0].errors["connect_refused"] == 1
+@pytest.mark.parametrize(
+    ("exception", "message", "error"),
+    [
+        ("org.apache.http.conn.HttpHostConnectException", "Connect to h:80 failed: Connection refused", "connect_refused"),
+        ("org.apache.http.conn.HttpHostConnectException", "Connect to h:80 failed: Connection timed out (Connection timed out)", "connect_timeout"),
+        ("java.net.ConnectException", "Operation timed out", "connect_timeout"),
+        ("java.net.SocketTimeoutException", "Connect timed out", "connect_timeout"),
+        ("java.net.SocketTimeoutException", "Read timed out", "timeout_first_byte"),
+        ("java.net.SocketException", "Connection reset", "read_reset"),
+    ],
+)  # fmt: skip
+def test_failed_connections_have_their_errors(
+    tmp_path: Path, exception: str, message: str, error: str
+) -> None:
+    code = f"Non HTTP response code: {exception}"
+    table = tmp_path / "a.jtl"
+    table.write_text(
+        "timeStamp,elapsed,label,responseCode,responseMessage,threadName,success\n"
+        f"1700000000000,300,home,{code},Non HTTP response message: {message},T 1-1,false\n"
+        "1700000000400,300,home,200,OK,T 1-1,true\n"
+    )
+    document = tmp_path / "a.xml"
+    document.write_text(
+        '<?xml version="1.0" encoding="UTF-8"?>\n<testResults version="1.2">\n'
+        f'<httpSample t="300" ts="1700000000000" s="false" lb="home" rc="{code}" rm="{message}" tn="T 1-1"/>\n'
+        '<httpSample t="300" ts="1700000000400" s="true" lb="home" rc="200" rm="OK" tn="T 1-1"/>\n</testResults>\n'
+    )
+    for file in (table, document):
+        assert made(file).groups[0].errors[error] == 1
 
 
 def test_many_labels_are_one_step(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ _EXCEPTIONS = (
     ("SocketException", "read_reset"),
     ("MalformedURL", "other"),
 )
+_CONNECTING_LATE = {"connect_refused": "timed out", "timeout_first_byte": "connect timed out"}
+"""What the message says, in small letters, where one of these errors is a connection that took too long."""
 LARGEST_MS = 90 * 86_400 * 1000
 
 
@@ -176,6 +178,8 @@ def _add(
         codes, words = _coded(batch, "responseCode")
         pieces["status"] = mapped(codes, words, status_of, np.uint16)
         pieces["failure"] = mapped(codes, words, failure_of, np.uint16)
+        if "responseMessage" in names:
+            _tell_late(pieces["failure"], *_coded(batch, "responseMessage"))
     if "label" in names:
         codes, words = _coded(batch, "label")
         pieces["label"] = labels.of(words)[codes].astype(np.int16)
@@ -227,14 +231,23 @@ def status_of(code: str) -> int:
     return int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0
 
 
-def failure_of(code: str) -> int:
-    """The error that a sample of this code has if it failed."""
+def _tell_late(failure: Ints, codes: Ints, messages: list[str]) -> None:
+    """Correct the errors whose message says that connecting took too long."""
+    for error, sign in _CONNECTING_LATE.items():
+        late = np.array([sign in message.lower() for message in messages], dtype=bool)[codes]
+        failure[(failure == ERRORS.index(error)) & late] = ERRORS.index("connect_timeout")
+
+
+def failure_of(code: str, message: str = "") -> int:
+    """The error that a sample of this code and message has if it failed."""
     status = status_of(code)
     if code.startswith(OWN_ERROR) and code.removeprefix(OWN_ERROR) in ERRORS:
         return ERRORS.index(code.removeprefix(OWN_ERROR))
     if status:
         return ERRORS.index("status" if status >= 400 else "check")
-    return ERRORS.index(next((error for sign, error in _EXCEPTIONS if sign in code), "other"))
+    error = next((error for sign, error in _EXCEPTIONS if sign in code), "other")
+    late = _CONNECTING_LATE.get(error)
+    return ERRORS.index("connect_timeout" if late and late in message.lower() else error)
 
 
 def requests_of(path: Path, columns: Columns, labels: Codes, groups: Codes) -> Requests:

@@ -156,7 +156,7 @@ class _Reader:
                 self._rows[name].append(cell == "true")
             elif name == "rc":
                 self._rows["status"].append(status_of(cell))
-                self._rows["failure"].append(failure_of(cell))
+                self._rows["failure"].append(failure_of(cell, said.get("rm", "")))
             elif name == "lb":
                 self._rows[name].append(int(self._labels.of([cell])[0]))
             else:
