@@ -88,7 +88,7 @@ class CaseChecks:
 
 
 def encoded_rows(configs: Iterable[CaseConfig], folder: Path) -> Iterator[str]:
-    """Rows of the study's own tables that requests encode: as they stand they would be more than a value there."""
+    """Name the rows of the study's own tables that requests encode, since more than a value would be read there."""
     tables: dict[TableSource, dict[str, list[str]]] = {}
     told: set[tuple[str, str, str]] = set()
     for config in configs:
@@ -115,8 +115,9 @@ def encoded_rows(configs: Iterable[CaseConfig], folder: Path) -> Iterator[str]:
                 more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
                 where = "body" if field.startswith("body") else "address"
                 yield (
-                    f"{request} encodes row {first} (“{value}”){more} of {feeder}.{column} in its {where}: unencoded, as "
-                    f"older versions sent it, and as ${{{feeder}.{column}:raw}} does, it would change the request"
+                    f"{request} encodes row {first} (“{value}”){more} of {feeder}.{column} in its {where}: "
+                    f"unencoded, as older versions sent it and ${{{feeder}.{column}:raw}} does, "
+                    "it would change the request"
                 )
 
 
@@ -126,7 +127,7 @@ _NUMBER = ""
 
 
 def _odd_rows(table: Columns) -> dict[str, list[str]]:
-    """The rows in which a value holds more than unreserved characters, and their numbers from 1; empty where none does."""
+    """The rows with a value that holds more than unreserved characters, and their numbers from 1."""
     names = list(table)
     odd = [
         (str(number), *map(str, row))

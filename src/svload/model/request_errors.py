@@ -48,7 +48,8 @@ MEANINGS: Mapping[str, str] = {
     "tls_alert": "the server ended TLS with an alert",
     "tls_malformed": "what came is no TLS, or was altered",
     "tls_closed": "the connection ended in the TLS handshake",
-    "capture": "a complete answer that lacks what was to be taken from it",
+    "capture": "a complete answer that lacks what was to be taken from it, or a taken value that cannot stand "
+    "where the request puts it",
     "no_match": "what a dialogue waited for was not in the 64 KiB that came",
     "http2_not_negotiated": "the server speaks HTTP/1.1, and HTTP/2 was asked for",
     "http2_goaway": "the server left (GOAWAY) without having taken the request",

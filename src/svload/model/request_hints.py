@@ -44,7 +44,8 @@ HINTS: Mapping[str, str] = {
     "unexpected_data": "bytes came that no request had asked for",
     "status": "a complete answer with a status outside 200–399: see the statuses",
     "check": "a complete answer that failed a check",
-    "capture": "a complete answer lacked what a later step needs: look at the step's take",
+    "capture": "a complete answer lacked what a later step needs, or what it took is no URL or JSON value: "
+    "look at the step's take",
     "no_match": "what the dialogue expects did not come: hold it by hand once and compare",
     "reply_error": "a command was answered by an error: send it by hand once and read the reply (redis-cli, telnet)",
     "no_row": "the set of written objects was empty: let more be written, or begin with rows (from)",
