@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 from tests.bounds import HANG_S
 
 from svload import _native, api
+from svload.api.studies import case_configs, load_lock
+from svload.drive.refusals import encoded_rows
 from svload.model.errors import SvloadError
+from svload.study import requests
 
 pytestmark = pytest.mark.truth
 MS = 1_000_000
@@ -305,3 +308,41 @@ def test_a_row_that_is_no_json_value_is_a_mistake_of_the_study(tmp_path: Path) -
     with pytest.raises(SvloadError) as caught:
         api.plan(str(tmp_path), api.Choices(out=tmp_path))
     assert re.search(r"study\.yaml:7: .*row 2 \(.two.\) of word\.number is no JSON value", str(caught.value))
+
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = sorted(
+    file
+    for folder in ("studies", "examples", "src/svload/_studies")
+    for file in (ROOT / folder).rglob("*.yaml")
+    if re.search("^(traffic|base):", file.read_text(), re.MULTILINE) and "\nname:" in f"\n{file.read_text()}"
+)
+
+
+def is_sent_as_it_stands(file: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether no row of its tables is encoded, and no URL is normalised to another."""
+    lock = load_lock(str(file), api.Choices())
+    configs = case_configs(lock)
+    with monkeypatch.context() as patch:
+        patch.setattr(requests, "sent_as", str)
+        patch.setattr(requests, "encoded", str)
+        typed = case_configs(lock)
+    same = [config.groups for config in configs.values()] == [config.groups for config in typed.values()]
+    return same and not list(encoded_rows(configs.values(), file.parent))
+
+
+@pytest.mark.parametrize("file", COMMITTED, ids=lambda file: str(file.relative_to(ROOT)))
+def test_what_committed_studies_send_stays_as_it_was(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_sent_as_it_stands(file, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("path", "word", "same"), [("find", "red", True), ("ü", "red", False), ("find", "a&b", False)]
+)
+def test_a_change_of_what_is_sent_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, word: str, same: bool
+) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(STUDY.replace("find?q", f"{path}?q"))
+    (tmp_path / "words.csv").write_text(f"text,number\n{word},1\n")
+    assert is_sent_as_it_stands(file, monkeypatch) == same
