@@ -148,12 +148,12 @@ class SoakTest {
     void whatOneServerCarries() throws Exception {
         for (double quota : new double[] {0, 0.4}) {
             double mostWhole = 0;
-            for (int streams : quota == 0 ? new int[] {1, 4, 12, 24} : new int[] {1, 2, 3, 4, 6, 8, 12, 16, 24}) {
+            for (int streams : quota == 0 ? new int[] {1, 4, 12, 24} : new int[] {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40}) {
                 double[] found = carried(streams, quota);
                 double asked = streams * 39 * 25;
-                tell("capacity: quota %s, %d streams to 39 others each (%d outgoing): %.0f of %.0f frames/s, server CPU %.2f "
-                    + "cores, its slowest answer to /health %.0f ms", quota == 0 ? "none" : quota, streams, streams * 39,
-                    found[0], asked, found[1], found[2]);
+                tell("capacity: quota %s, %d streams to 39 others each (%d outgoing): %.0f of %.0f frames/s, CPU of the "
+                    + "server %.2f cores, of its clients %.2f; slowest answer to /health %.0f ms", quota == 0 ? "none" : quota, streams, streams * 39,
+                    found[0], asked, found[1], found[2], found[3]);
                 if (found[0] < 0.95 * asked) {
                     break;
                 }
@@ -165,7 +165,7 @@ class SoakTest {
         }
     }
 
-    /** Measure frames/s delivered, the server's CPU, and its slowest answer in ms, over five seconds. */
+    /** Measure over five seconds: frames/s delivered, cores of the server and of its clients, slowest answer in ms. */
     private static double[] carried(int streams, double quota) throws Exception {
         try (CloudProcesses cloud = new CloudProcesses(21_300); Crowd crowd = new Crowd(cloud.port);
              Quota held = new Quota(quota)) {
@@ -185,6 +185,7 @@ class SoakTest {
             Crowd.pause(2_000);
             double frames = metric(cloud, cloud.portOf(1), "collaboration_frames_sent_total");
             double cpu = metric(cloud, cloud.portOf(1), "process_cpu_seconds_total");
+            double ownCpu = ownCpuS();
             long startNs = System.nanoTime();
             double slowestMs = 0;
             while (System.nanoTime() - startNs < 5_000_000_000L) {
@@ -196,8 +197,12 @@ class SoakTest {
             double more = metric(cloud, cloud.portOf(1), "collaboration_frames_sent_total") - frames;
             double used = metric(cloud, cloud.portOf(1), "process_cpu_seconds_total") - cpu;
             double seconds = (System.nanoTime() - startNs) / 1e9;
-            return new double[] {more / seconds, used / seconds, slowestMs};
+            return new double[] {more / seconds, used / seconds, (ownCpuS() - ownCpu) / seconds, slowestMs};
         }
+    }
+
+    private static double ownCpuS() {
+        return ProcessHandle.current().info().totalCpuDuration().orElseThrow().toNanos() / 1e9;
     }
 
     /** Hold a process to a share of a core by a control group of its own; 0: not at all. Needs root. */
