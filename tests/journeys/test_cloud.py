@@ -3,17 +3,21 @@ two people who talk on the test page."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 from tests.bounds import HANG_S
@@ -115,6 +119,69 @@ def cloud(tmp_path: Path, java: None) -> Iterator[str]:
             assert process.wait(HANG_S) is not None
 
 
+class Person:
+    """A client in another language, written after the protocol's page alone."""
+
+    def __init__(self, balancer: str, user: str) -> None:
+        with urlopen(f"{balancer}v1/place?user={user}", timeout=HANG_S) as answer:
+            place = urlsplit(json.load(answer)["url"])
+        self.socket = socket.create_connection((str(place.hostname), place.port), HANG_S)
+        self.came = self.socket.makefile("rb")
+        self.socket.sendall(
+            f"GET {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'A' * 22}==\r\n\r\n".encode()
+        )
+        assert b" 101 " in self.came.readline()
+        while self.came.readline().strip():
+            pass
+        self.say({"type": "hello", "version": 1, "user": user})
+        self.heard("welcome")
+
+    def __enter__(self) -> Person:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def _send(self, opcode: int, data: bytes) -> None:
+        size = bytes([0x80 | len(data)]) if len(data) < 126 else struct.pack(">BH", 0xFE, len(data))
+        self.socket.sendall(bytes([0x80 | opcode]) + size + bytes(4) + data)  # masked with zeros
+
+    def say(self, message: dict[str, object]) -> None:
+        self._send(1, json.dumps(message).encode())
+
+    def heard(self, kind: str) -> dict[str, Any]:
+        """The next message of this kind; those before it are dropped, and pings are answered."""
+        while True:
+            head, size = self.came.read(2)
+            if size > 125:
+                size = int.from_bytes(self.came.read(2 if size == 126 else 8))
+            data = self.came.read(size)
+            if head & 0xF == 9:
+                self._send(10, data)
+            elif head & 0xF == 1:
+                message: dict[str, Any] = json.loads(data)
+                assert message["type"] != "error", message
+                if message["type"] == kind:
+                    return message
+
+    def joined(self, session: str) -> dict[str, Any]:
+        self.say({"type": "join", "id": "j1", "session": session})
+        return self.heard("state")
+
+
+def digest(state: dict[str, Any]) -> str:
+    """The digest of a state, as the protocol's page defines it."""
+    told = [state["session"], state["order"], state["manager"], state["control"], state["invite"]]
+    told += [part for name, _ in sorted(state["members"]) for part in ("member", name)]
+    told += [part for name in sorted(state["invited"]) for part in ("invited", name)]
+    told += [part for pair in sorted(state["workspace"].items()) for part in ("key", *pair)]
+    told += [part for chat in state["chats"] for part in ("chat", chat["order"], chat["user"], chat["text"])]
+    told += [part for pair in sorted(state["numbers"]) for part in ("number", *pair)]
+    texts = [str(part).encode() for part in told]
+    return hashlib.sha256(b"".join(b"%d:%b," % (len(text), text) for text in texts)).hexdigest()
+
+
 @pytest.mark.real
 @pytest.mark.maven
 def test_two_people_chat_on_the_test_page(needs: Callable[..., None], request: pytest.FixtureRequest) -> None:
@@ -140,6 +207,18 @@ def test_two_people_chat_on_the_test_page(needs: Callable[..., None], request: p
     assert [line for line in logs[0].splitlines() if ": " in line] == [
         line for line in logs[1].splitlines() if ": " in line
     ], "both see one order"
+    with Person(address, "cid") as cid:
+        state = cid.joined("table")
+        assert [chat["text"] for chat in state["chats"]] == ["ann says hello", "bob says hello"]
+        assert digest(state) == state["digest"]
+        cid.say({"type": "chat", "id": "c1", "number": 1, "sent": 1, "text": "grüße"})
+        event = cid.heard("event")
+        assert (event["order"], event["user"]) == (state["order"] + 1, "cid")
+        assert cid.heard("ack")["order"] == event["order"]
+        for page in people.values():
+            page.get_by_text("cid: grüße").wait_for(timeout=SAY_MS)
+        cid.say({"type": "leave", "id": "l1"})
+        cid.heard("ok")
     people["ann"].locator("#stream").click()
     seen = people["bob"].locator("#frames")
     wait_until(lambda: int(seen.inner_text().split()[0]) > 0)

@@ -109,7 +109,7 @@ class ProtocolTest {
         for (long limit : new long[] {Limits.MESSAGE_BYTES, Limits.STATE_BYTES, Limits.NAME_BYTES, Limits.TEXT_BYTES,
             Limits.VALUE_BYTES, Limits.KEYS, Limits.CHATS_KEPT, Limits.NUMBERS_KEPT, Limits.MEMBERS, Limits.CONTACTS,
             Limits.REQUESTS_PER_S, Limits.REQUESTS_AT_ONCE, Limits.FRAMES_PER_S, Limits.FRAMES_AT_ONCE, Limits.REFUSALS,
-            Limits.HELLO_WITHIN_MS, Limits.SILENCE_MS, Limits.WAITING_BYTES, Limits.FRAMES_WAITING_BYTES,
+            Limits.HELLO_WITHIN_MS, Limits.REQUEST_WITHIN_MS, Limits.FRAMES_LATE_MS, Limits.SILENCE_MS, Limits.WAITING_BYTES, Limits.FRAMES_WAITING_BYTES,
             Limits.NO_FRAME_TAKEN_MS, Limits.AWAY_MS, Limits.CONNECTIONS}) {
             assertTrue(page.contains(String.format("%,d", limit)), "the limit " + limit);
         }
