@@ -107,7 +107,7 @@ public final class Client {
     /** Return options for sockets that take the largest state. */
     public static WebSocketClientOptions options() {
         return new WebSocketClientOptions().setMaxFrameSize(Limits.STATE_BYTES).setMaxMessageSize(Limits.STATE_BYTES)
-            .setMaxConnections(10_000).setConnectTimeout(1_000).setTcpNoDelay(true);
+            .setClosingTimeout(2).setMaxConnections(10_000).setConnectTimeout(1_000).setTcpNoDelay(true);
     }
 
     private static Buffer random() {

@@ -48,6 +48,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     private static final long STATUS_MS = 1_000;
     private static final long MOVE_WITHIN_MS = 2_000;
     private static final long LOAD_AGAIN_MS = 1_000;
+    /** A client that does not read cannot answer the end of its connection: it is cut off then. */
+    private static final int CLOSING_WITHIN_S = 2;
     private final Settings settings;
     public final String id;
     private final Vertx vertx = Vertx.vertx(new VertxOptions().setEventLoopPoolSize(1).setWorkerPoolSize(1)
@@ -94,6 +96,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         HttpServerOptions options = new HttpServerOptions().setHost(settings.host()).setPort(settings.port())
             .setMaxWebSocketFrameSize(Limits.MESSAGE_BYTES).setMaxWebSocketMessageSize(Limits.MESSAGE_BYTES)
             .setSendBufferSize(Limits.FRAMES_WAITING_BYTES).setTcpNoDelay(true).setIdleTimeout(30).setHttp2ClearTextEnabled(false)
+            .setWebSocketClosingTimeout(CLOSING_WITHIN_S)
             .setMaxInitialLineLength(2_048).setMaxHeaderSize(4_096);
         http = vertx.createHttpServer(options).requestHandler(this::page).webSocketHandshakeHandler(this::handshake)
             .webSocketHandler(this::connected);
@@ -343,6 +346,10 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         if (session.equals(client.session) && client.joining == null && request.id().equals(client.joinId)) {
             // Sent again before its answer arrived: that one is on its way, and events after it.
             return;
+        }
+        Replica there = sessions.all.get(session);
+        if (!admits && (there == null || !there.state.members().containsKey(client.user))) {
+            throw new Misuse(Code.REFUSED, "this server takes no further members of sessions");
         }
         client.joining = session;
         client.joinId = request.id();

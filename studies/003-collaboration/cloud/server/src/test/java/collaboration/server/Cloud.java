@@ -37,6 +37,10 @@ final class Cloud implements AutoCloseable {
     private final Context context = vertx.getOrCreateContext();
     final List<InetSocketAddress> peers = new ArrayList<>();
     private final List<Client> clients = new ArrayList<>();
+    /** The managers of servers that are started from now on. */
+    double periodS = 30;
+    LatencyModel model = LatencyModel.ofThePaper();
+    SelfOrganizing.Limits limits = SelfOrganizing.Limits.USUAL;
 
     Cloud(int count) throws Exception {
         for (int i = 0; i < count; i++) {
@@ -58,8 +62,7 @@ final class Cloud implements AutoCloseable {
         peers.add(new InetSocketAddress("127.0.0.1", group));
         int port = free();
         CloudServer server = new CloudServer(new CloudServer.Settings("server-" + (servers.size() + 1), "127.0.0.1", port,
-            group, free(), List.copyOf(peers), SECRET, active, bootS, 30, 1, LatencyModel.ofThePaper(),
-            SelfOrganizing.Limits.USUAL)).start();
+            group, free(), List.copyOf(peers), SECRET, active, bootS, periodS, 1, model, limits)).start();
         servers.add(server);
         ports.add(port);
         return server;

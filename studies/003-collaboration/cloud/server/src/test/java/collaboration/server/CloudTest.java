@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import collaboration.client.Client;
+import collaboration.managers.LatencyModel;
+import collaboration.managers.SelfOrganizing;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
 import java.net.InetSocketAddress;
@@ -217,6 +219,26 @@ class CloudTest {
             await("ann is back", () -> get(ann.look(Client::ready)));
             ann.chat("again");
             Cloud.settled(List.of(ann, bob));
+        }
+    }
+
+    @Test
+    void aServerOverItsLimitTakesOnlyMembersWhoComeBack() throws Exception {
+        try (Cloud cloud = new Cloud(0)) {
+            cloud.periodS = 0.1;
+            cloud.model = new LatencyModel(0, 0, 0, 1_000);
+            cloud.limits = new SelfOrganizing.Limits(2_500, 100, 1e12, 1.2);
+            cloud.add(true, 0);
+            Client ann = cloud.client("ann", 0);
+            assertEquals("state", code(get(ann.create("table", "free", "anyone"))));
+            Client bob = cloud.client("bob", 0);
+            cloud.client("cid", 0);
+            await("the server admits nobody", () -> cloud.metric(0, "collaboration_admits") == 0);
+            assertEquals("refused", code(get(bob.join("table"))));
+            assertEquals("refused", code(get(bob.create("another", "free", "anyone"))));
+            ann.close();
+            await("ann's connection has ended", () -> cloud.metric(0, "collaboration_clients") == 2);
+            assertEquals("state", code(get(cloud.client("ann", 0).join("table"))));
         }
     }
 

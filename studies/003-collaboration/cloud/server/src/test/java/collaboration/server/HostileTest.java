@@ -10,7 +10,7 @@ import collaboration.protocol.Frame;
 import collaboration.protocol.Limits;
 import collaboration.protocol.Misuse.Code;
 import io.vertx.core.buffer.Buffer;
-import io.vertx.core.http.WebSocket;
+import io.vertx.core.http.ClientWebSocket;
 import io.vertx.core.http.WebSocketFrame;
 import io.vertx.core.json.JsonObject;
 import java.io.IOException;
@@ -66,15 +66,19 @@ class HostileTest {
     private static final class Raw {
         final List<String> texts = new CopyOnWriteArrayList<>();
         volatile Short closed;
-        final WebSocket socket;
+        final ClientWebSocket socket;
 
         Raw(String... sends) {
-            socket = get(cloud.vertx.createWebSocketClient(Client.options().setMaxFrameSize(64 << 20)
-                .setMaxMessageSize(64 << 20)).connect(cloud.ports.get(0), "127.0.0.1", "/v1/connect")
-                .toCompletionStage().toCompletableFuture());
+            this(cloud, sends);
+        }
+
+        Raw(Cloud cloud, String... sends) {
+            socket = cloud.vertx.createWebSocketClient(Client.options().setMaxFrameSize(64 << 20)
+                .setMaxMessageSize(64 << 20)).webSocket();
             socket.textMessageHandler(texts::add);
             socket.exceptionHandler(error -> { });
             socket.closeHandler(ignored -> closed = socket.closeStatusCode() == null ? (short) -1 : socket.closeStatusCode());
+            get(socket.connect(cloud.ports.get(0), "127.0.0.1", "/v1/connect").toCompletionStage().toCompletableFuture());
             for (String text : sends) {
                 socket.writeTextMessage(text);
             }
@@ -111,6 +115,8 @@ class HostileTest {
                 new String[] {HELLO, "{\"type\":\"stream\",\"id\":\"1\",\"on\":true}"}),
             Arguments.of("an unknown session", Code.NO_SESSION, new String[] {HELLO, JOIN.replace("table", "none")}),
             Arguments.of("a session that is there", Code.SESSION_EXISTS, new String[] {HELLO, JOIN.replace("join", "create")}),
+            Arguments.of("a second session", Code.IN_SESSION,
+                new String[] {HELLO, JOIN, JOIN.replace("join", "create").replace("table", "another")}),
             Arguments.of("the manager's right", Code.NOT_IN_CONTROL,
                 new String[] {HELLO, JOIN, "{\"type\":\"control\",\"id\":\"2\",\"control\":\"manager\"}"}));
     }
@@ -128,6 +134,25 @@ class HostileTest {
             assertTrue(before <= raw.texts.size());
         }
         raw.awaitCode(code);
+        raw.socket.close();
+    }
+
+    @Test
+    void aServerOnStandbyTakesNobody() throws Exception {
+        try (Cloud own = new Cloud(0)) {
+            own.add(false, 0);
+            new Raw(own).awaitCode(Code.FULL);
+        }
+    }
+
+    @Test
+    void theWorkspaceIsBounded() {
+        Raw raw = new Raw(HELLO, JOIN.replace("join", "create").replace("table", "many"));
+        for (int i = 1; i <= Limits.KEYS + 1; i++) {
+            raw.socket.writeTextMessage("{\"type\":\"sync\",\"id\":\"k" + i + "\",\"number\":" + i
+                + ",\"sent\":1,\"key\":\"k" + i + "\",\"value\":\"v\"}");
+        }
+        raw.awaitCode(Code.TOO_MANY);
         raw.socket.close();
     }
 
