@@ -100,11 +100,14 @@ fn arrivals_are_those_of_a_load_without_turns() {
 }
 
 #[test]
-fn a_user_whose_answer_came_late_returns_as_much_later() {
+fn a_user_whose_answer_came_late_goes_on_as_much_later() {
     // Answers take longer than a turn and shorter than a pause, some of them end in a pause.
     let server = slow(7);
     let mut share = in_turns(&server);
-    share["groups"][0]["executor"] = json!({"kind": "constant-vus", "vus": 3});
+    let group = &mut share["groups"][0];
+    group["executor"] = json!({"kind": "constant-vus", "vus": 3});
+    let step = json!({"request": group["request"].take()});
+    group["scenarios"] = json!([{"steps": [step, step]}]);
     let ran = run(&share);
     ran.assert_all_ok();
     due_in_turns(&ran, &share);
