@@ -62,19 +62,19 @@ impl Sample {
         if time.is_real() {
             return self;
         }
-        let ready_ns = self.ready_ns;
+        let off_ns = self.ready_ns - time.load_ns(self.ready_ns);
         for stamp_ns in [
+            &mut self.ready_ns,
             &mut self.begun_ns,
             &mut self.written_ns,
             &mut self.first_byte_ns,
             &mut self.done_ns,
         ] {
             if *stamp_ns != NEVER {
-                *stamp_ns = time.since_ready_ns(ready_ns, *stamp_ns);
+                *stamp_ns -= off_ns;
             }
         }
         self.due_ns = time.load_ns(self.due_ns);
-        self.ready_ns = time.load_ns(ready_ns);
         self
     }
 }
