@@ -12,10 +12,10 @@ from scipy import optimize, stats
 from svload.analysis.claims.statistic import apart, effect_of, half_width
 from svload.analysis.claims.turns import (
     Requests,
-    Windows,
+    Turns,
     block_effect,
     block_weights,
-    by_window,
+    by_turn,
     in_flight,
     measured,
     median_of,
@@ -25,7 +25,7 @@ from svload.analysis.claims.turns import (
 from svload.analysis.quantiles import Ranked, ranked_values
 
 MS = 1_000_000
-WINDOWS = Windows(*(np.array(one) * MS for one in ([0, 1000], [500, 1500], [520, 1520])))
+TURNS = Turns(*(np.array(one) * MS for one in ([0, 1000], [500, 1500], [520, 1520])))
 
 
 def requests(*rows: tuple[float, float, int], failed: tuple[int, ...] = (), ended: bool = True) -> Requests:
@@ -33,10 +33,16 @@ def requests(*rows: tuple[float, float, int], failed: tuple[int, ...] = (), ende
     due, response, connection = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     answered = np.where(np.isin(np.arange(len(rows)), failed), np.nan, response) * MS
     done = (due + response) * MS if ended else np.full(len(rows), -1)
-    return Requests((due * MS).astype(np.int64), done.astype(np.int64), answered, connection.astype(np.int64))
+    return Requests(
+        (due * MS).astype(np.int64),
+        done.astype(np.int64),
+        answered,
+        connection.astype(np.int64),
+        np.zeros(len(due), dtype=np.int64),
+    )
 
 
-def windows(*values: list[float]) -> tuple[Ranked, ...]:
+def ranks(*values: list[float]) -> tuple[Ranked, ...]:
     return tuple(ranked_values(np.array(one)) for one in values)
 
 
@@ -45,7 +51,7 @@ def spread(rng: np.random.Generator, n: int, scale: float = 1.0) -> NDArray[np.f
 
 
 def side(rng: np.random.Generator, held: list[int], slow: float = 1.0) -> tuple[Ranked, ...]:
-    """A side's windows of so many requests; every fourth is `slow` times as slow."""
+    """A side's turns of so many requests; every fourth is `slow` times as slow."""
     return tuple(
         ranked_values(spread(rng, n, slow if place % 4 == 3 else 1.0)) for place, n in enumerate(held)
     )
@@ -56,43 +62,43 @@ def test_head_tail_and_first_of_a_connection_do_not_count() -> None:
     made = requests(
         *((at, 5, connection) for at, connection in zip(due, (1, 1, 1, 2, 2, 1, 1, 1, 1, 2), strict=True))
     )
-    counted = [at for at, counts in zip(due, measured(made, WINDOWS, 10 * MS), strict=True) if counts]
+    counted = [at for at, counts in zip(due, measured(made, TURNS, 10 * MS), strict=True) if counts]
     assert counted == [31, 110, 489, 1040], "100, 1031 and 1200 are the first of their connections"
-    slower = [at for at, counts in zip(due, measured(made, WINDOWS, 20 * MS), strict=True) if counts]
+    slower = [at for at, counts in zip(due, measured(made, TURNS, 20 * MS), strict=True) if counts]
     assert slower == [110], "three times the p99 after the begin, one p99 before the end"
 
 
 def test_what_counts_does_not_depend_on_answers() -> None:
     due = [(float(at), 1 + at % 3) for at in range(0, 500, 7)]
     quick, slow = (requests(*((at, took, one) for at, one in due)) for took in (1, 400))
-    assert np.array_equal(measured(quick, WINDOWS, MS), measured(slow, WINDOWS, MS))
+    assert np.array_equal(measured(quick, TURNS, MS), measured(slow, TURNS, MS))
 
 
-def test_failures_lie_above_every_response_of_their_window() -> None:
+def test_failures_lie_above_every_response_of_their_turn() -> None:
     made = requests((40, 5, 1), (50, 5, 1), (60, 6, 1), (70, 9, 1), (1060, 4, 1), (1070, 4, 1), failed=(3,))
-    first, second = by_window(made, WINDOWS, MS)
+    first, second = by_turn(made, TURNS, MS)
     assert (first.total, first.finite, second.total) == (3, 2, 1)
     assert first.quantile(0.5) == 6 * MS
     assert first.quantile(0.99) is None
 
 
-def test_requests_before_the_first_window_belong_to_none() -> None:
-    early = Windows(WINDOWS.begin_ns + 50 * MS, WINDOWS.end_ns + 50 * MS, WINDOWS.next_ns + 50 * MS)
+def test_requests_before_the_first_turn_belong_to_none() -> None:
+    early = Turns(TURNS.begin_ns + 50 * MS, TURNS.end_ns + 50 * MS, TURNS.next_ns + 50 * MS)
     made = requests((0, 900, 1), (100, 5, 1), (120, 5, 1))
     assert not measured(made, early, MS)[0]
     assert not in_flight(made, early).any()
 
 
-def test_requests_in_flight_as_the_next_window_begins_are_counted() -> None:
-    assert list(in_flight(requests((490, 29, 1), (1490, 31, 1)), WINDOWS)) == [False, True]
-    assert list(in_flight(requests((490, 29, 1), ended=False), WINDOWS)) == [True, False]
+def test_requests_in_flight_as_the_next_turn_begins_are_counted() -> None:
+    assert list(in_flight(requests((490, 29, 1), (1490, 31, 1)), TURNS)) == [False, True]
+    assert list(in_flight(requests((490, 29, 1), ended=False), TURNS)) == [True, False]
     assert too_short([True] + [False] * 19) == ""
     assert "windows too short: in 5.26 %" in too_short([True] + [False] * 18)
     assert too_short([]) == ""
 
 
 def test_a_round_is_the_ratio_of_its_own_percentiles() -> None:
-    a, b = windows([1, 2, 3, 4, 5], [10, 20, 30]), windows([2, 4, 6, 8, 10], [30, 60, 90])
+    a, b = ranks([1, 2, 3, 4, 5], [10, 20, 30]), ranks([2, 4, 6, 8, 10], [30, 60, 90])
     assert round_logs(a, b, 0.5) == pytest.approx([log(2), log(3)])
 
 
@@ -108,10 +114,10 @@ def test_rounds_are_joined_until_they_hold_the_percentile(held: int, p: float, r
 
 
 def test_what_is_left_after_joining_goes_to_the_last_round() -> None:
-    a = windows([1.0], [1.0, 1.0], [1.0, 1.0, 1.0], [1.0])
-    b = windows([2.0], [2.0, 2.0], [2.0, 2.0, 2.0], [1e9])
+    a = ranks([1.0], [1.0, 1.0], [1.0, 1.0, 1.0], [1.0])
+    b = ranks([2.0], [2.0, 2.0], [2.0, 2.0, 2.0], [1e9])
     assert round_logs(a, b, 0.5) == pytest.approx([log(2), log(2)])
-    assert not len(round_logs(windows([], []), b[:2], 0.5)), "one side asked for nothing"
+    assert not len(round_logs(ranks([], []), b[:2], 0.5)), "one side asked for nothing"
 
 
 def test_a_side_that_fails_is_worse_than_any_number() -> None:
@@ -123,7 +129,7 @@ def test_a_side_that_fails_is_worse_than_any_number() -> None:
 
 
 def test_one_bad_round_in_four_is_in_the_pooled_ratio() -> None:
-    """What a median of rounds hides: every fourth window is ten times as slow."""
+    """What a median of rounds hides: every fourth turn is ten times as slow."""
     rng, held = np.random.default_rng(2), [40] * 12
     calm, slow = (
         [block_effect(side(rng, held), side(rng, held, times), 0.95) for _ in range(8)] for times in (1, 10)
@@ -181,3 +187,35 @@ def test_the_interval_is_t_over_blocks_left_out() -> None:
     found = effect_of(effects[None], range(12), w[None])
     assert float(found.mean) == pytest.approx(np.average(effects, weights=w))
     assert float(half_width(found)) == pytest.approx(half)
+
+
+def test_load_time_stands_still_between_turns() -> None:
+    at = np.array([-1, 0, 499, 500, 519, 1000, 1200, 1499, 1501]) * MS
+    assert list(TURNS.load_ns(at)) == [
+        -1,
+        0,
+        499 * MS,
+        500 * MS - 1,
+        500 * MS - 1,
+        500 * MS,
+        700 * MS,
+        999 * MS,
+        1000 * MS - 1,
+    ]
+
+
+def test_a_wait_beyond_a_turn_counts_in_load_time() -> None:
+    """Due 10 ms before the end of a turn, ready 20 ms into the next, done 5 ms later: the 500 ms between do not count."""
+    columns = {
+        "due_ns": [490, 100, 110],
+        "ready_ns": [1020, 103, -1],
+        "done_ns": [1025, 108, -1],
+        "error": [0, 0, 1],
+        "connection": [1, 1, 0],
+    }
+    rows = {name: np.array(one) * (MS if name.endswith("_ns") else 1) for name, one in columns.items()}
+    found = Requests.of_rows(rows, TURNS)
+    assert list(found.waited_ns) == [30 * MS, 3 * MS, 0]
+    assert list(found.response_ns[:2]) == [35 * MS, 8 * MS]
+    assert np.isnan(found.response_ns[2])
+    assert list(in_flight(found, TURNS)) == [True, False]

@@ -85,25 +85,35 @@ TURN_REQUESTS = 1.5
 TURN_ROUNDS = 5
 """Rounds of a block below which they are few."""
 TURN_IN_FLIGHT = 0.05
-"""Share of rounds with a request still in flight as the next window begins, above which nothing is decided."""
+"""Share of rounds with a request still in flight as the next turn begins, above which nothing is decided."""
 TURN_HEAD_NS = 30_000_000
-"""Requests that are due so soon after a window's begin find cold caches and do not count;"""
+"""Requests that are due so soon after a turn's begin find cold caches and do not count;"""
 TURN_HEAD = 3.0
 """nor those within so many times the p99, if that is longer."""
-TURN_WINDOW_NS = 500_000_000
-"""A window is at least this long,"""
-TURN_WINDOW = 20.0
+TURN_RISES = 0.025
+"""Log ratio of the responses in a turn's last third to those in its middle from which they surely still rise."""
+TURN_WAITS = 0.05
+"""Share of turns in which requests waited for a slot, above which a server is too near its limit for turns."""
+TURN_CAPACITY = 0.8
+"""The same of an open loop's rate over a capacity that is known."""
+TURN_DEFERRED = 0.05
+"""What a side uses between its turns over what it uses in them, above which it defers work."""
+TURN_CONTROL = 0.25
+"""An effect of the baseline against itself within this share of the margin changes nothing."""
+TURN_LEAST_NS = 500_000_000
+"""A turn is at least this long,"""
+TURN_P99S = 20.0
 """and so many times the p99 of the slower side;"""
 TURN_HOLDS = 30
 """and long enough for so many requests that count."""
 TURN_PAUSE = 2.0
-"""The pause after a window, times that p99,"""
+"""The pause after a turn, times that p99,"""
 TURN_PAUSE_NS = (10_000_000, 250_000_000)
 """within these."""
 TURN_PLANNED = 10
 """Rounds of a block: more measuring of one start buys little, more starts do."""
 TURN_INTERVALS = 50
-"""Intervals of a window, of whole milliseconds each."""
+"""Intervals of a turn, of whole milliseconds each."""
 
 # Warm-up and steadiness (docs/method.md §1)
 MSER_OBSERVATIONS = 600

@@ -6,7 +6,7 @@ The weighted mean over blocks and its interval are those of every claim (`statis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, isfinite, isnan, log, nan, pi, sqrt
@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from svload.analysis import limits
 from svload.analysis.quantiles import Floats, Ints, Ranked, merged_ranks, ranked_values
-from svload.analysis.windows import unmeasured_ns
+from svload.analysis.turn_plan import unmeasured_ns
 
 _HALVINGS = 60
 _MOST_VARIANCE = 4.0
@@ -28,69 +28,92 @@ _ERROR_OF_MEDIAN = sqrt(pi / 2) / float(ndtri(0.75))
 
 
 @dataclass(frozen=True)
-class Requests:
-    """One side's requests in one block, by column. `done_ns` is negative for one that never ended, `response_ns` NaN for one
-    that did not succeed."""
-
-    due_ns: Ints
-    done_ns: Ints
-    response_ns: Floats
-    connection: Ints
-
-
-@dataclass(frozen=True)
-class Windows:
-    """One side's windows in one block: [begin, end) of each in ns, and when the next window of any side begins."""
+class Turns:
+    """One side's turns in one block: [begin, end) of each in ns, and when the next turn of any side begins."""
 
     begin_ns: Ints
     end_ns: Ints
     next_ns: Ints
 
-    def of(self, due_ns: Ints) -> Ints:
-        """The window that holds each due time; −1 before the first."""
-        return np.searchsorted(self.begin_ns, due_ns, "right") - 1
+    def of(self, at_ns: Ints) -> Ints:
+        """The turn that holds each moment, or ended last before it; −1 before the first."""
+        return np.searchsorted(self.begin_ns, at_ns, "right") - 1
+
+    def load_ns(self, at_ns: Ints) -> Ints:
+        """The load time of moments of real time: it stands still between turns (engine/docs/share.md)."""
+        lengths = self.end_ns - self.begin_ns
+        turn = self.of(at_ns)
+        within = np.minimum(at_ns - self.begin_ns[turn], lengths[turn] - 1)
+        return np.where(turn >= 0, (np.cumsum(lengths) - lengths)[turn] + within, -1)
 
 
-def measured(requests: Requests, windows: Windows, p99_ns: float) -> NDArray[np.bool_]:
-    """Which requests count. The others are made all the same: those due in a window's head and tail, and the first of each
+@dataclass(frozen=True)
+class Requests:
+    """One side's requests in one block, by column. `done_ns` is negative for one that never ended, `response_ns` NaN for one
+    that did not succeed, `waited_ns` how long it waited for a slot. Both are in load time up to `ready`, then in real time."""
+
+    due_ns: Ints
+    done_ns: Ints
+    response_ns: Floats
+    connection: Ints
+    waited_ns: Ints
+
+    @classmethod
+    def of_rows(cls, rows: Mapping[str, NDArray[np.generic]], turns: Turns) -> Requests:
+        """Those of the engine's table of samples, whose stamps are in real time."""
+        stamps = (
+            np.asarray(rows[name]).astype(np.int64) for name in ("due_ns", "ready_ns", "done_ns", "error")
+        )
+        due, ready, done, error = stamps
+        waited = np.where(ready >= 0, turns.load_ns(ready) - turns.load_ns(due), 0)
+        took = (done - np.where(ready >= 0, ready, due) + waited).astype(float)
+        ok = (error == 0) & (done >= 0)
+        return cls(
+            due, done, np.where(ok, took, np.nan), np.asarray(rows["connection"]).astype(np.int64), waited
+        )
+
+    def ranked(self, which: NDArray[np.bool_]) -> Ranked:
+        """The responses of these requests; what failed lies above all others."""
+        took = self.response_ns[which]
+        return ranked_values(took[~np.isnan(took)], len(took))
+
+
+def measured(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool_]:
+    """Which requests count. The others are made all the same: those due in a turn's head and tail, and the first of each
     connection, which stood idle.
 
-    Due times alone decide, and `p99_ns`, which was known before the first window: a slow request must not choose
+    Due times alone decide, and `p99_ns`, which was known before the first turn: a slow request must not choose
     whether it counts.
     """
-    at = windows.of(requests.due_ns)
+    at = turns.of(requests.due_ns)
     head_ns, tail_ns = unmeasured_ns(p99_ns)
-    inside = (requests.due_ns >= windows.begin_ns[at] + head_ns) & (
-        requests.due_ns < windows.end_ns[at] - tail_ns
+    inside = (requests.due_ns >= turns.begin_ns[at] + head_ns) & (
+        requests.due_ns < turns.end_ns[at] - tail_ns
     )
     return np.asarray((at >= 0) & inside & ~_first_of_connection(at, requests))
 
 
 def _first_of_connection(at: Ints, requests: Requests) -> NDArray[np.bool_]:
     order = np.lexsort((requests.due_ns, requests.connection, at))
-    window, connection = at[order], requests.connection[order]
+    turn, connection = at[order], requests.connection[order]
     first = np.ones(len(order), dtype=bool)
-    first[1:] = (window[1:] != window[:-1]) | (connection[1:] != connection[:-1])
+    first[1:] = (turn[1:] != turn[:-1]) | (connection[1:] != connection[:-1])
     found = np.empty_like(first)
     found[order] = first
     return found
 
 
-def by_window(requests: Requests, windows: Windows, p99_ns: float) -> tuple[Ranked, ...]:
-    """The responses that count, window by window; what failed lies above all others."""
-    at = np.where(measured(requests, windows, p99_ns), windows.of(requests.due_ns), -1)
-    ok = ~np.isnan(requests.response_ns)
-    return tuple(
-        ranked_values(requests.response_ns[(at == window) & ok], int(np.count_nonzero(at == window)))
-        for window in range(len(windows.begin_ns))
-    )
+def by_turn(requests: Requests, turns: Turns, p99_ns: float) -> tuple[Ranked, ...]:
+    """The responses that count, turn by turn."""
+    at = np.where(measured(requests, turns, p99_ns), turns.of(requests.due_ns), -1)
+    return tuple(requests.ranked(at == turn) for turn in range(len(turns.begin_ns)))
 
 
-def in_flight(requests: Requests, windows: Windows) -> NDArray[np.bool_]:
-    """By window, whether one of its requests was still in flight when the next window began."""
-    at = windows.of(requests.due_ns)
-    late = (at >= 0) & ((requests.done_ns < 0) | (requests.done_ns > windows.next_ns[at]))
-    return np.bincount(at[late], minlength=len(windows.begin_ns)) > 0
+def in_flight(requests: Requests, turns: Turns) -> NDArray[np.bool_]:
+    """By turn, whether one of its requests was still in flight when the next one began."""
+    at = turns.of(requests.due_ns)
+    late = (at >= 0) & ((requests.done_ns < 0) | (requests.done_ns > turns.next_ns[at]))
+    return np.bincount(at[late], minlength=len(turns.begin_ns)) > 0
 
 
 def too_short(overlapping: ArrayLike) -> str:
@@ -99,7 +122,7 @@ def too_short(overlapping: ArrayLike) -> str:
     share = float(rounds.mean()) if rounds.size else 0.0
     if share <= limits.TURN_IN_FLIGHT:
         return ""
-    return f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight when the next window began"
+    return f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight when the next turn began"
 
 
 def round_logs(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float) -> Floats:
@@ -109,7 +132,7 @@ def round_logs(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float
     Infinite where one side's percentile alone lies among its failures: the median over rounds takes that as worse than
     any number. A round where both do has no value.
     """
-    logs = [_log_ratio(*pair, p) for pair in _joined(baseline, treatment, p)]
+    logs = [log_ratio(*pair, p) for pair in _joined(baseline, treatment, p)]
     return np.array([one for one in logs if not isnan(one)])
 
 
@@ -135,7 +158,8 @@ def _merged(several: Sequence[Ranked]) -> Ranked:
     return several[0] if len(several) == 1 else merged_ranks(several)
 
 
-def _log_ratio(baseline: Ranked, treatment: Ranked, p: float) -> float:
+def log_ratio(baseline: Ranked, treatment: Ranked, p: float) -> float:
+    """Of one percentile of two populations; infinite where one side's alone lies among its failures, NaN where both do."""
     if not baseline.total or not treatment.total:
         return nan
     before, after = baseline.quantile(p), treatment.quantile(p)
@@ -161,11 +185,11 @@ class BlockEffect:
 
 
 def block_effect(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float) -> BlockEffect:
-    """The effect of one block, by both sides' windows in the order of the rounds."""
+    """The effect of one block, by both sides' turns in the order of the rounds."""
     logs = round_logs(baseline, treatment, p)
     if not len(logs):
         return BlockEffect(nan, nan, nan, 0)
-    pooled = _log_ratio(_merged(baseline), _merged(treatment), p)
+    pooled = log_ratio(_merged(baseline), _merged(treatment), p)
     return BlockEffect(*median_of(logs), pooled if isfinite(pooled) else nan, len(logs))
 
 

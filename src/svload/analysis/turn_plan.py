@@ -1,4 +1,4 @@
-"""The windows in which sides take turns: how long they are, and whose is when (docs/method.md §2).
+"""The turns of the sides of a block: how long they are, and whose is when (docs/method.md §2).
 
 Fixed before the first of them, for all blocks and sides. Arithmetic alone, so that `svload plan` answers without numpy.
 """
@@ -11,12 +11,12 @@ from typing import NamedTuple
 from svload.analysis import limits
 from svload.study.order import draw
 
-Window = tuple[int, int]
+Turn = tuple[int, int]
 """[begin, end) in ns."""
 
 
-class WindowPlan(NamedTuple):
-    """Each side has one window of `length_ns` in each round, and nobody sends during the pause after it."""
+class TurnPlan(NamedTuple):
+    """Each side has one turn of `length_ns` in each round, and nobody sends during the pause after it."""
 
     length_ns: int
     pause_ns: int
@@ -24,7 +24,7 @@ class WindowPlan(NamedTuple):
 
     @property
     def interval_ns(self) -> int:
-        """An interval of the tables, which divides a window."""
+        """An interval of the tables, which divides a turn."""
         return self.length_ns // limits.TURN_INTERVALS
 
     @property
@@ -33,40 +33,38 @@ class WindowPlan(NamedTuple):
         return self.rounds * self.length_ns
 
     def seconds(self, sides: int) -> float:
-        """Wall time of a block's windows."""
+        """Wall time of a block's turns."""
         return sides * self.rounds * (self.length_ns + self.pause_ns) / 1e9
 
 
 def unmeasured_ns(p99_ns: float) -> tuple[float, float]:
-    """A window's head and tail, in which requests are made and do not count: first ones find colder caches, and an answer to
-    the last ones would come after the window."""
+    """A turn's head and tail, in which requests are made and do not count: first ones find colder caches, and an answer to
+    the last ones would come after the turn."""
     return max(limits.TURN_HEAD_NS, limits.TURN_HEAD * p99_ns), p99_ns
 
 
-def window_plan(p99_ns: float, per_s: float, connections: int = 0, offset_ns: int = 0) -> WindowPlan:
+def turn_plan(p99_ns: float, per_s: float, connections: int = 0, offset_ns: int = 0) -> TurnPlan:
     """The plan by what the warm-up showed: the slower side's p99, and the least rate of requests of a side (0: not known).
 
-    A window holds enough requests that count, one a connection being the first after an off time. `offset_ns`: how well
+    A turn holds enough requests that count, one a connection being the first after an off time. `offset_ns`: how well
     the clocks of a fleet's machines are known.
     """
-    least_ns = max(limits.TURN_WINDOW_NS, limits.TURN_WINDOW * p99_ns)
+    least_ns = max(limits.TURN_LEAST_NS, limits.TURN_P99S * p99_ns)
     if per_s > 0:
         holds_ns = (limits.TURN_HOLDS + connections) / per_s * 1e9 + sum(unmeasured_ns(p99_ns))
         least_ns = max(least_ns, holds_ns)
     step_ns = limits.TURN_INTERVALS * 1_000_000
     low_ns, high_ns = limits.TURN_PAUSE_NS
     pause_ns = min(max(limits.TURN_PAUSE * p99_ns, low_ns), high_ns)
-    return WindowPlan(ceil(least_ns / step_ns) * step_ns, ceil(pause_ns) + offset_ns)
+    return TurnPlan(ceil(least_ns / step_ns) * step_ns, ceil(pause_ns) + offset_ns)
 
 
-def windows_of(
-    plan: WindowPlan, sides: int, seed: int, block: int, begin_ns: int = 0
-) -> list[tuple[Window, ...]]:
-    """Of each side its windows in a block, the first window of any beginning at `begin_ns`. The order within each round is drawn."""
-    found: list[list[Window]] = [[] for _ in range(sides)]
+def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 0) -> list[tuple[Turn, ...]]:
+    """Of each side its turns in a block, the first turn of any beginning at `begin_ns`. The order within each round is drawn."""
+    found: list[list[Turn]] = [[] for _ in range(sides)]
     at_ns = begin_ns
-    for turn in range(plan.rounds):
-        for side in sorted(range(sides), key=lambda one: draw(seed, "turn", block, turn, one)):
+    for round_ in range(plan.rounds):
+        for side in sorted(range(sides), key=lambda one: draw(seed, "turn", block, round_, one)):
             found[side].append((at_ns, at_ns + plan.length_ns))
             at_ns += plan.length_ns + plan.pause_ns
     return [tuple(one) for one in found]

@@ -1,4 +1,4 @@
-"""The windows in which sides take turns: their length, and whose is when."""
+"""The turns of the sides of a block: their length, and whose is when."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from svload.analysis.windows import WindowPlan, window_plan, windows_of
+from svload.analysis.turn_plan import TurnPlan, turn_plan, turns_of
 
 MS = 1_000_000
 
@@ -24,10 +24,10 @@ MS = 1_000_000
         (26, 1000, 0, 550),  # 520, rounded up to whole intervals
     ],
 )
-def test_a_window_is_as_long_as_its_slower_side_asks(
+def test_a_turn_is_as_long_as_its_slower_side_asks(
     p99_ms: float, per_s: float, connections: int, length_ms: int
 ) -> None:
-    plan = window_plan(p99_ms * MS, per_s, connections)
+    plan = turn_plan(p99_ms * MS, per_s, connections)
     assert plan.length_ns == length_ms * MS
     assert plan.length_ns % plan.interval_ns == 0
     assert plan.interval_ns % MS == 0
@@ -35,13 +35,13 @@ def test_a_window_is_as_long_as_its_slower_side_asks(
 
 @pytest.mark.parametrize(("p99_ms", "pause_ms"), [(0, 10), (1, 10), (20, 40), (125, 250), (900, 250)])
 def test_the_pause_is_twice_the_p99_within_bounds(p99_ms: float, pause_ms: int) -> None:
-    assert window_plan(p99_ms * MS, 100).pause_ns == pause_ms * MS
-    assert window_plan(p99_ms * MS, 100, offset_ns=3 * MS).pause_ns == (pause_ms + 3) * MS
+    assert turn_plan(p99_ms * MS, 100).pause_ns == pause_ms * MS
+    assert turn_plan(p99_ms * MS, 100, offset_ns=3 * MS).pause_ns == (pause_ms + 3) * MS
 
 
-def test_windows_never_overlap_and_each_round_has_every_side_once() -> None:
-    plan = WindowPlan(500 * MS, 20 * MS)
-    sides = windows_of(plan, 3, seed=7, block=2, begin_ns=5)
+def test_turns_never_overlap_and_each_round_has_every_side_once() -> None:
+    plan = TurnPlan(500 * MS, 20 * MS)
+    sides = turns_of(plan, 3, seed=7, block=2, begin_ns=5)
     assert [len(one) for one in sides] == [10, 10, 10]
     in_order = sorted((window, side) for side, windows in enumerate(sides) for window in windows)
     assert in_order[0][0][0] == 5
@@ -55,10 +55,10 @@ def test_windows_never_overlap_and_each_round_has_every_side_once() -> None:
 
 
 def test_the_order_within_a_round_is_drawn_from_the_seed() -> None:
-    plan = WindowPlan(500 * MS, 20 * MS)
+    plan = TurnPlan(500 * MS, 20 * MS)
 
     def first(seed: int, block: int) -> list[int]:
-        sides = windows_of(plan, 2, seed, block)
+        sides = turns_of(plan, 2, seed, block)
         return [int(b < a) for a, b in zip(*sides, strict=True)]
 
     assert first(1, 1) == first(1, 1)

@@ -1,0 +1,118 @@
+"""What a ratio of sides that take turns can't see, and the control that would show it (docs/method.md §2).
+
+Turns answer for servers that are loaded part of the time: each turn begins with an idle server. Where that may hide a
+difference, neither "no difference" nor a pass is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, isfinite, nan
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from svload.analysis import limits
+from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of
+from svload.analysis.claims.turns import Requests, Turns, log_ratio, median_of
+from svload.analysis.quantiles import Floats
+
+_OTHERWISE = "; measure with order: trials, or with longer turns"
+
+
+def rises(values: ArrayLike, unit: ArrayLike) -> str:
+    """Why nothing is decided where responses still grow as a turn goes on, as a clause; empty: they don't. `values`: by side and
+    block what `growth_in_turn` found."""
+    grown = effect_of(values, unit)
+    if not apart(grown, None, limits.TURN_RISES):
+        return ""
+    return f"in the last third of a turn the response is {exp(float(grown.mean)):.3g} × that of the middle third{_OTHERWISE}"
+
+
+def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], p: float) -> float:
+    """Log ratio of the percentile in the last third of a side's turns to that in the middle third; NaN where either has none.
+    `counts`: the requests that count (`turns.measured`)."""
+    at = turns.of(requests.due_ns)
+    third = 3 * (requests.due_ns - turns.begin_ns[at]) // (turns.end_ns - turns.begin_ns)[at]
+    middle, last = (requests.ranked(counts & (third == place)) for place in (1, 2))
+    grown = log_ratio(middle, last, p)
+    return grown if isfinite(grown) else nan
+
+
+def saturates(waited: ArrayLike, rate_per_s: float | None = None, capacity_per_s: float | None = None) -> str:
+    """Why nothing is decided of a server near its limit, as a clause: requests waited for a slot in too many turns (`waited`, a
+    value a turn), or an open loop's rate is too near a capacity that is known."""
+    turns = np.asarray(waited, dtype=bool)
+    share = float(turns.mean()) if turns.size else 0.0
+    if share > limits.TURN_WAITS:
+        return f"in {100 * share:.3g} % of the turns requests waited for a slot{_OTHERWISE}"
+    if rate_per_s and capacity_per_s and rate_per_s > limits.TURN_CAPACITY * capacity_per_s:
+        return f"its rate is {100 * rate_per_s / capacity_per_s:.3g} % of its capacity{_OTHERWISE}"
+    return ""
+
+
+def defers(within: float, outside: float, what: str) -> str:
+    """Why nothing is decided of a side that works on after its turns, as a clause. `within`, `outside`: what it used in its turns
+    and in its off time, `what` that is, as "CPU"."""
+    share = outside / within if within > 0 else 0.0
+    if share <= limits.TURN_DEFERRED:
+        return ""
+    return f"its {what} between its turns is {100 * share:.3g} % of that within{_OTHERWISE}"
+
+
+def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> str:
+    """Why nothing is decided where the ratio still moves from a block's first rounds to its last, as a clause. `drifts`: by case and
+    block what `drift_of` found."""
+    moved = effect_of(drifts, unit)
+    half = margin / 2
+    if not apart(moved, -half, half):
+        return ""
+    return f"from the first third of a block's rounds to the last the ratio moves by a factor of {exp(float(moved.mean)):.3g}: not warm"
+
+
+def drift_of(logs: Floats) -> float:
+    """How far a block's effect moves from the first third of its rounds to the last; NaN with fewer than three."""
+    third = len(logs) // 3
+    return median_of(logs[-third:])[0] - median_of(logs[:third])[0] if third else nan
+
+
+def waits(requests: Requests, turns: Turns) -> NDArray[np.bool_]:
+    """By turn, whether one of its requests waited for a slot."""
+    late = requests.waited_ns > 0
+    return np.bincount(turns.of(requests.due_ns)[late], minlength=len(turns.begin_ns)) > 0
+
+
+@dataclass(frozen=True)
+class Control:
+    """The baseline against itself, in log ratios, and what it means for an answer of the interval [low, high]."""
+
+    effect: Effect
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        mean, half = float(self.effect.mean), float(half_width(self.effect))
+        return mean - half, mean + half
+
+    def prefers_a_side(self, margin: float) -> bool:
+        """The setup itself makes a difference: nothing is decided."""
+        return not self._is_small(margin) and float(p_of(self.effect)) <= limits.ALPHA
+
+    def widened(self, low: float, high: float, margin: float) -> tuple[float, float]:
+        """The answer's interval, over itself with and without the control's estimate taken off; as it is where that is small."""
+        if self._is_small(margin):
+            return low, high
+        off = float(self.effect.mean)
+        return min(low, low - off), max(high, high - off)
+
+    def _is_small(self, margin: float) -> bool:
+        return abs(float(self.effect.mean)) <= limits.TURN_CONTROL * margin
+
+    def sentence(self, baseline: str) -> str:
+        """`main against itself: 0.4 % (−0.9 to +1.7)`."""
+        low, high = (100 * (exp(end) - 1) for end in self.interval)
+        told = f"{100 * (exp(float(self.effect.mean)) - 1):.2g} % ({_signed(low)} to {_signed(high)})"
+        return f"{baseline} against itself: {told}"
+
+
+def _signed(percent: float) -> str:
+    return f"{percent:+.2g}".replace("-", "−")

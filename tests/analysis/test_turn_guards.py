@@ -1,0 +1,110 @@
+"""What turns can't see: each guard with a planted case that it must catch and a clean one that it must not."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from svload.analysis.claims.statistic import effect_of
+from svload.analysis.claims.turn_guards import (
+    Control,
+    defers,
+    drift_of,
+    growth_in_turn,
+    is_cold,
+    rises,
+    saturates,
+    waits,
+)
+from svload.analysis.claims.turns import Requests, Turns, measured
+
+MS = 1_000_000
+BEGIN = np.arange(10) * 1040 * MS
+TURNS = Turns(BEGIN, BEGIN + 500 * MS, BEGIN + 520 * MS)
+MARGIN = log(1.05)
+
+
+def made(rng: np.random.Generator, growth: float = 1.0) -> Requests:
+    """A request each 5 ms; at the end of a turn `growth` times as slow as at its begin."""
+    place = np.tile(np.arange(0, 500, 5) * MS, 10)
+    due = place + np.repeat(BEGIN, 100)
+    response = 4 * MS * growth ** (place / (500 * MS)) * np.exp(0.2 * rng.standard_normal(len(due)))
+    zeros = np.zeros_like(due)
+    return Requests(due, due + response.astype(np.int64), response, zeros, zeros)
+
+
+def grown(growth: float) -> NDArray[np.float64]:
+    rng = np.random.default_rng(1)
+    blocks = [made(rng, growth) for _ in range(12)]
+    return np.array([[growth_in_turn(one, TURNS, measured(one, TURNS, MS), 0.5) for one in blocks]])
+
+
+def test_a_queue_that_grows_within_a_turn_is_told() -> None:
+    assert rises(grown(1.0), range(12)) == ""
+    told = rises(grown(1.5), range(12))
+    assert told.startswith("in the last third of a turn the response is 1.1")
+    assert "order: trials" in told
+
+
+def test_one_noisy_block_is_no_rise() -> None:
+    assert rises([[0.3, *[-0.02, 0.02] * 5]], range(11)) == ""
+
+
+def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_twenty() -> None:
+    rng = np.random.default_rng(2)
+    calm = made(rng)
+    assert not waits(calm, TURNS).any()
+    late = Requests(
+        calm.due_ns, calm.done_ns, calm.response_ns, calm.connection, np.where(calm.due_ns >= BEGIN[8], 9, 0)
+    )
+    assert list(np.flatnonzero(waits(late, TURNS))) == [8, 9]
+    assert saturates([True] + [False] * 19) == ""
+    assert saturates([True, True] + [False] * 18).startswith(
+        "in 10 % of the turns requests waited for a slot"
+    )
+
+
+@pytest.mark.parametrize(("rate", "told"), [(79, ""), (95, "its rate is 95 % of its capacity"), (None, "")])
+def test_a_rate_near_a_known_capacity_is_told(rate: float | None, told: str) -> None:
+    assert saturates([], rate, 100.0).startswith(told) and bool(saturates([], rate, 100.0)) == bool(told)
+    assert saturates([], rate, None) == ""
+
+
+def test_work_that_is_put_off_is_told() -> None:
+    assert defers(10.0, 0.5, "CPU") == ""
+    assert defers(10.0, 2.0, "CPU").startswith("its CPU between its turns is 20 % of that within")
+    assert defers(0.0, 3.0, "CPU") == ""
+
+
+def test_a_ratio_that_still_moves_is_not_warm() -> None:
+    rng = np.random.default_rng(3)
+    steady = [[drift_of(0.02 * rng.standard_normal(10)) for _ in range(12)]]
+    moving = [[drift_of(np.linspace(0.1, 0, 10) + 0.02 * rng.standard_normal(10)) for _ in range(12)]]
+    assert is_cold(steady, range(12), MARGIN) == ""
+    assert is_cold(moving, range(12), MARGIN).endswith("not warm")
+    assert np.isnan(drift_of(np.zeros(2)))
+
+
+def control(effects: list[float]) -> Control:
+    return Control(effect_of([effects], range(len(effects))))
+
+
+def test_a_control_that_shows_nothing_changes_nothing() -> None:
+    small = control([0.004, 0.006, 0.005, 0.004, 0.006, 0.005])
+    assert not small.prefers_a_side(MARGIN), "surely not none, and too small to matter"
+    assert small.widened(-0.01, 0.02, MARGIN) == (-0.01, 0.02)
+    assert small.sentence("main") == "main against itself: 0.5 % (+0.41 to +0.6)"
+
+
+def test_a_setup_that_prefers_a_side_decides_nothing() -> None:
+    assert control([0.04, 0.05, 0.045, 0.042, 0.048, 0.046]).prefers_a_side(MARGIN)
+    assert not control([0.04, 0.05, 0.045, 0.042, 0.048, 0.046]).prefers_a_side(log(1.25))
+
+
+def test_an_unsure_control_widens_the_answer() -> None:
+    unsure = control([0.2, -0.1, 0.06, -0.04, 0.1, -0.04])
+    assert not unsure.prefers_a_side(MARGIN)
+    assert unsure.widened(-0.01, 0.02, MARGIN) == pytest.approx((-0.04, 0.02))
