@@ -49,6 +49,28 @@ def test_a_queue_that_grows_within_a_turn_is_told() -> None:
     assert "order: trials" in told
 
 
+def queued(rng: np.random.Generator, used: float) -> Requests:
+    """One server that is empty as each turn begins, asked at random times."""
+    due, response = [], []
+    for begin in BEGIN:
+        free = 0.0
+        for at in np.sort(rng.uniform(0, 500 * MS, 200)):
+            free = max(free, at) + rng.exponential(used * 500 * MS / 200)
+            due.append(begin + at)
+            response.append(free - at)
+    at_ns, took = np.array(due).astype(np.int64), np.array(response)
+    zeros = np.zeros_like(at_ns)
+    return Requests(at_ns, at_ns + took.astype(np.int64), took, zeros, zeros)
+
+
+@pytest.mark.parametrize(("used", "told"), [(0.5, False), (0.98, True)])
+def test_a_queue_near_its_capacity_is_told_and_one_at_half_is_not(used: float, told: bool) -> None:
+    rng = np.random.default_rng(4)
+    blocks = [queued(rng, used) for _ in range(12)]
+    found = [[growth_in_turn(one, TURNS, measured(one, TURNS, MS), 0.5) for one in blocks]]
+    assert bool(rises(found, range(12))) is told
+
+
 def test_one_noisy_block_is_no_rise() -> None:
     assert rises([[0.3, *[-0.02, 0.02] * 5]], range(11)) == ""
 

@@ -1,4 +1,4 @@
-"""The turns of the sides of a block: how long they are, and whose is when (docs/method.md §2).
+"""The turns of the sides of a block: how long they are, and whose is when (benches/turns.md).
 
 Fixed before the first of them, for all blocks and sides. Arithmetic alone, so that `svload plan` answers without numpy.
 """

@@ -1,4 +1,4 @@
-"""What a ratio of sides that take turns can't see, and the control that would show it (docs/method.md §2).
+"""What a ratio of sides that take turns can't see, and the control that would show it (benches/turns.md).
 
 Turns answer for servers that are loaded part of the time: each turn begins with an idle server. Where that may hide a
 difference, neither "no difference" nor a pass is said.

@@ -1,4 +1,4 @@
-"""The statistic of sides that take turns in one block (docs/method.md §2): which requests count, a round's log
+"""The statistic of sides that take turns in one block (benches/turns.md): which requests count, a round's log
 ratio, a block's effect with its own error, and what each block weighs.
 
 The weighted mean over blocks and its interval are those of every claim (`statistic.effect_of`).
