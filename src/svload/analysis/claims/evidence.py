@@ -26,6 +26,7 @@ from svload.analysis.claims.statistic import (
     stretched,
     weights,
 )
+from svload.analysis.claims.turns import BlockEffect, block_weights
 from svload.analysis.inference import sign_flip_p, t_reach
 from svload.model.pairs import CarryOver, Strangers
 from svload.model.results import TrialResult
@@ -37,7 +38,8 @@ _UNREAD = Strangers(readable=False)
 class Shown:
     """A contrast's effect. `fits`: first as measured, then without the generator's delays, and each with all
     broken pairs at the least and at the greatest ratio of the others: p is the largest of theirs, the interval
-    reaches over all. `alike`: the effect in which all pairs count alike.
+    reaches over all. `alike`: the effect in which all pairs count alike, or all requests; `alike_as` says which.
+    `guards`: what else holds back a pass, as clauses.
     """
 
     fits: tuple[Effect, ...]
@@ -47,6 +49,8 @@ class Shown:
     p: float | None = None
     p_check: float | None = None
     without_lag: float | None = None
+    alike_as: str = "with all pairs alike it is {ratio:.3g} ×, so its busy pairs say otherwise"
+    guards: tuple[str, ...] = ()
 
     @property
     def effect(self) -> Effect:
@@ -86,10 +90,10 @@ class Shown:
             told.append(f"{self.broken} of its pairs {'is' if self.broken == 1 else 'are'} broken")
         if apart(self.alike, low, high):
             ratio = exp(float(self.alike.mean))
-            told.append(f"with all pairs alike it is {ratio:.3g} ×, so its busy pairs say otherwise")
+            told.append(self.alike_as.format(ratio=ratio))
         if self.strangers.dilution > limits.DILUTION_MOST:
             told.append("other programs used too much of the machine")
-        return " and ".join(told)
+        return " and ".join((*told, *self.guards))
 
     def p_beyond(self, margin: float, upward: bool) -> float:
         """p that the true log ratio is not above `margin` (below it where not
@@ -102,7 +106,7 @@ class Shown:
 def shown(found: Gathered, blocked: bool, results: Sequence[TrialResult] = ()) -> Shown:
     """The effect of a contrast's pairs. `blocked` is false where trials ran as listed: then nothing is decided,
     and there is no p. `results` tell who strangers were."""
-    least = float(np.mean(found.step)) * sqrt(found.strangers.shape[-1] / 12) if len(found.step) else 0.0
+    least = _least_scatter(found)
     alike = effect_of(found.logs, found.unit, least=least)
     if not blocked:
         return Shown((alike,), alike)
@@ -115,6 +119,53 @@ def shown(found: Gathered, blocked: bool, results: Sequence[TrialResult] = ()) -
         fits, alike, strangers, int(broken.sum()), None if np.isnan(p) else p, _flips(found.logs, weight),
         float(fits[1].mean) if lagged and np.isfinite(fits[1].mean) else None,
     )  # fmt: skip
+
+
+def shown_in_turns(
+    found: Gathered, blocks: Sequence[Sequence[BlockEffect]], guards: Sequence[str] = ()
+) -> Shown:
+    """The effect where both sides of each pair took turns: `blocks` by cell and block as in `found`, which tells what the pairs
+    lack, their units, and the generator's own delays. Strangers met both sides alike, so that they are told and weigh nothing."""
+    effects, errors, pooled = (
+        np.array([[getattr(one, name) for one in cell] for cell in blocks])
+        for name in ("effect", "error", "pooled")
+    )
+    there = ~np.isnan(found.logs) & ~np.isnan(effects)
+    effects, pooled = (np.where(there, one, np.nan) for one in (effects, pooled))
+    weight = block_weights(effects, errors)
+    lag = np.where(there, found.logs - found.clean, 0.0)
+    broken = found.broken & bool(there.any())
+    least = _least_scatter(found)
+    fits = fits_of(effects, effects - lag, broken, weight, found.unit, least)
+    p = float(largest_p(fits))
+    rounds = [
+        one.rounds
+        for cell, known in zip(blocks, there, strict=True)
+        for one, has in zip(cell, known, strict=True)
+        if has
+    ]
+    few = (
+        [f"a block has {min(rounds)} rounds, {limits.TURN_ROUNDS} are needed"]
+        if min(rounds, default=0) < limits.TURN_ROUNDS
+        else []
+    )
+    _, strangers = _weighed(found, ())
+    return Shown(
+        fits,
+        effect_of(pooled, found.unit, least=least),
+        strangers.model_copy(update={"dilution": 0.0}),
+        int(broken.sum()),
+        None if np.isnan(p) else p,
+        _flips(effects, weight),
+        float(fits[1].mean) if lag.any() and np.isfinite(fits[1].mean) else None,
+        "over all requests together it is {ratio:.3g} ×, so some of its rounds say otherwise",
+        (*few, *filter(None, guards)),
+    )
+
+
+def _least_scatter(found: Gathered) -> float:
+    """What a pair scatters by at least, by the step that its numbers lie on."""
+    return float(np.mean(found.step)) * sqrt(found.strangers.shape[-1] / 12) if len(found.step) else 0.0
 
 
 def _weighed(found: Gathered, results: Sequence[TrialResult]) -> tuple[Floats, Strangers]:
