@@ -71,6 +71,11 @@ def test_a_queue_near_its_capacity_is_told_and_one_at_half_is_not(used: float, t
     assert bool(rises(found, range(12))) is told
 
 
+@pytest.mark.parametrize(("growth", "told"), [(0.02, False), (0.03, True)])
+def test_a_small_rise_is_none(growth: float, told: bool) -> None:
+    assert bool(rises([[growth] * 6], range(6))) is told
+
+
 def test_one_noisy_block_is_no_rise() -> None:
     assert rises([[0.3, *[-0.02, 0.02] * 5]], range(11)) == ""
 
@@ -84,6 +89,7 @@ def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_
     )
     assert list(np.flatnonzero(waits(late, TURNS))) == [8, 9]
     assert saturates([True] + [False] * 19) == ""
+    assert saturates([True] * 3 + [False] * 47).startswith("in 6 %")
     assert saturates([True, True] + [False] * 18).startswith(
         "in 10 % of the turns requests waited for a slot"
     )
@@ -98,6 +104,7 @@ def test_a_rate_near_a_known_capacity_is_told(rate: float | None, told: str) -> 
 def test_work_that_is_put_off_is_told() -> None:
     assert defers(10.0, 0.5, "CPU") == ""
     assert defers(10.0, 2.0, "CPU").startswith("its CPU between its turns is 20 % of that within")
+    assert defers(10.0, 0.6, "CPU")
     assert defers(0.0, 3.0, "CPU") == ""
 
 
@@ -124,6 +131,13 @@ def test_a_control_that_shows_nothing_changes_nothing() -> None:
 def test_a_setup_that_prefers_a_side_decides_nothing() -> None:
     assert control([0.04, 0.05, 0.045, 0.042, 0.048, 0.046]).prefers_a_side(MARGIN)
     assert not control([0.04, 0.05, 0.045, 0.042, 0.048, 0.046]).prefers_a_side(log(1.25))
+
+
+@pytest.mark.parametrize(("share", "prefers"), [(0.23, False), (0.3, True)])
+def test_a_control_is_small_within_a_quarter_of_the_margin(share: float, prefers: bool) -> None:
+    sure = control([share * MARGIN + one for one in (-1e-4, 1e-4, 0, 1e-4, -1e-4, 0)])
+    assert sure.prefers_a_side(MARGIN) is prefers
+    assert (sure.widened(0.0, 0.01, MARGIN) == (0.0, 0.01)) is not prefers
 
 
 def test_an_unsure_control_widens_the_answer() -> None:

@@ -28,7 +28,7 @@ def test_a_turn_is_as_long_as_its_slower_side_asks(
     p99_ms: float, per_s: float, connections: int, length_ms: int
 ) -> None:
     plan = turn_plan(p99_ms * MS, per_s, connections)
-    assert plan.length_ns == length_ms * MS
+    assert (plan.length_ns, plan.rounds) == (length_ms * MS, 10)
     assert plan.length_ns % plan.interval_ns == 0
     assert plan.interval_ns % MS == 0
 
@@ -40,7 +40,7 @@ def test_the_pause_is_twice_the_p99_within_bounds(p99_ms: float, pause_ms: int) 
 
 
 def test_turns_never_overlap_and_each_round_has_every_side_once() -> None:
-    plan = TurnPlan(500 * MS, 20 * MS)
+    plan = TurnPlan(500 * MS, 20 * MS, 10)
     sides = turns_of(plan, 3, seed=7, block=2, begin_ns=5)
     assert [len(one) for one in sides] == [10, 10, 10]
     in_order = sorted((window, side) for side, windows in enumerate(sides) for window in windows)
@@ -55,7 +55,7 @@ def test_turns_never_overlap_and_each_round_has_every_side_once() -> None:
 
 
 def test_the_order_within_a_round_is_drawn_from_the_seed() -> None:
-    plan = TurnPlan(500 * MS, 20 * MS)
+    plan = TurnPlan(500 * MS, 20 * MS, 10)
 
     def first(seed: int, block: int) -> list[int]:
         sides = turns_of(plan, 2, seed, block)

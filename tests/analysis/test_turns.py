@@ -65,6 +65,8 @@ def test_head_tail_and_first_of_a_connection_do_not_count() -> None:
     counted = [at for at, counts in zip(due, measured(made, TURNS, 10 * MS), strict=True) if counts]
     assert counted == [31, 110, 489, 1040], "100, 1031 and 1200 are the first of their connections"
     slower = [at for at, counts in zip(due, measured(made, TURNS, 20 * MS), strict=True) if counts]
+    quicker = [at for at, counts in zip(due, measured(made, TURNS, 5 * MS), strict=True) if counts]
+    assert quicker == [31, 110, 489, 491, 1040], "30 ms at least"
     assert slower == [110], "three times the p99 after the begin, one p99 before the end"
 
 

@@ -20,7 +20,7 @@ class TurnPlan(NamedTuple):
 
     length_ns: int
     pause_ns: int
-    rounds: int = limits.TURN_PLANNED
+    rounds: int
 
     @property
     def interval_ns(self) -> int:
@@ -56,7 +56,7 @@ def turn_plan(p99_ns: float, per_s: float, connections: int = 0, offset_ns: int 
     step_ns = limits.TURN_INTERVALS * 1_000_000
     low_ns, high_ns = limits.TURN_PAUSE_NS
     pause_ns = min(max(limits.TURN_PAUSE * p99_ns, low_ns), high_ns)
-    return TurnPlan(ceil(least_ns / step_ns) * step_ns, ceil(pause_ns) + offset_ns)
+    return TurnPlan(ceil(least_ns / step_ns) * step_ns, ceil(pause_ns) + offset_ns, limits.TURN_PLANNED)
 
 
 def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 0) -> list[tuple[Turn, ...]]:
