@@ -45,7 +45,8 @@ def part_of(reference: str, names: Names) -> FeederPart | VarPart | TakenPart:
     raw = bare != reference
     head, _, column = bare.partition(".")
     if head in names.sets and column in COLUMNS:
-        return TakenPart(taken=bare, raw=raw)
+        # The path of a written object is the one that it was sent to, encoded then.
+        return TakenPart(taken=bare, raw=raw or column == "path")
     if head in names.feeders and column and column in (names.feeders[head] or (column,)):
         return FeederPart(feeder=head, column=column, raw=raw)
     if bare in names.variables:
