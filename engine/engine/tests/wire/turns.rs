@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use serde_json::{json, Value};
 use svload_engine::{rehearse, Column};
 
+use crate::common::http2::{polite, share_of};
 use crate::common::{ok, open, refusal, run, share, Ran, Server, MS};
 
 /// `count` turns of `length_ns`: the first begins at `first_ns`, the others `apart_ns` after the one before.
@@ -125,6 +126,19 @@ fn a_user_whose_answer_came_late_goes_on_as_much_later() {
         }
     }
     assert!(late > 3, "{late}");
+}
+
+#[test]
+fn connections_stay_between_turns() {
+    let server = polite(&[]);
+    let mut share = share_of(server.address, 8, 4, 80);
+    share["groups"][0]["executor"]["pacing_ns"] = (5 * MS).into();
+    share["turns_ns"] = json!(turns(1_000, 0, 10 * MS, 14 * MS));
+    let ran = run(&share);
+    ran.assert_all_ok();
+    due_in_turns(&ran, &share);
+    assert_eq!((ran.count("ok"), server.accepted()), (80, 2));
+    assert!(ran.samples("due_ns").iter().any(|due_ns| *due_ns > 28 * MS));
 }
 
 #[test]
