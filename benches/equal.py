@@ -26,7 +26,7 @@ from tests.fleet.fabric import Fabric, Host, fabric, is_open
 from tests.servers import wait_until
 
 from benches.measure import SERVER_CORE
-from svload.analysis.quantiles import bucket_of
+from svload.model.columns import bucket
 from svload.store import RunDir, TrialData, read_trial
 
 MACHINES = (1, 2, 5, 10)
@@ -128,7 +128,7 @@ def is_same(data: TrialData) -> bool:
             rows["group"],
             rows["step"],
             rows["due_ns"] // data.summary.interval_ns,
-            bucket_of(rows[until] - rows[since]),
+            np.array([bucket(one) for one in (rows[until] - rows[since]).tolist()]),
         )
         own = Counter(zip(*(column.tolist() for column in columns), strict=True))
         mine = table["metric"] == code

@@ -19,8 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from svload import api
 from svload.analysis.at_limit import at_limit
+
+from svload import api
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
 from svload.api import OwnTable

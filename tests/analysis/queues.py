@@ -13,9 +13,10 @@ from tests.analysis.conftest import Bench
 
 from svload.analysis.inference import autocorrelation_times
 from svload.analysis.measures import measure_trial
-from svload.analysis.quantiles import bucket_of, percentile, ranked_values
+from svload.analysis.quantiles import percentile, ranked_values
 from svload.analysis.ranges import Ranges
 from svload.analysis.view import kept_window, look
+from svload.model.columns import bucket
 from svload.model.metrics import CATALOGUE, MetricRef
 from svload.model.results import Harm
 from svload.model.study import CaseConfig
@@ -122,7 +123,9 @@ def as_trial(
         intervals[name] = np.bincount(at, minlength=size)
     intervals["completed_ok"] = np.bincount(ended, minlength=size)
     intervals["response_sum_ns"] = np.bincount(at, weights=(done - due).astype(float), minlength=size)
-    keys, counts = np.unique(at * 10_000 + bucket_of(done - due), return_counts=True)
+    keys, counts = np.unique(
+        at * 10_000 + np.array([bucket(one) for one in (done - due).tolist()]), return_counts=True
+    )
     histograms: dict[str, Any] = {
         name: np.zeros(len(keys), dtype=base.histograms[name].dtype) for name in base.histograms
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from svload.analysis import limits
-from svload.analysis.failures import failure_findings, failures_of, told_failures
+from svload.analysis.failures import failures_of
 from svload.model.executors import ConstantVus
 from svload.model.faults import Fault
 from svload.model.results import (
@@ -92,20 +92,16 @@ def test_a_wrong_status_is_told_with_the_one_that_was_expected() -> None:
         ("status", "201", 9, "200")
     ]
     assert row.trials == ("A.r1",)
-    (told,) = told_failures([row], cases=1)
-    assert told.sentence == "order: 9 × 201, expected 200; 9 of 900 requests failed."
 
 
 def test_nothing_is_told_where_nothing_failed() -> None:
     assert found(trial(step("login"), step("order"))) == ()
-    assert list(failure_findings((), 1)) == []
 
 
 def test_the_default_says_what_is_expected_where_no_check_does() -> None:
     order = step("order", 0, 900, status={"500": 900}, errors={"status": 900})
     (row,) = found(trial(step("login"), order), of=config(request("order")))
-    (told,) = told_failures([row], cases=1)
-    assert told.sentence == "order: 900 × 500, expected 200 to 399; all 900 requests failed."
+    assert [(one.name, one.count, one.expected) for one in row.kinds] == [("500", 900, "200 to 399")]
 
 
 def test_errors_and_checks_are_told_by_name_the_most_frequent_first() -> None:
@@ -114,11 +110,11 @@ def test_errors_and_checks_are_told_by_name_the_most_frequent_first() -> None:
         trial(step("login"), order, checks_failed={"order: body contains ok": 5, "login: other": 7}),
         of=config(BODY),
     )
-    (told,) = told_failures([row], cases=1)
-    assert told.sentence == (
-        "order: 12 × timeout first byte; 5 × failed check “body contains ok”; 3 × read reset; "
-        "20 of 900 requests failed."
-    )
+    assert [(one.kind, one.name, one.count) for one in row.kinds] == [
+        ("error", "timeout_first_byte", 12),
+        ("check", "body contains ok", 5),
+        ("error", "read_reset", 3),
+    ]
 
 
 def test_what_the_generator_s_own_limits_cost_is_no_failure_of_the_server_s() -> None:
@@ -134,14 +130,11 @@ def test_summaries_that_counted_no_steps_are_told_as_the_group() -> None:
     assert row.owner == "shop"
 
 
-def test_cases_that_fail_alike_are_one_sentence() -> None:
+def test_each_case_has_a_row_of_its_own_trials() -> None:
     configs = {name: config(case=name) for name in ("A", "B")}
     summaries = [wrong_orders(case=name, number=number) for name in ("A", "B") for number in (1, 2)]
     rows = failures_of(configs, summaries, (), (), OWNERS)
     assert [row.trials for row in rows] == [("A.r1", "A.r2"), ("B.r1", "B.r2")]
-    (finding,) = failure_findings(rows, cases=3)
-    assert finding.sentence == "order: 36 × 201, expected 200; 36 of 3,600 requests failed in A and B."
-    assert finding.evidence == ("cases/A", "cases/B")
 
 
 @pytest.mark.parametrize(("failed", "ok", "leads"), [(2, 998, True), (1, 999, False)])

@@ -19,6 +19,7 @@ from svload.report.files.markdown import plain, summary_markdown
 from svload.report.page.render import render_page
 from svload.report.sheets.workbook import write_workbook
 from svload.report.told.answer import answer, headline
+from svload.report.told.failures import leading_failures
 
 Reporter = Callable[[str], Any]
 WRONG = FailureKind(kind="status", name="201", count=9, expected="200")
@@ -69,10 +70,27 @@ def test_what_does_not_lead_is_a_line_among_the_doubts(reported: Reporter, besid
     assert (line.mark, line.certainty) == ("~", "counted")
 
 
+def test_failures_are_told_by_kind_the_most_frequent_first_and_cases_alike_together(
+    reported: Reporter,
+) -> None:
+    late = FailureKind(kind="error", name="timeout_first_byte", count=12, expected="")
+    check = FailureKind(kind="check", name="body contains ok", count=5, expected="")
+    findings = failing(reported("plain").findings)
+    row = findings.failures[0].model_copy(update={"failed": 17, "kinds": (check, late)})
+    several = tuple(row.model_copy(update={"case": name}) for name in ("TC1", "TC2"))
+    (line,) = leading_failures(findings.model_copy(update={"failures": several}))
+    assert line.text == (
+        "order: 24 × timeout first byte; 10 × failed check “body contains ok”; 34 of 1,800 requests failed in TC1 and TC2."
+    )
+    assert line.cases == ("TC1", "TC2")
+    whole = row.model_copy(update={"failed": 900})
+    (line,) = leading_failures(findings.model_copy(update={"failures": (whole,)}))
+    assert "; all 900 requests failed in TC1." in line.text
+
+
 def test_a_run_without_failures_tells_of_none(reported: Reporter) -> None:
     findings = reported("plain").findings
     assert findings.failures == ()
-    assert not [one for one in findings.findings if one.kind == "failures"]
     assert not [one for one in answer(findings).unsaid if "failed" in one.text]
 
 
@@ -86,8 +104,8 @@ def test_those_of_a_run_are_found(reported: Reporter) -> None:
     assert kinds["status", "503"]
     assert sum(one.count for one in row.kinds) == row.failed
     assert headline(findings).startswith(("probe: ", "background: "))
-    told = [one for one in findings.findings if one.kind == "failures"]
-    assert [one.sentence for one in told] == [one.text for one in answer(findings).first[: len(told)]]
+    first = answer(findings).first[0]
+    assert first.text.startswith(("probe: ", "background: ")) and first.evidence == ("cases/TC2",)
 
 
 def test_a_failed_gate_leads_before_any_other_claim(reported: Reporter) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svload.analysis.floor import floor_of, floors_of, one_case_a_load
     from svload.analysis.judge import judge_run, judge_trial
     from svload.analysis.load_summary import summarise_load
-    from svload.analysis.own import beside_own, own_verdicts
+    from svload.analysis.own import own_verdicts
     from svload.analysis.phases import outside_load, phases_of
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANALYSIS_VERSION",
-    "beside_own",
     "compare_runs",
     "estimate_run",
     "floor_of",
@@ -53,7 +52,7 @@ __getattr__ = late(
         "floor": ("floor_of", "floors_of", "one_case_a_load"),
         "judge": ("judge_run", "judge_trial"),
         "load_summary": ("summarise_load",),
-        "own": ("beside_own", "own_verdicts"),
+        "own": ("own_verdicts",),
         "phases": ("outside_load", "phases_of"),
         "runs": ("compare_runs",),
         "sentences": ("headline",),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from svload.analysis import limits
-from svload.analysis.criteria import criterion_of, main_group, metric_of
+from svload.analysis.criteria import criterion_of, metric_of
 from svload.model.metrics import MetricRef, Source, is_timing
 from svload.model.results import Belief, CheckResult, Estimate, Grade, Harm
 from svload.model.study import CaseConfig, Lock
@@ -88,7 +88,7 @@ def asked_of(lock: Lock | None, config: CaseConfig, owners: Mapping[str, Source]
         with suppress(ValueError):  # a trial judged without its lock may name whom its case lacks
             refs.append(criterion_of(text, config, owners).ref)
     if searched is not None and searched.gain is not None:
-        refs.append(metric_of(f"{main_group(config)}.ok_throughput", config, owners))
+        refs.append(metric_of(f"{config.main_group}.ok_throughput", config, owners))
     if not refs:
-        refs = [metric_of(f"{main_group(config)}.{name}", config, owners) for name in _WITHOUT_QUESTION]
+        refs = [metric_of(f"{config.main_group}.{name}", config, owners) for name in _WITHOUT_QUESTION]
     return tuple({str(ref): ref for ref in refs}.values())

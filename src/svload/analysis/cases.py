@@ -11,6 +11,7 @@ from typing import Literal
 from svload.analysis import limits
 from svload.analysis.by_generator import generator_results
 from svload.analysis.checks.base import worst
+from svload.analysis.claims.numbers import percentile_of
 from svload.analysis.criteria import (
     TIMED_OUT,
     criterion_of,
@@ -32,7 +33,6 @@ from svload.model.metrics import CATALOGUE, Criterion, MetricRef, Source, metric
 from svload.model.results import (
     Belief,
     CaseResult,
-    CheckResult,
     Estimate,
     Grade,
     ServerState,
@@ -83,7 +83,6 @@ def case_result(
         trials=tuple(trial.trial for trial in trials),
         refused=refused,
         metrics=metrics,
-        reasons=_reasons(trials, grades, least),
         load_model={group.name: group.executor.model for group in config.groups},
         asked=tuple(asked),
         evidence=case_evidence([trial.evidence for trial in kept or trials]),
@@ -115,33 +114,6 @@ def _server(trials: Sequence[TrialResult]) -> ServerState | None:
         return None
     most = max(counts.values())
     return most_severe(state for state, count in counts.items() if count == most)
-
-
-_DOUBTS: tuple[Grade, ...] = ("REFUSED", "WEAK")
-
-
-def _reasons(
-    trials: Sequence[TrialResult], grades: Mapping[str, Sequence[Grade]], least: int
-) -> tuple[str, ...]:
-    told = []
-    for name, found in grades.items():
-        if _over_trials(found, least) == "REFUSED":
-            kept = sum(grade != "REFUSED" for grade in found)
-            told.append(
-                f"{name} can be believed in only {kept} of {len(found)} trials, {least} are needed: it is not "
-                f"shown, and enters no comparison."
-            )
-    doubts: dict[tuple[Grade, str], list[CheckResult]] = {}
-    for trial in trials:
-        for check in trial.verdict.checks:
-            said = worst(*(check.on(name) for name in grades))
-            doubts.setdefault((said, check.check), []).append(check)
-    for bad in _DOUBTS:
-        mine = [(check, rows) for (grade, check), rows in doubts.items() if grade == bad]
-        for name, rows in sorted(mine, key=lambda one: (-len(one[1]), one[0])):
-            mend = f" {rows[0].remedy}" if bad == "REFUSED" else ""
-            told.append(f"{len(rows)} of {len(trials)} trials {bad} {name}: {rows[0].sentence}{mend}")
-    return tuple(told)
 
 
 def over_runs(metrics: Sequence[Mapping[str, Estimate]], least: int = 1) -> dict[str, Estimate]:
@@ -202,7 +174,6 @@ def _belief(name: str, found: Sequence[Estimate | None]) -> Belief | None:
         above=_mean_bound([belief.above for belief in beliefs], len(found)),
         doubts=tuple(check for check, _ in doubts.most_common()),
         as_measured=_over_runs(name, measured).value if left_out else None,
-        left_out=sum(belief.left_out for belief in beliefs) / len(found),
     )
 
 
@@ -256,7 +227,7 @@ def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
         low, high = (_inside(metric, bound) for bound in interval) if interval else (None, None)
         value = sum(values) / len(values)
     few = next((one for one in found if one and one.why == "too few"), None)
-    if few and not all(reaches(_p(name), one.n) for one in found if one):
+    if few and not all(reaches(percentile_of(name), one.n) for one in found if one):
         high = None
     marked = grows or few
     return Estimate(
@@ -270,12 +241,6 @@ def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
         need=few.need if few else None,
         belief=belief,
     )
-
-
-def _p(name: str) -> float:
-    """The quantile that a percentile's name asks for."""
-    stat = name.rpartition(".p")[2]
-    return float(stat) / 100 if stat.replace(".", "", 1).isdigit() else 0.0
 
 
 _SHARES = ("success_rate", "error_rate", "hit_ratio", "busiest_share", "repeated_share")

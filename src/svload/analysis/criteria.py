@@ -19,11 +19,6 @@ _NO_SUCH_NUMBER = ("not measured", "in stages", "no request", "no looks-up")
 """Why a case has no number that more load could have made worse."""
 
 
-def main_group(config: CaseConfig) -> str:
-    """The group meant when a metric names none."""
-    return config.main_group
-
-
 def owners_of_case(config: CaseConfig) -> dict[str, Source]:
     """Whom a metric may name in this case."""
     owners: dict[str, Source] = {feeder.name: "feeder" for feeder in config.feeders}
@@ -50,7 +45,7 @@ def criterion_of(text: str, config: CaseConfig, owners: Mapping[str, Source] | N
 
 
 def _owned(ref: MetricRef, config: CaseConfig) -> MetricRef:
-    return ref if ref.owner else replace(ref, owner=main_group(config))
+    return ref if ref.owner else replace(ref, owner=config.main_group)
 
 
 def find(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate:

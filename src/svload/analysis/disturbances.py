@@ -223,9 +223,9 @@ def _of_a_second(at: Floats, values: Floats) -> Floats:
     return most
 
 
-def spans(moments: Iterable[Disturbance], around_ns: float = 0.0) -> list[tuple[float, float]]:
-    """Their begins and ends, widened on both sides."""
-    return [(one.begin_ns - around_ns, one.end_ns + around_ns) for one in moments]
+def spans(moments: Iterable[Disturbance]) -> list[tuple[float, float]]:
+    """Their begins and ends."""
+    return [(one.begin_ns, one.end_ns) for one in moments]
 
 
 def united(found: Iterable[tuple[float, float]], window: Window | None = None) -> list[tuple[float, float]]:

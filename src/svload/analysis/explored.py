@@ -13,10 +13,8 @@ from svload.analysis.claims.made import Made
 from svload.analysis.claims.pairs import gather
 from svload.analysis.claims.say import told_of_success
 from svload.analysis.contrasts import HARD, Contrast, matched_pairs
-from svload.analysis.criteria import main_group
 from svload.model.results import CaseResult, Finding, TrialResult
 from svload.model.study import CaseConfig, Comparison, Factor, Lock
-from svload.model.units import show_duration
 
 EXPLORATORY = "exploratory"
 _METRIC = "response.p50"
@@ -66,9 +64,9 @@ def _adds_load(before: CaseConfig | None, after: CaseConfig | None) -> bool:
     if before is None or after is None:
         return False
     mine, theirs = ({group.name: group for group in config.groups} for config in (before, after))
-    main = main_group(before)
+    main = before.main_group
     return (
-        set(mine) < set(theirs) and main_group(after) == main and mine[main].executor == theirs[main].executor
+        set(mine) < set(theirs) and after.main_group == main and mine[main].executor == theirs[main].executor
     )
 
 
@@ -82,21 +80,15 @@ def _finding(
     comparison = contrast.comparison
     kept = [cell for cell, stays in zip(gathered.cells, effect.effect.kept, strict=True) if stays]
     pairs = [(cell[0], cell[1]) for cell in kept]
-    group = main_group(configs[pairs[0][0]])
-    medians_s = _medians_s(pairs, configs, cases)
+    group = configs[pairs[0][0]].main_group
     ratio = exp(effect.mean or 0.0)
     count = f"{len(pairs)} matched case{'' if len(pairs) == 1 else 's'}"
     parts = [
         f"The load itself ({comparison.factor}: {contrast.treatment} against {comparison.baseline}): the "
         f"median response of {group} is "
         f"{ratio:.3g} × as long, over {count} and {len(gathered.evidence)} pairs in {effect.units} "
-        f"{'bring-ups' if gathered.is_bring_up else 'blocks'}."
+        f"{'bring-ups' if gathered.is_bring_up else 'blocks'}{_spread(pairs, configs, cases)}."
     ]
-    if medians_s:
-        before, after = (_range(values) for values in zip(*medians_s.values(), strict=True))
-        parts.append(
-            f"Medians: {before} ({comparison.baseline}), {after} ({contrast.treatment}){_spread(medians_s)}."
-        )
     parts += told_of_success(comparison.baseline, contrast.treatment, gathered.success)
     parts.append("Exploratory: not a planned comparison, so it has no p.")
     return Finding(
@@ -107,30 +99,19 @@ def _finding(
     )
 
 
-def _medians_s(
+def _spread(
     pairs: Sequence[tuple[str, str]], configs: Mapping[str, CaseConfig], cases: Sequence[CaseResult]
-) -> dict[tuple[str, str], tuple[float, float]]:
-    """Pair → its two cases' medians, where both are numbers."""
+) -> str:
+    """The least and the largest effect of single matched cases, where there are several."""
     by_name = {case.case: case.metrics for case in cases}
-    found = {}
+    ratios = {}
     for pair in pairs:
-        both = [by_name[name].get(f"{main_group(configs[name])}.{_METRIC}") for name in pair]
+        both = [by_name[name].get(f"{configs[name].main_group}.{_METRIC}") for name in pair]
         before, after = (one.value if one else None for one in both)
         if before and after:
-            found[pair] = (before, after)
-    return found
-
-
-def _range(values_s: Sequence[float]) -> str:
-    low, high = show_duration(min(values_s)), show_duration(max(values_s))
-    return low if low == high else f"{low} to {high}"
-
-
-def _spread(medians_s: Mapping[tuple[str, str], tuple[float, float]]) -> str:
-    """The least and the largest effect of single pairs, where there are several."""
-    if len(medians_s) < 2:
+            ratios[pair] = after / before
+    if len(ratios) < 2:
         return ""
-    ratios = {pair: after / before for pair, (before, after) in medians_s.items()}
     least, most = (pick(ratios, key=ratios.__getitem__) for pick in (min, max))
     told = (f"{ratios[pair]:.3g} × ({pair[1]} against {pair[0]})" for pair in (least, most))
-    return f"; from {' to '.join(told)}"
+    return f", from {' to '.join(told)}"

@@ -5,21 +5,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from svload.analysis import limits
 from svload.analysis.criteria import criterion_of, metric_of
 from svload.model.failures import FailureKind, Failures
 from svload.model.metrics import Criterion, Source
 from svload.model.request_errors import GENERATOR_LIMITS
-from svload.model.results import Claim, Finding, GroupSummary, StepSummary, ThresholdResult, TrialSummary
+from svload.model.results import Claim, GroupSummary, StepSummary, ThresholdResult, TrialSummary
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Request, StatusCheck
-from svload.study.mistakes import shortened
 
 _OF_SUCCESS = frozenset({"success_rate", "error_rate", "failed"})
 """Metrics by which a study says how many failures it takes."""
-_MOST_KINDS, _MOST_CASES, _LONGEST = 3, 3, 60
 
 
 def failures_of(
@@ -202,72 +199,3 @@ def _expected_words(requests: Iterable[Request]) -> str:
     ranges = [one for request in requests for one in (_asked(request) or request.expect_status)]
     told = (str(low) if low == high else f"{low} to {high}" for low, high in ranges)
     return " or ".join(dict.fromkeys(told))
-
-
-@dataclass(frozen=True)
-class ToldFailures:
-    """The failures of one group or step in all cases that have them, and why they do not lead, as one sentence."""
-
-    rows: tuple[Failures, ...]
-    sentence: str
-
-    @property
-    def beside(self) -> str:
-        """As `Failures.beside`."""
-        return self.rows[0].beside
-
-
-def told_failures(found: Sequence[Failures], cases: int) -> list[ToldFailures]:
-    """What is said of failures, those that lead first, then by the share that failed; `cases` were run."""
-    alike: dict[tuple[str, str], list[Failures]] = {}
-    for row in found:
-        alike.setdefault((row.beside, row.owner), []).append(row)
-    whose = {row.group for row in found}
-    told = [ToldFailures(tuple(rows), _sentence(rows, len(whose) == 1, cases)) for rows in alike.values()]
-    return sorted(told, key=lambda one: (bool(one.beside), -_share(one.rows)))
-
-
-def _share(rows: Sequence[Failures]) -> float:
-    return sum(row.failed for row in rows) / sum(row.ended for row in rows)
-
-
-def _sentence(rows: Sequence[Failures], alone: bool, cases: int) -> str:
-    """`order: 9 × 201, expected 200; 9 of 900 requests failed in TC1.` `alone`: no other group failed."""
-    name = (rows[0].step if alone else "") or rows[0].owner
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for row in rows:
-        counts.update({(one.kind, one.name, one.expected): one.count for one in row.kinds})
-    kinds = [_kind(*key, count) for key, count in counts.most_common()]
-    if len(kinds) > _MOST_KINDS:
-        kinds = [*kinds[:_MOST_KINDS], f"{len(kinds) - _MOST_KINDS} more ways"]
-    failed, ended = sum(row.failed for row in rows), sum(row.ended for row in rows)
-    how_many = (
-        f"all {ended:,} requests failed" if failed == ended else f"{failed:,} of {ended:,} requests failed"
-    )
-    where = f" in {_cases([row.case for row in rows])}" if cases > 1 else ""
-    return f"{name}: {'; '.join([*kinds, how_many])}{where}."
-
-
-def _kind(kind: str, name: str, expected: str, count: int) -> str:
-    if kind == "status":
-        return f"{count:,} × {name}, expected {expected}"
-    if kind == "check":
-        return f"{count:,} × failed check “{shortened(name, _LONGEST)}”"
-    return f"{count:,} × {name.replace('_', ' ')}"
-
-
-def _cases(names: Sequence[str]) -> str:
-    if len(names) > _MOST_CASES:
-        return f"{len(names)} cases: {', '.join(names[: _MOST_CASES - 1])} and {len(names) - _MOST_CASES + 1} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def failure_findings(found: Sequence[Failures], cases: int) -> Iterator[Finding]:
-    """A finding a group or step, those that lead first."""
-    for one in told_failures(found, cases):
-        yield Finding(
-            kind="failures",
-            sentence=one.sentence,
-            evidence=tuple(f"cases/{row.case}" for row in one.rows),
-            certainty="counted",
-        )

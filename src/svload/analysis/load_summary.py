@@ -122,10 +122,7 @@ def summarise_load(
         ),
         thresholds=tuple(
             ThresholdVerdict(
-                that=one.that,
-                outcome=one.outcome,
-                measured=one.measured,
-                sentence=f"{one.that} {one.told}",
+                that=one.that, outcome=one.outcome, measured=one.measured, sentence=f"{one.that} {one.told}"
             )
             for one in thresholds
         ),

@@ -7,9 +7,7 @@ from typing import Any, get_args
 
 from svload.analysis.limits import ANALYSIS_VERSION
 from svload.model.events import Event
-from svload.model.results import Findings, Grade, OwnVerdicts
-
-EXPLORATORY = "exploratory"
+from svload.model.results import Grade, OwnVerdicts
 
 
 def own_verdicts(events: Iterable[Event]) -> OwnVerdicts | None:
@@ -23,15 +21,3 @@ def own_verdicts(events: Iterable[Event]) -> OwnVerdicts | None:
             versions.add(version)
     versions.discard(ANALYSIS_VERSION)
     return OwnVerdicts(version=max(versions), trials=trials) if versions else None
-
-
-def beside_own(findings: Findings, events: Iterable[Event]) -> Findings:
-    """The findings beside what the run itself said; where other rules said it, its comparisons are exploratory."""
-    own = own_verdicts(events)
-    if own is None:
-        return findings
-    told = tuple(
-        one.model_copy(update={"certainty": EXPLORATORY}) if one.kind == "comparison" else one
-        for one in findings.findings
-    )
-    return findings.model_copy(update={"own_verdicts": own, "findings": told})

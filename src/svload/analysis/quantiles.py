@@ -107,13 +107,6 @@ def bucket_edges(index: NDArray[np.generic]) -> tuple[Floats, Floats]:
     return low.astype(float), (low + width).astype(float)
 
 
-def bucket_of(values_ns: NDArray[np.generic]) -> Ints:
-    """The bucket of each value (model.columns.bucket, many at once)."""
-    value = np.maximum(np.asarray(values_ns), 0).astype(np.int64)
-    exponent = np.maximum(np.frexp(value.astype(float))[1].astype(np.int64) - 1, 7)
-    return np.where(value < 128, value, (exponent - 6) * 128 + np.right_shift(value, exponent - 7) - 128)
-
-
 def reaches(p: float, n: float) -> bool:
     """Whether so many values hold the quantile: of fewer its estimate is the largest of them, and reads too low."""
     return (n + 1 / 3) * p + 1 / 3 <= n

@@ -1,12 +1,5 @@
 """Planned faults in a trial's numbers: where it is undisturbed, how soon the load was back at its level,
-what failed (docs/method.md §1).
-
-The level is that of the kept window before the first fault, in cells of equal length that hold at least
-twenty requests each on average: the lowest share of ok requests, and the largest median. A later cell is back
-where it has no lower share and no median above that by more than a tenth; failures rank above every time. The
-load has recovered at the begin of the first cell from which three in a row are back, and of all that follow,
-up to the next fault, at most one in twenty is not.
-"""
+what failed (docs/method.md §1)."""
 
 from __future__ import annotations
 

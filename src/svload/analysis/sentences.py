@@ -11,19 +11,15 @@ from svload.analysis.capacity.told import capacity_finding
 from svload.analysis.claims.say import FLOOR_UNKNOWN
 from svload.analysis.curves.said import curve_findings, ramp_findings, shown_limit
 from svload.analysis.evidence import first_to_fail
-from svload.analysis.failures import failure_findings
 from svload.analysis.saturation import quota_clauses, what_failed
 from svload.analysis.server import WAITS, waits_for_slots
 from svload.analysis.stages import stage_findings
 from svload.model.capacity import CapacityResult
 from svload.model.certificates import AaCertificate
-from svload.model.failures import Failures
 from svload.model.load_curve import LoadCurve
-from svload.model.results import CaseResult, Claim, Finding, ThresholdResult, TrialResult
+from svload.model.results import CaseResult, Finding, TrialResult
 from svload.model.study import Lock
 from svload.model.units import show_duration
-
-ABOVE_FLOOR = "above the lab's own noise"
 
 
 def floor_told(certificate: AaCertificate | None) -> str:
@@ -39,34 +35,25 @@ def findings_of(
     lock: Lock,
     cases: Sequence[CaseResult],
     trials: Sequence[TrialResult],
-    claims: Sequence[Claim],
-    thresholds: Sequence[ThresholdResult],
     explored: Sequence[Finding] = (),
     curves: Sequence[LoadCurve] = (),
     capacity: CapacityResult | None = None,
-    failures: Sequence[Failures] = (),
 ) -> tuple[Finding, ...]:
-    """All findings, the most important first; `explored` are those that the study did not plan, `curves` what
-    its loads show, `capacity` what a search found, `failures` what failed.
-    """
+    """What no other part of the findings holds, the most important first; `explored` are those that the study did not
+    plan, `curves` what its loads show, `capacity` what a search found."""
     return (
         *_planted(lock),
         *_gone(cases, trials),
         *capacity_finding(capacity),
-        *failure_findings(failures, sum(case.excluded is None for case in cases)),
-        *_refused(cases, trials),
         *_died(cases, trials),
         *stage_findings(cases, trials),
         *_faults(cases, trials),
         *_overloaded(cases, trials),
         *_saturated(cases, trials, curves),
         *_gave_way(cases),
-        *(_claim(claim) for claim in claims),
         *curve_findings(curves),
         *ramp_findings(trials),
         *explored,
-        *_thresholds(thresholds),
-        *_weak(cases),
         *_order(lock),
     )
 
@@ -98,30 +85,6 @@ def _planted(lock: Lock) -> Iterator[Finding]:
             evidence=(f"cases/{case}",),
             certainty="certain",
         )
-
-
-def _refused(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    refused = [case for case in cases if case.instrument == "REFUSED"]
-    for case in refused:
-        yield Finding(
-            kind="refused",
-            sentence=f"{case.case} is REFUSED. {' '.join(case.reasons)}",
-            evidence=tuple(f"trials/{name}" for name in case.refused),
-            certainty="certain",
-        )
-    whole = {case.case for case in refused}
-    believed = {(one.case, one.block): one.trial for one in trials if one.verdict.instrument != "REFUSED"}
-    for trial in trials:
-        if trial.verdict.instrument == "REFUSED" and trial.case not in whole:
-            instead = believed.get((trial.case, trial.block))
-            effect = f"was made once more ({instead})" if instead else "takes its pairs out of comparisons"
-            sentence = (
-                f"{trial.trial} is REFUSED and {effect}: {trial.verdict.reasons[0]} "
-                f"{trial.verdict.remedy}".strip()
-            )
-            yield Finding(
-                kind="refused", sentence=sentence, evidence=(f"trials/{trial.trial}",), certainty="certain"
-            )
 
 
 def _faults(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
@@ -274,49 +237,6 @@ def _gave_way(cases: Sequence[CaseResult]) -> Iterator[Finding]:
             sentence=f"First to give way in {', '.join(case.case for case in same)}: {told[0]}{at}{then}{more}.",
             evidence=tuple(f"cases/{case.case}" for case in same),
             certainty="measured",
-        )
-
-
-def _claim(claim: Claim) -> Finding:
-    evidence = tuple(f"cases/{name}" for pair in claim.pairs for name in pair)
-    certainty: str = claim.outcome
-    if claim.outcome == "decided":
-        certainty = FLOOR_UNKNOWN if claim.floor is None else ABOVE_FLOOR
-    return Finding(
-        kind="comparison",
-        sentence=claim.sentence,
-        evidence=tuple(dict.fromkeys(evidence)),
-        certainty=certainty,
-    )
-
-
-def _thresholds(thresholds: Sequence[ThresholdResult]) -> Iterator[Finding]:
-    for one in thresholds:
-        if one.outcome != "passed":
-            yield Finding(
-                kind="threshold", sentence=one.sentence, evidence=(f"cases/{one.case}",), certainty="measured"
-            )
-
-
-_MOST_NAMED = 8
-"""Cases that a sentence lists by name."""
-
-
-def _weak(cases: Sequence[CaseResult]) -> Iterator[Finding]:
-    named = [case.case for case in cases if case.instrument == "WEAK"]
-    if named:
-        run = [case.case for case in cases if case.excluded is None]
-        others = [name for name in run if name not in named]
-        verb = "is" if len(named) == 1 else "are"
-        who = ", ".join(named)
-        if len(named) > _MOST_NAMED:
-            rest = f" (all but {', '.join(others)})" if 0 < len(others) <= _MOST_NAMED else ""
-            who = f"{len(named)} of {len(run)} cases{rest}"
-        yield Finding(
-            kind="weak",
-            sentence=f"{who} {verb} WEAK: rough, each number with its range.",
-            evidence=tuple(f"cases/{name}" for name in named),
-            certainty="certain",
         )
 
 

@@ -1,19 +1,5 @@
 """The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never
-a refusal (docs/method.md §3).
-
-Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of
-what was due while the generator is clean; SATURATED where it keeps up but half of the median response is
-waiting for a slot; else STEADY. Closed loop: users wait for their answers, so nothing piles up before the
-server: STEADY where response and throughput do not drift, else UNKNOWN. In either loop visible waves are no
-steady state. Either is SATURATED where a server's own monitors show it at a limit: all its workers at work
-and requests waiting for one, its most threads reached, sessions dropped, an accept queue of its own
-overflowing, its CPU quota or a core of the servers used to 95 %; what no monitor offers can't be told. That
-throughput stays flat while load rises is seen over cases (`saturated_levels`). Load in stages, or a fixed
-amount of work, seeks no steady state, and where most requests failed none was seen: UNKNOWN unless it is
-OVERLOADED. A trial with several groups has the worst of theirs. A limited server that came to its end in the
-trial, as the study expects (`on_death: finding`), is OVERLOADED whatever the load. Where the study plans
-faults, the state is that before the first of them.
-"""
+a refusal (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -52,13 +38,11 @@ def server_state(
     if deaths:
         return "OVERLOADED", tuple(death.sentence for death in deaths)
     medians = [f"{group.name}.response.p50" for group in context.groups]
-    refused = [
-        check.check
-        for check in checks
-        if check.check in _CLEAN and any(check.on(median) == "REFUSED" for median in medians)
-    ]
-    if refused:
-        return "UNKNOWN", (f"The server's state is unknown: the instrument failed {', '.join(refused)}.",)
+    clean = [check for check in checks if check.check in _CLEAN]
+    if any(check.on(median) == "REFUSED" for check in clean for median in medians):
+        return "UNKNOWN", (
+            "Whether the server was saturated is not known: svload's own load was not as asked.",
+        )
     found = [_state(group, context) for group in context.calm]
     if at_limit and any(group.shape == "constant" for group in context.calm):
         found.append(("SATURATED", f"The server works at its limit: {'; '.join(at_limit)}."))
@@ -176,7 +160,7 @@ def saturated_levels(
         return trial.model_copy(update={"verdict": found})
 
     changed = tuple(
-        case.model_copy(update={"server": "SATURATED", "reasons": (*case.reasons, told[case.case])})
+        case.model_copy(update={"server": "SATURATED"})
         if case.case in told and case.server == "STEADY"
         else case
         for case in cases

@@ -8,7 +8,7 @@ import json
 
 from svload.model.study import Lock
 
-_SETTINGS = (
+_SETTINGS = [
     "lab",
     "sysctl",
     "sets",
@@ -20,7 +20,7 @@ _SETTINGS = (
     "traffic",
     "scenarios",
     "factors",
-)
+]
 
 
 def settings_digest(lock: Lock) -> str:

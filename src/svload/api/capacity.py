@@ -172,10 +172,9 @@ def _carried(lock: Lock, over: str, least: int, most: int, *, shrinks: bool) -> 
 
 
 def _search(ask: CapacityAsk, config: CaseConfig, over: str, least: int, most: int) -> CapacitySearch:
-    from svload.analysis.criteria import main_group
     from svload.model.study import CapacitySearch
 
-    main = next(group for group in config.groups if group.name == main_group(config))
+    main = next(group for group in config.groups if group.name == config.main_group)
     first = _START_RPS if main.executor.model == "open loop" else _START_USERS
     search = CapacitySearch(
         over=over,

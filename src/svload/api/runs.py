@@ -78,7 +78,7 @@ def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
 def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     """The findings as the sealed trials give them, on every core, and the phases of each trial. Writes nothing."""
     from svload.host.process.forks import spread
-    from svload.report import describe_imported, describe_run
+    from svload.report import describe_imported, describe_run, in_words
 
     trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
     findings = _judge_all(found, trials, each=spread)
@@ -86,7 +86,8 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     load = (
         describe_imported(imported) if imported else describe_run(list(case_configs(found.lock()).values()))
     )
-    return findings.model_copy(update={"load": load}), [trial.lab.phases_s for trial in trials]
+    told = in_words(findings.model_copy(update={"load": load}))
+    return told, [trial.lab.phases_s for trial in trials]
 
 
 def final_verdicts(found: RunDir) -> Verdicts:
@@ -168,7 +169,7 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
         begun_s=_begun_s(events),
         **how,
     )
-    return analysis.beside_own(findings, events)
+    return findings.model_copy(update={"own_verdicts": analysis.own_verdicts(events)})
 
 
 def _server_cores(found: RunDir) -> tuple[int, ...]:

@@ -307,7 +307,7 @@ class CaseResult(Frozen):
     metrics: dict[str, Estimate]
     """full name → estimate over the trials in which that number is not REFUSED; null where fewer than three are"""
     reasons: tuple[str, ...] = ()
-    """why it is WEAK or REFUSED, in sentences"""
+    """what is doubted of its trials, and why, in sentences, as the report has them"""
     load_model: dict[str, str] = {}
     """traffic group → closed loop or open loop"""
     asked: tuple[str, ...] = ()
@@ -349,8 +349,8 @@ class Claim(Frozen):
     (0.05 is 5 %); null: there is no ratio, or too few units"""
     success: tuple[float | None, float | None] = (None, None)
     """mean success rate of baseline and treatment, shares of one; null: not measured"""
-    sentence: str
-    """the outcome in words"""
+    sentence: str = ""
+    """the outcome in words, as the report has them"""
     floor: float | None = None
     """|log ratio| that a mean of as many units shows in the lab against itself (A/A certificate); null: no
     certificate fits
@@ -437,8 +437,7 @@ class Finding(Frozen):
     """A sentence with its evidence (paths into the run: cases, trials, claims). `certainty` in words."""
 
     kind: str
-    """planted, gone, refused, death, level, fault, capacity, failures, server, limit, comparison, law,
-    exploratory, threshold, weak or design"""
+    """planted, gone, death, level, fault, capacity, server, limit, law, exploratory or design"""
     sentence: str
     """what was found"""
     evidence: tuple[str, ...]

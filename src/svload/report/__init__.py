@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from svload.report.terminal.why import show_why
     from svload.report.told.quieter import quieter_line
     from svload.report.told.traffic import describe_imported, describe_load, describe_run
+    from svload.report.told.words import in_words
 
 __all__ = [
     "describe_imported",
     "describe_load",
     "describe_run",
+    "in_words",
     "live_view",
     "load_view",
     "quieter_line",
@@ -59,6 +61,7 @@ __getattr__ = late(
         "terminal.load_end": ("show_load",),
         "terminal.load_live": ("load_view",),
         "told.quieter": ("quieter_line",),
+        "told.words": ("in_words",),
         "terminal.imported": _IMPORTED,
         "terminal.tables": tuple(
             name

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from svload.analysis.capacity.readings import Measured, as_measured, measured
 from svload.analysis.capacity.search import Answer, Progress, Reading, Search, Step, budget_of, next_step
-from svload.analysis.criteria import criterion_of, main_group
+from svload.analysis.criteria import criterion_of
 from svload.model.capacity import GainStep
 from svload.model.metrics import Criterion
 from svload.model.results import TrialResult
@@ -67,7 +67,7 @@ def measured_of(lock: Lock, results: Sequence[TrialResult]) -> list[Measured]:
     """What each trial says of the criteria."""
     config = resolve(lock, lock.valid_cases[0])
     criteria = criteria_of(lock, config)
-    group = next(one for one in config.groups if one.name == main_group(config))
+    group = next(one for one in config.groups if one.name == config.main_group)
     return [measured(one, criteria, load_of(lock, one), group.longest_timeout_ns / 1e9) for one in results]
 
 
@@ -100,7 +100,7 @@ def above(load: int, asked: CapacitySearch) -> int:
 
 def rate_of(lock: Lock, result: TrialResult) -> float | None:
     """Its ok completions a second."""
-    estimate = result.metrics.get(f"{main_group(resolve(lock, lock.valid_cases[0]))}.ok_throughput")
+    estimate = result.metrics.get(f"{resolve(lock, lock.valid_cases[0]).main_group}.ok_throughput")
     return as_measured(estimate) if estimate is not None else None
 
 

@@ -19,7 +19,7 @@ from svload.model.results import Grade
 if TYPE_CHECKING:
     from svload.store import TrialData
 
-_NEVER_OPEN = (
+_NEVER_OPEN = [
     "connect_refused",
     "connect_timeout",
     "connect_reset",
@@ -29,7 +29,7 @@ _NEVER_OPEN = (
     "enobufs",
     "unauthorised_target",
     "lookup",
-)
+]
 _EACH_CLOSED = 0.9
 """Where more requests than this share opened a connection that was not meant, the server keeps none."""
 

@@ -4,7 +4,7 @@ checks)"""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,32 +52,20 @@ class Kind:
 
 QUOTA = Kind(CPUS, "cpu_seconds_total", "throttled_seconds_total", lambda cores: f"{cores:g} cores", "quota")
 LINK = Kind(
-    LINK_RATE,
-    "body_out_bytes_total",
-    "link_held_seconds_total",
-    lambda rate: f"{show_size(rate)}/s",
-    "link",
+    LINK_RATE, "body_out_bytes_total", "link_held_seconds_total", lambda rate: f"{show_size(rate)}/s", "link"
 )
-DISKS = (
-    Kind(
-        DISK_READ,
-        "group_disk_read_bytes_total",
-        "",
-        lambda rate: f"{show_rate(rate)} of disk reads",
-        "disk rate",
-    ),
-    Kind(
-        DISK_WRITE,
-        "group_disk_write_bytes_total",
-        "",
-        lambda rate: f"{show_rate(rate)} of disk writes",
-        "disk rate",
-    ),
+READ = Kind(
+    DISK_READ, "group_disk_read_bytes_total", "", lambda rate: f"{show_rate(rate)} of disk reads", "disk rate"
 )
-SPEEDS = (
-    Kind(LINK_SPEED, "link_out_bytes_total", "", lambda rate: f"{show_rate(rate)} of link", "link"),
-    Kind(LINK_SPEED, "link_in_bytes_total", "", lambda rate: f"{show_rate(rate)} of link", "link"),
+WRITE = replace(
+    READ,
+    setting=DISK_WRITE,
+    used="group_disk_write_bytes_total",
+    shown=lambda rate: f"{show_rate(rate)} of disk writes",
 )
+DISKS = (READ, WRITE)
+OUT = Kind(LINK_SPEED, "link_out_bytes_total", "", lambda rate: f"{show_rate(rate)} of link", "link")
+SPEEDS = (OUT, replace(OUT, used="link_in_bytes_total"))
 """Away from the server, and to it: a link acted that acted one way."""
 GROUP_USED = "group_cpu_seconds_total"
 """What all that shares a quota used together."""

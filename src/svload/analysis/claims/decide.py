@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.claims import gates, say
+from svload.analysis.claims import gates
 from svload.analysis.claims.evidence import (
     Shown,
     after_each_other,
@@ -226,7 +226,7 @@ def _claim(
     more = _more_blocks(lock, one, claims, margin, facts) if is_open else None
     sd = float(effect.effect.se) * sqrt(effect.units) if alone else None
     mde = least_detectable(sd, effect.units, claims) if sd is not None else None
-    claim = Claim(
+    return Claim(
         name=contrast.name,
         factor=contrast.comparison.factor,
         baseline=contrast.comparison.baseline,
@@ -239,7 +239,6 @@ def _claim(
         p_adjusted=p_adjusted if effect.p is not None else None,
         mde=mde,
         success=found.success,
-        sentence="",
         floor=one.floor,
         outcome=outcome,
         within=_within(effect.far(claims)),
@@ -267,7 +266,6 @@ def _claim(
         success_interval=success_interval(found),
         why_open=_told_open(one, outcome, p_adjusted),
     )
-    return claim.model_copy(update={"sentence": say.sentence(claim, claims)})
 
 
 def _outcome(one: Judged, p_adjusted: float, claims: int, margin: float) -> Outcome:

@@ -78,10 +78,7 @@ def _limit(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) -> tu
     ground = ground_of(runs, resources, kind)
     found = top_interval(runs, ground, kind) if ground else None
     if found is None:
-        return Limit(
-            None,
-            reason=f"{NO_GROUND} at the highest rate",
-        ), ground
+        return Limit(None, reason=f"{NO_GROUND} at the highest rate"), ground
     told = ground.bottleneck.resource.name if ground and ground.bottleneck else "flat throughput"
     limit = Limit(found.value, found.low, found.high, reason=f"from {told}")
     return placed(limit, [level.at for level in levels_of(runs, kind)]), ground

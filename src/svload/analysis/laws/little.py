@@ -51,11 +51,11 @@ class Balance:
         )
 
 
-def balance(run: Run, users: float | None = None) -> Balance | None:
+def balance(run: Run) -> Balance | None:
     """N against X·(R + Z) of a closed loop; None for an open one, and where the window is known to hold
     fewer than twenty mean cycles.
     """
-    n = users if users is not None else run.users
+    n = run.users
     if n is None or n <= 0:
         return None
     if run.window_s is not None and run.window_s < limits.LAW_CYCLES * run.cycle_s:

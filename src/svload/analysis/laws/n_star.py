@@ -126,10 +126,7 @@ def n_star(runs: Sequence[Run], resources: Sequence[Resource]) -> tuple[Limit, G
     """N* of runs at several numbers of users, with its interval and whether the levels bracket it."""
     ground = ground_of(runs, resources, "users")
     if ground is None:
-        return Limit(
-            None,
-            reason=f"{NO_GROUND} with the most users",
-        ), None
+        return Limit(None, reason=f"{NO_GROUND} with the most users"), None
     found = jackknifed(partial(_users_of, ground), runs)
     levels = levels_of(runs, "users")
     if found is None or not levels:
@@ -166,10 +163,7 @@ def think_limit(runs: Sequence[Run], resources: Sequence[Resource]) -> tuple[Lim
     """
     ground = ground_of(runs, resources, "think")
     if ground is None:
-        return Limit(
-            None,
-            reason=f"{NO_GROUND} with the shortest think time",
-        ), None
+        return Limit(None, reason=f"{NO_GROUND} with the shortest think time"), None
     levels = levels_of(runs, "think")
     cycle = jackknifed(partial(_full_cycle_s, ground), runs)
     alone = jackknifed(partial(_alone_s, ground), runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from svload.model.tables import Number, Table, TableFinding
@@ -25,9 +25,14 @@ class TableCheck(ABC):
     needs: ClassVar[str]
     order: ClassVar[int] = 50
 
-    @abstractmethod
     def judge(self, tables: Tables) -> list[TableFinding] | None:
         """What it found, [] where it looked and found nothing; None where it could not look."""
+        seen = list(self.look(tables))
+        return [one for one in seen if one is not None] if seen else None
+
+    @abstractmethod
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
+        """Each finding, and None for each place where it looked."""
 
     def finding(self, table: Table, rows: Iterable[int], sentence: str, instead: str) -> TableFinding:
         """A finding of this check on rows (from 0) of a table."""

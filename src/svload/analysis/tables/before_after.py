@@ -15,7 +15,7 @@ from svload.model.units import show_duration
 
 STATES = ("before", "after")
 _STATE = re.compile(r"(?P<what>\w+?)_(?P<state>before|after)(_(?P<unit>\w+))?")
-_TIME = (
+_TIME = [
     "mean",
     "median",
     "response",
@@ -25,7 +25,7 @@ _TIME = (
     "avg",
     "average",
     "mean_response",
-)
+]
 
 
 class States(NamedTuple):
@@ -76,18 +76,16 @@ class MeansOfSurvivors(TableCheck):
     needs = "a mean time and a success rate, each before and after, of the same rows"
     order = 30
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each pair of tables."""
         rates = [one for one in states_of(tables) if one.what in ("success", "success_rate", "ok")]
-        found, looked = [], False
         for times in times_of(tables):
             for success in rates:
                 if key_of(times.table) != key_of(success.table):
                     continue
-                looked = True
+                yield None
                 one = self._of(times, success)
-                found += [one] if one else []
-        return found if looked else None
+                yield one
 
     def _of(self, times: States, success: States) -> TableFinding | None:
         key = key_of(times.table)
@@ -132,14 +130,13 @@ class ImprovementOverTheLarger(TableCheck):
     needs = "times before and after, and their improvement in percent"
     order = 31
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding where what became slower fits that formula alone."""
-        found, looked = [], False
         for times in times_of(tables):
             column = next((name for name in times.table.columns if name.startswith("improvement")), None)
             if column is None:
                 continue
-            looked = True
+            yield None
             fits, misses = limits.TABLE_IMPROVEMENT
             stated = times.table.numbers(column)
             odd = [
@@ -158,12 +155,9 @@ class ImprovementOverTheLarger(TableCheck):
                     f"improvement is (before − after)/max(before, after)."
                 )
                 instead = "Ratios with intervals; that formula only as a labelled extra column."
-                found.append(
-                    self.finding(
-                        times.table, [row, *(one[0] for one in odd if one[0] != row)], sentence, instead
-                    )
+                yield self.finding(
+                    times.table, [row, *(one[0] for one in odd if one[0] != row)], sentence, instead
                 )
-        return found if looked else None
 
 
 class MeansNotNamed(TableCheck):
@@ -173,26 +167,21 @@ class MeansNotNamed(TableCheck):
     needs = "times before and after, and two tables of pairs of these rows with an improvement"
     order = 32
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding where the tables of pairs fit different states."""
         pairs = [table for table in tables if pair_columns(table) and improvement_of(table)]
         times = times_of(tables)
         if not times or len(pairs) < 2:
-            return None
+            return
+        yield None
         fitted = {table.name: state for table in pairs if (state := _state_of(table, times[0]))}
         if len(set(fitted.values())) < 2:
-            return []
+            return
         told = ", ".join(f"{name} uses the means {state} the change" for name, state in fitted.items())
         sentence = f"By recomputing, {told}; the tables do not say so."
         first = next(table for table in pairs if table.name in fitted)
-        return [
-            self.finding(
-                first,
-                range(len(first)),
-                sentence,
-                "Every number names its cases and the state it was measured in.",
-            )
-        ]
+        instead = "Every number names its cases and the state it was measured in."
+        yield self.finding(first, range(len(first)), sentence, instead)
 
 
 def pair_columns(table: Table) -> tuple[str, str] | None:
@@ -239,16 +228,15 @@ class EffectReverses(TableCheck):
     needs = "times before and after, and a table of pairs of these rows"
     order = 33
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each table of pairs."""
-        found, looked = [], False
         for times in times_of(tables):
             at = {name: row for row, name in enumerate(times.table.columns[key_of(times.table)])}
             for table in tables:
                 columns = pair_columns(table)
                 if columns is None:
                     continue
-                looked = True
+                yield None
                 turned = []
                 for first, second in zip(*(table.columns[name] for name in columns), strict=True):
                     if first in at and second in at:
@@ -271,15 +259,12 @@ class EffectReverses(TableCheck):
                         f"reverses with the change ({names})."
                     )
                     rows = [at[name] for one, other, _ in turned for name in (one, other)]
-                    found.append(
-                        self.finding(
-                            times.table,
-                            rows,
-                            sentence,
-                            "Interactions of the change and the factor are tested and told.",
-                        )
+                    yield self.finding(
+                        times.table,
+                        rows,
+                        sentence,
+                        "Interactions of the change and the factor are tested and told.",
                     )
-        return found if looked else None
 
 
 class GainFromOneLevel(TableCheck):
@@ -290,18 +275,15 @@ class GainFromOneLevel(TableCheck):
     needs = "times before and after, and a table of the cases' factors"
     order = 34
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each factor of which this holds."""
-        found: list[TableFinding] = []
-        looked = False
         for times in times_of(tables):
             key = key_of(times.table)
             for cases in tables:
                 if cases is times.table or key_of(cases) != key or not _is_design(cases):
                     continue
-                looked = True
-                found += self._of(times, cases, key)
-        return found if looked else None
+                yield None
+                yield from self._of(times, cases, key)
 
     def _of(self, times: States, cases: Table, key: str) -> Iterator[TableFinding]:
         place = {name: row for row, name in enumerate(cases.columns[key])}
@@ -345,18 +327,17 @@ class HeadlineRows(TableCheck):
     needs = "headlines in the table's .about.yaml"
     order = 35
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each headline that no row bears; one that some do names them."""
-        found, looked = [], False
         for table in tables:
             for headline in table.about.headlines:
-                looked = True
+                yield None
                 home = next((one for one in (table, *tables) if one.has(headline.column)), None)
                 if home is None:
                     sentence = (
                         f"“{headline.text}” follows from no table: none has a column {headline.column}."
                     )
-                    found.append(self.finding(table, [], sentence, _NAMES))
+                    yield self.finding(table, [], sentence, _NAMES)
                     continue
                 values = home.numbers(headline.column)
                 near = [row for row, value in enumerate(values) if abs(value - headline.value) <= 1.0]
@@ -365,14 +346,13 @@ class HeadlineRows(TableCheck):
                         f"“{headline.text}” follows from no row of {headline.column}: the nearest is "
                         f"{_nearest(values, headline.value)}."
                     )
-                    found.append(self.finding(home, [], sentence, _NAMES))
+                    yield self.finding(home, [], sentence, _NAMES)
                 elif len(near) * 2 < len(values):
                     sentence = (
                         f"“{headline.text}” is {len(near)} of {len(values)} rows: "
                         f"{listed([home.row(row) for row in near])}."
                     )
-                    found.append(self.finding(home, near, sentence, _NAMES))
-        return found if looked else None
+                    yield self.finding(home, near, sentence, _NAMES)
 
 
 _NAMES = "Claims name their cases."

@@ -3,6 +3,8 @@ throughput (docs/method.md §4)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from svload.analysis import limits
 from svload.analysis.tables.base import (
     TableCheck,
@@ -28,14 +30,13 @@ class LittlesLaw(TableCheck):
     needs = "users, throughput and mean response of a closed loop"
     order = 10
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each sign and table."""
-        found, looked = [], False
         for table in tables:
             loop = _loop(table)
             if loop is None:
                 continue
-            looked = True
+            yield None
             off = {row: x * (r + z) / n - 1 for row, (n, x, r, z) in loop.items()}
             for sign, told in ((1, _LATE), (-1, _EDGE)):
                 rows = [row for row, share in off.items() if sign * share > limits.TABLE_BIAS]
@@ -47,10 +48,9 @@ class LittlesLaw(TableCheck):
                         f"({percent(off[worst])}): {told}"
                         + (f"; so in {len(rows)} rows." if len(rows) > 1 else ".")
                     )
-                    found.append(
-                        self.finding(table, [worst, *(row for row in rows if row != worst)], sentence, _EXACT)
+                    yield self.finding(
+                        table, [worst, *(row for row in rows if row != worst)], sentence, _EXACT
                     )
-        return found if looked else None
 
 
 _LATE = "L > N, late completions counted: answers that came after the run's end are divided by its length"
@@ -65,15 +65,14 @@ class DelayIsThinkTime(TableCheck):
     needs = "users, throughput, mean response and a delay that varies"
     order = 11
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding a table: every group of rows in which the response falls as the delay
         grows and N = X·(R + Z) holds."""
-        found, looked = [], False
         for table in tables:
             loop, varied = _loop(table), table.column_of("think")
             if loop is None or varied is None:
                 continue
-            looked = True
+            yield None
             groups = [rows for rows in groups_of(table, varied).values() if _is_think_time(rows, loop)]
             if not groups:
                 continue
@@ -89,10 +88,9 @@ class DelayIsThinkTime(TableCheck):
                 f"{x * (r + z):.1f} of {figure(n)} users), "
                 f"at {figure(loop[first][1])}/s without it: it is the users' think time."
             )
-            found.append(
-                self.finding(table, rows, sentence, "N = X·(R + Z) is a finding, beside utilisation and N*.")
+            yield self.finding(
+                table, rows, sentence, "N = X·(R + Z) is a finding, beside utilisation and N*."
             )
-        return found if looked else None
 
 
 def _is_think_time(rows: list[int], loop: dict[int, tuple[float, float, float, float]]) -> bool:
@@ -115,14 +113,13 @@ class ThinkTimeSlows(TableCheck):
     needs = "mean response of a closed loop and a delay that varies"
     order = 12
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding a table, by its worst group of rows."""
-        found, looked = [], False
         for table in tables:
             response, think, varied = table.quantity("response"), think_of(table), table.column_of("think")
             if response is None or think is None or varied is None or users_of(table) is None:
                 continue
-            looked = True
+            yield None
             slower: dict[int, float] = {}
             for rows in groups_of(table, varied).values():
                 mine = sorted((row for row in rows if known(response[row])), key=lambda row: think[row])
@@ -138,10 +135,7 @@ class ThinkTimeSlows(TableCheck):
                     f"can't do that: what else changed is not identified.{beside}"
                 )
                 instead = "Each trial proves its reset; what is not held fixed is Unidentified."
-                found.append(
-                    self.finding(table, sorted(rows, key=lambda row: -slower[row]), sentence, instead)
-                )
-        return found if looked else None
+                yield self.finding(table, sorted(rows, key=lambda row: -slower[row]), sentence, instead)
 
 
 class SaturatedFromTheFirst(TableCheck):
@@ -152,9 +146,8 @@ class SaturatedFromTheFirst(TableCheck):
     needs = "users at three levels or more, and throughput, or mean response and think time"
     order = 13
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each table whose levels of users are all above N*."""
-        found, looked = [], False
         for table in tables:
             users = table.quantity("users")
             rates = _rates(table)
@@ -164,7 +157,7 @@ class SaturatedFromTheFirst(TableCheck):
             levels = {users[row] for row in mine}
             if len(levels) < limits.TABLE_LEVELS or len(levels) < len(mine):
                 continue
-            looked = True
+            yield None
             mine.sort(key=lambda row: users[row])
             most, least = max(rates[row] for row in mine), min(rates[row] for row in mine)
             if most >= least * limits.TABLE_FLAT or users[mine[-1]] < 2 * users[mine[0]]:
@@ -178,8 +171,7 @@ class SaturatedFromTheFirst(TableCheck):
                 f"alone.{_link(table, [rates[row] for row in mine])}"
             )
             instead = "Levels below N* are measured too; throughput stands beside time, with the instrument's verdict."
-            found.append(self.finding(table, mine, sentence, instead))
-        return found if looked else None
+            yield self.finding(table, mine, sentence, instead)
 
 
 def _rates(table: Table) -> list[float] | None:
@@ -243,15 +235,14 @@ class RampInStatistics(TableCheck):
     needs = "users, run time and spawn rate"
     order = 14
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding a table."""
-        found, looked = [], False
         for table in tables:
             users, lasts = users_of(table), run_time_of(table)
             spawn = given(table.about.given.spawn_rate, "rate_rps")
             if users is None or lasts is None or not spawn:
                 continue
-            looked = True
+            yield None
             shares = {
                 row: min(n / spawn / time, 1.0)
                 for row, (n, time) in enumerate(zip(users, lasts, strict=True))
@@ -265,9 +256,6 @@ class RampInStatistics(TableCheck):
                 sentence = (
                     f"At {figure(spawn)} user/s the ramp fills the statistics: {told} of the measured time."
                 )
-                found.append(
-                    self.finding(
-                        table, rows, sentence, "Ramps are excluded from what is measured, by definition."
-                    )
+                yield self.finding(
+                    table, rows, sentence, "Ramps are excluded from what is measured, by definition."
                 )
-        return found if looked else None

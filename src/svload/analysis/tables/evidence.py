@@ -4,6 +4,7 @@ evidence (docs/method.md §3, §5)."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from math import isfinite
 
 from svload.analysis import limits
@@ -21,15 +22,14 @@ class UnitImpossible(TableCheck):
     needs = "payload and stated_unit (given in .about.yaml) and a mean response"
     order = 1
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding a table, by its quickest row."""
-        found, looked = [], False
         for table in tables:
             payload, unit = given(table.about.given.payload, "size_bytes"), table.about.given.stated_unit
             column = table.column_of("response")
             if not payload or unit is None or column is None:
                 continue
-            looked = True
+            yield None
             means = table.numbers(column)
             rows = [
                 row
@@ -50,15 +50,12 @@ class UnitImpossible(TableCheck):
                     f"100 Gbit/s carries: the times are not in {unit}"
                     + (f", most likely in {able[0]}." if able else ".")
                 )
-                found.append(
-                    self.finding(
-                        table,
-                        rows,
-                        sentence,
-                        "A unit stands in every name; bytes a second are held against what a link carries.",
-                    )
+                yield self.finding(
+                    table,
+                    rows,
+                    sentence,
+                    "A unit stands in every name; bytes a second are held against what a link carries.",
                 )
-        return found if looked else None
 
 
 class TooFewRequests(TableCheck):
@@ -68,14 +65,13 @@ class TooFewRequests(TableCheck):
     needs = "a number of requests, or throughput and run time"
     order = 50
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding a table."""
-        found, looked = [], False
         for table in tables:
             counts = table.quantity("requests") or _counted(table)
             if counts is None:
                 continue
-            looked = True
+            yield None
             rows = sorted(
                 (row for row, n in enumerate(counts) if known(n) and n < limits.TABLE_FEW_REQUESTS),
                 key=lambda row: counts[row],
@@ -86,15 +82,12 @@ class TooFewRequests(TableCheck):
                     f"Too few requests for a steady state ({told}; {limits.TABLE_FEW_REQUESTS} are the "
                     f"least for batch means)."
                 )
-                found.append(
-                    self.finding(
-                        table,
-                        rows,
-                        sentence,
-                        "Numbers need an effective sample, or they are null with that reason.",
-                    )
+                yield self.finding(
+                    table,
+                    rows,
+                    sentence,
+                    "Numbers need an effective sample, or they are null with that reason.",
                 )
-        return found if looked else None
 
 
 def _counted(table: Table) -> list[float] | None:
@@ -111,16 +104,15 @@ class NotBracketed(TableCheck):
     needs = "a column of N*"
     order = 51
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding a table."""
-        found, looked = [], False
         for table in tables:
             column = next(
                 (name for name in table.columns if re.fullmatch(r"n_?(star|\*)", name.lower())), None
             )
             if column is None:
                 continue
-            looked = True
+            yield None
             stars = table.numbers(column)
             rows = [row for row, star in enumerate(stars) if isfinite(star) and star <= 1]
             if rows:
@@ -131,12 +123,9 @@ class NotBracketed(TableCheck):
                     f"N* = 1 is the lowest level of users there is ({told}): not bracketed, nothing "
                     f"below was measured."
                 )
-                found.append(
-                    self.finding(
-                        table, rows, sentence, "“Not bracketed” where the limit lies outside the levels."
-                    )
+                yield self.finding(
+                    table, rows, sentence, "“Not bracketed” where the limit lies outside the levels."
                 )
-        return found if looked else None
 
 
 class BottleneckWithoutEvidence(TableCheck):
@@ -146,14 +135,13 @@ class BottleneckWithoutEvidence(TableCheck):
     needs = "a column of bottlenecks"
     order = 52
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding a table; rates that no such resource minds are told."""
-        found, looked = [], False
         for table in tables:
             column = next((name for name in table.columns if "bottleneck" in name.lower()), None)
             if column is None:
                 continue
-            looked = True
+            yield None
             if any(_USED.search(name) for name in table.columns):
                 continue
             rows = [row for row, named in enumerate(table.columns[column]) if named]
@@ -171,8 +159,7 @@ class BottleneckWithoutEvidence(TableCheck):
                     f"used{beside}: Unidentified."
                 )
                 instead = "Evidence per resource, per core and per process; Confirmed only by perturbation."
-                found.append(self.finding(table, rows, sentence, instead))
-        return found if looked else None
+                yield self.finding(table, rows, sentence, instead)
 
 
 _USED = re.compile(r"(cpu|disk|network|link|memory|util|usage|busy|iowait)", re.IGNORECASE)
@@ -202,15 +189,14 @@ class MeanFarFromMedian(TableCheck):
     needs = "the mean and the median of the same"
     order = 53
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each such quantity of a table, the farthest row first."""
-        found, looked = [], False
         for table in tables:
             for column in table.columns:
                 other = column.replace("mean", "median", 1)
                 if other == column or other not in table.columns:
                     continue
-                looked = True
+                yield None
                 means, medians = table.numbers(column), table.numbers(other)
                 ratios = {
                     row: max(mean / middle, middle / mean)
@@ -229,10 +215,7 @@ class MeanFarFromMedian(TableCheck):
                         f"({table.columns[column][rows[0]]} against {table.columns[other][rows[0]]}); by more "
                         f"than {limits.TABLE_MEAN_OVER_MEDIAN:g} in {len(rows)} of {len(ratios)} rows."
                     )
-                    found.append(
-                        self.finding(table, rows, sentence, "Distributions, with their upper percentiles.")
-                    )
-        return found if looked else None
+                    yield self.finding(table, rows, sentence, "Distributions, with their upper percentiles.")
 
 
 class SameHost(TableCheck):
@@ -242,19 +225,15 @@ class SameHost(TableCheck):
     needs = "same_host: true, given in .about.yaml"
     order = 90
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A label for each table that says so."""
-        mine = [table for table in tables if table.about.given.same_host]
-        if not mine:
-            return None
         told = (
             "Generator and servers share one machine: what is measured is both, and no absolute capacity "
             "can be claimed."
         )
-        return [
-            self.finding(table, [], told, "Labelled SAME HOST; the instrument's own verdict.")
-            for table in mine
-        ]
+        for table in tables:
+            if table.about.given.same_host:
+                yield self.finding(table, [], told, "Labelled SAME HOST; the instrument's own verdict.")
 
 
 class GeneratorShared(TableCheck):
@@ -264,18 +243,13 @@ class GeneratorShared(TableCheck):
     needs = "generator_shares, given in .about.yaml: what else the generator's machine does"
     order = 91
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A label for each table that says so."""
-        mine = [table for table in tables if table.about.given.generator_shares]
-        if not mine:
-            return None
-        return [
-            self.finding(
-                table,
-                [],
-                f"The generator shares its machine with {table.about.given.generator_shares[:200]}: "
-                "what is measured may be the limit of that machine, not the servers'.",
-                "The generator's own delays and limits are judged in each trial; it writes no answer to disk.",
-            )
-            for table in mine
-        ]
+        instead = (
+            "The generator's own delays and limits are judged in each trial; it writes no answer to disk."
+        )
+        for table in tables:
+            if shared := table.about.given.generator_shares:
+                told = f"The generator shares its machine with {shared[:200]}: "
+                told += "what is measured may be the limit of that machine, not the servers'."
+                yield self.finding(table, [], told, instead)

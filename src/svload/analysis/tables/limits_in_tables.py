@@ -58,13 +58,12 @@ class _OfLimits:
 
     needs = "throughput, and a limit (cpus, cores, memory, workers …) that varies"
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
-        found, looked = [], False
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         for table in tables:
             steps = list(_steps(table))
-            looked = looked or bool(steps)
-            found += [one for one in [self.of(table, steps)] if one is not None]
-        return found if looked else None
+            if steps:
+                yield None
+                yield self.of(table, steps)
 
     def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
         """What it finds in one table."""

@@ -23,19 +23,17 @@ class HitsUnverified(TableCheck):
     needs = "times, and a factor with levels called hit and miss"
     order = 40
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding where a miss beats its matched hit and no table counts hits."""
-        found, looked = [], False
         counted = any(_COUNTER.fullmatch(name) for table in tables for name in table.columns)
         for times in times_of(tables):
             for cases in tables:
                 if cases is times.table or key_of(cases) != key_of(times.table):
                     continue
                 pairs = list(_hits_and_misses(cases))
-                looked = looked or bool(pairs)
+                yield from [None] * bool(pairs)
                 one = None if counted else self._of(times, pairs)
-                found += [one] if one else []
-        return found if looked else None
+                yield one
 
     def _of(self, times: States, pairs: list[tuple[str, str]]) -> TableFinding | None:
         at = {name: row for row, name in enumerate(times.table.columns[key_of(times.table)])}
@@ -90,9 +88,8 @@ class LayersAtOnce(TableCheck):
     needs = "a table of settings by layer, with their values in two states or more"
     order = 41
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each such table."""
-        found, looked = [], False
         for table in tables:
             states = [
                 name
@@ -101,7 +98,7 @@ class LayersAtOnce(TableCheck):
             ]
             if "layer" not in table.columns or len(states) < 2:
                 continue
-            looked = True
+            yield None
             first, last = table.columns[states[0]], table.columns[states[-1]]
             changed = [row for row in range(len(table)) if first[row] != last[row]]
             layers = list(dict.fromkeys(table.columns["layer"][row] for row in changed))
@@ -111,12 +108,9 @@ class LayersAtOnce(TableCheck):
                     f"from {states[0]} to {states[-1]}: "
                     "no effect can be told to be one layer's."
                 )
-                found.append(
-                    self.finding(
-                        table, changed, sentence, "Ablation: one layer at a time, in randomised blocks."
-                    )
+                yield self.finding(
+                    table, changed, sentence, "Ablation: one layer at a time, in randomised blocks."
                 )
-        return found if looked else None
 
 
 class NoReplicates(TableCheck):
@@ -126,7 +120,7 @@ class NoReplicates(TableCheck):
     needs = "a column of results"
     order = 42
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """One finding for all tables together."""
         results = [
             table
@@ -134,16 +128,17 @@ class NoReplicates(TableCheck):
             if any(re.search(r"mean|median|throughput|improvement|success", name) for name in table.columns)
         ]
         if not results:
-            return None
+            return
+        yield None
         bare = [table for table in results if not any(_SCATTER.search(name) for name in table.columns)]
         if not bare:
-            return []
+            return
         sentence = (
             f"No interval and no replicate stands in {listed([table.name for table in bare])}: one run "
             f"a row tells no difference from noise."
         )
         instead = "Replicates in randomised order, intervals between runs, the least detectable effect before the run."
-        return [self.finding(bare[0], [], sentence, instead)]
+        yield self.finding(bare[0], [], sentence, instead)
 
 
 _SCATTER = re.compile(
@@ -158,13 +153,12 @@ class UnmentionedShift(TableCheck):
     needs = "rows that differ in one derived factor (derive in .about.yaml), and medians"
     order = 43
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """The largest shift of each table."""
-        found, looked = [], False
         for table in tables:
             if not table.about.derive:
                 continue
-            looked = True
+            yield None
             shifts = sorted(_shifts(table), key=lambda one: -one[0])
             if shifts:
                 ratio, column, told, rows = shifts[0]
@@ -173,12 +167,9 @@ class UnmentionedShift(TableCheck):
                     f"{told}: {column} is {figure(ratio)}-fold in the median of matched rows "
                     f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
                 )
-                found.append(
-                    self.finding(
-                        table, rows, sentence, "Every factor's effect on every result is shown, told or not."
-                    )
+                yield self.finding(
+                    table, rows, sentence, "Every factor's effect on every result is shown, told or not."
                 )
-        return found if looked else None
 
 
 def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:
@@ -209,9 +200,5 @@ def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:
                 if len(ratios) >= limits.TABLE_LEVELS and (shift := median(ratios)) > limits.TABLE_SHIFTED:
                     name = factors[differing[0]]
                     told = f"{name} from {one[differing[0]]} to {other[differing[0]]}"
-                    yield (
-                        shift,
-                        column,
-                        told,
-                        [row for value in common for row in (mine[value], theirs[value])],
-                    )
+                    rows = [row for value in common for row in (mine[value], theirs[value])]
+                    yield shift, column, told, rows

@@ -4,7 +4,7 @@ depend on (docs/method.md §4)."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite, log
 
 import numpy as np
@@ -23,17 +23,16 @@ class QuoteDiffers(TableCheck):
     needs = "quotes in the table's .about.yaml"
     order = 60
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """A finding for each such number, and whether the order that the text states still holds."""
-        found, looked = [], False
         for table in tables:
             quotes = table.about.quotes
-            looked = looked or bool(quotes)
+            yield from [None] * bool(quotes)
             cells = [_cell(quote, tables) for quote in quotes]
             for quote, place in zip(quotes, cells, strict=True):
                 if place is None:
                     sentence = f"“{quote.text}” ({quote.value:g}) speaks of a row that no table has."
-                    found.append(self.finding(table, [], sentence, _NAMED))
+                    yield self.finding(table, [], sentence, _NAMED)
                     continue
                 home, row = place
                 true = number(home.columns[quote.column][row])
@@ -52,8 +51,7 @@ class QuoteDiffers(TableCheck):
                     f"“{quote.text}”: the text says {quote.value:g}{whose}; the table's {quote.column} "
                     f"is {true:g}.{_order(quotes, quote, cells)}"
                 )
-                found.append(self.finding(home, [row], sentence, _NAMED))
-        return found if looked else None
+                yield self.finding(home, [row], sentence, _NAMED)
 
 
 _NAMED = "Every number of a report is made of the data, and names what it is."
@@ -97,15 +95,14 @@ class HeldOut(TableCheck):
     needs = "models in the table's .about.yaml, and their columns"
     order = 61
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
+    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
         """Leave one group out, fit the rest (logs of the target, least squares), predict it; a finding where R² ≤ 0."""
-        found, looked = [], False
         for table in tables:
             for model in table.about.models:
                 score = _score(table, model, model.of)
                 if score is None:
                     continue
-                looked = True
+                yield None
                 if score > 0:
                     continue
                 rival = _score(table, model, model.rival) if model.rival else None
@@ -119,12 +116,9 @@ class HeldOut(TableCheck):
                     f"{model.group} worse than its mean "
                     f"(R² = {score:.2f}){better}."
                 )
-                found.append(
-                    self.finding(
-                        table, [], sentence, "Identification is scored on held-out sweeps, forms compared."
-                    )
+                yield self.finding(
+                    table, [], sentence, "Identification is scored on held-out sweeps, forms compared."
                 )
-        return found if looked else None
 
 
 def _score(table: Table, model: Model, of: Sequence[str]) -> float | None:

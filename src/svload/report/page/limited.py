@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from svload.analysis.at_limit import AtLimit, at_limit, limiting
 from svload.model.evidence import CaseEvidence, LimitState
 from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, Findings
 from svload.report.charts.limit_grid import GridCell, limit_grid
 from svload.report.page.anchors import Anchors
 from svload.report.page.data import Table
+from svload.report.told.at_limit import AtLimit, at_limit, limiting
 from svload.report.told.evidence import STATE_MARK
 from svload.report.told.spelling import factor_levels
 

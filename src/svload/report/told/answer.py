@@ -24,8 +24,10 @@ MOST_SENTENCES = 10
 _MOST_GATES = 3
 """Failed gates that are told in sentences; all stand among the comparisons."""
 LIMITS_TITLE = "How far to trust it, and what could not be said"
-_FROM_FIELDS = ("planted", "gone", "refused", "capacity", "failures", "comparison", "threshold", "weak")
-"""Kinds of findings that are told from failures, claims, thresholds, searches, trials and checks themselves."""
+_OWN_PLACE = ("planted", "gone", "capacity")
+"""Kinds of findings that have a place of their own."""
+_BEFORE = ("death", "level", "fault")
+"""Kinds that come before the comparisons."""
 _AFTER = ("server", "limit")
 """Kinds that explain an answer: where the study compares something, or a law is told, they come after it."""
 _FIRST = ("decided", "no difference", "open", "refused")
@@ -132,13 +134,11 @@ def _seen(findings: Findings) -> tuple[list[Sentence], list[Sentence]]:
     first: list[Sentence] = []
     after: list[Sentence] = []
     explains: list[Sentence] = []
-    place = first
     for finding in findings.findings:
-        if finding.kind == "comparison":
-            place = after
-        if finding.kind not in _FROM_FIELDS:
+        if finding.kind not in _OWN_PLACE:
             one = Sentence(finding.sentence, finding.certainty, finding.evidence)
-            (explains if finding.kind in _AFTER else place).append(one)
+            before = not findings.claims or finding.kind in _BEFORE
+            (explains if finding.kind in _AFTER else first if before else after).append(one)
     return first, [*after, *explains]
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import expm1
 
-from svload.analysis.claims.say import rules_out
 from svload.analysis.limits import LEANING
 from svload.model.results import Claim, Findings, LostPair, PairRatio
 from svload.model.units import Dimension
 from svload.report.told.anew import anew_words
+from svload.report.told.causes import cause
 from svload.report.told.spelling import (
     change_interval,
     change_words,
@@ -95,7 +95,11 @@ class Claimed:
             return f"open{': ' + self.needs if self.needs else ''}"
         if self.outcome == "refused":
             believed, made = claim.believed_of
-            return f"refused: {believed} of {count_words(made, 'pair')} can be used" if made else "refused"
+            return (
+                f"nothing to compare: {believed} of {count_words(made, 'pair')} can be used"
+                if made
+                else "nothing to compare"
+            )
         return self._decided
 
     @property
@@ -115,7 +119,7 @@ class Claimed:
         if self.outcome == "open" and (why := self._more or claim.why_open):
             return f"open: {why}"
         if self.outcome == "refused" and claim.believed_of[1]:
-            return f"refused: {claim.believed_of[0]}/{claim.believed_of[1]} pairs"
+            return f"{claim.believed_of[0]}/{claim.believed_of[1]} pairs can be used"
         return self._decided if self.outcome == "decided" else self.outcome
 
     @property
@@ -304,9 +308,11 @@ def pair_strangers(pair: PairRatio) -> str:
 
 
 def lost_words(one: LostPair) -> str:
-    """`baseline broken by manipulation`."""
+    """`baseline broken: the factor did not act`."""
     side = "both sides" if one.side == "both" else one.side
-    return f"{side} {_WHY_LOST[one.why]}" + (f" by {list_words(list(one.checks))}" if one.checks else "")
+    return f"{side} {_WHY_LOST[one.why]}" + (
+        f": {list_words(list(map(cause, one.checks)))}" if one.checks else ""
+    )
 
 
 def lost_reasons(lost: Sequence[LostPair]) -> list[tuple[str, int]]:
@@ -346,6 +352,18 @@ def _without_lag(one: Claimed) -> str:
 def _cannot_rule_out(claim: Claim) -> str:
     passed = claim.gate is not None and claim.gate.outcome == "pass"
     return rules_out(claim) if claim.outcome == "no difference" or passed else ""
+
+
+def rules_out(claim: Claim) -> str:
+    """What so few replicates cannot have seen, with the worst trial and the scatter of both sides."""
+    told = f"{claim.blocks} replicates rule out slow runs more frequent than {100 * (1 - 0.05 ** (1 / claim.blocks)):.0f} %"
+    if claim.spread is None:
+        return told
+    before, after = claim.spread
+    return (
+        f"{told}; the worst trial was {before.worst:.3g} × its side's mean with {claim.baseline}, {after.worst:.3g} × with "
+        f"{claim.treatment} (scatter {100 * before.sd:.2g} and {100 * after.sd:.2g} %)"
+    )
 
 
 def _carry_over(one: Claimed) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from svload.analysis.at_limit import AtLimit, at_limit, limiting
 from svload.model.declared import Resource
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, LimitState
 from svload.model.load_curve import LimitState as Bracket
 from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
+from svload.report.told.at_limit import AtLimit, at_limit, limiting
 
 
 def limit(
