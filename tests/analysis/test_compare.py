@@ -784,7 +784,7 @@ def test_a_comparison_whose_cases_were_left_out_says_so(tmp_path: Path) -> None:
     trials = [one for one in bench.trials() if one.case == kept]
     findings = judge_run(lock, {kept: bench.configs[kept]}, trials)
     assert [claim.outcome for claim in findings.claims] == ["refused"]
-    assert claim.why_open == "no two of its cases were part of this run"
+    assert findings.claims[0].why_open == "no two of its cases were part of this run"
 
 
 # svload why
