@@ -12,6 +12,8 @@ from svload.model.results import Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.render import render_page
 from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
+from svload.report.told.doubts import doubts
+from svload.report.told.words import in_words
 
 Reporter = Callable[[str], Any]
 
@@ -36,7 +38,7 @@ def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
         "decided",
         "within 4 %",
         "open: 4 more blocks (12 min)",
-        "refused: 0/6 pairs",
+        "0/6 pairs can be used",
     ]
 
 
@@ -80,7 +82,7 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     told = behind(findings, 0)
     assert told["rests on"] == "3 of 6 pairs, in 6 bring-ups"
     assert told["bring-ups"].startswith("2: it speaks of these alone")
-    assert told["lost pairs"] == "2 × treatment broken by manipulation; 1 × baseline missing"
+    assert told["lost pairs"] == "2 × treatment broken: the factor did not act; 1 × baseline missing"
     assert told["other programs"] == (
         "12 % of the machine, 40 % at most (11 % beside http, 13 % beside https); 3 pairs count as 2.2 calm ones"
     )
@@ -170,3 +172,11 @@ def test_the_page_folds_it_all_under_the_sentence(reported: Reporter, findings: 
     for css in ("point decided", "point within", "point open"):
         assert css in answer
     assert answer.count('class="plot"') == 3, "a comparison without a ratio has nothing to draw"
+
+
+def test_findings_json_has_the_words_of_the_page(findings: Findings) -> None:
+    told = in_words(findings)
+    assert [one.sentence for one in told.claims] == [one.sentence for one in claimed(findings)]
+    for case in told.cases:
+        mine = [one for one in findings.trials if one.case == case.case]
+        assert list(case.reasons) == [one.text for one in doubts(findings, mine)]

@@ -322,7 +322,7 @@ def test_why_shows_a_comparison_s_pairs_and_what_was_lost(
         assert pair.baseline in text
         assert pair.treatment in text
     assert (
-        "lost 2 × treatment broken by manipulation (block 4: TC1 against TC0, block 5: TC1 against TC0)"
+        "lost 2 × treatment broken: the factor did not act (block 4: TC1 against TC0, block 5: TC1 against TC0)"
         in text
     )
     assert "4 more blocks (12 min) would decide it" in said(findings.claims[2], findings)

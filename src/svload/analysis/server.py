@@ -1,5 +1,19 @@
 """The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never
-a refusal (docs/method.md §3)."""
+a refusal (docs/method.md §3).
+
+Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of
+what was due while the generator is clean; SATURATED where it keeps up but half of the median response is
+waiting for a slot; else STEADY. Closed loop: users wait for their answers, so nothing piles up before the
+server: STEADY where response and throughput do not drift, else UNKNOWN. In either loop visible waves are no
+steady state. Either is SATURATED where a server's own monitors show it at a limit: all its workers at work
+and requests waiting for one, its most threads reached, sessions dropped, an accept queue of its own
+overflowing, its CPU quota or a core of the servers used to 95 %; what no monitor offers can't be told. That
+throughput stays flat while load rises is seen over cases (`saturated_levels`). Load in stages, or a fixed
+amount of work, seeks no steady state, and where most requests failed none was seen: UNKNOWN unless it is
+OVERLOADED. A trial with several groups has the worst of theirs. A limited server that came to its end in the
+trial, as the study expects (`on_death: finding`), is OVERLOADED whatever the load. Where the study plans
+faults, the state is that before the first of them.
+"""
 
 from __future__ import annotations
 
