@@ -102,7 +102,7 @@ def test_every_name_is_the_catalogues(closed: Bench, findings: Findings) -> None
 def test_clean_runs_are_believed(findings: Findings) -> None:
     assert {case.instrument for case in findings.cases} <= {"VALID", "WEAK"}
     assert findings.complete
-    assert findings.floor == "floor unknown: exploratory"
+    assert findings.floor == "the lab's own noise is not measured: exploratory"
     assert findings.analysis_version == analysis.ANALYSIS_VERSION
     assert Findings.model_validate_json(findings.to_json()) == findings
     assert [one.outcome for one in findings.thresholds] == ["passed"] * 6

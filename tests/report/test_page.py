@@ -277,7 +277,7 @@ def test_where_a_percentile_is_missing_the_count_and_once_the_rule_are_told(repo
     page, _ = render_page(gather(found.run, found.findings.model_copy(update={"cases": cases})))
     section = page[page.index('<section id="overview"') : page.index('<section id="anatomy"')]
     assert section.count(">too few</td>") == len(cases)
-    assert section.count("need so many independent requests in each trial: ") == 1
+    assert section.count("need this many independent requests in each trial: ") == 1
     assert "368 for p99" in section
 
 

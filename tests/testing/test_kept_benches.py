@@ -11,9 +11,10 @@ from typing import Any
 
 import psutil
 import pytest
-from benches import capacity, disturbances, nstar, shared
+from benches import capacity, disturbances, nstar, packs, shared
 from benches.command import Clock, Kept
 
+from svload.api.runs import find_run, judged
 from svload.model.results import Claim, Estimate
 
 
@@ -135,3 +136,17 @@ def test_strangers_end_with_who_started_them() -> None:
         mine = children() - before
         assert mine
     assert not mine & children()
+
+
+def test_the_table_of_the_packs_claims_is_as_they_are_judged_today() -> None:
+    """The smallest pack with claims stands for all; each open claim has a row with its reason."""
+    table = packs.TABLE.read_text(encoding="utf-8")
+    path = next(one for one in packs.packs() if "confounded" in one.name)
+    findings = judged(find_run(str(path)))
+    assert packs.row(path, findings) in table
+    rows = list(packs.open_rows(path, findings))
+    assert len(rows) == 2 and all(row in table for row in rows)
+    counts = [line.split("|") for line in table.splitlines() if line.startswith("| **all**")]
+    claims, decided, same, left = map(int, counts[0][2:6])
+    assert claims == decided + same + left
+    assert table.count(" | ") and len(table.partition("What stays open")[2].split("\n| ")) - 2 == left

@@ -152,7 +152,9 @@ def percentile(population: Ranked, p: float, tau: float = 1.0, scale: float = NS
     need = least_n_eff(p)
     few = n_eff < need
     low, high = _interval(population, p, n_eff)
-    tail = f" of {total}, correlated," if tau > 1.05 else ""
+    counted = f"{total:,} requests"
+    if tau > 1.05:
+        counted = f"neighbouring requests resemble each other, so {total:,} count as {max(int(n_eff), 1):,}"
     return Estimate(
         value=value * scale,
         low=None if low is None else low * scale,
@@ -160,9 +162,7 @@ def percentile(population: Ranked, p: float, tau: float = 1.0, scale: float = NS
         n=total,
         n_eff=n_eff,
         weak=few or n_eff * (1 - p) < limits.STRONG_TAIL,
-        reason=f"few: {max(int(n_eff), 1)}{tail} independent requests, p{100 * p:g} needs {need} for its interval"
-        if few
-        else "",
+        reason=f"few: {counted}; p{100 * p:g} needs {need:,} for its interval" if few else "",
         why="too few" if few else "",
         need=need if few else None,
     )

@@ -166,7 +166,7 @@ def _overloaded(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> I
             kind="server",
             sentence=f"OVERLOADED in {', '.join(named)}: the backlog grows, percentiles grow with the run's length.",
             evidence=tuple(f"cases/{name}" for name in named),
-            certainty=FLOOR_UNKNOWN,
+            certainty="measured",
         )
 
 
@@ -184,7 +184,7 @@ def _saturated(
             kind="server",
             sentence=f"SATURATED in {', '.join(named)}: {'; '.join(signs)}.",
             evidence=tuple(f"cases/{name}" for name in named),
-            certainty=FLOOR_UNKNOWN,
+            certainty="measured",
         )
 
 
@@ -201,7 +201,8 @@ def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[Loa
     if found or not trials:
         return found or ["the server works at its limit"]
     checks = {check.sentence for check in trials[0].verdict.checks}
-    return [one.rstrip(".") for one in trials[0].verdict.reasons if one not in checks]
+    told = [one.rstrip(".") for one in trials[0].verdict.reasons if one not in checks]
+    return [f"{one[:1].lower()}{one[1:]}" for one in told]
 
 
 def _stays(curve: LoadCurve) -> str:

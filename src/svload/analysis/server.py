@@ -61,7 +61,7 @@ def server_state(
     if at_limit and any(group.shape == "constant" for group in context.calm):
         found.append(("SATURATED", f"The server works at its limit: {'; '.join(at_limit)}."))
     state = most_severe(state for state, _ in found)
-    return state, tuple(sentence for _, sentence in found if sentence)
+    return state, tuple(sentence for of, sentence in found if sentence and of == state)
 
 
 def overloaded_groups(context: Context) -> list[str]:

@@ -75,6 +75,11 @@ def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     return _with_phases(found, findings, phases_s)
 
 
+def judged(found: RunDir) -> Findings:
+    """The findings of the sealed trials by today's rules; nothing is written."""
+    return _judge_anew(found)[0]
+
+
 def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     """The findings as the sealed trials give them, on every core, and the phases of each trial. Writes nothing."""
     from svload.host.process.forks import spread

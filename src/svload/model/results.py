@@ -477,7 +477,7 @@ class Findings(Artefact):
     """what the study asks, in its own words"""
     profile: str | None
     """the profile that was run; null: the study without one"""
-    floor: str = "floor unknown: exploratory"
+    floor: str = "the lab's own noise is not measured: exploratory"
     """whether the lab's own noise is known, in words"""
     complete: bool
     """every planned trial is sealed"""

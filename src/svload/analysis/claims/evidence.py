@@ -200,7 +200,7 @@ def _who(found: Gathered, results: Sequence[TrialResult]) -> str:
         if check.check == "others-cpu" and check.who
     }
     of_pairs = ({who.get(pair.baseline), who.get(pair.treatment)} - {None} for pair in found.evidence)
-    counts = Counter(str(name) for names in of_pairs for name in names)
+    counts = Counter(name for names in of_pairs for name in sorted(map(str, names)))
     return next((f"{name}, {n} of {len(found.evidence)} pairs" for name, n in counts.most_common(1)), "")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svload.analysis import limits
 
-FLOOR_UNKNOWN = "floor unknown: exploratory"
+FLOOR_UNKNOWN = "the lab's own noise is not measured: exploratory"
 
 
 def told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:

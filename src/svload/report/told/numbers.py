@@ -281,9 +281,7 @@ def too_few_rule(numbers: Iterable[Number]) -> str:
         return ""
     ordered = sorted(needs.items(), key=lambda one: one[1] or 0)
     told = list_words([f"{need:,} for {stat}" for stat, need in ordered])
-    return (
-        f"{FEW_MARK} few: both ends of its interval need so many independent requests in each trial: {told}."
-    )
+    return f"{FEW_MARK} few: both ends of its interval need this many independent requests in each trial: {told}."
 
 
 def marks_rule(numbers: Sequence[Number]) -> str:

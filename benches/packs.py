@@ -1,0 +1,84 @@
+"""The claims of all committed packs by today's rules: how many are decided, and why each of the others stays open.
+
+python -m benches.packs    # minutes on one core; writes benches/packs.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from svload.api.runs import find_run, judged
+from svload.model.results import Findings
+from svload.report.told.claimed import Claimed, claimed
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("docs/example", "studies/*/example", "studies/*/packs")
+TABLE = Path(__file__).with_suffix(".md")
+DECIDED = ("decided", "no difference")
+HEAD = """# The committed packs' claims
+
+Every comparison of every committed run, judged by today's rules from its sealed trials. Made by `python -m benches.packs`.
+
+| pack | claims | decided | no difference | open |
+|---|--:|--:|--:|--:|
+"""
+
+
+def packs() -> list[Path]:
+    """Every pack that a study or the example comes with; those of tests/packs are made up."""
+    return sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/*.svload.zip"))
+
+
+def row(path: Path, findings: Findings) -> str:
+    """The pack's counts, as a row of the table."""
+    counts = Counter(one.outcome for one in claimed(findings))
+    told = (counts["decided"], counts["no difference"], counts["open"] + counts["refused"])
+    return f"| {name(path)} | {len(findings.claims)} | " + " | ".join(map(str, told)) + " |"
+
+
+def open_rows(path: Path, findings: Findings) -> Iterator[str]:
+    """Each claim of the pack that stays open: what was seen, why it is open, what would decide it."""
+    for one in claimed(findings):
+        if one.outcome not in DECIDED:
+            yield f"| {name(path)} | {one.claim.name} | {one.effect_words or '–'} | {reason(one)} | {one.needs or '–'} |"
+
+
+def reason(one: Claimed) -> str:
+    """Why it is open: what keeps it so, else that its interval leaves both directions."""
+    if one.claim.why_open:
+        return one.claim.why_open
+    low, high = one.claim.ratio.low, one.claim.ratio.high
+    if low is None or high is None:
+        return "no interval"
+    if low <= 1 <= high:
+        return "the interval reaches over “no change”, and too far to say “no difference”"
+    return "its direction is not sure over all comparisons of the study"
+
+
+def name(path: Path) -> str:
+    return path.name.removesuffix(".svload.zip")
+
+
+def main() -> int:
+    found = [(path, judged(find_run(str(path)))) for path in packs()]
+    found = [(path, findings) for path, findings in found if findings.claims]
+    claims = [one for _, findings in found for one in claimed(findings)]
+    counts = Counter(one.outcome for one in claims)
+    rows = [row(path, findings) for path, findings in found]
+    reasons = Counter(reason(one) for one in claims if one.outcome not in DECIDED)
+    left = reasons.total()
+    rows.append(f"| **all** | {len(claims)} | {counts['decided']} | {counts['no difference']} | {left} |")
+    text = HEAD + "\n".join(rows) + "\n\nWhat stays open, and why:\n\n"
+    text += "".join(f"- {count} × {why}\n" for why, count in reasons.most_common()) + "\n"
+    text += "| pack | comparison | seen (95 % interval) | open because | what would decide it |\n|---|---|---|---|---|\n"
+    text += "\n".join(line for path, findings in found for line in open_rows(path, findings)) + "\n"
+    TABLE.write_text(text, encoding="utf-8")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
