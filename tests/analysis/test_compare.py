@@ -14,9 +14,9 @@ from tests.analysis.conftest import Bench, bench_of
 from svload.analysis.claims import Made, judge_claims
 from svload.analysis.claims.evidence import cases_range
 from svload.analysis.claims.gathered import Gathered
-from svload.analysis.claims.say import told_of_success
 from svload.analysis.claims.statistic import weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
+from svload.analysis.explored import told_of_success
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
 from svload.model.results import (

@@ -11,7 +11,6 @@ from svload.analysis.claims.evidence import Shown, shown
 from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.made import Made
 from svload.analysis.claims.pairs import gather
-from svload.analysis.claims.say import told_of_success
 from svload.analysis.contrasts import HARD, Contrast, matched_pairs
 from svload.model.results import CaseResult, Finding, TrialResult
 from svload.model.study import CaseConfig, Comparison, Factor, Lock
@@ -115,3 +114,14 @@ def _spread(
     least, most = (pick(ratios, key=ratios.__getitem__) for pick in (min, max))
     told = (f"{ratios[pair]:.3g} × ({pair[1]} against {pair[0]})" for pair in (least, most))
     return f", from {' to '.join(told)}"
+
+
+def told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:
+    """Time and success are judged together (docs/method.md §2): a sentence where success differs."""
+    before, after = success
+    if before is None or after is None or abs(before - after) < limits.SUCCESS_DIFFERS:
+        return []
+    return [
+        f"Success differs: {100 * after:.4g} % with {treatment}, {100 * before:.4g} % with {baseline}; "
+        f"failures rank above every limit."
+    ]

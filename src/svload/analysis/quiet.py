@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from svload.analysis import limits
 from svload.analysis.whose import Whose
 
-MACHINES_DOING = frozenset(("others-cpu", "steal", "run-queue", "hiccups", "generator-harm", "calibration"))
-"""Checks that a trial fails for what else its machine does."""
 _NAMED = 3
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from statistics import median
 
 from svload.analysis.capacity.told import capacity_finding
-from svload.analysis.claims.say import FLOOR_UNKNOWN
 from svload.analysis.curves.said import curve_findings, ramp_findings, shown_limit
 from svload.analysis.evidence import first_to_fail
 from svload.analysis.saturation import quota_clauses, what_failed
@@ -20,6 +19,8 @@ from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, Finding, TrialResult
 from svload.model.study import Lock
 from svload.model.units import show_duration
+
+FLOOR_UNKNOWN = "the lab's own noise is not measured: exploratory"
 
 
 def floor_told(certificate: AaCertificate | None) -> str:

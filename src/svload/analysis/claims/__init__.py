@@ -1,9 +1,9 @@
 """Claims by pairs (docs/method.md §2): one statistic for p and interval, what is left out and
-why, gates, and the sentences.
+why, and gates.
 
 `statistic` is arithmetic on arrays, which the simulation of `benches/claims.py` calls too; `pairs` finds a
 contrast's pairs in judged trials, `gathered` holds them; `evidence` turns them into effect and guards;
-`decide` says what may be claimed; `gates` answers `fail_if`; `say` puts it in words.
+`decide` says what may be claimed; `gates` answers `fail_if`. The report puts it in words.
 """
 
 from __future__ import annotations

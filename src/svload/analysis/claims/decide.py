@@ -349,7 +349,7 @@ def _more_blocks(lock: Lock, one: Judged, claims: int, margin: float, facts: Fac
     few = one.shown.mean is not None and one.shown.units < one.contrast.least_units
     if one.shown.mean is None or (one.why_open and not few) or one.confounded:
         return None
-    gate = gates.margin_of(facts.limit if facts else None, one.shown.mean)
+    gate = facts.limit.nearest(one.shown.mean) if facts and one.shown.mean is not None else None
     needed, above = units_needed(one.shown, claims, margin, gate), one.units_above_floor
     if needed is None or above is None:
         return None

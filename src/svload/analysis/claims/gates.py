@@ -223,12 +223,8 @@ def _would_decide(gate: Facts, interval: tuple[float, float] | None) -> str:
     made = gate.found.requests * len(gate.found.blocks) * len(gate.found.cells)
     if away < half / _MOST_MORE or not made:
         return ""
-    return f"; about {_rounded(made * (half / away) ** 2):,} requests a side would decide it"
-
-
-def _rounded(number: float) -> int:
-    """To two figures."""
-    return int(float(f"{number:.2g}"))
+    needed = int(float(f"{made * (half / away) ** 2:.2g}"))  # to two figures
+    return f"; about {needed:,} requests a side would decide it"
 
 
 def success_interval(found: Gathered) -> tuple[float, float] | None:
@@ -252,8 +248,3 @@ def _success_effect(found: Gathered) -> Effect | None:
 
 def _percent(share: float | None) -> str:
     return "?" if share is None else f"{100 * share:.4g} %"
-
-
-def margin_of(limit: Limit | None, mean: float | None) -> float | None:
-    """The log ratio of the gate's margin that an effect is nearest to; None without a gate."""
-    return None if limit is None or mean is None else limit.nearest(mean)

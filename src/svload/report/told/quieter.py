@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from svload.analysis.quiet import MACHINES_DOING
 from svload.model.results import Findings, TrialResult
 from svload.report.told.criteria import OPEN, UNDECIDED
 from svload.report.told.doubts import doubting
 from svload.report.told.spelling import count_words, list_words
+
+MACHINES_DOING = frozenset(("others-cpu", "steal", "run-queue", "hiccups", "generator-harm", "calibration"))
+"""Checks that a trial fails for what else its machine does."""
 
 
 def quieter_line(findings: Findings) -> str:
