@@ -24,8 +24,8 @@ MOST_SENTENCES = 10
 _MOST_GATES = 3
 """Failed gates that are told in sentences; all stand among the comparisons."""
 LIMITS_TITLE = "How far to trust it, and what could not be said"
-_OWN_PLACE = ("planted", "gone", "capacity")
-"""Kinds of findings that have a place of their own."""
+_OWN_PLACE = ("planted", "gone", "capacity", "refused", "failures", "comparison", "threshold", "weak")
+"""Kinds of findings that have a place of their own; the last five are in the findings of earlier versions alone."""
 _BEFORE = ("death", "level", "fault")
 """Kinds that come before the comparisons."""
 _AFTER = ("server", "limit")

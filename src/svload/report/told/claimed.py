@@ -238,7 +238,7 @@ def details(findings: Findings, one: Claimed) -> list[Detail]:
 def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     claim = one.claim
     yield "number", number_words(one.key)
-    yield "gate", one.gate
+    yield "gate", one.gate.removeprefix("gate ")
     yield "exploratory", anew_words(findings)
     yield "open because", claim.why_open
     yield "would decide it", one.needs
