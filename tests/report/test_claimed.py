@@ -88,7 +88,7 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     )
     assert told["without the generator's delays"].endswith("; the interval reaches over both")
     assert told["after the other side"].endswith("with the side that ran just before as a term")
-    assert told["gate"] == "gate failed: worse by more than 5 %"
+    assert told["gate"] == "failed: worse by more than 5 %"
     assert "1.95 to 2.13 for this one alone" in told["intervals"]
     assert "p and interval" not in told
 
