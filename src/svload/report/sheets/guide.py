@@ -111,7 +111,7 @@ def fill_verdicts(sheet: Sheet, gathered: Gathered) -> None:
     """Every check on every trial, passed ones too."""
     rows = [(trial, check) for trial in gathered.findings.trials for check in trial.verdict.checks]
     sheet.text(0, 0, "May a trial be believed? Every check, in its own unit.", "note")
-    headers = ("case", "trial", "check", "grade", "value", "limit", "what was found", "what would mend it")
+    headers = ("case", "trial", "check", "grade", "value", "limit", "what was found", "what would help")
     sheet.table(_HEAD, headers, len(rows), (9, 11, 20, 12, 12, 12, _FOUND, _MEND), freeze=(_HEAD + 1, 3))
     for number, (trial, check) in enumerate(rows, _HEAD + 1):
         for column, text in (

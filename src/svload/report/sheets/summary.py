@@ -3,19 +3,20 @@ formulas over the sheet of trials."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import exp, isclose, log
 
 from svload.analysis.inference import t_interval
-from svload.model.results import CaseResult, Grade
+from svload.model.results import CaseResult
 from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet, form_of_key
 from svload.report.sheets.drawn import CHART_ROWS, column_chart, interval_chart, wide
 from svload.report.sheets.layout import heading
 from svload.report.sheets.trials import TrialTable
+from svload.report.told.causes import cause
+from svload.report.told.doubts import doubts
 from svload.report.told.numbers import Number
-from svload.report.told.spelling import services_of, traffic_owners
+from svload.report.told.spelling import count_words, services_of, traffic_owners
 
 _MOST_T = 20
 _HEAD = 1
@@ -164,29 +165,19 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         bound_over_cases(table, sheet, row, column + 7, case, median, 1)
         for offset, key in enumerate(keys):
             over_cases(table, sheet, row, column + 8 + offset, case, key)
-        doubts = _doubts(gathered, case)
-        sheet.text(row, len(headers) - 1, doubts, "beside")
-        sheet.lines(row, [(doubts, _REMARK - 2)])
+        doubted = _doubts(gathered, case)
+        sheet.text(row, len(headers) - 1, doubted, "beside")
+        sheet.lines(row, [(doubted, _REMARK - 2)])
     if findings.cases:
         _median_chart(sheet, gathered, median, 1 + len(factors) + 5)
 
 
 def _doubts(gathered: Gathered, case: CaseResult) -> str:
-    """The checks that trials failed, with how many did: `REFUSED: hiccups 4. WEAK: run-queue 2.`"""
-    told = []
-    grades: tuple[Grade, ...] = ("REFUSED", "WEAK")
-    for grade in grades:
-        found = Counter(
-            check.check
-            for trial in gathered.trials_of(case.case)
-            for check in trial.verdict.checks
-            if check.grade == grade
-        )
-        if found:
-            told.append(
-                f"{grade}: " + ", ".join(f"{name} {count}" for name, count in found.most_common()) + "."
-            )
-    return " ".join(told)
+    """`✗ the factor did not act, in 4 of 6 trials. ~ svload waited for a core, in 2 of 6 trials.`"""
+    return " ".join(
+        f"{one.mark} {cause(one.check)}, in {len(one.trials)} of {count_words(one.of, 'trial')}."
+        for one in doubts(gathered.findings, gathered.trials_of(case.case))
+    )
 
 
 def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) -> None:

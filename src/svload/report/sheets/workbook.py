@@ -137,7 +137,7 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
         ),
         (
             verdicts.name,
-            "Every check on every trial: value and limit in the check's own unit, what was found, what would mend it.",
+            "Every check on every trial: value and limit in the check's own unit, what was found, what would help.",
         ),
         (counters.name, "What the client saw beside what the servers counted, trial by trial."),
         *((name, _LONG[kind]) for kind, name in long.sheets()),

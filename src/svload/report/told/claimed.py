@@ -87,7 +87,7 @@ class Claimed:
     @property
     def sure(self) -> str:
         """`decided`, `decided, 3 cases left out`, `any difference is below 5 %`, `open: 4 more blocks (12 min) would
-        decide it`, `refused: 0 of 8 pairs can be used`."""
+        decide it`, `nothing to compare: 0 of 8 pairs can be used`."""
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
             return f"any difference is below {percent_words(claim.within)}"
@@ -110,7 +110,7 @@ class Claimed:
     @property
     def short(self) -> str:
         """The outcome in a few letters for a terminal: `decided`, `within 5 %`,
-        `open: 4 more blocks (12 min)`, `refused: 0/8 pairs`; of an open one that no number of
+        `open: 4 more blocks (12 min)`, `0/8 pairs can be used`; of an open one that no number of
         blocks decides what keeps it open.
         """
         claim = self.claim
