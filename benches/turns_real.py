@@ -245,7 +245,8 @@ def main() -> int:
             found[cell].append(one)
             busy.append(busy_share(0.2))
             print(f"{cell}: {one.turns} {one.trials}", file=sys.stderr, flush=True)
-    print(f"Others had {100 * np.mean(busy):.0f} % of the machine between the starts.\n")
+    asked = " ".join(["python -m benches.turns_real", *sys.argv[1:]])
+    print(f"`{asked}`: others had {100 * np.mean(busy):.0f} % of the machine between the starts.\n")
     print(
         "| server, planted ratio | starts | p50: turns | trials | p95: turns | trials | guards |\n|"
         + "---|" * 7
