@@ -19,8 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from svload.analysis.at_limit import at_limit
-
 from svload import api
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
@@ -29,6 +27,7 @@ from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
 from svload.model.results import CaseResult, Claim, Findings
 from svload.model.study import Lock
 from svload.model.units import show_duration, show_size
+from svload.report.told.at_limit import at_limit
 from svload.store import RunDir, read_trial
 
 REFERENCE = Path(__file__).parent / "reference"
