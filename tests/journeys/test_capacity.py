@@ -3,10 +3,14 @@ exit code; killed and resumed."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -26,6 +30,16 @@ factors:
   users: {open: [1, 64]}
 traffic:
   people: {executor: constant-vus, vus: "${users}", request: {get: http://server/v1/a/c/o, expect_status: 404}}
+measure: {duration: 1s, replicates: 3}
+"""
+HANGING = """\
+name: hangs
+lab:
+  server: {at: "URL"}
+factors:
+  users: {open: [1, 64]}
+traffic:
+  people: {executor: constant-vus, vus: "${users}", request: {get: http://server/, timeout: 30 s}}
 measure: {duration: 1s, replicates: 3}
 """
 USERS = 8
@@ -73,6 +87,86 @@ def test_a_kill_in_the_middle_of_a_search_costs_nothing(world: World):
     assert world.svload("resume").returncode == 2, "nothing is left to go on with"
     assert [one["trial"] for one in found["trials"]] == names, "told in the order they ran"
     assert 'id="search-for"' in (run / "derived" / "report.html").read_text()
+
+
+MOST = 24
+"""Connections that the double below serves at once."""
+
+
+@contextmanager
+def serving(most: int, hangs: bool) -> Iterator[str]:
+    """A server that answers on `most` connections at once; those beyond it are closed, or hang without an answer."""
+    loop, live = asyncio.new_event_loop(), set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        me = object()
+        if len(live) < most:
+            live.add(me)
+        elif not hangs:
+            writer.transport.abort()
+            return
+        try:
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                while await reader.readuntil(b"\r\n\r\n"):
+                    if me in live:
+                        await asyncio.sleep(0.005)
+                        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        finally:
+            live.discard(me)
+            writer.close()
+
+    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0, backlog=512))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        server.close()
+        tasks = asyncio.all_tasks(loop)
+        for one in tasks:
+            one.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks))
+        loop.close()
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_connections_that_are_refused_or_hang_are_no_capacity(world: World, hangs: bool):
+    """Its answers stay fast at any load: what breaks is that some users get none. The search looks between, and
+    each load that hangs costs it a second, not half a minute."""
+    asked = ("--that", "p95 <= 10 s", "-t", "1s", "-d", "0.3s", "--to", "400", "--tolerance", "20")
+    with serving(MOST, hangs) as url:
+        ended = world.svload("capacity", url, *asked, "--out", str(world.runs), bound_s=LONG_S)
+    found = complete(only_run(world), ended.stderr)["capacity"]
+    assert (found["state"], ended.returncode) == ("found", 0), found["sentence"]
+    assert found["low"] <= MOST + 1, found["sentence"]
+    assert MOST <= found["high"] <= 2 * MOST, found["sentence"]
+    assert f"about {round(found['limit'])} users ({found['low']} to {found['high']}" in found["sentence"]
+    held, broke = (
+        {one["load"] for one in found["trials"] if one["outcome"] == of} for of in ("holds", "breaks")
+    )
+    assert max(held) <= MOST + hangs, "one user who hangs is one request in a thousand"
+    assert min(broke) > MOST
+
+
+@pytest.mark.timing
+def test_a_search_keeps_its_time_where_requests_hang(world: World):
+    """A study's own time-out of half a minute is longer than what is left: the load is cut, and the answer comes."""
+    (world.root / "hangs").mkdir()
+    with serving(MOST, hangs=True) as url:
+        text = HANGING.replace("URL", url)
+        (world.root / "hangs" / "study.yaml").write_text(text)
+        asked = ("--that", "p95 <= 10 s", "--for", "20s", "--out", str(world.runs))
+        begun_s = time.monotonic()
+        ended = world.svload("capacity", "hangs", *asked, bound_s=LONG_S)
+        took_s = time.monotonic() - begun_s
+    found = complete(only_run(world), ended.stderr)["capacity"]
+    assert took_s <= 30, found["sentence"]
+    assert found["ended"]
+    assert found["trials"][-1]["outcome"] == "breaks", "what was cut had users without an answer"
+    assert world.silent() == []
 
 
 @pytest.mark.timing

@@ -21,6 +21,7 @@ from svload.model.events import Event
 from svload.model.plan import Batch
 from svload.model.results import Estimate, Findings, TrialResult, Verdict
 from svload.model.study import Lock
+from svload.model.units import parse_quantity
 from svload.report.terminal.search_live import search_line
 from svload.report.told.search_rows import search_outcome
 from svload.run.policies.base import Sealed, Verdicts
@@ -85,7 +86,10 @@ def test_the_study_s_thresholds_are_the_criteria_where_none_is_typed(study: Call
     assert lock.thresholds == (), "levels break them on purpose"
     typed = lock_of(path, that=CRITERION).search
     assert typed is not None
-    assert typed.that == ("response.p95 <= 200 ms",)
+    assert typed.that == ("response.p95 <= 200 ms", "success_rate >= 99.9 %"), (
+        "a load that fails is not borne"
+    )
+    assert lock_of(path, that="failed <= 3").search.that == ("failed <= 3",)  # type: ignore[union-attr]
 
 
 def test_a_factor_with_levels_can_be_searched(study: Callable[..., str]) -> None:
@@ -111,6 +115,26 @@ def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
     assert (group["rate"], group["http2"]) == ("${rate}/s", True)
     assert request["post"] == "http://server/", "a body makes it POST, as svload load does"
     assert request["headers"] == {"Accept": "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("that", "within_s", "waits_s"),
+    [
+        (CRITERION, None, 30),
+        (CRITERION, 45, 1.5),
+        (CRITERION, 90, 3),
+        ("p95 <= 2 s", 45, 8),
+        ("p95 <= 20 s", 45, 30),
+    ],
+)
+def test_what_hangs_is_given_up_sooner_where_there_is_little_time(
+    tmp_path: Path, that: str, within_s: float | None, waits_s: float
+) -> None:
+    """Well above the response that is asked for, so that the criterion decides and not the time-out."""
+    asked = CapacityAsk("http://127.0.0.1:9/", that=that, within_s=within_s)
+    lock = searched_lock(asked, api.Choices(out=tmp_path))
+    (request,) = lock.source["requests"].values()
+    assert parse_quantity(request["timeout"], "time_s") == waits_s
 
 
 def test_options_of_a_request_are_no_study_s(study: Callable[..., str]) -> None:

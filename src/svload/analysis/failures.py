@@ -15,7 +15,7 @@ from svload.model.results import Claim, GroupSummary, StepSummary, ThresholdResu
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Request, StatusCheck
 
-_OF_SUCCESS = frozenset({"success_rate", "error_rate", "failed"})
+OF_SUCCESS = frozenset({"success_rate", "error_rate", "failed"})
 """Metrics by which a study says how many failures it takes."""
 
 
@@ -53,9 +53,9 @@ def _criteria(
     """By case: the study's criteria on success and errors that came out so."""
     found: dict[str, list[Criterion]] = {}
     for one in thresholds:
-        if one.outcome == outcome and one.case in configs and any(name in one.that for name in _OF_SUCCESS):
+        if one.outcome == outcome and one.case in configs and any(name in one.that for name in OF_SUCCESS):
             criterion = criterion_of(one.that, configs[one.case], owners)
-            if criterion.ref.metric.name in _OF_SUCCESS:
+            if criterion.ref.metric.name in OF_SUCCESS:
                 found.setdefault(one.case, []).append(criterion)
     return found
 
@@ -70,7 +70,7 @@ def _broken_by_gates(
         if claim.gate is not None and claim.gate.outcome == "fail"
         for _, treatment in claim.pairs
         if treatment in configs
-        and (ref := metric_of(claim.metric, configs[treatment], owners)).metric.name in _OF_SUCCESS
+        and (ref := metric_of(claim.metric, configs[treatment], owners)).metric.name in OF_SUCCESS
     }
 
 

@@ -23,6 +23,7 @@ from svload.api.studies import (
 from svload.api.trust import must_be_trusted
 from svload.api.typed import writing
 from svload.model.errors import SvloadError, fail
+from svload.model.units import parse_quantity
 from svload.run.configs import case_config, case_configs
 from svload.study.quick_load import QuickLoad
 
@@ -39,6 +40,11 @@ _START_USERS, _START_RPS = 8, 64
 """The first look, where it lies between the ends; a rate of 64 gives a trial of 5 s the requests of a p95."""
 _LONGEST_S, _SHORTEST_S, _TRIALS = 5.0, 1.0, 24
 """Of a bare address: the measured time of a trial, and how many of them a short search takes about."""
+_TIMEOUTS, _FAR = 30, 4.0
+"""A time-out is this part of a search's time, or this many times the response that is asked for."""
+_SUCCESS = "success_rate >= 99.9 %"
+"""What a search asks as well where none of its criteria is about failures: a load that fails is none that the server
+bears, however fast the other answers are."""
 _GAIN = re.compile(r"\s*gain\s*<\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*")
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 _URL = re.compile(r"https?://", re.IGNORECASE)
@@ -172,6 +178,7 @@ def _carried(lock: Lock, over: str, least: int, most: int, *, shrinks: bool) -> 
 
 
 def _search(ask: CapacityAsk, config: CaseConfig, over: str, least: int, most: int) -> CapacitySearch:
+    from svload.analysis.failures import OF_SUCCESS
     from svload.model.study import CapacitySearch
 
     main = next(group for group in config.groups if group.name == config.main_group)
@@ -193,7 +200,10 @@ def _search(ask: CapacityAsk, config: CaseConfig, over: str, least: int, most: i
             reason="a search needs a criterion, and the study has no threshold",
             hint='Write --that "p95 <= 200 ms and success_rate >= 99.9 %", or --until "gain < 10 %".',
         )
-    return search.model_copy(update={"that": tuple(_criterion(text, config).text for text in texts)})
+    criteria = [_criterion(text, config) for text in texts]
+    if not any(one.ref.metric.name in OF_SUCCESS for one in criteria):
+        criteria.append(_criterion(_SUCCESS, config))
+    return search.model_copy(update={"that": tuple(one.text for one in criteria)})
 
 
 def _needed(ask: CapacityAsk, least: int, most: int) -> int | None:
@@ -260,6 +270,7 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
     request = replace(
         request,
         duration=request.duration or _trial_lasts(ask.within_s),
+        timeout=_timeout(ask),
         has_ca_file=ask.files.ca is not None,
         has_data_file=ask.files.body is not None,
     )
@@ -299,3 +310,21 @@ def _trial_lasts(within_s: float | None) -> str:
         _LONGEST_S if within_s is None else min(max(within_s / _TRIALS - _BESIDE_S, _SHORTEST_S), _LONGEST_S)
     )
     return f"{lasts_s:.3g}s"
+
+
+def _timeout(ask: CapacityAsk) -> str:
+    """Of a search with little time, not the usual one: each load that leaves requests unanswered would take that
+    much longer. Well above the times that are asked for, so that those alone decide."""
+    from svload.model.metrics import parse_criterion
+    from svload.study.k6 import study_criterion
+
+    usual = ask.of_url.timeout
+    if ask.within_s is None or usual != QuickLoad.timeout:
+        return usual
+    least_s = max(ask.within_s / _TIMEOUTS, _SHORTEST_S)
+    for text in filter(None, _AND.split(ask.that)):
+        with suppress(SvloadError, ValueError):
+            criterion = parse_criterion(study_criterion(text.strip()), {"load": "traffic"})
+            if criterion.ref.metric.dimension == "time_s":
+                least_s = max(least_s, _FAR * criterion.value)
+    return f"{least_s:.3g}s" if least_s < parse_quantity(usual, "time_s") else usual

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +238,9 @@ class _Execution:
             self._look_round()
             if self.stop.is_set():
                 return
+            ends_by_s = time.monotonic() + self._within_s()
             bench = self._bring_up(stack)
+            bench.ends_by_s = ends_by_s
             while (found := self._next()) is not None and not self.stop.is_set():
                 self._attempt(bench, *found)
 
@@ -289,6 +292,11 @@ class _Execution:
             at = str(spec.options.get("at", ""))
             if spec.kit == "external" and "on" not in spec.options and "${" not in at:
                 must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
+
+    def _within_s(self) -> float:
+        """Of a search with a bound: what is left of it for more than the answer."""
+        within_s = self.lock.search.within_s if self.lock.search is not None else None
+        return inf if within_s is None else within_s
 
     def _lasts_s(self) -> float:
         """About how long this run holds the machine, for who waits."""

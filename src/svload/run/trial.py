@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,13 @@ class Bench:
     server_cores: tuple[int, ...] | None = None
     restless: bool = False
     """whether the servers still worked when the last wait for them had ended"""
+    ends_by_s: float = inf
+    """time.monotonic() at which a load that still waits for answers is cut: a search keeps its time"""
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the time of this run is over."""
+        return time.monotonic() >= self.ends_by_s
 
 
 class Stopped(Exception):
@@ -129,7 +137,7 @@ class TrialRun:
             before = self.bench.lab.counters(), self._moment(ports=True)
             self.marked_ns = self.bench.sampler.mark()
         load = self._load(shares, times)
-        if load.stopped:
+        if load.stopped and not self._is_cut(load):
             if load.results:
                 self._write(config, times, load, proof, before, ({}, self._moment()))
             raise Stopped
@@ -143,10 +151,14 @@ class TrialRun:
         if config.faults:
             with self._phase("heal"):
                 heal(self.bench.lab, self.bench.sampler, self._notice)
-        if timed_out(load.results):
+        if timed_out(load.results) and not self.bench.overdue:
             with self._phase("drain"):
                 self._wait_for_rest()
         return load
+
+    def _is_cut(self, load: Load) -> bool:
+        """Whether the load was stopped since the run's time is over: it is kept as far as it came."""
+        return load.stopped and self.bench.overdue and not self.bench.should_stop()
 
     def _sampling(self) -> AbstractContextManager[StackSampler | None]:
         bench = self.bench
@@ -336,7 +348,12 @@ class TrialRun:
     def _wait_for_rest(self) -> None:
         bench = self.bench
         bound_s = RESTLESS_S if bench.restless else BOUND_S
-        rests = wait_for_rest(roots_of(bench.lab.facts()), self._notice, bench.should_stop, bound_s)
+        rests = wait_for_rest(
+            roots_of(bench.lab.facts()),
+            self._notice,
+            lambda: bench.should_stop() or bench.overdue,
+            bound_s,
+        )
         bench.restless = not rests
 
     def _moment(self, *, ports: bool = False) -> Moment:
@@ -376,7 +393,7 @@ class TrialRun:
                     self.bench.tables,
                     self.folder.path,
                     progress,
-                    lambda: self.bench.should_stop() or planned.error is not None,
+                    lambda: self.bench.should_stop() or self.bench.overdue or planned.error is not None,
                     pulse if pulses.children else None,
                     self._may_end,
                     planned.begin if self.config.faults else None,
@@ -485,7 +502,7 @@ class TrialRun:
             places=places,
             unauthorised=tuple(sorted(set(unauthorised))),
             populated=tuple(self.populated),
-            stopped="stop_fd" if load.stopped else "end",
+            stopped="stop_fd" if load.stopped_ns is not None and load.stopped_ns < times.end_ns else "end",
             seed=self.plan.seed,
         )
 

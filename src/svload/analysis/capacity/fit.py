@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis.inference import jackknife_error, t_reach
+from svload.analysis.limits import TAIL
 
 FARTHEST = 0.7
 """A margin beyond this (a factor of two) is cut."""
@@ -31,6 +32,15 @@ _WRONG = 0.2
 """Of the trials that lie clearly on one side of the limit: with more of them on the other side there is no line."""
 _FAR_OFF = 3.5
 """Standard deviations (by the median) from the line: such a trial is something else, and told."""
+
+_STEEPNESS = np.geomspace(3, 60, 30)
+"""Of the chance that a trial breaks, over log load: all as likely before any trial. From 3 (a tenth of the trials
+break at half the limit) to 60 (a twentieth at 5 % below it)."""
+_BEYOND = 1.0
+"""How far outside its trials, as log load, a limit is looked for."""
+_MATTERS = 3.0
+"""By how much the log likelihood is better than where all loads break as often."""
+_JUMPS = 0.75
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +74,8 @@ class Limit:
     drift: float = 0.0
     far_off: int = 0
     """Trials that lie so far from the line that they are no part of it."""
+    by_outcome: bool = False
+    """Known by which trials held and which broke: there is no line."""
 
     @property
     def width(self) -> float:
@@ -82,6 +94,34 @@ def line_of(points: Sequence[Point]) -> Line | None:
 
 
 def limit_of(points: Sequence[Point]) -> Limit | None:
+    """By a line of the margins. None where they jump: where most lie beyond ± FARTHEST, a line through the few between
+    says nothing."""
+    jumps = sum(abs(one.margin) >= FARTHEST for one in points) >= _JUMPS * len(points)
+    return None if jumps else _by_line(points)
+
+
+def limit_by_outcome(points: Sequence[Point]) -> Limit | None:
+    """Where half of the trials break, by a logistic curve over log load: the median and the middle 95 % of what its
+    place may be, over all steepnesses: for servers that refuse above a number of connections, whose margin says on
+    which side of the limit a load lies, and no more. None where all say the same."""
+    x = np.array([one.x for one in points])
+    breaks = np.array([one.margin < 0 for one in points])
+    if not breaks.any() or breaks.all():
+        return None
+    places = np.linspace(x.min() - _BEYOND, x.max() + _BEYOND, 20 * _PLACES)
+    away = _STEEPNESS[:, None, None] * (x - places[:, None])
+    likelihood = -np.logaddexp(0, np.where(breaks, -away, away)).sum(axis=2)
+    share = breaks.mean()
+    flat = len(x) * (share * log(share) + (1 - share) * log(1 - share))
+    if likelihood.max() - flat < _MATTERS:
+        return None
+    chance = np.exp(likelihood - likelihood.max()).sum(axis=0)
+    below = np.cumsum(chance) / chance.sum()
+    low, value, high = (float(places[np.searchsorted(below, at)]) for at in (TAIL, 0.5, 1 - TAIL))
+    return Limit(exp(value), exp(low), exp(high), by_outcome=True)
+
+
+def _by_line(points: Sequence[Point]) -> Limit | None:
     """The limit and its interval, t over rounds left out one by one. None where some rounds leave no falling line.
 
     A trend over time is part of the line where it is surely there; the interval is then about the middle of the

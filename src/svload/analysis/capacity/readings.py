@@ -58,6 +58,7 @@ def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, time
         estimate = find(one.ref, result.metrics)
         value = as_measured(estimate)
         if _is_share(one) and value is not None:
+            value = _of_whole_load(one, value, result.metrics)
             bad = value if _SHARES[one.ref.metric.name] else 1 - value
             shares[one.text] = (max(bad, 0.0), _allowed(one))
         margin = _margin(one, value, estimate, timeout_s)
@@ -74,6 +75,19 @@ def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, time
         return Measured(Reading(load, None), lacks=lacks)
     surely = surely or least[0] <= -FARTHEST
     return Measured(Reading(load, least[0], surely, shares, strangers), least[1], least[2])
+
+
+def _of_whole_load(criterion: Criterion, value: float, metrics: Mapping[str, Estimate]) -> float:
+    """The share with the requests that a warm-up cut leaves out, where it is worse: users whose first connection is
+    refused, or hangs, are users that the server does not bear."""
+    failed, asked = (
+        number_of(metrics[name]) if (name := f"{criterion.ref.owner}.{of}") in metrics else None
+        for of in ("failed", "requests")
+    )
+    if not asked or failed is None:
+        return value
+    share = failed / asked
+    return max(value, share) if _SHARES[criterion.ref.metric.name] else min(value, 1 - share)
 
 
 def as_measured(estimate: Estimate) -> float | None:

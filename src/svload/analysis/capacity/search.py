@@ -15,7 +15,7 @@ from math import exp, inf, log, sqrt
 from random import Random
 from statistics import mean, median
 
-from svload.analysis.capacity.fit import FARTHEST, Limit, Point, cut, limit_of, line_of
+from svload.analysis.capacity.fit import FARTHEST, Limit, Point, cut, limit_by_outcome, limit_of, line_of
 from svload.model.capacity import SearchState
 from svload.model.study import CapacitySearch
 from svload.model.units import show_duration
@@ -187,7 +187,14 @@ class Progress:
 
     @cached_property
     def limit(self) -> Limit | None:
-        return limit_of(self.points) if self.rounds else None
+        return (limit_of(self.points) or self.by_outcome) if self.rounds else None
+
+    @cached_property
+    def by_outcome(self) -> Limit | None:
+        """The limit by which trials held and which broke, with all looks: they are on one side of it or the other."""
+        return limit_by_outcome(
+            [Point(log(one.load), one.margin, 0) for one in self.seen if one.margin is not None]
+        )
 
     def _look_after(self, made: int) -> int | None:
         return _next_look(self.search, self.seen[:made])
@@ -244,7 +251,7 @@ def next_step(search: Search, seen: Sequence[Reading]) -> Step | Answer:
 def answer(now: Progress, over: str = "") -> Answer:
     """What is known, where nothing more is measured. `over`: why nothing is."""
     held, broke = now.sides
-    limit, search = now.limit, now.search
+    limit, search = now.limit or now.by_outcome, now.search
     beyond = _beyond(now)
     if beyond is not None:
         return Answer(beyond, None, held, broke)
@@ -323,6 +330,8 @@ def _bursts(now: Progress, limit: Limit | None) -> str:
     """Why a criterion on a share of requests fails though the load does not break it: the trial is the unit, and the
     mean of the trials below the limit is beyond what is allowed. Empty: no such criterion does."""
     top = limit.low if limit is not None else (now.sides[0] or 0)
+    if limit is not None and limit.by_outcome:
+        top /= GROWTH  # right below such a limit some trials break by chance
     below = [one for one in now.seen if one.load <= top and one.load >= top / GROWTH]
     for name in {name for one in below for name in one.shares}:
         found = [one.shares[name] for one in below if name in one.shares]

@@ -78,8 +78,16 @@ class Accounting(Check):
                 *(_asked(trial, config, view) for view in context.groups),
                 _own_limits(trial.summary),
                 *_carried(trial, context),
+                *_cut(trial),
             ]
         )
+
+
+def _cut(trial: TrialData) -> Iterator[Part]:
+    """A load that was stopped in its measured time: what was under way is neither success nor failure."""
+    if trial.summary.stopped != "end":
+        why = "the load was stopped before its end, and what it had under way was lost"
+        yield Part("REFUSED", why, "give it more time")
 
 
 def _identities(trial: TrialData, config: CaseConfig, context: Context) -> Part:
