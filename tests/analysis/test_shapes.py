@@ -7,12 +7,13 @@ import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_group
 
 from svload.analysis.arrivals import planned_vu_ns
-from svload.analysis.cases import case_result
+from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks.accounting import even_arrivals
 from svload.analysis.judge import judge_trial, trial_cut
 from svload.analysis.measures import ALL_STAGES
 from svload.analysis.stages import stage_findings
 from svload.model.executors import PerVuIterations, RampingArrivalRate, RampingVus, SharedIterations
+from svload.model.results import TrialResult
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.store import TrialData
@@ -143,3 +144,41 @@ def test_the_levels_of_a_case_are_a_sentence(closed: Bench) -> None:
     case = case_result(closed.lock, closed.lock.case("TC0"), config, judged)
     (found,) = stage_findings([case], judged)
     assert found.sentence.startswith("Response p95 by level in TC0: background at 12 users ")
+
+
+def believed(trial: TrialResult) -> TrialResult:
+    """As if no check doubted it: the load that was made was a steady one."""
+    metrics = {
+        name: one.model_copy(update={"belief": None, "grade": "VALID"}) for name, one in trial.metrics.items()
+    }
+    return trial.model_copy(update={"metrics": metrics})
+
+
+def test_a_threshold_on_load_in_stages_is_judged_over_all_and_on_each_level(closed: Bench) -> None:
+    """Ramp, hold, ramp and a p95: the most common script has an answer, and so has the level it is about."""
+    trials = [closed.trial("TC0.r1"), closed.trial("TC0.r2")]
+    config = closed.config(trials[0])
+    p95 = judge_trial(trials[0], config).metrics["background.response.p95"].value
+    assert p95 is not None
+    held, broken = (f"background.response.p95 < {1000 * p95 * share:.6g} ms" for share in (10, 0.2))
+    stages = (
+        Stage(duration_ns=S // 4, target=12),
+        Stage(duration_ns=S // 2, target=12),
+        Stage(duration_ns=S // 4, target=0),
+    )
+    config = with_config(config, "background", executor=RampingVus(stages=stages)).model_copy(
+        update={"thresholds": (held, broken)}
+    )
+    judged = [believed(judge_trial(one, config)) for one in trials]
+    case = case_result(closed.lock, closed.lock.case("TC0"), config, judged)
+    kept, failed = threshold_results({"TC0": config}, [case], {}, judged)
+    assert [(one.level, one.outcome) for one in kept.levels] == [("12 users", "passed")]
+    assert [(one.level, one.outcome) for one in failed.levels] == [("12 users", "failed")]
+    assert kept.outcome == "passed"
+    assert failed.outcome == "failed"
+    assert kept.levels[0].measured == pytest.approx(p95, rel=0.5)
+    steady = config.model_copy(update={"groups": closed.config(trials[0]).groups})
+    plain = [believed(judge_trial(one, steady)) for one in trials]
+    assert not threshold_results({"TC0": steady}, [case], {}, plain)[0].levels, (
+        "a steady load has no level apart"
+    )

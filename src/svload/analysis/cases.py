@@ -29,6 +29,7 @@ from svload.analysis.evidence import case_evidence
 from svload.analysis.inference import replicates_for, t_interval
 from svload.analysis.quantiles import reaches
 from svload.analysis.server import most_severe
+from svload.analysis.stages import level_outcomes
 from svload.model.metrics import CATALOGUE, Criterion, MetricRef, Source, metric_name
 from svload.model.results import (
     Belief,
@@ -255,12 +256,15 @@ def _inside(metric: str, bound: float | None) -> float | None:
 
 
 def threshold_results(
-    configs: Mapping[str, CaseConfig], cases: Iterable[CaseResult], owners: Mapping[str, Source]
+    configs: Mapping[str, CaseConfig],
+    cases: Iterable[CaseResult],
+    owners: Mapping[str, Source],
+    trials: Sequence[TrialResult] = (),
 ) -> tuple[ThresholdResult, ...]:
     """Each threshold on each case that it is for, by the range of the number that it names alone, and by
-    whether the server is OVERLOADED."""
+    whether the server is OVERLOADED; on each level of a load in stages beside it."""
     return tuple(
-        _threshold(case, configs[case.case], text, owners)
+        _threshold(case, configs[case.case], text, owners, [one for one in trials if one.case == case.case])
         for case in cases
         if case.excluded is None and case.case in configs and case.trials
         for text in configs[case.case].thresholds
@@ -268,7 +272,11 @@ def threshold_results(
 
 
 def _threshold(
-    case: CaseResult, config: CaseConfig, text: str, owners: Mapping[str, Source]
+    case: CaseResult,
+    config: CaseConfig,
+    text: str,
+    owners: Mapping[str, Source],
+    trials: Sequence[TrialResult],
 ) -> ThresholdResult:
     criterion = criterion_of(text, config, owners)
     estimate = find(criterion.ref, case.metrics)
@@ -310,6 +318,7 @@ def _threshold(
         sentence=f"{case.case}: {text} {told}.",
         told=f"{told}.",
         overloaded=overloaded,
+        levels=level_outcomes(criterion, trials, timeout_s),
     )
 
 

@@ -266,7 +266,7 @@ def judge_run(
     cases, results = saturated_levels(curves, cases, results)
     aa = certificates.aa if certificates else None
     claims = judge_claims(lock, configs, results, made, aa)
-    thresholds = threshold_results(configs, cases, _all_owners(lock))
+    thresholds = threshold_results(configs, cases, _all_owners(lock), results)
     capacity = capacity_of(lock, results, sealed_at(trials), begun_s)
     summaries = [trial.summary for trial in trials]
     failures = failures_of(

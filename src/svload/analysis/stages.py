@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from statistics import median
 
+from svload.analysis.criteria import criterion_of, find, is_broken, mirror_of, number_of, outcome
 from svload.analysis.measures import GroupMeasures
 from svload.analysis.view import GroupView, Window, look
 from svload.model.executors import ClosedLoop, RampingArrivalRate, RampingVus
-from svload.model.results import CaseResult, Finding, StageResult, TrialResult
+from svload.model.metrics import Criterion
+from svload.model.results import CaseResult, Estimate, Finding, LevelOutcome, StageResult, TrialResult
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 from svload.store import TrialData
@@ -48,10 +51,59 @@ def stage_findings(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -
             )
 
 
+def level_outcomes(
+    criterion: Criterion, trials: Sequence[TrialResult], timeout_s: float | None
+) -> tuple[LevelOutcome, ...]:
+    """A threshold on each level of the group that it names; nothing of a load without levels."""
+    levels: dict[str, list[tuple[bool | None, Estimate]]] = {}
+    group, _, metric = str(criterion.ref).partition(".")
+    for trial in trials:
+        whole = find(criterion.ref, trial.metrics)
+        for one in trial.stages:
+            if not one.holds or one.group != group or metric not in one.metrics:
+                continue
+            # What disturbed the load disturbed its levels.
+            estimate = one.metrics[metric].model_copy(update={"belief": whole.belief, "grade": whole.grade})
+            mirror = mirror_of(criterion.ref, {f"{group}.{name}": each for name, each in one.metrics.items()})
+            found = outcome(criterion, estimate, timeout_s, trial.verdict.server, mirror)
+            levels.setdefault(one.label, []).append((found, estimate))
+    return tuple(_level(group, label, found) for label, found in levels.items())
+
+
+def _level(group: str, label: str, found: Sequence[tuple[bool | None, Estimate]]) -> LevelOutcome:
+    values = [value for _, one in found if (value := number_of(one)) is not None]
+    answers = {held for held, _ in found}
+    held = answers.pop() if len(answers) == 1 else None
+    return LevelOutcome(
+        group=group,
+        level=label,
+        outcome="passed"
+        if held
+        else "failed"
+        if held is False
+        else "refused"
+        if all(is_broken(one) for _, one in found)
+        else "open"
+        if values
+        else "no value",
+        measured=median(values) if values else None,
+    )
+
+
+def _asked(config: CaseConfig, group: str) -> Iterator[str]:
+    """What thresholds ask of a group, by its own names."""
+    for text in config.thresholds:
+        with suppress(ValueError):  # about what this case lacks
+            owner, _, metric = str(criterion_of(text, config).ref).partition(".")
+            if owner == group:
+                yield metric
+
+
 def _of_group(trial: TrialData, config: CaseConfig, window: Window, name: str) -> Iterator[StageResult]:
     executor = next(group.executor for group in config.groups if group.name == name)
     assert isinstance(executor, RampingVus | RampingArrivalRate)
     unit = " users" if isinstance(executor, ClosedLoop) else "/s"
+    stats = tuple(dict.fromkeys((*STATS, *_asked(config, name))))
     at_ns = 0
     level = executor.start_rate_rps if isinstance(executor, RampingArrivalRate) else float(executor.start_vus)
     for stage in executor.stages:
@@ -71,7 +123,7 @@ def _of_group(trial: TrialData, config: CaseConfig, window: Window, name: str) -
             from_s=low_ns / 1e9,
             to_s=at_ns / 1e9,
             metrics={
-                stat: measured[stat].model_copy(update={"reason": ""}) for stat in STATS if stat in measured
+                stat: measured[stat].model_copy(update={"reason": ""}) for stat in stats if stat in measured
             },
         )
 

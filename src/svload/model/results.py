@@ -413,6 +413,19 @@ class Claim(Frozen):
     """what keeps an open claim open, as a clause; empty: its interval alone, or it is not open"""
 
 
+class LevelOutcome(Frozen):
+    """A threshold on one level of a load in stages, by the requests that were due in it."""
+
+    group: str
+    """the traffic group"""
+    level: str
+    """`50 users`, as its stage"""
+    outcome: Literal["passed", "failed", "open", "refused", "no value"]
+    """as of the whole; of several trials they must agree"""
+    measured: float | None
+    """the median of its trials, in base units; null: no number"""
+
+
 class ThresholdResult(Frozen):
     """A threshold on one case: passed, failed, or one of three that are never a pass."""
 
@@ -431,6 +444,8 @@ class ThresholdResult(Frozen):
     """what came of it, in the same words without the case and the criterion"""
     overloaded: bool = False
     """it failed since the server is OVERLOADED, which is worse than any limit, whatever was measured"""
+    levels: tuple[LevelOutcome, ...] = ()
+    """of a load in stages: each of its levels by itself; `outcome` is over all stages, and they do not change it"""
 
 
 class Finding(Frozen):

@@ -15,6 +15,7 @@ from svload.report.told.ending import ending
 from svload.report.told.numbers import Told
 from svload.report.told.search_rows import level_rows, search_title, step_rows
 from svload.report.told.spelling import GRADE_MARK, count_words, load_line
+from svload.report.told.stage_rows import HEADINGS, stage_rows
 
 _UNCUT = 1000
 _MOST_THRESHOLDS = 60
@@ -55,6 +56,7 @@ def summary_markdown(findings: Findings) -> str:
     parts += _search(findings)
     parts += _thresholds(findings)
     parts += _cases(findings)
+    parts += _stages(findings)
     if found.unsaid:
         parts.append(_folded(LIMITS_TITLE, _list(found.unsaid)))
     parts.append(f"<sub>{plain(findings.floor)}. In brackets: the 95 % interval over replicates.</sub>")
@@ -167,6 +169,23 @@ def _cases(findings: Findings) -> list[str]:
     right = [column.right for column in cases.columns]
     table = _table([column.heading for column in cases.columns], list(rows), right)
     return [table, *(f"<sub>{plain(note)}</sub>" for note in cases.notes)]
+
+
+_MOST_STAGES = 40
+
+
+def _stages(findings: Findings) -> list[str]:
+    """Ramps and levels of loads in stages."""
+    rows = stage_rows(findings)
+    if not rows:
+        return []
+    table = _table(HEADINGS, [row.cells for row in rows[:_MOST_STAGES]], (False,) * 3 + (True,) * 7)
+    left = len(rows) - _MOST_STAGES
+    return [
+        "Numbers of a case in stages are over all of them; each by itself:",
+        table,
+        *([f"{count_words(left, 'more stage')} in the report."] if left > 0 else []),
+    ]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> str:

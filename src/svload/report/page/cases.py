@@ -26,6 +26,7 @@ from svload.report.told.evidence import LimitLine, RefusalLine, gave_way, limit_
 from svload.report.told.faults import FaultLine, fault_table
 from svload.report.told.numbers import Number, Told
 from svload.report.told.spelling import GRADE_MARK, count_words, outcome, show_value
+from svload.report.told.stage_rows import stage_rows
 from svload.report.told.traffic import describe_load, describe_request
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
@@ -104,6 +105,7 @@ class CaseSection:
     outliers: tuple[OutlierRow, ...]
     outcomes: tuple[tuple[str, ...], ...]
     generators: tuple[tuple[str, ...], ...]
+    stages: tuple[tuple[str, ...], ...]
     errors: tuple[tuple[str, str, int, str], ...]
     services: tuple[str, ...]
     counted: tuple[Counted, ...]
@@ -121,6 +123,7 @@ def section_places(gathered: Gathered, case: CaseResult, detail: Detail, anchor:
     owners = resource_owners(_services(gathered, case), gathered.counted(case), detail)
     parts = (
         "numbers",
+        "stages",
         "steps",
         "order",
         "anatomy",
@@ -198,6 +201,7 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: d
         outliers=tuple(outlier_rows(counted, medians_s, chief)),
         outcomes=tuple(_outcomes(name, digests) for name in names),
         generators=() if detail.small else tuple(map(_generator_row, case.generators)),
+        stages=tuple(row.cells[1:] for row in stage_rows(gathered.findings, case.case)),
         errors=tuple(_errors(names, digests)),
         services=services,
         counted=tuple(_counted(services, names, digests)),

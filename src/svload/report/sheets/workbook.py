@@ -21,6 +21,8 @@ from svload.report.sheets.own import fill_own
 from svload.report.sheets.rows import LongTables
 from svload.report.sheets.search_sheet import NAME as SEARCH
 from svload.report.sheets.search_sheet import fill_search
+from svload.report.sheets.stages import NAME as STAGES
+from svload.report.sheets.stages import fill_stages, has_stages
 from svload.report.sheets.summary import fill_response, fill_success, fill_summary, fill_usage
 from svload.report.sheets.trials import fill_trials
 from svload.report.told.own import own_note
@@ -44,6 +46,7 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
     found = findings.capacity
     searched = [book.sheet(SEARCH)] if found is not None else []
     load = [book.sheet(LOAD)] if has_curves(gathered) else []
+    stages = [book.sheet(STAGES)] if has_stages(gathered) else []
     parts = [book.sheet(GENERATORS)] if has_generators(gathered) else []
     faults = [book.sheet(FAULTS)] if has_faults(gathered) else []
     functions = [book.sheet(FUNCTIONS)] if has_functions(gathered) else []
@@ -64,6 +67,8 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
         fill_search(sheet, gathered, found)
     for sheet in load:
         fill_load(sheet, gathered)
+    for sheet in stages:
+        fill_stages(sheet, gathered)
     for sheet in parts:
         fill_generators(sheet, gathered)
     for sheet in faults:
@@ -111,6 +116,13 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
                 "limits, demands and charts.",
             )
             for sheet in load
+        ),
+        *(
+            (
+                sheet.name,
+                "Each ramp and level of loads in stages by itself, and which thresholds a level keeps.",
+            )
+            for sheet in stages
         ),
         *(
             (sheet.name, "Each generator's own results by case, before they are put together.")
