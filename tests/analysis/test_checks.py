@@ -235,7 +235,7 @@ def test_clean_trials_are_valid(closed: Bench, trial: str) -> None:
 
 def test_every_check_is_planted_and_has_its_own_row() -> None:
     checks = all_checks()
-    elsewhere = {row[0] for row in MACHINE} | {"warm-up", "surroundings"}
+    elsewhere = {row[0] for row in MACHINE} | {"warm-up", "surroundings", "tcp-loss"}
     elsewhere |= {"imported-instrument", "imported-little"}  # test_imported.py
     assert {one.name for one in checks} == {row[0] for row in PLANTED} | elsewhere
     assert len({one.row for one in checks}) == len(checks)

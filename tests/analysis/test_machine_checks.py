@@ -496,7 +496,7 @@ UNUSUAL: list[tuple[Plant, str]] = [
     (paused(0.0002), ""),
     (paused(0.02), "was 20 ms"),
 ]
-NEEDS_FACTS = (
+NEEDS_FACTS = ("tcp-loss", 
     "steal", "others-cpu", "run-queue", "generator-cpu", "calibration", "clocks", "hiccups", "worker-spread",
 )  # fmt: skip
 
@@ -712,3 +712,51 @@ def test_a_clock_that_can_not_be_read_is_not_measured(closed: Bench) -> None:
     found = check(both, config, "clocks")
     assert not found.measured
     assert "clock source could not be read" in found.sentence
+
+
+def elsewhere(trial: TrialData) -> TrialData:
+    """Its servers on another machine, of which nothing is read."""
+    services = tuple(
+        one.model_copy(
+            update={
+                "processes": (),
+                "machine": "",
+                "endpoints": tuple(end.model_copy(update={"address": "192.0.2.7"}) for end in one.endpoints),
+            }
+        )
+        for one in trial.lab.services
+    )
+    return replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+
+
+def resent(trial: TrialData, count: int) -> TrialData:
+    assert trial.lab.conditions is not None
+    before = trial.lab.conditions.before.tcp_resent
+    assert before is not None
+    return with_conditions(trial, after={"tcp_resent": before + count})
+
+
+def test_segments_that_the_path_lost_make_the_tail_rough(closed: Bench) -> None:
+    """A hundredth of the requests waited for one: that is the p99, and no median."""
+    trial = elsewhere(closed.trial("TC0.r1"))
+    config = closed.config(trial)
+    asked = sum(group.begun for group in trial.summary.groups)
+    found = check(resent(trial, asked // 100), config, "tcp-loss")
+    assert found.grade == "WEAK"
+    assert f"{asked // 100:,} of" in found.sentence
+    assert found.on("background.response.p99") == "WEAK"
+    assert found.on("background.response.p50") == "VALID"
+    assert found.on("background.throughput") == "VALID"
+    assert check(resent(trial, asked // 5000), config, "tcp-loss").on("background.response.p99") == "VALID"
+    assert check(trial, config, "tcp-loss").grade == "VALID"
+    here = resent(closed.trial("TC0.r1"), asked // 100)
+    assert check(here, config, "tcp-loss").grade == "VALID", "over loopback it is the server's doing"
+    unknown = with_conditions(trial, before={"tcp_sent": None, "tcp_resent": None})
+    assert not check(unknown, config, "tcp-loss").measured
+
+
+def test_a_server_whose_machine_is_not_read_is_named(closed: Bench) -> None:
+    trial = closed.trial("TC0.r1")
+    config = closed.config(trial)
+    assert "is not read" in check(elsewhere(trial), config, "surroundings").sentence
+    assert "is not read" not in check(trial, config, "surroundings").sentence

@@ -34,6 +34,19 @@ def test_a_moment_holds_the_three_clocks() -> None:
     assert resting is not None and resting >= 0
 
 
+def test_a_moment_counts_what_tcp_sent() -> None:
+    before = conditions.moment()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
+        client.sendall(b"x")
+    after = conditions.moment()
+    assert before.tcp_sent is not None and after.tcp_sent is not None
+    assert after.tcp_sent > before.tcp_sent
+    assert after.tcp_resent is not None and after.tcp_resent >= 0
+
+
 def rested(server: socket.socket, client_first: bool) -> int:
     """How many more sockets on the client's port rest once one side has closed first (others may
     rest there, to other servers)."""

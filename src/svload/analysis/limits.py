@@ -154,6 +154,9 @@ LITTLE_OPEN = 0.02
 """Open: Σ clipped residence over the gauge's mean may be off by this."""
 RECONCILED = (0.005, 0.02)
 """Deviation of servers' counters from what was written, beyond what was in flight."""
+TCP_LOSS = 0.1
+"""Requests that waited for a TCP segment that was sent again, as a share of those beyond a percentile, from which that
+percentile is rough: each of them waited for 200 ms as a rule."""
 REUSE = 0.02
 """Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
 TLS_COUNTED = 0.02

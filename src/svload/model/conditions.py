@@ -22,6 +22,10 @@ class Moment(Frozen):
     """how long a fixed piece of work takes on a generator's core: lower quartile of its repeats"""
     time_wait: int | None = None
     """sockets in TIME_WAIT that hold a local port of this machine; read before the load only"""
+    tcp_sent: int | None = None
+    """TCP segments that the load's network sent since its start, without those sent again"""
+    tcp_resent: int | None = None
+    """TCP segments that it sent again, SYNs apart: the path, or who is at its end, lost them"""
 
 
 class Machine(Frozen):

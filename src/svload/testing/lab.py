@@ -112,6 +112,8 @@ def _conditions() -> Conditions:
             clock_source="tsc",
             calibration_ns=calibration_ns,
             time_wait=time_wait,
+            tcp_sent=monotonic_ns // 10**6,
+            tcp_resent=7,
         )
 
     machine = Machine(

@@ -12,7 +12,7 @@ from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent, smallest_shown_p99
 from svload.analysis.readings import of_monitor
 from svload.analysis.view import kept_window
-from svload.model.results import CheckResult
+from svload.model.results import CheckResult, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 
@@ -45,17 +45,73 @@ class Surroundings(Check):
             *_families(trial, context),
             *_dropped(trial),
             *_pauses(trial, context),
+            *_unread(trial, context),
         ]
         return self.result(
             "VALID", f"{'; '.join([f'Load and servers {where}', *unusual])}.", float(len(unusual))
         )
 
 
+class TcpLoss(Check):
+    """Segments that the load's network sent again: such a request waited 200 ms as a rule (the least time-out of
+    Linux), so percentiles with few requests beyond them are rough. What a service's own link loses is asked for, and over
+    loopback a server drops them, whose doing it is."""
+
+    name = "tcp-loss"
+    row = "client: TCP segments sent again, against the requests beyond each percentile"
+    order = 62
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """Over the whole load: between the two readings beside it."""
+        conditions = trial.lab.conditions
+        if conditions is None or not on_this_machine(trial):
+            return self.unmeasured("the network of the machines that made the load was not read")
+        before, after = conditions.before, conditions.after
+        if None in (before.tcp_sent, before.tcp_resent, after.tcp_sent, after.tcp_resent):
+            return self.unmeasured("the kernel's counters of TCP could not be read")
+        sent, again = (
+            max((getattr(after, name) or 0) - (getattr(before, name) or 0), 0)
+            for name in ("tcp_sent", "tcp_resent")
+        )
+        told = f"{again:,} of {sent + again:,} TCP segments of the load's machine were sent again"
+        if any(spec.options.get("link") is not None for spec in config.services):
+            return self.result("VALID", f"{told}, with links that the study asks for.", float(again))
+        if on_this_host(trial):  # nothing is lost on the way: a server whose queue is full drops them
+            return self.result("VALID", f"{told}, which loopback does not lose.", float(again))
+        asked = sum(group.summary.begun for group in context.groups)
+        waited = min(again / max(asked, 1), 1.0)
+        rough = [
+            f"{group.name}.{metric}.{stat}"
+            for group in context.groups
+            for metric in ("response", "ok_response", "service")
+            for stat, p in _PERCENTILES.items()
+            if waited > limits.TCP_LOSS * (1 - p)
+        ]
+        if not rough:
+            return self.result("VALID", f"{told}.", float(again))
+        return self.result(
+            "WEAK",
+            f"{told}: up to {percent(waited)} of the requests waited for one.",
+            float(again),
+            remedy="Look for loss between load and servers (ethtool -S, tc -s qdisc), or load from nearer.",
+            harms=tuple(Harm(number=one, grade="WEAK", below=None, above=0.0) for one in rough),
+        )
+
+
+_PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "mean": 0.99, "p99": 0.99, "p99.9": 0.999}
+"""Of a mean such requests are a part as of a p99."""
+
+
+def on_this_machine(trial: TrialData) -> bool:
+    """Whether this machine made load."""
+    conditions = trial.lab.conditions
+    return conditions is None or not conditions.clocks or any(clock.here for clock in conditions.clocks)
+
+
 def on_this_host(trial: TrialData) -> bool:
     """Whether any server listens on loopback, or was started by this lab (which is this machine's), and this
     machine made load."""
-    conditions = trial.lab.conditions
-    if conditions is not None and conditions.clocks and not any(clock.here for clock in conditions.clocks):
+    if not on_this_machine(trial):
         return False
     here = [facts for facts in trial.lab.services if not facts.machine]
     return any(facts.processes for facts in here) or any(
@@ -68,6 +124,19 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
+
+
+def _unread(trial: TrialData, context: Context) -> Iterator[str]:
+    """Servers of which neither processes nor machine are known: what else runs there, nobody sees."""
+    asked = {host for group in context.groups for host in group.spec.hosts}
+    for facts in trial.lab.services:
+        away = bool(facts.endpoints) and not any(_is_here(end.address) for end in facts.endpoints)
+        if facts.service in asked and not facts.processes and not facts.machine and away:
+            yield f"what else runs on the machine of {facts.service} is not read"
+
+
+def _is_here(address: str) -> bool:
+    return address.startswith("unix:") or _is_loopback(address)
 
 
 def _ports(trial: TrialData, context: Context) -> Iterator[str]:

@@ -13,12 +13,14 @@ from svload.host.machine.ports import local_ports, port_reuse_s
 from svload.host.machine.sock_diag import count_time_wait
 from svload.model.conditions import Machine, Moment
 
+_OF_TCP = {"snmp": ("Tcp", "OutSegs", "RetransSegs"), "netstat": ("TcpExt", "TCPSynRetrans")}
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
 def moment(calibration_ns: float | None = None, *, ports: bool = False) -> Moment:
     """The machine now; the ports that rest are counted if asked (some 10 ms where thousands do). The clocks
     are read within a microsecond."""
+    sent, resent = _tcp()
     return Moment(
         monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC),
         realtime_ns=time.clock_gettime_ns(time.CLOCK_REALTIME),
@@ -26,7 +28,24 @@ def moment(calibration_ns: float | None = None, *, ports: bool = False) -> Momen
         clock_source=read(CLOCK_SOURCE) or None,
         calibration_ns=calibration_ns,
         time_wait=count_time_wait(local_ports()) if ports else None,
+        tcp_sent=sent,
+        tcp_resent=resent,
     )
+
+
+def _tcp() -> tuple[int | None, int | None]:
+    """Segments sent, and those sent again but for SYNs, which wait for a place in a server's queue as a rule. Of the
+    calling thread's network, which is the lab's where it has one of its own."""
+    found: dict[str, int] = {}
+    for name, (head, *wanted) in _OF_TCP.items():
+        lines = [line.split() for line in read(f"/proc/thread-self/net/{name}").splitlines()]
+        rows = [fields[1:] for fields in lines if fields[:1] == [f"{head}:"]]
+        if len(rows) == 2:
+            values = dict(zip(*rows, strict=True))
+            found |= {key: int(values[key]) for key in wanted if key in values}
+    if "OutSegs" not in found or "RetransSegs" not in found:
+        return None, None
+    return found["OutSegs"], found["RetransSegs"] - found.get("TCPSynRetrans", 0)
 
 
 def machine(loopback_bytes_per_s: float | None = None, timer_floor_ns: float | None = None) -> Machine:

@@ -11,6 +11,7 @@ _CAUSES = {
     "steal": "the hypervisor gave time to other guests",
     "calibration": "the machine changed its speed",
     "clocks": "the clock was set or is too coarse",
+    "tcp-loss": "TCP segments were lost on the way",
     "steadiness": "the numbers drifted during the load",
     "imported-instrument": "nobody knows what the other tool's own delays were",
     # broken: the load or the instrument was not what the study asked for
