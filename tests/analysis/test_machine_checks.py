@@ -496,7 +496,8 @@ UNUSUAL: list[tuple[Plant, str]] = [
     (paused(0.0002), ""),
     (paused(0.02), "was 20 ms"),
 ]
-NEEDS_FACTS = ("tcp-loss", 
+NEEDS_FACTS = (
+    "tcp-loss",
     "steal", "others-cpu", "run-queue", "generator-cpu", "calibration", "clocks", "hiccups", "worker-spread",
 )  # fmt: skip
 
