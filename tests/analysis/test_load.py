@@ -171,6 +171,9 @@ def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
     assert no_answer("connect_refused")
     assert no_server("connect_refused")
     assert no_server("tls_certificate")
+    malformed = [name for name in HINTS if name.startswith("malformed")]
+    assert len(malformed) > 2
+    assert all(no_answer(name) and not no_server(name) for name in malformed), "something did answer"
 
 
 def test_what_is_cut_is_told_with_its_slowest_answer(open_loop: Bench) -> None:

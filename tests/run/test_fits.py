@@ -90,3 +90,11 @@ def test_a_short_measurement_behind_a_long_ramp_has_more_intervals_than_a_series
     (problem,) = too_long([lasting(long, 1_000_000_000)])
     assert "5 h 0 min, in intervals of 1.67 ms more than 1,000,000" in str(problem)
     assert too_long([lasting(long, 600_000_000_000)]) == ()
+
+
+@pytest.mark.parametrize("days", [13, 90])
+def test_a_measurement_of_weeks_is_not_asked_to_be_longer(tmp_path: Path, days: int) -> None:
+    users = config(tmp_path, executor="constant-vus", vus=2)
+    (problem,) = too_long([lasting(users, days * 86_400 * 1_000_000_000)])
+    assert "shorter together" in problem.remedy
+    assert "longer" not in problem.remedy

@@ -76,7 +76,7 @@ HINTS: Mapping[str, str] = {
     "other": "an error without a name of its own: see the trial's events",
 }
 
-_NO_SERVER = ("connect_", "tls_", "malformed", "empty_answer", "lookup", "http2_not_negotiated")
+_NO_SERVER = ("connect_", "tls_", "empty_answer", "lookup", "http2_not_negotiated")
 
 
 def no_server(name: str) -> bool:
@@ -93,4 +93,4 @@ _NO_ANSWER = (
 
 def no_answer(name: str) -> bool:
     """Whether an error means that no whole head of an answer came."""
-    return no_server(name) or name in _NO_ANSWER
+    return no_server(name) or name in _NO_ANSWER or name.startswith("malformed")
