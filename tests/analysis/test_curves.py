@@ -103,7 +103,7 @@ def test_limits_and_waiting_are_signs_of_their_own() -> None:
 
 def test_what_no_finding_holds_is_told_in_a_trial_s_own_words() -> None:
     plain = case("A", "l").model_copy(update={"server": "SATURATED"})
-    told = "The server works at its limit: core 1, which the servers run on, was busy for 97 % of the time."
+    told = "the server works at its limit: core 1, which the servers run on, was busy for 97 % of the time."
     one = trial("A", 1, 100.0, 0.1)
     verdict = one.verdict.model_copy(update={"server": "SATURATED", "reasons": (told,)})
     assert saturated_of(plain, one.model_copy(update={"verdict": verdict})) == [f"SATURATED in A: {told}"]

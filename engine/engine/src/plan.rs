@@ -324,7 +324,10 @@ impl GroupPlan {
                 })
                 .collect(),
             row_draws,
-            load_time: LoadTime::new(&share.turns_ns, spec.stop_offset_ns),
+            load_time: LoadTime::new(
+                share.turns_ns.as_deref().unwrap_or_default(),
+                spec.stop_offset_ns,
+            ),
             course: Arc::new(Course::new(share.seed, &spec, spec.stop_offset_ns)),
             steps,
             feeders,

@@ -43,9 +43,9 @@ pub struct Share {
     #[serde(default)]
     pub spin_ns: i64,
     pub window_ns: (i64, i64),
-    /// The load runs only in these stretches [begin, end) of real time. Empty: it runs all the time.
+    /// The load runs only in these stretches [begin, end) of real time. None: it runs all the time.
     #[serde(default)]
-    pub turns_ns: Vec<(i64, i64)>,
+    pub turns_ns: Option<Vec<(i64, i64)>>,
     pub endpoints: IndexMap<String, EndpointSpec>,
     /// How servers are verified that only redirects over TLS lead to; none: there is no way to them but from TLS.
     #[serde(default)]
@@ -395,11 +395,11 @@ fn check(share: &Share, inputs: &IndexMap<String, Table>) -> Result<(), Fault> {
 }
 
 fn check_turns(share: &Share) -> Result<(), Fault> {
-    if share.turns_ns.is_empty() {
+    let Some(turns_ns) = &share.turns_ns else {
         return Ok(());
-    }
+    };
     let (mut last_ns, mut load_ns) = (0, 0);
-    for (at, &(begin_ns, end_ns)) in share.turns_ns.iter().enumerate() {
+    for (at, &(begin_ns, end_ns)) in turns_ns.iter().enumerate() {
         let place = || format!("turns_ns[{at}]");
         let in_order = last_ns <= begin_ns && begin_ns < end_ns;
         ensure(
