@@ -32,10 +32,12 @@ from pathlib import Path
 
 from benches.command import KEPT, Clock
 from svload import analysis, lab, run, study
+from svload.analysis.criteria import is_broken, number_of, range_of
 from svload.api.runs import judge_trial
 from svload.host import split_cores
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
+from svload.model.metrics import parse_metric
 from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.results import TrialResult
 from svload.model.study import Lock
@@ -49,6 +51,8 @@ HELD, HALF_WIDTH = 0.95, 0.25
 AFTER_START_S = 2.0
 """From the reading of the counters until the load has surely begun."""
 SERVICE_S, WORKERS = 0.015, 4
+TIMEOUT_S = 20.0
+"""Of the study's requests."""
 STUDY = """\
 name: planted
 question: How far off is a number when the machine beside the load is disturbed?
@@ -353,11 +357,17 @@ def _rows(planted: Planted, trial: TrialResult, twins: Sequence[TrialResult]) ->
         mine = trial.metrics.get(number)
         both = [twin.metrics.get(number) for twin in twins]
         truth = [one.value for one in both if one is not None and one.value]
-        if mine is None or not mine.value or len(truth) < 2:
+        if mine is None or is_broken(mine) or len(truth) < 2:
             continue
-        belief = mine.belief
-        below, above = (belief.below or 0.0, belief.above or 0.0) if belief else (0.0, 0.0)
-        off, noise = statistics.geometric_mean(truth) / mine.value - 1, abs(log(truth[0] / truth[1]))
+        value, within = (
+            number_of(mine),
+            range_of(parse_metric(number, {"load": "traffic"}), mine, None, TIMEOUT_S),
+        )
+        if not value or within is None:
+            continue
+        # The range that a threshold uses: what is not known is the widest one, never none.
+        below, above = 1 - within[0] / value, within[1] / value - 1
+        off, noise = statistics.geometric_mean(truth) / value - 1, abs(log(truth[0] / truth[1]))
         yield Row(planted, trial.case, number, off, below, above, noise)
 
 

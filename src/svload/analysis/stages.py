@@ -63,7 +63,7 @@ def level_outcomes(
             if not one.holds or one.group != group or metric not in one.metrics:
                 continue
             # What disturbed the load disturbed its levels.
-            estimate = one.metrics[metric].model_copy(update={"belief": whole.belief, "grade": whole.grade})
+            estimate = one.metrics[metric].model_copy(update={"belief": whole.belief})
             mirror = mirror_of(criterion.ref, {f"{group}.{name}": each for name, each in one.metrics.items()})
             found = outcome(criterion, estimate, timeout_s, trial.verdict.server, mirror)
             levels.setdefault(one.label, []).append((found, estimate))
