@@ -15,7 +15,7 @@ from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
 from svload import api
 from svload.model.results import Belief, Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
-from svload.report import show_findings, show_why
+from svload.report import show_findings, show_probe, show_why
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
@@ -513,3 +513,15 @@ def test_claims_of_a_run_that_is_judged_anew_are_exploratory(
         assert ("judged anew by rules" in said(findings.claims[0], findings)) is exploratory
         show_findings(findings, {})
         assert ("exploratory, since newer rules judge them" in capsys.readouterr().out) is exploratory
+
+
+@pytest.mark.parametrize("errors", [["connect_reset"], ["", "tls_expired", "short_head", "tls_expired"]])
+def test_a_probe_says_once_why_transfers_failed(
+    errors: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_probe([{"time_total": 0.1, "http_code": 200, "error": error} for error in errors])
+    said = capsys.readouterr().out
+    for name in filter(None, set(errors)):
+        assert said.count(f"{name}: ") == 1, said
+    show_probe([{"time_total": 0.1, "http_code": 200, "error": ""}])
+    assert ": " not in capsys.readouterr().out

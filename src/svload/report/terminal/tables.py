@@ -14,6 +14,7 @@ from rich.text import Text
 from svload.analysis.phases import TOTAL, WAITING, Outside, outside_load
 from svload.model.certificates import AaCertificate
 from svload.model.errors import ExitCode
+from svload.model.request_hints import HINTS
 from svload.model.results import Findings
 from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
@@ -412,6 +413,7 @@ def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
     if len(rows) == 1:
         for name, value in rows[0].items():
             out.print(f"{name:20} {value:.6f}" if isinstance(value, float) else f"{name:20} {value}")
+        _show_hints(out, rows)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("variable", "min", "median", "max"):
@@ -425,6 +427,13 @@ def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
     out.print(table)
     failed = sum(1 for row in rows if row["error"])
     out.print(f"{len(rows)} transfers, {failed} failed")
+    _show_hints(out, rows)
+
+
+def _show_hints(out: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Why transfers failed, once for each error."""
+    for name in dict.fromkeys(str(row["error"]) for row in rows if row["error"]):
+        out.print(Text(f"{name}: {HINTS[name]}", style="red"))
 
 
 def show_doctor(found: Mapping[str, Any]) -> None:
