@@ -84,7 +84,7 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     assert told["bring-ups"].startswith("2: it speaks of these alone")
     assert told["lost pairs"] == "2 × treatment broken: the factor did not act; 1 × baseline missing"
     assert told["other programs"] == (
-        "12 % of the machine, 40 % at most (11 % beside http, 13 % beside https); 3 pairs count as 2.2 calm ones"
+        "12 % of the machine, 40 % at most (11 % beside http, 13 % beside https); 3 pairs weigh as much as 2.2 calm ones"
     )
     assert told["without the generator's delays"].endswith("; the interval reaches over both")
     assert told["after the other side"].endswith("with the side that ran just before as a term")

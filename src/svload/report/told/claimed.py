@@ -332,7 +332,9 @@ def _strangers(claim: Claim) -> str:
     pairs = len(claim.evidence)
     if found.lean_p < LEANING:
         return f"{told}; more beside one side (p {found.lean_p:.2g}), so all pairs count alike"
-    return f"{told}; {count_words(pairs, 'pair')} count as {found.calm_pairs:.3g} calm ones"
+    if found.calm_pairs < 1:
+        return f"{told}; {count_words(pairs, 'pair')} together weigh less than one calm pair"
+    return f"{told}; {count_words(pairs, 'pair')} weigh as much as {found.calm_pairs:.2g} calm ones"
 
 
 def _alike(one: Claimed) -> str:
