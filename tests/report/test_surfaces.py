@@ -100,6 +100,14 @@ def test_no_sentence_is_made_of_a_checks_name(reported: Reporter) -> None:
         assert "-" not in cause(check.name), check.name
 
 
+def test_the_page_s_table_of_checks_is_in_plain_words(reported: Reporter) -> None:
+    table = reported("plain").page.partition('class="checks"')[2].partition("</table>")[0]
+    heads = " ".join(re.findall(r'<th scope="row"[^>]*>(.*?)</th>', table))
+    assert cause("others-cpu") in heads and cause("accounting") in heads
+    for check in all_checks():
+        assert check.name not in heads or check.name in cause(check.name)
+
+
 def test_junit_passes_a_disturbed_trial_with_output_and_errs_on_a_broken_one(reported: Reporter) -> None:
     findings = reported("plain").findings
     for grade, tag in (("WEAK", "system-out"), ("REFUSED", "error")):

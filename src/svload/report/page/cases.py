@@ -21,6 +21,7 @@ from svload.report.page.detail import Detail
 from svload.report.page.flames import FlameView, flame_view
 from svload.report.page.outlying import OutlierRow, outlier_rows
 from svload.report.page.overtime import ResourceChart, TimeChart, resource_charts, resource_owners, time_chart
+from svload.report.told.causes import cause
 from svload.report.told.doubts import Doubt, doubts
 from svload.report.told.evidence import LimitLine, RefusalLine, gave_way, limit_lines, refusal_lines
 from svload.report.told.faults import FaultLine, fault_table
@@ -77,7 +78,10 @@ class Counted:
 class CheckRow:
     """One check over the case's trials: a mark a trial, and its sentences with the trials that they are about."""
 
-    check: str
+    wrong: str
+    """what it looks for, in plain words"""
+    key: str
+    """its name in `svload query`"""
     worst: str
     marks: tuple[tuple[str, str, str], ...]
     shown: tuple[tuple[str, str], ...]
@@ -431,11 +435,11 @@ def _folded(rows: Sequence[CheckRow]) -> list[CheckRow]:
     for row in rows:
         if not row.shown:
             alike.setdefault(row.marks, []).append(row)
-    first = {id(same[0]): ", ".join(row.check for row in same) for same in alike.values()}
+    first = {id(same[0]): same for same in alike.values()}
     return [
-        replace(row, check=first[id(row)]) if id(row) in first else row
+        replace(row, wrong="; ".join(one.wrong for one in same), key=", ".join(one.key for one in same))
         for row in rows
-        if row.shown or id(row) in first
+        if (same := [row] if row.shown else first.get(id(row), []))
     ]
 
 
@@ -454,7 +458,8 @@ def _check_row(name: str, found: Sequence[tuple[TrialResult, CheckResult]], deta
     ]
     shown = told[: max(1, sum(1 for grade, _ in by_sentence if grade))] if told else []
     return CheckRow(
-        check=name,
+        wrong=cause(name),
+        key=name,
         worst=worst.grade,
         marks=tuple(_marks(found, detail)),
         shown=tuple(shown[: detail.sentences]),

@@ -10,6 +10,7 @@ from svload.report.sheets.book import Sheet
 from svload.report.sheets.layout import form_of_value, lines
 from svload.report.sheets.rows import MOST_PROBE_ROWS, MOST_RESPONSES, LongTables
 from svload.report.told.answer import LIMITS_TITLE, answer
+from svload.report.told.causes import cause
 from svload.report.told.spelling import count_words, load_line, outcome
 
 _HEAD = 1
@@ -111,13 +112,17 @@ def fill_verdicts(sheet: Sheet, gathered: Gathered) -> None:
     """Every check on every trial, passed ones too."""
     rows = [(trial, check) for trial in gathered.findings.trials for check in trial.verdict.checks]
     sheet.text(0, 0, "May a trial be believed? Every check, in its own unit.", "note")
-    headers = ("case", "trial", "check", "grade", "value", "limit", "what was found", "what would help")
-    sheet.table(_HEAD, headers, len(rows), (9, 11, 20, 12, 12, 12, _FOUND, _MEND), freeze=(_HEAD + 1, 3))
+    headers = (
+        *("case", "trial", "what could be wrong", "grade", "value", "limit", "what was found"),
+        *("what would help", "in svload query"),
+    )
+    sheet.table(_HEAD, headers, len(rows), (9, 11, 40, 12, 12, 12, _FOUND, _MEND, 20), freeze=(_HEAD + 1, 3))
     for number, (trial, check) in enumerate(rows, _HEAD + 1):
         for column, text in (
             (0, trial.case),
             (1, trial.trial),
-            (2, check.check),
+            (2, cause(check.check)),
+            (8, check.check),
         ):
             sheet.text(number, column, text)
         sheet.text(number, 6, check.sentence, "beside")
