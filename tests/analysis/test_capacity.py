@@ -234,8 +234,8 @@ def asked(within_s: float, trial_s: float = 2.0) -> CapacitySearch:
 
 def test_the_time_counts_from_when_the_machine_was_its_own() -> None:
     late = budget_of(asked(30), [110.0, 112.0], begun_s=100.0)
-    assert late.left_s == pytest.approx(30 - 10 - 2)
-    assert budget_of(asked(30), [110.0, 112.0]).left_s == pytest.approx(30 - 2 - 2)
+    assert late.left_s == pytest.approx(0.88 * 30 - 10 - 2)
+    assert budget_of(asked(30), [110.0, 112.0]).left_s == pytest.approx(0.88 * 30 - 2 - 2)
 
 
 def test_the_slowest_of_the_last_trials_stands_for_the_next() -> None:
@@ -247,7 +247,12 @@ def test_the_slowest_of_the_last_trials_stands_for_the_next() -> None:
 
 
 def test_a_pause_costs_little() -> None:
-    assert budget_of(asked(90), [100.0, 9_000.0]).left_s == pytest.approx(90 - 2 - 10)
+    assert budget_of(asked(90), [100.0, 9_000.0]).left_s == pytest.approx(0.88 * 90 - 2 - 10)
+
+
+def test_time_is_kept_for_the_answer() -> None:
+    assert budget_of(asked(45), []).left_s == pytest.approx(45 - 5.4)
+    assert budget_of(asked(1_000), []).left_s == 985, "a report takes no longer for that"
 
 
 def test_a_short_time_ends_with_what_is_known() -> None:

@@ -263,7 +263,7 @@ def test_what_was_found_is_told_with_every_load_and_trial(study: Callable[..., s
     [
         (10_000, {}, "above", "the limit lies above"),
         (0.5, {}, "below", "the limit lies below"),
-        (100, {"within_s": 12.6}, "undecided", "held at 64 and broke at 128"),
+        (100, {"within_s": 14.4}, "undecided", "held at 64 and broke at 128"),
     ],
 )
 def test_what_is_not_bracketed_says_so(
@@ -278,7 +278,7 @@ def test_what_is_not_bracketed_says_so(
 
 
 def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[..., str]) -> None:
-    """Trials that take twice what was expected: the last one ends within the time."""
+    """Trials that take twice what was expected: the last one leaves time for the answer."""
     lock = lock_of(study(), that=CRITERION, within_s=60)
     batches, results = [first_batch(lock)], []
     sealed_s: dict[str, float] = {}
@@ -294,7 +294,7 @@ def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[...,
         if (following := capacity(lock, replace(known, verdicts=verdicts))) is None:
             break
         batches.append(following)
-    assert 60 - 20 <= now_s - 1e9 <= 60
+    assert 60 - 28 <= now_s - 1e9 <= 0.88 * 60
     told = capacity_of(lock, results, sealed_s, 1e9)
     assert told is not None
     assert told.ended

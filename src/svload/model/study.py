@@ -213,6 +213,11 @@ class CaseConfig(Frozen):
         return max((group.executor.ramp_up_ns for group in self.groups), default=0)
 
 
+ANSWERING, LONGEST_ANSWERING_S = 0.12, 15.0
+"""The share of a search's time that its answer takes after the last trial, and the most of it that is kept free: on
+two cores that others share, 7 s after 21 trials in 45 s."""
+
+
 class CapacitySearch(Frozen):
     """What `svload capacity` asks of an open factor: the largest value that keeps criteria, or the one
     above which more gains little."""
@@ -235,11 +240,18 @@ class CapacitySearch(Frozen):
     most_trials: int | None = None
     """trials that the time allows, as an older svload wrote it; null: as many as it needs, or as `within_s` says"""
     within_s: float | None = None
-    """time for all its trials; null: as long as it needs"""
+    """time until its answer; null: as long as it needs"""
     trial_s: float | None = None
     """what a trial is reckoned to take, before any has shown it; null: no bound of time"""
     at_least: int | None = None
     """the load that is needed: the search is a gate; null: it is none"""
+
+    @property
+    def measuring_s(self) -> float | None:
+        """Of `within_s`, what trials may take: judging and the report come out of the rest."""
+        if self.within_s is None:
+            return None
+        return self.within_s - min(ANSWERING * self.within_s, LONGEST_ANSWERING_S)
 
 
 class Lock(Artefact):

@@ -238,7 +238,7 @@ class _Execution:
             self._look_round()
             if self.stop.is_set():
                 return
-            ends_by_s = time.monotonic() + self._within_s()
+            ends_by_s = time.monotonic() + self._measuring_s()
             bench = self._bring_up(stack)
             bench.ends_by_s = ends_by_s
             while (found := self._next()) is not None and not self.stop.is_set():
@@ -293,10 +293,10 @@ class _Execution:
             if spec.kit == "external" and "on" not in spec.options and "${" not in at:
                 must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
 
-    def _within_s(self) -> float:
+    def _measuring_s(self) -> float:
         """Of a search with a bound: what is left of it for more than the answer."""
-        within_s = self.lock.search.within_s if self.lock.search is not None else None
-        return inf if within_s is None else within_s
+        measuring_s = self.lock.search.measuring_s if self.lock.search is not None else None
+        return inf if measuring_s is None else measuring_s
 
     def _lasts_s(self) -> float:
         """About how long this run holds the machine, for who waits."""

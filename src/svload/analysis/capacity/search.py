@@ -59,7 +59,7 @@ def budget_of(
 ) -> Budget:
     """What is left after trials that were sealed at these times, in the order they ran; None: not known, and taken as
     expected. `begun_s`: when the machine was its own; None: not known."""
-    if asked.within_s is None or asked.trial_s is None:
+    if asked.within_s is None or asked.measuring_s is None or asked.trial_s is None:
         return Budget(most_trials=asked.most_trials)
     expected_s, most_s = asked.trial_s, PAUSE * asked.trial_s
     took_s = [
@@ -71,7 +71,7 @@ def budget_of(
         first_s = max(sealed_s[0] - begun_s, expected_s)
     spent = spent_s(took_s, first_s if sealed_s else 0.0, expected_s)
     return Budget(
-        asked.within_s, asked.within_s - spent, min(max(took_s[-_RECENT:], default=expected_s), most_s)
+        asked.within_s, asked.measuring_s - spent, min(max(took_s[-_RECENT:], default=expected_s), most_s)
     )
 
 
