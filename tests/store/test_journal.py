@@ -41,6 +41,27 @@ def test_a_line_torn_anywhere_is_dropped_and_said_and_the_next_one_is_whole(tmp_
         assert len(again.dropped) == 1
 
 
+@pytest.mark.parametrize("fits", [1, 60])
+def test_a_line_after_one_that_a_full_disk_cut_is_whole(tmp_path: Path, fits: int) -> None:
+    path = tmp_path / "events.jsonl"
+    with Journal(path) as journal:
+        whole = journal._file
+
+        class Full:
+            def write(self, data: bytes) -> int:
+                whole.write(data[:fits])
+                raise OSError(28, "No space left on device")
+
+        journal._file = Full()  # type: ignore[assignment]
+        with pytest.raises(OSError, match="No space"):
+            journal.write(Event("notice", {"text": "cut"}))
+        journal._file = whole
+        journal.write(Event("run-ended", {"text": "last"}))
+    read = read_events(path)
+    assert [event.text("text") for event in read.events] == ["last"]
+    assert (len(read.dropped), read.damaged) == (1, ())
+
+
 def test_a_surrogate_does_not_stop_the_journal(tmp_path: Path) -> None:
     with Journal(tmp_path / "e") as journal:
         journal.write(Event("notice", {"text": "\udcff"}))

@@ -99,6 +99,31 @@ def test_what_was_tampered_with_is_named(run: RunDir, what: str) -> None:
     assert others == set() or what == "no plan", "trials that no batch planned"
 
 
+TORN = ('{"kind":"notice","data":{"te', "\0\0\0\0", '{"kind":7}')
+STARTED, NOTICE = (Event(kind, {"text": "x"}).to_json() for kind in ("run-started", "notice"))
+
+
+@pytest.mark.parametrize("torn", TORN)
+@pytest.mark.parametrize("after", [f"\n{NOTICE}\n", "\n", f"\n{{\n{STARTED}\n"], ids=["event", "end", "torn"])
+def test_a_torn_line_in_the_middle_of_the_journal_is_damage(run: RunDir, torn: str, after: str) -> None:
+    line = run.events.read_bytes().count(b"\n") + 1
+    with run.events.open("a") as file:
+        file.write(torn + after)
+    (problem,) = verify_run(run)
+    assert (problem.code, problem.details["path"]) == ("run-damaged", run.events)
+    assert f"line {line} " in str(problem)
+    assert changed_since_sealed(run)
+
+
+@pytest.mark.parametrize("torn", TORN)
+@pytest.mark.parametrize("after", ["", f"\n{STARTED}\n", f"\n{STARTED}\n{{"], ids=["last", "next", "twice"])
+def test_a_line_that_a_crash_tore_is_no_damage(run: RunDir, torn: str, after: str) -> None:
+    with run.events.open("a") as file:
+        file.write(torn + after)
+    assert verify_run(run) == []
+    assert changed_since_sealed(run) == []
+
+
 @pytest.mark.parametrize("unreadable", ["placement.json", "study.lock.json", "plan/000.json"])
 @pytest.mark.parametrize("how", ["{", '{"format": 1, "x'])
 def test_what_cannot_be_read_hides_no_other_damage(run: RunDir, unreadable: str, how: str) -> None:

@@ -17,14 +17,17 @@ class Journal:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = path.open("ab", buffering=0)
-        if _is_torn(path):
-            self._file.write(b"\n")
+        self._torn = _is_torn(path)
 
     def write(self, event: Event, *, sync: bool = False) -> None:
         """Append `event`; with `sync` return only when the disk has it. Raises OSError (disk full)."""
         line = event.to_json().encode("utf-8", "backslashreplace") + b"\n"
+        if self._torn:
+            line = b"\n" + line
+        self._torn = True  # until the whole line is out: a full disk may take a part of it
         while line:
             line = line[self._file.write(line) :]
+        self._torn = False
         if sync:
             self.sync()
 
@@ -51,6 +54,9 @@ class Journalled:
 
     events: tuple[Event, ...]
     dropped: tuple[str, ...] = ()
+    damaged: tuple[int, ...] = ()
+    """numbers of those lines that no crash explains: a crash tears the last line, and the next execution
+    follows it"""
 
 
 def read_events(path: Path) -> Journalled:
@@ -60,7 +66,9 @@ def read_events(path: Path) -> Journalled:
         data = path.read_bytes()
     except FileNotFoundError:
         return Journalled(())
-    events, dropped = [], []
+    events: list[Event] = []
+    dropped, damaged = [], []
+    torn = 0
     lines = data.split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -70,7 +78,18 @@ def read_events(path: Path) -> Journalled:
         except ValueError:
             end = "the torn last line" if number == len(lines) else "a damaged line"
             dropped.append(f"{path.name}:{number}: {end} was dropped ({len(line)} bytes)")
-    return Journalled(tuple(events), tuple(dropped))
+            damaged += [torn] if torn else []
+            torn = number
+        else:
+            damaged += [torn] if torn and events[-1].kind not in _AFTER_A_CRASH else []
+            torn = 0
+    if 0 < torn < len(lines):  # a whole line, with its end: no crash writes that
+        damaged.append(torn)
+    return Journalled(tuple(events), tuple(dropped), tuple(damaged))
+
+
+_AFTER_A_CRASH = ("run-started", "run-ended")
+"""What an execution writes first; the end, where it can't begin."""
 
 
 def _is_torn(path: Path) -> bool:

@@ -120,17 +120,17 @@ def _as_kept(name: str, sealed: str, thinned: Thinned | None) -> str:
 
 
 def _journal(run: RunDir, thinned: Thinned | None) -> list[Problem]:
-    """Whether events.jsonl begins as it did when each trial was sealed, and when each execution ended."""
+    """Whether events.jsonl begins as it did when each trial was sealed, and when each execution ended; and
+    whether each of its lines can be read, but for those that a crash tore."""
     if thinned is not None:
         return _as_thinned(run.events, run, thinned)
     marks = []
     for name in _sealed(run):
         with contextlib.suppress(SvloadError):
             marks.append((Seal.read(run.trial(name).seal).facts.get("journal"), f"{name} was sealed"))
+    journal = read_events(run.events)
     marks += [
-        (event.data.get("journal"), "the run ended")
-        for event in read_events(run.events).events
-        if event.kind == "run-ended"
+        (event.data.get("journal"), "the run ended") for event in journal.events if event.kind == "run-ended"
     ]
     data = run.events.read_bytes() if run.events.is_file() else b""
     known = [(mark["bytes"], mark["sha256"], when) for mark, when in marks if _is_mark(mark)]
@@ -142,6 +142,10 @@ def _journal(run: RunDir, thinned: Thinned | None) -> list[Problem]:
             return [damage(run.events, f"it is shorter than it was when {when}")]
         if digest.hexdigest() != wanted:
             return [damage(run.events, f"what it held when {when} has changed")]
+    if journal.damaged:
+        first, others = journal.damaged[0], len(journal.damaged) - 1
+        and_others = f" (nor {others} of its other lines)" if others else ""
+        return [damage(run.events, f"line {first} can't be read as an event{and_others}")]
     return []
 
 
