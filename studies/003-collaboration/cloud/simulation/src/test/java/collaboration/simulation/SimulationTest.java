@@ -11,6 +11,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -45,6 +46,22 @@ class SimulationTest {
         }
         // Two servers, 40 users in four sessions: 18 streams of 1 % each and 20 users of 0.05 %.
         assertEquals(0.19, computed.get(5).cpu(), 1e-9);
+    }
+
+    @Test
+    void theTableOfPoliciesIsWhatTheScenariosGive() throws IOException {
+        String page = Files.readString(Path.of("../README.md"));
+        for (Scaling policy : Scaling.values()) {
+            StringBuilder row = new StringBuilder("| " + policy.name().toLowerCase(Locale.ROOT));
+            for (String name : List.of("ramp", "flash", "day")) {
+                Scenario scenario = Scenario.read(SCENARIOS.resolve(name + ".properties")).with(policy);
+                Row.Summary simulated = Row.Summary.of(new CloudSimulation(scenario).run());
+                Row.Summary computed = Row.Summary.of(new QueueingModel(scenario).run());
+                row.append(String.format(Locale.ROOT, " | %.2f / %.3f (%.3f) / %d", simulated.serverHours(),
+                    simulated.lateShare(), computed.lateShare(), simulated.oscillations()));
+            }
+            assertTrue(page.contains(row + " |"), "the README has no row " + row);
+        }
     }
 
     @Test
