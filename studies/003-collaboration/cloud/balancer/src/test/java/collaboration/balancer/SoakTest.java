@@ -32,7 +32,8 @@ class SoakTest {
         try (CloudProcesses cloud = new CloudProcesses(21_100); Crowd crowd = new Crowd(cloud.port)) {
             cloud.balancer("--balancing", "connections");
             for (int i = 1; i <= 3; i++) {
-                cloud.server(i, "--latency", "100000");
+                // Above the managers' usual limits, where new members would be refused.
+                cloud.server(i, "--latency", "100000", "--bandwidth", "1e12", "--cpus", "100");
             }
             cloud.await(3);
             List<Client> clients = new ArrayList<>();
