@@ -175,8 +175,9 @@ class SoakTest {
 
     /** Measure over five seconds: frames/s delivered, cores of the server and of its clients, slowest answer in ms. */
     private static double[] carried(int members, int streams, double quota) throws Exception {
-        try (CloudProcesses cloud = new CloudProcesses(21_300); Crowd crowd = new Crowd(cloud.port);
-             Quota held = new Quota(quota)) {
+        // The quota ends last: its group can go once the server has.
+        try (Quota held = new Quota(quota); CloudProcesses cloud = new CloudProcesses(21_300);
+             Crowd crowd = new Crowd(cloud.port)) {
             cloud.balancer();
             cloud.server(1, "--latency", "100000", "--bandwidth", "1e12");
             cloud.await(1);
