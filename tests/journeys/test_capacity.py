@@ -132,6 +132,7 @@ def serving(most: int, hangs: bool) -> Iterator[str]:
         loop.close()
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("hangs", [False, True])
 def test_connections_that_are_refused_or_hang_are_no_capacity(world: World, hangs: bool):
     """Its answers stay fast at any load: what breaks is that some users get none. The search looks between, and
