@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_CLIENT_CERTIFICATE = "it may want a client certificate, and svload has none"
+
 HINTS: Mapping[str, str] = {
     "connect_refused": "nothing listens there, or its accept queue was full: look whether the server runs, "
     "then at ListenOverflows",
@@ -21,15 +23,16 @@ HINTS: Mapping[str, str] = {
     "tls_not_yet_valid": "the certificate is not valid yet: look at both clocks, or --insecure",
     "tls_wrong_name": "the certificate is of another name: ask for the server by its own, or --insecure",
     "tls_incompatible": "the two have no TLS version or cipher in common",
-    "tls_alert": "the server ended the handshake: its log says why",
+    "tls_alert": f"the server ended the handshake: its log says why; {_CLIENT_CERTIFICATE}",
     "tls_malformed": "what came back is no TLS: is this port plain HTTP?",
-    "tls_closed": "the connection ended in the TLS handshake: is this port HTTPS?",
+    "tls_closed": f"the connection ended in the TLS handshake: is this port HTTPS? If it is, {_CLIENT_CERTIFICATE}",
     "tls_timeout": "the TLS handshake took longer than the time-out",
     "write_reset": "the server closed while the request was being written: look at its limits of size and time",
     "read_reset": "the server closed before its answer was complete: look at its log",
     "stale_connection": "an idle connection was closed by the server just as it was used: its keep-alive "
     "time-out is short",
-    "empty_answer": "the server closed without a word: is this port HTTP, and not HTTPS?",
+    "empty_answer": "the server closed without a word: is this port HTTP, and not HTTPS? An HTTPS server closes so, too: "
+    f"{_CLIENT_CERTIFICATE}",
     "timeout_send": "the request could not be sent within the time-out: the server does not read",
     "timeout_first_byte": "no answer within the time-out: the server is too slow for this load, or stalled",
     "timeout_head": "the answer's head did not end within the time-out",

@@ -1,0 +1,79 @@
+"""A server that wants a client certificate: whatever way it refuses, the hint names that."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+import trustme
+from tests.bounds import HANG_S
+
+from svload.drive.probe import probe
+from svload.model.request_hints import HINTS
+
+TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+
+
+@contextmanager
+def refusing(authority: trustme.CA, version: ssl.TLSVersion, alert: bool) -> Iterator[int]:
+    """A port that asks one client for its certificate, and closes with an alert or without one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = context.maximum_version = version
+
+    def serve() -> None:
+        peer, _ = listener.accept()
+        peer.settimeout(HANG_S)
+        read, write = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(read, write, server_side=True)
+        with peer:
+            while True:
+                try:
+                    tls.do_handshake()
+                except ssl.SSLWantReadError:
+                    peer.sendall(write.read())
+                    read.write(peer.recv(65536))
+                except ssl.SSLError:
+                    break
+            if alert:
+                peer.sendall(write.read())
+            peer.shutdown(socket.SHUT_WR)
+            with suppress(OSError):  # what is left unread would make the close a reset
+                while peer.recv(65536):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(HANG_S)
+        server = threading.Thread(target=serve)
+        server.start()
+        yield listener.getsockname()[1]
+        server.join(HANG_S)
+        assert not server.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("version", "alert", "error"),
+    [
+        (TLS12, True, "tls_alert"),
+        (TLS13, True, "tls_alert"),
+        (TLS12, False, "tls_closed"),
+        (TLS13, False, "empty_answer"),
+    ],
+)
+def test_the_hint_names_the_client_certificate(version: ssl.TLSVersion, alert: bool, error: str) -> None:
+    authority = trustme.CA()
+    with refusing(authority, version, alert) as port:
+        (row,) = probe(f"https://127.0.0.1:{port}/", ca_pem=authority.cert_pem.bytes().decode())
+    assert row["error"] == error
+    assert "client certificate" in HINTS[error]
+
+
+def test_errors_of_the_server_certificate_name_no_client_certificate() -> None:
+    names = [name for name, hint in HINTS.items() if "client certificate" in hint]
+    assert names == ["tls_alert", "tls_closed", "empty_answer"]
