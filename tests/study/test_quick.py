@@ -106,6 +106,11 @@ def test_http2_is_a_group_of_streams(tmp_path: Path) -> None:
     assert (group.http2, group.streams, group.connections(64)) == (True, 16, 4)
 
 
+@pytest.mark.parametrize("asked", [{"duration": "10ms"}, {"stages": ("5ms:2", "5ms:3")}])
+def test_ten_milliseconds_are_long_enough(asked: dict[str, Any]) -> None:
+    QuickLoad(URL, **asked).check()
+
+
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"rate_rps": 0.0}, "above 0"),
     ({"rate_rps": -1.0}, "above 0"),
@@ -115,7 +120,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"duration": "5s", "stages": ("1s:1",)}, "when to stop"),
     ({"stages": ("1s:1", "1s:1/s")}, "mix users and rates"),
     ({"stages": ("soon",)}, "is no stage"),
-    ({"stages": ("0s:5",)}, "take no time"),
+    ({"stages": ("0s:5",)}, "--stage 0s:5 is too short"),
     ({"stages": ("5s:0",)}, "no stage brings any load"),
     ({"stages": ("5s:5",), "rate_rps": 4.0}, "these are of users"),
     ({"stages": ("5s:5/s",), "vus": 4}, "these are of a rate"),
@@ -129,6 +134,10 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"arrivals": "normal", "rate_rps": 4.0}, "constant or poisson"),
     ({"generators": 3, "vus": 2}, "--generators"),
     ({"duration": "0s"}, "--duration 0s"),
+    ({"duration": "7us"}, "--duration 7us is too short to measure"),
+    ({"duration": "9.9ms", "rate_rps": 4.0}, "--duration 9.9ms is too short to measure"),
+    ({"duration": "30ns", "requests": 4}, "--duration 30ns is too short to measure"),
+    ({"stages": ("2us:5", "900ns:6")}, "--stage 2us:5,900ns:6 is too short to measure"),
     ({"duration": "10"}, "a unit is missing"),
     ({"duration": '{"a": 1}'}, "--data"),
     ({"timeout": "0s"}, "--timeout 0s"),

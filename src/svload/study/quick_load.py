@@ -23,6 +23,8 @@ from svload.study.k6 import study_criterion
 DEFAULT_VUS = 64
 LASTS, WORK_LASTS_AT_MOST = "10s", "10min"
 """How long without --duration, and how long at most with --requests (k6's maxDuration)."""
+LEAST_S = 0.01
+"""What is shorter holds a few requests at most: a rate made of them would be of no load."""
 CA_FILE, BODY_FILE = "ca.pem", "body"
 """Where the files that the command line named lie beside the study."""
 METHODS = ("GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT", "PATCH")
@@ -124,8 +126,9 @@ class QuickLoad:
         ):
             if text is not None:
                 _time_s(text, option)
-        if not self.stages and self.lasts_s <= 0:
-            raise _wrong(f"--duration {self.duration} is no time to measure", "Write it like 10s.")
+        if self.lasts_s < LEAST_S:
+            said = f"--duration {self.duration}" if self.duration else f"--stage {','.join(self.stages)}"
+            raise _wrong(f"{said} is too short to measure", f"Take {show_duration(LEAST_S)} or more.")
         for one in flagged():
             _check_bound(one, self.option(one.key))
         if _time_s(self.timeout, "--timeout") <= 0:
@@ -182,8 +185,6 @@ class QuickLoad:
             raise _wrong("the stages mix users and rates", "Write /s behind every target, or behind none.")
         if self.rate_rps is not None and kinds == {False}:
             raise _wrong("--rate begins stages of a rate, and these are of users", "Write 30s:500/s.")
-        if self.lasts_s <= 0:
-            raise _wrong("the stages take no time", "Write them like --stage 30s:100.")
         if self.vus is not None and kinds == {True}:
             raise _wrong("--vus begins stages of users, and these are of a rate", "Use --rate.")
         targets = [_number(_stage(stage)["target"]) for stage in self._stages]
