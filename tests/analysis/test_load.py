@@ -14,7 +14,8 @@ from tests.analysis.queues import with_gaps
 
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.load_summary import _of_failed, histogram_bars, summarise_load
-from svload.analysis.view import kept_window, look
+from svload.analysis.measures import GroupMeasures
+from svload.analysis.view import GroupView, kept_window, look
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.load_summary import LoadSummary
 from svload.model.request_errors import ERRORS
@@ -152,6 +153,29 @@ def test_a_stopped_load_is_refused_as_too_short(open_loop: Bench) -> None:
     assert found.server.state == "UNKNOWN"
     assert (found.grades["response_ms.p50"], found.grades["throughput_rps"]) == ("REFUSED", "REFUSED")
     assert "ok" not in found.grades
+
+
+@pytest.mark.parametrize("under_way", [1, 40])
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_what_was_under_way_at_the_stop_did_not_fail(
+    open_loop: Bench, under_way: int, with_rows: bool
+) -> None:
+    trial = open_loop.trial("TC0.r1")
+    view = look(trial, open_loop.config(trial), kept_window(trial.summary))[0]
+    first = np.arange(view.window.size) == 0
+    due = view.intervals["due"] + under_way * first
+    rows = view.rows if with_rows else None
+    went_on = replace(view, rows=rows, intervals={**view.intervals, "due": due})
+    stopped = replace(went_on, stopped=True)
+    dropped = replace(stopped, intervals={**stopped.intervals, "dropped": under_way * first})
+
+    def response(group: GroupView) -> list[float | None]:
+        found = GroupMeasures(group).all()
+        return [found[f"response.{stat}"].value for stat in ("mean", "p50", "max")]
+
+    assert response(stopped) == response(replace(view, rows=rows))
+    assert response(went_on)[2] is None
+    assert response(dropped)[2] is None, "a full pool did not wait for the end"
 
 
 def test_the_json_names_percentiles_as_people_do(open_loop: Bench) -> None:

@@ -142,10 +142,14 @@ class GroupMeasures:
         rows = self.group.rows
         assert rows is not None
         if metric == "response":
-            values = np.where(rows["ok"], rows["response_ns"], np.inf)
-            total = max(self.group.due, len(values))
-            ended = rows["response_ns"][rows["done_ns"] >= 0].astype(float)
-            return _from_values(values, total, ended=ended)
+            values, ended = np.where(rows["ok"], rows["response_ns"], np.inf), rows["done_ns"] >= 0
+            times = rows["response_ns"][ended].astype(float)
+            if self.group.stopped:
+                values = values[ended]
+                return _from_values(
+                    values, len(values) + int(self.group.intervals["dropped"].sum()), ended=times
+                )
+            return _from_values(values, max(self.group.due, len(values)), ended=times)
         column = _row_values(rows, metric)
         if column is None or (metric in CURL and self.group.spec.client != "curl"):
             return None
@@ -161,6 +165,8 @@ class GroupMeasures:
             return _from_histogram(self.group, name, counts)
         cells = self.group.intervals
         failed = np.maximum(cells["due"] - cells["ok"], 0).astype(float)
+        if self.group.stopped:
+            failed = (cells["failed"] + cells["dropped"]).astype(float)
         ended = cells["ok"] + cells["failed"]
         spent = cells["response_sum_ns"].astype(float), ended.astype(float)
         return _from_histogram(self.group, name, counts, failed, spent)

@@ -71,6 +71,8 @@ class GroupView:
     _histograms: Mapping[str, NDArray[Any]] = field(repr=False)
     imported: bool = False
     """another load tester's requests: what svload's own load records of itself is not known"""
+    stopped: bool = False
+    """the load was stopped before its end: what was under way then did not fail, and has no time"""
 
     @property
     def name(self) -> str:
@@ -178,6 +180,7 @@ def _group(trial: TrialData, index: int, summary: GroupSummary, spec: Group, win
         rows=_rows(trial.samples, index, window),
         _histograms={name: histograms[name][inside] for name in ("interval", "metric", "bucket", "count")},
         imported=trial.summary.imported is not None,
+        stopped=trial.summary.stopped != "end",
     )
 
 
