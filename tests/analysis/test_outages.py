@@ -98,6 +98,16 @@ def test_other_failures_are_no_outage(closed: Bench) -> None:
     assert outages_of(gone(trial, (low + high) / 2, (low + high) / 2 + 0.2), config) == (), "too short"
 
 
+@pytest.mark.parametrize(("error", "is_gone"), [("connect_refused", True), ("timeout_first_byte", False)])
+def test_a_server_that_went_before_the_load(closed: Bench, error: str, is_gone: bool) -> None:
+    trial = closed.trial("TC1.r1")
+    lost = gone(trial, 0.0, None, error)
+    lost = with_group(lost, GROUP, errors={error: 1})
+    found = judge_trial(lost, closed.config(trial))
+    assert [one.until_s for one in found.outages] == [None] * is_gone
+    assert found.metrics[f"{GROUP}.success_rate"].value == 0
+
+
 def test_it_leads_the_answer_fails_in_junit_and_ends_with_1(closed: Bench) -> None:
     trials = [
         gone(one, 0.5 * sum(ends_s(one)), None) if one.trial == "TC1.r1" else one for one in closed.trials()

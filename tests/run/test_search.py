@@ -19,7 +19,7 @@ from svload.model.capacity import CapacityResult
 from svload.model.errors import ExitCode, SvloadError
 from svload.model.events import Event
 from svload.model.plan import Batch
-from svload.model.results import Estimate, Findings, TrialResult, Verdict
+from svload.model.results import Estimate, Findings, Outage, TrialResult, Verdict
 from svload.model.study import Lock
 from svload.model.units import parse_quantity
 from svload.report.terminal.search_live import search_line
@@ -135,6 +135,19 @@ def test_what_hangs_is_given_up_sooner_where_there_is_little_time(
     lock = searched_lock(asked, api.Choices(out=tmp_path))
     (request,) = lock.source["requests"].values()
     assert parse_quantity(request["timeout"], "time_s") == waits_s
+    assert lock.search is not None
+    assert lock.search.given_up_s == (waits_s if waits_s < 30 else None)
+
+
+@pytest.mark.parametrize("typed", ["30s", "2s"])
+def test_a_time_out_that_was_typed_stays(tmp_path: Path, typed: str) -> None:
+    url = "http://127.0.0.1:9/"
+    asked = CapacityAsk(url, that=CRITERION, within_s=45, request=QuickLoad(url, timeout=typed))
+    lock = searched_lock(asked, api.Choices(out=tmp_path))
+    (request,) = lock.source["requests"].values()
+    assert request["timeout"] == typed
+    assert lock.search is not None
+    assert lock.search.given_up_s is None
 
 
 def test_options_of_a_request_are_no_study_s(study: Callable[..., str]) -> None:
@@ -299,6 +312,41 @@ def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[...,
     assert told is not None
     assert told.ended
     assert "its time of 60 s is over" in told.sentence
+
+
+def unanswered(batch_trial: Any) -> TrialResult:
+    gone = Outage(
+        group="people", since_s=0.0, until_s=None, error="connect_refused", failed=2_000, sentence="gone"
+    )
+    counts = {name: Estimate(value=2_000.0, n=1) for name in ("people.failed", "people.requests")}
+    found = result(batch_trial, 0.1)
+    return found.model_copy(update={"outages": (gone,), "metrics": found.metrics | counts})
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_search_ends_where_its_server_is_gone(study: Callable[..., str], back: bool) -> None:
+    """What was measured before gives the answer, without the trial in which it went; one that is back goes on."""
+    lock = lock_of(study(), that=CRITERION)
+    batches, results = played(lock, 100)
+    last = batches[-1].trials
+    made = results[: -len(last)]
+    dying = made[-1].metrics | {"people.failed": Estimate(value=3.0, n=1)}
+    made[-1] = made[-1].model_copy(update={"metrics": dying})
+    made += [result(one, 0.2) if back and one is last[-1] else unanswered(one) for one in last]
+    told = capacity_of(lock, made)
+    assert told is not None
+    without = [one.outcome for one in told.trials].count("no number")
+    if back:
+        assert "gone" not in told.sentence
+        assert without == len(last) - 1
+        return
+    assert capacity(lock, sealed(batches, made)) is None
+    assert (told.ended, told.state) == (True, "found")
+    assert f"server gone since the end of {made[-len(last) - 1].trial}" in told.sentence
+    assert without == len(last) + 1
+    assert told.low is not None
+    assert told.high is not None
+    assert told.low <= 100 <= told.high
 
 
 def test_overload_breaks_it(study: Callable[..., str]) -> None:

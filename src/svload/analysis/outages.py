@@ -52,14 +52,14 @@ def whole_window(trial: TrialData) -> Window:
 
 
 def healthy(trial: TrialData, outages: tuple[Outage, ...], *, before_any: bool = False) -> TrialData:
-    """The trial whose window ends where its server went for good; `before_any`: where it went first."""
+    """The trial whose window ends where its server went for good; `before_any`: where it went first. All of it where
+    the server was gone before the window."""
     ends = [one.since_s for one in outages if before_any or one.until_s is None]
     low_ns, high_ns = trial.summary.window_ns
     end_ns = reduce(min, (int(one * 1e9) for one in ends), high_ns)
-    if end_ns >= high_ns:
+    if not low_ns < end_ns < high_ns:
         return trial
-    window_ns = (low_ns, max(end_ns, low_ns))
-    return replace(trial, summary=trial.summary.model_copy(update={"window_ns": window_ns}))
+    return replace(trial, summary=trial.summary.model_copy(update={"window_ns": (low_ns, end_ns)}))
 
 
 def of_all_requests(name: str) -> bool:
@@ -68,13 +68,14 @@ def of_all_requests(name: str) -> bool:
 
 
 def _of_group(group: GroupView) -> list[Outage]:
-    """Stretches of intervals without an ok request between or behind those with one."""
+    """Stretches of intervals without an ok request between or behind those with one; or all of them, where every
+    connection was refused."""
     due, ok = group.intervals["due"], group.intervals["ok"]
     asked = np.flatnonzero(due)
-    answered = np.flatnonzero(ok)
-    if not len(answered):
+    answered = np.flatnonzero(ok).tolist()
+    if not len(asked) or (not answered and set(group.summary.errors) != {"connect_refused"}):
         return []
-    edges = [*answered.tolist(), int(asked[-1]) + 1]
+    edges = [*(answered or [int(asked[0]) - 1]), int(asked[-1]) + 1]
     found = []
     for before, after in pairwise(edges):
         failed = int((due - ok)[before + 1 : after].sum())

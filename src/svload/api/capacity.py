@@ -25,7 +25,7 @@ from svload.api.typed import writing
 from svload.model.errors import SvloadError, fail
 from svload.model.units import parse_quantity
 from svload.run.configs import case_config, case_configs
-from svload.study.quick_load import QuickLoad
+from svload.study.quick_load import TIMEOUT, QuickLoad
 
 if TYPE_CHECKING:
     from svload.model.metrics import Criterion
@@ -123,7 +123,10 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
     search = _search(ask, config, factor[0], least, most)
     trial_s = (config.ramp_ns + lock.measure.duration_ns) / 1e9 + _BESIDE_S
     if ask.within_s is not None:
-        search = search.model_copy(update={"within_s": ask.within_s, "trial_s": trial_s})
+        given_up_s = _given_up_s(ask) if bare else None
+        search = search.model_copy(
+            update={"within_s": ask.within_s, "trial_s": trial_s, "given_up_s": given_up_s}
+        )
     # Criteria and comparisons of the study are about its own levels: a search breaks them on purpose.
     source = {key: part for key, part in lock.source.items() if key not in ("thresholds", "compare")}
     measure = lock.measure.model_copy(update={"replicates": 1})
@@ -266,11 +269,11 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
     from svload.run.trust import trust
     from svload.study.quick_load import quick_study
 
-    request = ask.of_url
+    request, given_up_s = ask.of_url, _given_up_s(ask)
     request = replace(
         request,
         duration=request.duration or _trial_lasts(ask.within_s),
-        timeout=_timeout(ask),
+        timeout=request.timeout if given_up_s is None else f"{given_up_s:.3g}s",
         has_ca_file=ask.files.ca is not None,
         has_data_file=ask.files.body is not None,
     )
@@ -312,19 +315,19 @@ def _trial_lasts(within_s: float | None) -> str:
     return f"{lasts_s:.3g}s"
 
 
-def _timeout(ask: CapacityAsk) -> str:
-    """Of a search with little time, not the usual one: each load that leaves requests unanswered would take that
-    much longer. Well above the times that are asked for, so that those alone decide."""
+def _given_up_s(ask: CapacityAsk) -> float | None:
+    """After what time a request of a search with little time is given up; None: as typed, or as usual. Each load that
+    leaves requests unanswered would take as much longer. Well above the times that are asked for, so that those alone
+    decide."""
     from svload.model.metrics import parse_criterion
     from svload.study.k6 import study_criterion
 
-    usual = ask.of_url.timeout
-    if ask.within_s is None or usual != QuickLoad.timeout:
-        return usual
+    if ask.within_s is None or ask.of_url.timeout is not None:
+        return None
     least_s = max(ask.within_s / _TIMEOUTS, _SHORTEST_S)
     for text in filter(None, _AND.split(ask.that)):
         with suppress(SvloadError, ValueError):
             criterion = parse_criterion(study_criterion(text.strip()), {"load": "traffic"})
             if criterion.ref.metric.dimension == "time_s":
                 least_s = max(least_s, _FAR * criterion.value)
-    return f"{least_s:.3g}s" if least_s < parse_quantity(usual, "time_s") else usual
+    return least_s if least_s < parse_quantity(TIMEOUT, "time_s") else None

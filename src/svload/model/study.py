@@ -243,6 +243,8 @@ class CapacitySearch(Frozen):
     """time until its answer; null: as long as it needs"""
     trial_s: float | None = None
     """what a trial is reckoned to take, before any has shown it; null: no bound of time"""
+    given_up_s: float | None = None
+    """after what time its requests are given up, where `within_s` made that shorter; null: as typed, or as usual"""
     at_least: int | None = None
     """the load that is needed: the search is a gate; null: it is none"""
 

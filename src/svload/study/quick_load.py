@@ -41,6 +41,8 @@ _HARMLESS = frozenset(
 """Headers whose values may be kept; any other may carry what lets somebody in, whatever its name."""
 _WORDS = ("request", "vu", "iteration", "port")
 """Names that a study keeps for itself."""
+TIMEOUT = "30s"
+"""Of a request, where none is asked for."""
 _STAGE = re.compile(r"(?P<lasts>[^:]+):(?P<target>[0-9._]+)\s*(?P<rate>/s)?")
 
 
@@ -62,7 +64,7 @@ class QuickLoad:
     headers: tuple[str, ...] = ()
     data: str | None = None
     has_data_file: bool = False
-    timeout: str = "30s"
+    timeout: str | None = None
     follow_redirects: int = 0
     keep_alive: bool = True
     http2: bool = False
@@ -131,7 +133,7 @@ class QuickLoad:
             raise _wrong(f"{said} is too short to measure", f"Take {show_duration(LEAST_S)} or more.")
         for one in flagged():
             _check_bound(one, self.option(one.key))
-        if _time_s(self.timeout, "--timeout") <= 0:
+        if self.timeout is not None and _time_s(self.timeout, "--timeout") <= 0:
             raise _wrong(f"--timeout {self.timeout} leaves no time for an answer", "Write it like 5s.")
         for header in self.headers:
             name, _ = header_of(header)
@@ -238,7 +240,7 @@ class QuickLoad:
 
     def request(self, path: str) -> dict[str, Any]:
         """The request, as a study file has it."""
-        said: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout}
+        said: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout or TIMEOUT}
         if self.headers:
             said["headers"] = {
                 name: f"${{secret.{secret}}}" if secret else _literal(value)

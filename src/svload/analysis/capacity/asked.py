@@ -6,8 +6,23 @@ from collections.abc import Mapping, Sequence
 from math import ceil, log
 from types import MappingProxyType
 
-from svload.analysis.capacity.readings import Measured, as_measured, measured
-from svload.analysis.capacity.search import Answer, Progress, Reading, Search, Step, budget_of, next_step
+from svload.analysis.capacity.readings import (
+    Measured,
+    as_measured,
+    gone_from,
+    is_unanswered,
+    measured,
+)
+from svload.analysis.capacity.search import (
+    Answer,
+    Progress,
+    Reading,
+    Search,
+    Step,
+    answer,
+    budget_of,
+    next_step,
+)
 from svload.analysis.criteria import criterion_of
 from svload.model.capacity import GainStep
 from svload.model.metrics import Criterion
@@ -28,6 +43,8 @@ def next_of(
     """The next loads, or the answer; `results` in the order they ran. The lock asks for a search."""
     asked = lock.search
     assert asked is not None
+    if gone := gone_words(results):
+        return answer(progress_of(lock, results), gone)
     step = next_step(search_of(lock, results, sealed_s, begun_s), readings_of(lock, results))
     if isinstance(step, Step) and asked.gain is not None:
         pairs = tuple(load for low in step.loads for load in (low, above(low, asked)))
@@ -68,7 +85,28 @@ def measured_of(lock: Lock, results: Sequence[TrialResult]) -> list[Measured]:
     config = resolve(lock, lock.valid_cases[0])
     criteria = criteria_of(lock, config)
     group = next(one for one in config.groups if one.name == config.main_group)
-    return [measured(one, criteria, load_of(lock, one), group.longest_timeout_ns / 1e9) for one in results]
+    return [
+        Measured(Reading(load_of(lock, one), None), lacks="the server was gone")
+        if is_lost
+        else measured(one, criteria, load_of(lock, one), group.longest_timeout_ns / 1e9)
+        for one, is_lost in zip(results, _lost(results), strict=True)
+    ]
+
+
+def gone_words(results: Sequence[TrialResult]) -> str:
+    """Since when the server is gone; empty: it answered the last trial."""
+    if (place := gone_from(results)) is None:
+        return ""
+    first = results[place]
+    ends = next((one for one in first.outages if one.until_s is None), None)
+    at = f"{ends.since_s:.1f} s of {first.trial}" if ends is not None else f"the end of {first.trial}"
+    return f"server gone since {at} (connections refused until the search ended)"
+
+
+def _lost(results: Sequence[TrialResult]) -> list[bool]:
+    """Which trials say nothing of their load, since the server was gone."""
+    place = gone_from(results)
+    return [is_unanswered(one) or (place is not None and at >= place) for at, one in enumerate(results)]
 
 
 def steps_of(lock: Lock, results: Sequence[TrialResult]) -> list[GainStep]:
@@ -77,7 +115,10 @@ def steps_of(lock: Lock, results: Sequence[TrialResult]) -> list[GainStep]:
 
 
 def _pairs(lock: Lock, results: Sequence[TrialResult]) -> list[tuple[int, int, GainStep | None]]:
-    rates = [(load_of(lock, one), rate_of(lock, one)) for one in results]
+    rates = [
+        (load_of(lock, one), None if is_lost else rate_of(lock, one))
+        for one, is_lost in zip(results, _lost(results), strict=True)
+    ]
     found: list[tuple[int, int, GainStep | None]] = []
     for (low, low_rps), (high, high_rps) in zip(rates[::2], rates[1::2], strict=False):
         step = None

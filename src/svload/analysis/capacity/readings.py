@@ -77,6 +77,31 @@ def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, time
     return Measured(Reading(load, least[0], surely, shares, strangers), least[1], least[2])
 
 
+def gone_from(results: Sequence[TrialResult]) -> int | None:
+    """The place of the first trial that the loss of the server spoilt, in the order they ran; None: the last one was
+    answered. The trial before the first without any answer is one where requests failed in it."""
+    place = len(results)
+    while place and is_unanswered(results[place - 1]):
+        place -= 1
+    if place == len(results):
+        return None
+    group = results[place].outages[0].group
+    return place - 1 if place and _count(results[place - 1], group, "failed") else place
+
+
+def is_unanswered(result: TrialResult) -> bool:
+    """Whether the server was gone during the whole trial."""
+    return any(
+        one.until_s is None and _count(result, one.group, "failed") == _count(result, one.group, "requests")
+        for one in result.outages
+    )
+
+
+def _count(result: TrialResult, group: str, of: str) -> float | None:
+    estimate = result.metrics.get(f"{group}.{of}")
+    return None if estimate is None else number_of(estimate)
+
+
 def _of_whole_load(criterion: Criterion, value: float, metrics: Mapping[str, Estimate]) -> float:
     """The share with the requests that a warm-up cut leaves out, where it is worse: users whose first connection is
     refused, or hangs, are users that the server does not bear."""

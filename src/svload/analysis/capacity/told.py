@@ -12,6 +12,7 @@ from svload.analysis.capacity.asked import (
     UNTIMED,
     SealedAt,
     case_name,
+    gone_words,
     load_of,
     measured_of,
     next_of,
@@ -76,7 +77,10 @@ def capacity_of(
         why_open=found.why,
         sentence="",
     )
-    told = told.model_copy(update={"sentence": _sentence(asked, told, now, step)})
+    sentence = _sentence(asked, told, now, step)
+    if (gone := gone_words(ordered)) and gone not in sentence:
+        sentence += f" The search ended early: {gone}."
+    told = told.model_copy(update={"sentence": sentence})
     return told.model_copy(update={"gate": gate_of(asked.at_least, told)})
 
 
@@ -178,6 +182,8 @@ def _sentence(asked: CapacitySearch, told: CapacityResult, now: Progress, step: 
         text += f" Other programs used {100 * strangers:.0f} % of this machine: on a quiet one the limit may be higher."
     if told.why_open and told.state == "found":
         text += f" The interval is wider than {100 * asked.tolerance:.3g} %: {told.why_open}."
+    if asked.given_up_s is not None:
+        text += f" Requests were given up after {asked.given_up_s:.3g} s since time is short (--timeout)."
     return text + _unseen(told, now)
 
 
@@ -226,7 +232,7 @@ def _unseen(told: CapacityResult, now: Progress) -> str:
         return ""
     rarest = 100 * (1 - 0.05 ** (1 / len(below)))
     return (
-        f" No request failed in {len(below)} trials at {top:,} or less; failures that come in fewer than "
+        f" No request failed in {len(below)} trial{'s' * (len(below) > 1)} at {top:,} or less; failures that come in fewer than "
         f"{rarest:.0f} % of the trials may have been missed."
     )
 

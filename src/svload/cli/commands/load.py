@@ -44,7 +44,7 @@ class Request:
     header: list[str] = typer.Option(None, "--header", "-H", help="A header, “Name: value”; repeatable.")
     data: str = typer.Option(None, "--data", "--body", help="The request's body.")
     data_file: Path = typer.Option(None, "--data-file", "-D", help="The file that is the request's body.")
-    timeout: str = typer.Option("30s", "--timeout", "-t", help="From a request's begin until its last byte.")
+    timeout: str = typer.Option(None, "--timeout", "-t", help="From a request's begin until its last byte; default 30s.")
     redirects: int = typer.Option(0, "--follow-redirects", min=0, max=REDIRECTS.most, help="How many redirects are followed.")
     no_keepalive: bool = typer.Option(False, "--no-keepalive", "--disable-keepalive", help="A new connection for each request.")
     http2: bool = typer.Option(False, "--http2", help="Ask over HTTP/2: by ALPN over https, by prior knowledge over http.")
