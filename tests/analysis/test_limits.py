@@ -80,6 +80,7 @@ HELD = {
     "LITTLE_CLOSED": 0.005,
     "LITTLE_OPEN": 0.02,
     "RECONCILED": (0.005, 0.02),
+    "TCP_LOSS": 0.1,
     "REUSE": 0.02,
     "TLS_COUNTED": 0.02,
     "DELAY_LATE": 0.05,

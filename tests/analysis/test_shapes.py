@@ -141,7 +141,7 @@ def test_the_levels_of_a_case_are_a_sentence(closed: Bench) -> None:
     hold = (Stage(duration_ns=0, target=12), Stage(duration_ns=S // 2, target=12))
     config = with_config(closed.config(trials[0]), "background", executor=RampingVus(stages=hold))
     judged = [judge_trial(one, config) for one in trials]
-    case = case_result(closed.lock, closed.lock.case("TC0"), config, judged)
+    case = case_result(closed.lock.case("TC0"), config, judged)
     (found,) = stage_findings([case], judged)
     assert found.sentence.startswith("Response p95 by level in TC0: background at 12 users ")
 
@@ -168,7 +168,7 @@ def test_a_threshold_on_load_in_stages_is_judged_over_all_and_on_each_level(clos
         update={"thresholds": (held, broken)}
     )
     judged = [believed(judge_trial(one, config)) for one in trials]
-    case = case_result(closed.lock, closed.lock.case("TC0"), config, judged)
+    case = case_result(closed.lock.case("TC0"), config, judged)
     kept, failed = threshold_results({"TC0": config}, [case], {}, judged)
     assert [(one.level, one.outcome) for one in kept.levels] == [("12 users", "passed")]
     assert [(one.level, one.outcome) for one in failed.levels] == [("12 users", "failed")]

@@ -41,7 +41,7 @@ from svload.model.results import (
     TrialResult,
     TrialSummary,
 )
-from svload.model.study import Case, CaseConfig, Lock
+from svload.model.study import Case, CaseConfig
 
 Outcome = Literal["passed", "failed", "open", "refused", "no value"]
 _ARITHMETIC = {name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("ratio", "count")}
@@ -50,7 +50,6 @@ _LOGARITHMIC = {name for _, name in CATALOGUE} - _ARITHMETIC
 
 
 def case_result(
-    lock: Lock,
     case: Case,
     config: CaseConfig | None,
     trials: Sequence[TrialResult],
@@ -70,7 +69,7 @@ def case_result(
             refused=(),
             metrics={},
         )
-    least = least_blocks(config.measure.replicates)
+    least = min(limits.DESCRIBE_BLOCKS, config.measure.replicates)
     refused = tuple(trial.trial for trial in trials if trial.verdict.instrument == "REFUSED")
     kept = [trial for trial in trials if trial.verdict.instrument != "REFUSED"]
     grades = {name: [_grade_of(trial, name) for trial in trials] for name in asked}
@@ -89,11 +88,6 @@ def case_result(
         evidence=case_evidence([trial.evidence for trial in kept or trials]),
         generators=generator_results(summaries),
     )
-
-
-def least_blocks(replicates: int) -> int:
-    """Replicates that must be left to describe a case."""
-    return min(limits.DESCRIBE_BLOCKS, replicates)
 
 
 def _grade_of(trial: TrialResult, number: str) -> Grade:

@@ -162,15 +162,16 @@ def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
         if isinstance(group.executor, ClosedLoop):
             for host in group.hosts:
                 busy[host] = busy.get(host, 0.0) + group.executor.most_vus
+
+    def answers_per_s(host: str) -> float:
+        cost = costs.get(host, Costs())
+        return (cost.hits_per_s if host in warmed else None) or cost.answers_per_s
+
     slowest_s = max(
-        (users / _answers_per_s(costs.get(host, Costs()), host in warmed) for host, users in busy.items()),
+        (users / answers_per_s(host) for host, users in busy.items()),
         default=0.0,
     )
     return min(slowest_s, max((group.longest_timeout_ns for group in config.groups), default=0) / 1e9)
-
-
-def _answers_per_s(cost: Costs, hits: bool) -> float:
-    return (cost.hits_per_s if hits else None) or cost.answers_per_s
 
 
 def requests_of(group: Group, seconds: float) -> float:

@@ -189,8 +189,18 @@ def judge_trials(
         return [trial_cut(trial.unread(), configs[case]) for trial in by_case[case]]
 
     def judged(case: str) -> list[TrialResult]:
-        extra = wanted.get(case, ())
-        return _judge_case(by_case[case], configs[case], lock, cuts[case], extra, server_cores, programs)
+        return [
+            judge_trial(
+                trial.unread(),
+                configs[case],
+                lock=lock,
+                cut=cut,
+                extra=wanted.get(case, ()),
+                server_cores=server_cores,
+                programs=programs,
+            )
+            for trial, cut in zip(by_case[case], cuts[case], strict=True)
+        ]
 
     all_checks()  # loads them, here for all cases
     try:
@@ -250,10 +260,9 @@ def judge_run(
     trials = [trial for trial in trials if trial.summary.case in configs]
     made = made_of(trials)
     results = judge_trials(lock, configs, trials, server_cores=server_cores, each=each)
-    asked = {name: tuple(map(str, refs)) for name, refs in _asked(lock, configs).items()}
+    asked = {name: tuple(map(str, asked_of(lock, one, _owners(one, lock)))) for name, one in configs.items()}
     cases = tuple(
         case_result(
-            lock,
             case,
             configs.get(case.name),
             [one for one in results if one.case == case.name],
@@ -266,11 +275,11 @@ def judge_run(
     cases, results = saturated_levels(curves, cases, results)
     aa = certificates.aa if certificates else None
     claims = judge_claims(lock, configs, results, made, aa)
-    thresholds = threshold_results(configs, cases, _all_owners(lock), results)
+    thresholds = threshold_results(configs, cases, owners_of(lock.source), results)
     capacity = capacity_of(lock, results, sealed_at(trials), begun_s)
     summaries = [trial.summary for trial in trials]
     failures = failures_of(
-        configs, summaries, thresholds, claims, _all_owners(lock), searched=capacity is not None
+        configs, summaries, thresholds, claims, owners_of(lock.source), searched=capacity is not None
     )
     count = planned if planned is not None else sum(one.measure.replicates for one in configs.values())
     return Findings(
@@ -303,33 +312,9 @@ def judge_run(
     )
 
 
-def _judge_case(
-    trials: Sequence[TrialData],
-    config: CaseConfig,
-    lock: Lock,
-    cuts: Sequence[CaseCut],
-    extra: Sequence[MetricRef],
-    server_cores: Sequence[int],
-    programs: Mapping[str, str],
-) -> list[TrialResult]:
-    """All trials of a case, with the cut that they have in common."""
-    return [
-        judge_trial(
-            trial.unread(),
-            config,
-            lock=lock,
-            cut=cut,
-            extra=extra,
-            server_cores=server_cores,
-            programs=programs,
-        )
-        for trial, cut in zip(trials, cuts, strict=True)
-    ]
-
-
 def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:
     """By case: the metrics that its thresholds and the study's claims name."""
-    owners = _all_owners(lock)
+    owners = owners_of(lock.source)
     claims = metrics_of_claims(lock, configs)
     return {
         name: [criterion_of(text, config, owners).ref for text in config.thresholds] + claims.get(name, [])
@@ -337,16 +322,8 @@ def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[Met
     }
 
 
-def _asked(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, tuple[MetricRef, ...]]:
-    return {name: asked_of(lock, config, _owners(config, lock)) for name, config in configs.items()}
-
-
-def _all_owners(lock: Lock) -> dict[str, Source]:
-    return owners_of(lock.source)
-
-
 def _owners(config: CaseConfig, lock: Lock | None) -> dict[str, Source]:
-    return {**(_all_owners(lock) if lock else {}), **owners_of_case(config)}
+    return {**(owners_of(lock.source) if lock else {}), **owners_of_case(config)}
 
 
 def _place(trial: TrialData) -> tuple[int, int]:

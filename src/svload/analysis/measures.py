@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from svload.analysis.inference import autocorrelation_times, batch_means
 from svload.analysis.monitored import monitored_measures
 from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ranked_counts, ranked_values
-from svload.analysis.readings import Series, mean_rate, readings_of
+from svload.analysis.readings import Series, readings_of, total_rate
 from svload.analysis.recovery import ended_services, recovery_measures
 from svload.analysis.view import GroupView, Window, first_feeder, look, steps_of
 from svload.model.executors import ClosedLoop
 from svload.model.metrics import MetricRef, limit_of
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
-from svload.model.traffic import Group
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -190,8 +189,8 @@ class GroupMeasures:
                 found |= {f"{metric}.{stat}": value for stat, value in population.stats(stats).items()}
         if self.group.shape == "ramping":
             found = {name: _of_all_stages(estimate) for name, estimate in found.items()}
-        if self._totals_alone:
-            found["response.mean"] = self._mean_of_totals()
+        if self._totals_alone and (totals := self.population("response")):
+            found["response.mean"] = totals.mean()
         else:
             found |= {name: self._rate(counts) for name, counts in within_limits(self.group, extra)}
         return found | self._scalars()
@@ -204,14 +203,6 @@ class GroupMeasures:
 
     def _is_unknown(self, metric: str) -> bool:
         return self.group.imported and (metric in _OWN_RECORDS or (self._totals_alone and metric in _STATS))
-
-    def _mean_of_totals(self) -> Estimate:
-        """Σ response over requests."""
-        cells = self.group.intervals
-        ended = cells["ok"] + cells["failed"]
-        batched = batch_means(cells["response_sum_ns"].astype(float), ended.astype(float))
-        low, high = batched.interval(NS)
-        return Estimate(value=float(batched.ratio[0]) * NS, low=low, high=high, n=int(ended.sum()))
 
     def _scalars(self) -> dict[str, Estimate]:
         group, cells = self.group, self.group.intervals
@@ -367,10 +358,10 @@ def _processes(
     """(cores used on average, largest resident bytes) of a service's processes in the window,
     from the readings that enclose it."""
     readings = readings_of(monitors)
-    cpu = readings.whole(service, "process", "cpu_seconds_total")
     memory = readings.whole(service, "process", "rss_bytes")
-    rates = [rate for series in cpu if (rate := mean_rate(series, window)) is not None]
-    return (sum(rates) if rates else None), _largest_sum(memory, window)
+    return total_rate(readings.whole(service, "process", "cpu_seconds_total"), window), _largest_sum(
+        memory, window
+    )
 
 
 def _largest_sum(processes: list[Series], window: Window) -> float | None:
@@ -411,18 +402,16 @@ def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[s
     total = float(asked.sum())
     none = Estimate(value=None, reason="no row was asked", why="no request")
     repeats = sum(group.early_repeats for _, group in users)
-    again = max(int(total) - sum(_askers(specs[group.name]) for _, group in users), 0)
+    # The users of a closed loop ask; an open one has none, and its arrivals walk as one.
+    loops = [specs[group.name].executor for _, group in users]
+    askers = sum(loop.most_vus if isinstance(loop, ClosedLoop) else 1 for loop in loops)
+    again = max(int(total) - askers, 0)
     return {
         "early_repeats": _exact(repeats),
         "repeated_share": _exact(min(repeats / max(again, 1), 1.0), again) if total else none,
         "distinct": _exact(int(np.count_nonzero(asked))),
         "busiest_share": _exact(float(asked.max()) / total, int(total)) if total else none,
     }
-
-
-def _askers(group: Group) -> int:
-    """Who asks: the users of a closed loop; an open one has none, and its arrivals walk as one."""
-    return group.executor.most_vus if isinstance(group.executor, ClosedLoop) else 1
 
 
 def measure_trial(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from svload.analysis.readings import Monitors, Readings, Series, readings_of
+from svload.analysis.readings import Monitors, Readings, Series, readings_of, whole_of
 from svload.analysis.view import Window
 from svload.model.metrics import MetricRef
 from svload.model.monitored import Monitored, resolve
@@ -46,7 +46,7 @@ def _number(by_entity: Mapping[str, Series], meant: Monitored, stat: str, window
     """Of a counter the growth over all entities, of one of seconds its share of the time; of a gauge the
     statistic, by default its largest.
     """
-    parts = [by_entity[""]] if "" in by_entity else list(by_entity.values())
+    parts = whole_of(by_entity)
     if meant.how != "gauge":
         inside = [one for part in parts if (one := part.enclosing(window)).seconds > 0]
         if not inside:

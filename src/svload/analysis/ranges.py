@@ -20,7 +20,7 @@ import numpy as np
 from svload.analysis import limits
 from svload.analysis.disturbances import Found, disturbances_of, foreign_here, unread, within
 from svload.analysis.measures import GroupMeasures, due_within
-from svload.analysis.quantiles import bucket_middles
+from svload.analysis.quantiles import moments
 from svload.analysis.readings import Floats, Series, mean_rate, of_monitor, readings_of
 from svload.analysis.view import GroupView, Window, steps_of
 from svload.model.executors import ClosedLoop
@@ -262,17 +262,11 @@ def harm(number: str, below: float, above: float) -> Harm:
 def _late_s(group: GroupView) -> float:
     """How late the load itself was on average for a request: begun late, and read late."""
     if group.rows is None:
-        return sum(_mean_ns(group, name) for name in ("generator_lag", "read_lag")) / 1e9
+        return sum(moments(group.histogram(name))[0] for name in ("generator_lag", "read_lag")) / 1e9
     read = group.rows["read_lag_ns"]
     read = read[read >= 0]
     lag = group.rows["lag_ns"]
     return sum(float(one.mean()) for one in (lag, read) if len(one)) / 1e9
-
-
-def _mean_ns(group: GroupView, name: str) -> float:
-    counts = group.histogram(name)
-    filled = np.flatnonzero(counts)
-    return float(np.average(bucket_middles(filled), weights=counts[filled])) if len(filled) else 0.0
 
 
 def worst_of(harms: Iterable[Harm]) -> Grade:

@@ -3,7 +3,7 @@ counter did over the kept window."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -77,8 +77,14 @@ class Readings:
 
     def whole(self, service: str, monitor: str, metric: str) -> list[Series]:
         """A service's series; the sum over all processes (entity "") stands for them where it is read."""
-        found = self.of(service, monitor, metric)
-        return [found[""]] if "" in found else list(found.values())
+        return whole_of(self.of(service, monitor, metric))
+
+    def metric(self, service: str, metric: str) -> dict[str, Series]:
+        """By entity, whichever monitor read it; empty where none did."""
+        found: dict[str, Series] = {}
+        for (_, name), by_entity in self.named(service).items():
+            found |= by_entity if name == metric else {}
+        return found
 
     def named(self, service: str) -> dict[tuple[str, str], dict[str, Series]]:
         """All of a service's metrics: (monitor, metric) → by entity."""
@@ -109,24 +115,18 @@ def of_monitor(monitors: Monitors, monitor: str, metric: str) -> dict[str, Serie
     return readings_of(monitors).of("", monitor, metric)
 
 
-def entities(monitors: Monitors, mine: NDArray[np.bool_]) -> list[Series]:
-    """The chosen rows by entity; the sum over all processes (entity "") stands for them where it is read."""
-    found = by_entity(monitors, mine)
-    return [found[""]] if "" in found else list(found.values())
-
-
-def by_entity(monitors: Monitors, mine: NDArray[np.bool_]) -> dict[str, Series]:
-    """The chosen rows as one series an entity."""
-    at, entity, value = monitors["offset_ns"][mine], monitors["entity"][mine], monitors["value"][mine]
-    found = {}
-    for name in sorted(set(entity)):
-        which = np.flatnonzero(entity == name)
-        which = which[np.argsort(at[which], kind="stable")]
-        found[str(name)] = Series(at[which].astype(float), value[which].astype(float))
-    return found
+def whole_of(by_entity: Mapping[str, Series]) -> list[Series]:
+    """The sum over all processes (entity "") where it is read, else all entities."""
+    return [by_entity[""]] if "" in by_entity else list(by_entity.values())
 
 
 def mean_rate(series: Series, window: Window) -> float | None:
     """A counter's growth per second over the window, from the readings that enclose it; None with fewer than two."""
     inside = series.enclosing(window)
     return inside.growth / inside.seconds if inside.seconds > 0 else None
+
+
+def total_rate(several: Iterable[Series], window: Window) -> float | None:
+    """What they grow by per second together; None where none of them was read."""
+    rates = [rate for series in several if (rate := mean_rate(series, window)) is not None]
+    return sum(rates) if rates else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from svload.analysis import limits
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import Window
-from svload.model.evidence import CaseLimit, CaseRefusal, Evidence, LimitUse, RefusalCount
+from svload.model.evidence import CaseLimit, CaseRefusal, Evidence, LimitUse
 from svload.model.load_curve import ResourceUse
 
 if TYPE_CHECKING:
@@ -39,24 +39,14 @@ def declared_clauses(evidence: Evidence) -> Iterator[str]:
     """A clause for each declared limit that was reached, and each declared counter that moved in the window."""
     for use in evidence.limits:
         if use.verdict and use.state == "reached":
-            yield limit_clause(use)
+            waiting = "" if use.waiting is None else f", {use.waiting:,.3g} waiting"
+            yield (
+                f"{owner(use.name, use.service, use.entity)}: {use.used:,.4g} of {use.limit:,.4g} in use on "
+                f"average{waiting}, full in {100 * use.full:.3g} % of its readings"
+            )
     for count in evidence.refusals:
         if count.verdict and count.in_window > 0:
-            yield refusal_clause(count)
-
-
-def limit_clause(use: LimitUse) -> str:
-    """`worker threads of cache: 8 of 8 in use, 3 waiting, full in 100 % of its readings`."""
-    waiting = "" if use.waiting is None else f", {use.waiting:,.3g} waiting"
-    return (
-        f"{owner(use.name, use.service, use.entity)}: {use.used:,.4g} of {use.limit:,.4g} in use on average{waiting}, "
-        f"full in {100 * use.full:.3g} % of its readings"
-    )
-
-
-def refusal_clause(count: RefusalCount) -> str:
-    """`cache: 618 sessions dropped for a full queue`."""
-    return f"{owner('', count.service, count.entity)}: {count.in_window:,.0f} {count.means}"
+            yield f"{owner('', count.service, count.entity)}: {count.in_window:,.0f} {count.means}"
 
 
 def owner(name: str, service: str, entity: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil, floor
+from math import floor
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -121,34 +121,6 @@ class GroupView:
         """Counts by bucket of one metric (model.columns.HISTOGRAM_METRICS) in the window."""
         found: Ints = self.counts[HISTOGRAM_METRICS.index(metric)]
         return found
-
-    def without(self, spans: Sequence[tuple[float, float]]) -> GroupView:
-        """The group without the requests due in these spans [begin, end) in ns; of histograms alone,
-        without every interval they touch."""
-        if self.rows is not None:
-            due = self.rows["due_ns"]
-            gone = inside(due, spans)
-            left = self.rows.kept(~gone)
-            at = (due[gone] // self.window.interval_ns).astype(np.int64) - self.window.first
-            fewer = {"due": at, "ok": at[self.rows["ok"][gone]]}
-            intervals = {
-                name: np.maximum(cells - np.bincount(fewer[name], minlength=len(cells)), 0)
-                if name in fewer
-                else cells
-                for name, cells in self.intervals.items()
-            }
-            return replace(self, rows=left, intervals=intervals)
-        touched = np.zeros(self.window.size, dtype=bool)
-        for begin, end in spans:
-            first = int(begin // self.window.interval_ns) - self.window.first
-            last = ceil(end / self.window.interval_ns) - self.window.first
-            touched[max(first, 0) : max(last, 0)] = True
-        kept = ~touched[self._histograms["interval"].astype(np.int64) - self.window.first]
-        return replace(
-            self,
-            intervals={name: np.where(touched, 0, cells) for name, cells in self.intervals.items()},
-            _histograms={name: cells[kept] for name, cells in self._histograms.items()},
-        )
 
     def entries(self, metric: str) -> tuple[Ints, Ints, Ints]:
         """(interval within the window, bucket, count) of one metric: the histogram over time."""
@@ -271,9 +243,6 @@ class Rows(Mapping[str, NDArray[Any]]):
             self._columns[name] = self._derived(name)
         return self._columns[name]
 
-    def kept(self, which: NDArray[np.bool_]) -> Rows:
-        return Rows(self._samples, self._which[which])
-
     def _derived(self, name: str) -> NDArray[Any]:
         if name == "ok":
             return np.asarray((self["error"] == 0) & (self["done_ns"] >= 0))
@@ -288,16 +257,6 @@ class Rows(Mapping[str, NDArray[Any]]):
 
     def __len__(self) -> int:
         return len(self._which)
-
-
-def inside(at_ns: NDArray[Any], spans: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
-    """Which moments lie in one of these spans, which ascend and are apart."""
-    if not spans:
-        return np.zeros(len(at_ns), dtype=bool)
-    begins, ends = (np.array(side) for side in zip(*spans, strict=True))
-    latest = np.searchsorted(begins, at_ns, side="right") - 1
-    found: NDArray[np.bool_] = (latest >= 0) & (at_ns < ends[np.maximum(latest, 0)])
-    return found
 
 
 def first_feeder(group: Group) -> str | None:

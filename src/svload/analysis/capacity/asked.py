@@ -25,9 +25,8 @@ from svload.analysis.capacity.search import (
 )
 from svload.analysis.criteria import criterion_of
 from svload.model.capacity import GainStep
-from svload.model.metrics import Criterion
 from svload.model.results import TrialResult
-from svload.model.study import CapacitySearch, CaseConfig, Lock
+from svload.model.study import CapacitySearch, Lock
 from svload.study import resolve
 
 SealedAt = Mapping[str, float]
@@ -76,14 +75,17 @@ def progress_of(lock: Lock, results: Sequence[TrialResult]) -> Progress:
 def readings_of(lock: Lock, results: Sequence[TrialResult]) -> list[Reading]:
     """A reading of each trial, or of each step of two where a gain is asked."""
     if lock.search is not None and lock.search.gain is not None:
-        return [_gain_reading(lock.search.gain, one) for one in _pairs(lock, results)]
+        wanted = lock.search.gain
+        return [
+            Reading(low, None if step is None else step.gain - wanted) for low, step in _pairs(lock, results)
+        ]
     return [one.reading for one in measured_of(lock, results)]
 
 
 def measured_of(lock: Lock, results: Sequence[TrialResult]) -> list[Measured]:
     """What each trial says of the criteria."""
     config = resolve(lock, lock.valid_cases[0])
-    criteria = criteria_of(lock, config)
+    criteria = [criterion_of(text, config) for text in lock.search.that] if lock.search else []
     group = next(one for one in config.groups if one.name == config.main_group)
     return [
         Measured(Reading(load_of(lock, one), None), lacks="the server was gone")
@@ -111,27 +113,22 @@ def _lost(results: Sequence[TrialResult]) -> list[bool]:
 
 def steps_of(lock: Lock, results: Sequence[TrialResult]) -> list[GainStep]:
     """Every step up that has both its rates, in the order they ran."""
-    return [step for _, _, step in _pairs(lock, results) if step is not None]
+    return [step for _, step in _pairs(lock, results) if step is not None]
 
 
-def _pairs(lock: Lock, results: Sequence[TrialResult]) -> list[tuple[int, int, GainStep | None]]:
+def _pairs(lock: Lock, results: Sequence[TrialResult]) -> list[tuple[int, GainStep | None]]:
     rates = [
         (load_of(lock, one), None if is_lost else rate_of(lock, one))
         for one, is_lost in zip(results, _lost(results), strict=True)
     ]
-    found: list[tuple[int, int, GainStep | None]] = []
+    found: list[tuple[int, GainStep | None]] = []
     for (low, low_rps), (high, high_rps) in zip(rates[::2], rates[1::2], strict=False):
         step = None
         if low_rps and high_rps and high > low:
             gain = log(high_rps / low_rps) / log(high / low)
             step = GainStep(low_load=low, high_load=high, gain=gain, low_rps=low_rps, high_rps=high_rps)
-        found.append((low, high, step))
+        found.append((low, step))
     return found
-
-
-def _gain_reading(wanted: float, pair: tuple[int, int, GainStep | None]) -> Reading:
-    load, _, step = pair
-    return Reading(load, None if step is None else step.gain - wanted)
 
 
 def above(load: int, asked: CapacitySearch) -> int:
@@ -154,8 +151,3 @@ def load_of(lock: Lock, result: TrialResult) -> int:
 def case_name(over: str, load: int) -> str:
     """The case of a load."""
     return f"{over}-{load}"
-
-
-def criteria_of(lock: Lock, config: CaseConfig) -> list[Criterion]:
-    """What the search asks, by the case's own names."""
-    return [criterion_of(text, config) for text in lock.search.that] if lock.search else []

@@ -10,7 +10,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Context, Part, percent
-from svload.analysis.readings import entities
+from svload.analysis.readings import readings_of, whole_of
 from svload.analysis.view import GroupView, Window, first_feeder
 from svload.model.facts import FILES, RESIDENT_FILES
 from svload.model.study import CaseConfig
@@ -135,12 +135,12 @@ def _sent(trial: TrialData, service: str, context: Context) -> FilesSent | None:
 def _disk_reads(trial: TrialData, service: str) -> float | None:
     """Bytes that a server's processes had a disk read from the load's start to its end; None: nobody
     counted."""
-    mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == "read_bytes_total")
-    if not np.any(mine):
+    read = whole_of(readings_of(trial.monitors).metric(service, "read_bytes_total"))
+    if not read:
         return None
     interval_ns = trial.summary.interval_ns
     whole = Window(0, -(-trial.summary.window_ns[1] // interval_ns), interval_ns)
-    return max(sum(series.enclosing(whole).change for series in entities(trial.monitors, mine)), 0.0)
+    return max(sum(series.enclosing(whole).change for series in read), 0.0)
 
 
 def _first_bytes(trial: TrialData, asking: list[GroupView]) -> float | None:

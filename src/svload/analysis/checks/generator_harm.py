@@ -13,15 +13,14 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent, worst
 from svload.analysis.quantiles import (
     Ranked,
-    bucket_middles,
     least_n_eff,
+    moments,
     order_statistics,
     ranked_counts,
     ranked_values,
@@ -198,10 +197,10 @@ def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Fi
     # Read lag is out of it where there is a stamp.
     without = view.histogram("response_without_lag")
     yield from _percentiles(view, shown, ranked_counts(response, view.due), ranked_counts(without, view.due))
-    mean_ns, deviation_ns = _moments(lag)
+    mean_ns, deviation_ns = moments(lag)
     if mean:
-        of_all = _moments(response)[0]
-        yield _figure(view, "mean", of_all, _moments(without)[0] if every else of_all - mean_ns)
+        of_all = moments(response)[0]
+        yield _figure(view, "mean", of_all, moments(without)[0] if every else of_all - mean_ns)
     if every:
         return
     total = _total(int(stamped.sum()), view, int(response.sum()))
@@ -210,13 +209,13 @@ def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Fi
         return
     # The deviation of a sum is at most the sum of the deviations. Older trials have no
     # pairs: there the means alone tell.
-    deviation_ns += _moments(read_lag)[1]
+    deviation_ns += moments(read_lag)[1]
     if stamped.sum() >= limits.LEAST_READ_LAGS:
-        with_ns, without_ns = _moments(stamped)[0], _moments(clean)[0]
+        with_ns, without_ns = moments(stamped)[0], moments(clean)[0]
         yield _sampled_mean(view, with_ns, without_ns, deviation_ns, int(stamped.sum()))
     else:
-        with_ns = _moments(response)[0]
-        without_ns = with_ns - mean_ns - _moments(read_lag)[0]
+        with_ns = moments(response)[0]
+        without_ns = with_ns - mean_ns - moments(read_lag)[0]
         yield _sampled_mean(view, with_ns, without_ns, deviation_ns, int(read_lag.sum()))
 
 
@@ -280,16 +279,6 @@ def _missing(view: GroupView, context: Context) -> Missing | None:
         return None
     stats = tuple(stat for stat in _PERCENTILES if _is_shown(context, view, stat) and stamped < _needed(stat))
     return Missing(view.name, stats, stamped) if stats else None
-
-
-def _moments(counts: NDArray[np.int64]) -> tuple[float, float]:
-    """(mean, standard deviation) of a histogram in ns; zeros where it is empty."""
-    filled = np.flatnonzero(counts)
-    if not len(filled):
-        return 0.0, 0.0
-    values, weights = bucket_middles(filled), counts[filled]
-    mean = float(np.average(values, weights=weights))
-    return mean, sqrt(float(np.average((values - mean) ** 2, weights=weights)))
 
 
 def _figure(view: GroupView, stat: str, with_ns: float, without_ns: float) -> Figure:

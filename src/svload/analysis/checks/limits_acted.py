@@ -3,17 +3,17 @@ checks)"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, Part, percent
 from svload.analysis.ranges import harm
-from svload.analysis.readings import entities, mean_rate
+from svload.analysis.readings import Series, readings_of, total_rate, whole_of
+from svload.analysis.recovery import service_of
 from svload.analysis.view import Window, kept_window
 from svload.model.facts import (
     BUFFERED,
@@ -143,44 +143,39 @@ def _of_groups(trial: TrialData, window: Window) -> Iterator[Limit]:
 
 
 def _of_group(trial: TrialData, service: str, group: GroupFact, window: Window) -> Iterator[Limit]:
+    def read(metric: str) -> list[Series]:
+        return _series(trial, service, metric, group.name)
+
     if group.cpus:
-        used = _used(trial, service, GROUP_USED, window, group.name)
-        held_s = _held_s(trial, service, QUOTA.held, window, group.name)
-        yield Limit(group.name, QUOTA, group.cpus, used / group.cpus, held_s)
+        use, held_s = _used(read(GROUP_USED), window) / group.cpus, _held_s(read(QUOTA.held), window)
+        yield Limit(group.name, QUOTA, group.cpus, use, held_s)
     for kind in DISKS:
         if allowed := group.held(kind.setting):
-            used = _used(trial, service, kind.used, window, group.name)
-            held_s = _at_it_s(trial, service, kind.used, window, group.name, allowed)
-            yield Limit(group.name, kind, allowed, used / allowed, held_s)
+            yield _of_rate(group.name, kind, allowed, read(kind.used), window)
 
 
 def _of_links(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[Limit]:
     """Each link once, by the way that was used more."""
     for link in facts.links:
-        if not (allowed := link.held(LINK_SPEED)):
-            continue
-        ways = []
-        for kind in SPEEDS:
-            used = _used(trial, facts.service, kind.used, window, link.name)
-            held_s = _at_it_s(trial, facts.service, kind.used, window, link.name, allowed)
-            ways.append(Limit(link.name, kind, allowed, used / allowed, held_s))
-        yield max(ways, key=lambda one: (one.acted, one.use))
+        if allowed := link.held(LINK_SPEED):
+            ways = (
+                _of_rate(
+                    link.name, kind, allowed, _series(trial, facts.service, kind.used, link.name), window
+                )
+                for kind in SPEEDS
+            )
+            yield max(ways, key=lambda one: (one.acted, one.use))
 
 
-def _at_it_s(
-    trial: TrialData, service: str, metric: str, window: Window, entity: str, allowed: float
-) -> float | None:
-    """How long a counter grew by 95 % of what is allowed, or faster; None where nobody read it."""
-    mine = _readings(trial, service, metric, entity)
-    if not np.any(mine):
-        return None
-    total_s = 0.0
-    for series in entities(trial.monitors, mine):
+def _of_rate(whose: str, kind: Kind, allowed: float, read: Sequence[Series], window: Window) -> Limit:
+    """A limit that held back while its counter grew by 95 % of what is allowed, or faster."""
+    held_s = 0.0
+    for series in read:
         inside = series.enclosing(window)
         lasted_s = np.diff(inside.at) / 1e9
         at_it = np.diff(inside.values) >= limits.LIMIT_ACTED * allowed * lasted_s
-        total_s += float(lasted_s[at_it].sum())
-    return total_s
+        held_s += float(lasted_s[at_it].sum())
+    return Limit(whose, kind, allowed, _used(read, window) / allowed, held_s if read else None)
 
 
 def _limits(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[Limit]:
@@ -190,29 +185,23 @@ def _limits(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[L
         found = next((setting.found for setting in facts.settings if setting.name == kind.setting), None)
         if found:
             allowed = float(found) * (max(1, len(facts.processes)) if kind is QUOTA else 1)
-            use = _used(trial, facts.service, kind.used, window) / allowed
-            yield Limit(facts.service, kind, allowed, use, _held_s(trial, facts.service, kind.held, window))
+            used, held = (_series(trial, facts.service, metric) for metric in (kind.used, kind.held))
+            yield Limit(facts.service, kind, allowed, _used(used, window) / allowed, _held_s(held, window))
 
 
-def _held_s(
-    trial: TrialData, service: str, metric: str, window: Window, entity: str | None = None
-) -> float | None:
-    mine = _readings(trial, service, metric, entity)
-    if not np.any(mine):
-        return None
-    return sum(series.enclosing(window).change for series in entities(trial.monitors, mine))
+def _held_s(read: Sequence[Series], window: Window) -> float | None:
+    return sum(series.enclosing(window).change for series in read) if read else None
 
 
-def _used(trial: TrialData, service: str, metric: str, window: Window, entity: str | None = None) -> float:
+def _used(read: Sequence[Series], window: Window) -> float:
     """Cores, or bytes a second, on average in the window."""
-    mine = _readings(trial, service, metric, entity)
-    rates = (mean_rate(series, window) for series in entities(trial.monitors, mine))
-    return sum(rate for rate in rates if rate is not None)
+    return total_rate(read, window) or 0.0
 
 
-def _readings(trial: TrialData, service: str, metric: str, entity: str | None) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (trial.monitors["service"] == service) & (trial.monitors["metric"] == metric)
-    return found if entity is None else found & (trial.monitors["entity"] == entity)
+def _series(trial: TrialData, service: str, metric: str, entity: str | None = None) -> list[Series]:
+    """A service's readings of a metric: one entity's, or the whole service's."""
+    found = readings_of(trial.monitors).metric(service, metric)
+    return whole_of(found) if entity is None else [found[entity]] if entity in found else []
 
 
 VERSION_1 = "blkio"
@@ -222,21 +211,12 @@ VERSION_1 = "blkio"
 def _disk_writes(trial: TrialData) -> Iterator[Part]:
     """WEAK where a service's disk writes are limited, from the start or by a planned fault, by version 1 of
     the kernel's control groups, which cannot tell whose a later write is."""
-    limited = {
-        group.name: VERSION_1 in group.paths
-        for facts in trial.lab.services
-        for group in facts.groups
-        if group.held(DISK_WRITE)
-    }
+    groups = [(facts.service, group) for facts in trial.lab.services for group in facts.groups]
+    limited = {group.name: VERSION_1 in group.paths for _, group in groups if group.held(DISK_WRITE)}
     for event in trial.lab.faults:
         if DISK_WRITE in event.limits and event.disturbs:
-            service = event.target.partition(".")[0].partition("[")[0]
-            limited[event.target] = any(
-                VERSION_1 in group.paths
-                for facts in trial.lab.services
-                if facts.service == service
-                for group in facts.groups
-            )
+            mine = (group for service, group in groups if service == service_of(event))
+            limited[event.target] = any(VERSION_1 in group.paths for group in mine)
     escaped = sorted(name for name, old in limited.items() if old)
     if escaped:
         yield Part(
@@ -262,10 +242,10 @@ def _delay_line(trial: TrialData, service: str, link: LinkFact, window: Window) 
     grown: dict[str, float] = {}
     lasted_s = 0.0
     for metric in ("delayed_packets_total", "delay_late_seconds_total", "delay_cpu_seconds_total"):
-        mine = _readings(trial, service, metric, link.name)
-        if not np.any(mine):
+        read = _series(trial, service, metric, link.name)
+        if not read:
             return Part("VALID", f"nobody read how late the delay line of {link.name} was")
-        inside = entities(trial.monitors, mine)[0].enclosing(window)
+        inside = read[0].enclosing(window)
         grown[metric], lasted_s = inside.growth, inside.seconds
     late_s = 2 * grown["delay_late_seconds_total"] / max(grown["delayed_packets_total"], 1.0)
     cores = grown["delay_cpu_seconds_total"] / lasted_s if lasted_s else 0.0

@@ -4,7 +4,7 @@ did to the next one, heterogeneity, and how much more would decide it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log1p, sqrt
 
@@ -320,11 +320,8 @@ def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> 
         beyond = abs(mean) - abs(gate) >= reach + likely
         return beyond or (same_at_all and (abs(mean) + reach + likely) / (1 - pull) <= abs(gate))
 
-    return _first(enough, one.units + 1, one.units + limits.MOST_MORE_BLOCKS)
-
-
-def _first(enough: Callable[[int], bool], low: int, end: int) -> int | None:
-    return next((n for n in range(low, end) if enough(n)), None)
+    more = range(one.units + 1, one.units + limits.MOST_MORE_BLOCKS)
+    return next((n for n in more if enough(n)), None)
 
 
 def no_difference_margin(fail_if: float | None) -> float:

@@ -16,9 +16,8 @@ from svload.analysis.claims.numbers import grade_of
 from svload.analysis.curves.said import sentences_of
 from svload.analysis.inference import t_interval
 from svload.analysis.laws.every import Laws, laws_of
-from svload.analysis.laws.levels import Kind, Level, Limit, Resource, Run
+from svload.analysis.laws.levels import Kind, Limit, Resource, Run
 from svload.analysis.laws.little import balance
-from svload.analysis.laws.utilisation import Demand
 from svload.model.executors import ConstantArrivalRate, ConstantVus
 from svload.model.load_curve import DemandFound, LimitName, LoadCurve, LoadLimit, LoadPoint, ResourceUse
 from svload.model.results import CaseResult, TrialResult
@@ -156,12 +155,8 @@ def _points(axis: Axis, runs: Mapping[str, Sequence[Run]], laws: Laws) -> Iterat
             most_rps=most_rps,
             least_s=least_s,
             accounted=float(np.mean(balances)) if balances else None,
-            flat=_among(level, laws.flat),
+            flat=any(one is level for one in laws.flat),
         )
-
-
-def _among(level: Level, levels: Sequence[Level]) -> bool:
-    return any(one is level for one in levels)
 
 
 def _demands(laws: Laws, uses: Sequence[ResourceUse]) -> tuple[DemandFound, ...]:
@@ -169,22 +164,19 @@ def _demands(laws: Laws, uses: Sequence[ResourceUse]) -> tuple[DemandFound, ...]
         return ()
     by_name = {use.name: use for use in uses}
     return tuple(
-        _demand(one, by_name[one.resource.name], one is laws.ground.bottleneck) for one in laws.ground.demands
-    )
-
-
-def _demand(demand: Demand, use: ResourceUse, bottleneck: bool) -> DemandFound:
-    return DemandFound(
-        resource=demand.resource.name,
-        limited_by=use.limited_by,
-        kind=use.kind,
-        capacity=demand.resource.capacity,
-        demand_s=demand.demand_s,
-        low=demand.low,
-        high=demand.high,
-        at_rest=demand.at_rest,
-        most_used=demand.most_used,
-        bottleneck=bottleneck,
+        DemandFound(
+            resource=one.resource.name,
+            limited_by=by_name[one.resource.name].limited_by,
+            kind=one.resource.kind,
+            capacity=one.resource.capacity,
+            demand_s=one.demand_s,
+            low=one.low,
+            high=one.high,
+            at_rest=one.at_rest,
+            most_used=one.most_used,
+            bottleneck=one is laws.ground.bottleneck,
+        )
+        for one in laws.ground.demands
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from svload.analysis.readings import Series, mean_rate, readings_of
+from svload.analysis.readings import readings_of, total_rate
 from svload.analysis.saturation import holder, owner
 from svload.analysis.view import Window
 from svload.model.evidence import Evidence
@@ -76,14 +76,15 @@ def _machine_cores(trial: TrialData) -> float:
 
 def _of_service(trial: TrialData, facts: ServiceFacts, window: Window, cores: float) -> Iterator[ResourceUse]:
     name = facts.service
-    used = _rate(trial, name, "process", "cpu_seconds_total", window)
+    readings = readings_of(trial.monitors)
+    used = total_rate(readings.whole(name, "process", "cpu_seconds_total"), window)
     limits = dict(_cpu_limits(trial, facts, window, cores))
     if used is not None and limits:
         told, capacity = min(limits.items(), key=lambda one: one[1])
         yield ResourceUse(
             name=f"CPU of {name}", service=name, kind="cpu", used=used, capacity=capacity, limited_by=told
         )
-    busy = _rate(trial, name, "truth", "busy_seconds_total", window)
+    busy = total_rate(readings.whole(name, "truth", "busy_seconds_total"), window)
     workers = _gauge(trial, name, "truth", "workers", window)
     if busy is not None and workers:
         yield ResourceUse(
@@ -109,24 +110,10 @@ def _cpu_limits(
         yield "its threads", threads
 
 
-def _series(trial: TrialData, service: str, monitor: str, metric: str) -> list[Series]:
-    return readings_of(trial.monitors).whole(service, monitor, metric)
-
-
-def _rate(trial: TrialData, service: str, monitor: str, metric: str, window: Window) -> float | None:
-    """A counter's growth a second over all entities."""
-    rates = [
-        rate
-        for series in _series(trial, service, monitor, metric)
-        if (rate := mean_rate(series, window)) is not None
-    ]
-    return sum(rates) if rates else None
-
-
 def _gauge(trial: TrialData, service: str, monitor: str, metric: str, window: Window) -> float | None:
     """The largest reading within the window."""
     found = []
-    for series in _series(trial, service, monitor, metric):
+    for series in readings_of(trial.monitors).whole(service, monitor, metric):
         inside = series.values[(series.at >= window.low_ns) & (series.at < window.high_ns)]
         found += [float(np.max(inside))] if len(inside) else []
     return max(found, default=None)

@@ -14,11 +14,6 @@ from svload.analysis import limits
 from svload.analysis.laws.levels import Run
 
 
-def by_completions(throughput_rps: float, response_s: float, think_s: float = 0.0) -> float:
-    """X·(R + Z): users of a closed loop, or with no think time requests in flight."""
-    return throughput_rps * (response_s + think_s)
-
-
 @dataclass(frozen=True)
 class Balance:
     """The law on one run: `accounted` users against those that there were. `edge`: the largest share by which
@@ -28,27 +23,6 @@ class Balance:
     users: float
     accounted: float
     edge: float | None
-
-    @property
-    def off(self) -> float:
-        """Accounted over users, less one."""
-        return self.accounted / self.users - 1
-
-    @property
-    def holds(self) -> bool:
-        """Within 3 %, or what the window's edges can explain where that is known."""
-        return abs(self.off) <= max(limits.LAW_HOLDS, self.edge or 0.0)
-
-    @property
-    def meaning(self) -> str:
-        """What a deviation says, by its sign; "" where it holds."""
-        if self.holds:
-            return ""
-        if self.off > 0:
-            return "L > N: late completions counted, beyond the window in which the users were there"
-        return (
-            "L < N: users were not there all the time, or spent it on what is neither response nor think time"
-        )
 
 
 def balance(run: Run) -> Balance | None:
@@ -65,4 +39,4 @@ def balance(run: Run) -> Balance | None:
         if run.window_s is not None and run.longest_cycle_s is not None
         else None
     )
-    return Balance(n, by_completions(run.throughput_rps, run.response_s, run.think_s), edge)
+    return Balance(n, run.throughput_rps * run.cycle_s, edge)

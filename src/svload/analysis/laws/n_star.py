@@ -103,12 +103,8 @@ def _stations(ground: Ground, most_rps: float) -> list[Station]:
     if first is None:
         return [Station(1 / most_rps)]
     alike = [one for one in ground.demands if one.resource.kind == first.resource.kind == "cpu"] or [first]
-    return [_station(one) for one in alike]
-
-
-def _station(demand: Demand) -> Station:
-    servers = max(1, round(demand.resource.capacity))
-    return Station(demand.per_server_s * servers, servers)
+    servers = [max(1, round(one.resource.capacity)) for one in alike]
+    return [Station(one.per_server_s * m, m) for one, m in zip(alike, servers, strict=True)]
 
 
 def _solved(response_s: Callable[[float], float], wanted_s: float) -> float | None:
