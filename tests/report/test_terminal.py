@@ -15,7 +15,7 @@ from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
 from svload import api
 from svload.model.results import Belief, Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
-from svload.report import show_findings, show_probe, show_why
+from svload.report import show_findings, show_probe, show_rows, show_why
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
@@ -525,3 +525,33 @@ def test_a_probe_says_once_why_transfers_failed(
         assert said.count(f"{name}: ") == 1, said
     show_probe([{"time_total": 0.1, "http_code": 200, "error": ""}])
     assert ": " not in capsys.readouterr().out
+
+
+WIDE = [f"column_{number}" for number in range(30)]
+TEXT = "a sentence that is as long as a remedy, and then some more of it"
+
+
+@pytest.mark.parametrize("width", [80, 47])
+@pytest.mark.parametrize("cells", [[0.123456789] * 30, [TEXT] * 30, ["名前" * 9, None] * 15])
+def test_rows_with_too_many_columns_say_which_are_left_out(
+    cells: list[Any], width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    show_rows(WIDE, [cells, cells])
+    said = capsys.readouterr().out
+    assert all(cell_len(line) <= width for line in said.splitlines())
+    shown = said.splitlines()[0].split()
+    assert shown == WIDE[: len(shown)], "no heading is folded"
+    told = f"{30 - len(shown)} of 30 columns do not fit: {', '.join(WIDE[len(shown) :])}. Select"
+    assert told in " ".join(said.split())
+
+
+@pytest.mark.parametrize("names", [["case"], ["case", "sentence"], WIDE[:6]])
+def test_rows_that_fit_are_shown_whole(
+    names: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    show_rows(names, [["TC1", TEXT, *"wxyz"][: len(names)]])
+    said = capsys.readouterr().out
+    assert said.splitlines()[0].split() == names
+    assert "do not fit" not in said

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -32,6 +33,10 @@ from svload.report.told.spelling import count_words, list_words, load_line, main
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
 _WIDTH = 120
+_GAP = 2
+"""Columns of the screen between two of a table."""
+_LEAST_TEXT = 24
+"""A longer cell may be folded to this width, where the others need the rest."""
 _MANY = 4
 """So many lines of a plan that say the same are told once."""
 
@@ -373,15 +378,29 @@ def _where(mine: Sequence[str], cases: Sequence[Mapping[str, Any]]) -> str:
 
 
 def show_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A query's answer as a table."""
+    """A query's answer as a table of the columns that fit; then which ones do not."""
+    out = console()
+    cells = [[visible(_cell(cell)) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(
-            *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row)
-        )
-    console().print(table)
+    left = out.width + _GAP
+    shown = 0
+    for name, *column in zip(map(visible, names), *cells, strict=True):
+        least = min(max(map(cell_len, (name, *column))), _LEAST_TEXT, out.width)
+        left -= least + _GAP
+        if shown and left < 0:
+            break
+        shown += 1
+        table.add_column(name, overflow="fold", min_width=least)
+    for row in cells:
+        table.add_row(*row[:shown])
+    out.print(table)
+    if beyond := [visible(name) for name in names[shown:]]:
+        told = f"{len(beyond)} of {len(names)} columns do not fit: {', '.join(beyond)}"
+        out.print(f"{told}. Select them by name, or use --json.")
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def show_comparison(rows: Sequence[Mapping[str, Any]], page: Path) -> None:
