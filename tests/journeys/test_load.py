@@ -202,7 +202,7 @@ def test_a_kept_run_is_read_like_any_study(world: World, url: str) -> None:
     first, second = (str(world.runs / f"load-{number}") for number in (1, 2))
     assert json.loads(ended.stdout)["run"] == second
     for command in (
-        ("why", first, "case-0.r1"),
+        ("why", first, "load.r1"),
         ("query", second, "select trial, instrument from verdicts"),
         ("compare", first, second),
         ("verify", first),
@@ -248,10 +248,10 @@ def test_ctrl_c_prints_what_was_measured(world: World, url: str) -> None:
     assert "Too short" in text
     assert "Interrupted" in command.lines[-1]
     run = only_run(world)
-    assert (run / "attempts" / "case-0.r1.a1" / "summary.json").exists(), (
+    assert (run / "attempts" / "load.r1.a1" / "summary.json").exists(), (
         "kept, and without a seal never counted"
     )
-    assert not (run / "attempts" / "case-0.r1.a1" / "seal.json").exists()
+    assert not (run / "attempts" / "load.r1.a1" / "seal.json").exists()
 
 
 UNSAID = ("X-JWT", "Signature", "X-CSRF", "X-Otp", "X_Otp", "1-x", "Port", "Referer")

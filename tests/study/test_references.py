@@ -175,7 +175,7 @@ def test_a_study_without_factors_is_one_case(tmp_path: Any) -> None:
         "request: GET http://web}}\nmeasure: {duration: 1s}\n"
     )
     lock = load_study(tmp_path)
-    assert [(case.name, case.levels) for case in lock.cases] == [("case-0", {})]
+    assert [(case.name, case.levels) for case in lock.cases] == [("one", {})]
     request = of_case(lock, 0).groups[0].request
     assert (request.method, request.endpoint, request.path) == ("GET", "http://web", (Text(text="/"),))
 

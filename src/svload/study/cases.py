@@ -37,7 +37,7 @@ def cases_of(
                 mistakes.append(bad_value(("case_names",), f"a table of cases was expected ({why})", table))
     rules = data.get("exclude")
     sound = [rule for rule in (rules if isinstance(rules, list) else []) if _is_rule(rule)]
-    cases = make_cases(factors, sound, names)
+    cases = make_cases(factors, sound, names, str(data.get("name", "")))
     for case in cases if strict else ():
         if case.name in valid and valid[case.name] != (case.excluded is None):
             said = "valid, but it is excluded" if valid[case.name] else "not valid, but nothing excludes it"

@@ -133,11 +133,11 @@ def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Ite
                 yield unknown_name(at, level, f"level of {name}", known)
 
 
-def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, ...], str]) -> tuple[Case, ...]:  # fmt: skip
+def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, ...], str], study: str = "") -> tuple[Case, ...]:  # fmt: skip
     """All combinations: first those that `names` (level names in factor order → case name)
     calls, in its order, then the rest.
 
-    The rest are named by the levels in which cases differ. An excluded case carries the first reason that matches.
+    The rest are named by the levels in which cases differ, the only case by its study. An excluded case carries the first reason that matches.
     """
     factors = [factor for factor in factors if factor.open is None]
     combinations = list(itertools.product(*([level.name for level in factor.levels] for factor in factors)))
@@ -148,7 +148,8 @@ def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], 
     for position, combination in enumerate(ordered):
         levels = {factor.name: name for factor, name in zip(factors, combination, strict=True)}
         reason = next((str(rule.get("because")) for rule in exclude if matches(rule["when"], levels)), None)
-        name = names.get(combination) or by_levels.get(combination, f"case-{position}")
+        numbered = f"case-{position}" if len(ordered) > 1 or not _is_plain(study) else study
+        name = names.get(combination) or by_levels.get(combination, numbered)
         cases.append(Case(name=name, levels=levels, excluded=reason))
     return tuple(cases)
 
@@ -168,10 +169,12 @@ def _by_levels(
         levels: "_".join(f"{factors[place].name}-{_plain(levels[place])}" for place in telling)
         for levels in combinations
     }
-    sound = all(
-        re.fullmatch(r"\w[\w.+-]*", name, re.ASCII) and len(name) <= _LONGEST_CASE for name in found.values()
-    )
+    sound = all(map(_is_plain, found.values()))
     return found if sound and len(set(found.values()) | taken) == len(found) + len(taken) else {}
+
+
+def _is_plain(name: str) -> bool:
+    return re.fullmatch(r"\w[\w.+-]*", name, re.ASCII) is not None and len(name) <= _LONGEST_CASE
 
 
 def _plain(level: str) -> str:
