@@ -178,6 +178,15 @@ def test_what_was_under_way_at_the_stop_did_not_fail(
     assert response(dropped)[2] is None, "a full pool did not wait for the end"
 
 
+@pytest.mark.parametrize(("stopped", "failed"), [(False, 8), (True, 0)])
+def test_what_still_waited_when_a_search_was_over_failed(closed: Bench, stopped: bool, failed: int) -> None:
+    trial = closed.trial("TC1.r1")
+    view = look(trial, closed.config(trial), kept_window(trial.summary))[0]
+    summary = view.summary.model_copy(update={"in_flight": 8})
+    cut = replace(view, summary=summary, stopped=stopped)
+    assert GroupMeasures(cut).all()["failed"].value == view.summary.failed + failed
+
+
 def test_the_json_names_percentiles_as_people_do(open_loop: Bench) -> None:
     said = json.loads(summary_of(open_loop, "TC0.r1").to_json())
     assert tuple(said["response_ms"]) == ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")

@@ -213,13 +213,15 @@ class GroupMeasures:
             else Estimate(value=None, reason="no request is due in the kept window", why="no request")
         )
         errors = success if success.value is None else _exact(1 - success.value, group.due)
+        # Every load waits for its last answers: what is left then was cut when the time of a search was over.
+        cut = 0 if group.stopped else group.summary.in_flight
         return {
             "throughput": self._rate(completed),
             "ok_throughput": self._rate(cells["completed_ok"]),
             "success_rate": success,
             "error_rate": errors,
             "requests": _exact(group.summary.begun),
-            "failed": _exact(group.summary.failed),
+            "failed": _exact(group.summary.failed + cut),
             "dropped": _exact(group.summary.dropped),
             "connections": _exact(group.summary.connections_opened),
             "bytes_received": _exact(group.summary.bytes_received),

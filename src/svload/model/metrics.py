@@ -64,7 +64,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("success_rate", "traffic", "ratio", "ok over due, of the requests due in the kept window", None, "higher"),
     Metric("error_rate", "traffic", "ratio", "1 − success_rate", None, "lower"),
     Metric("requests", "traffic", "count", "requests begun in the whole trial"),
-    Metric("failed", "traffic", "count", "requests failed in the whole trial", None, "lower"),
+    Metric("failed", "traffic", "count", "requests that failed, or were cut unanswered, in the whole trial", None, "lower"),
     Metric("dropped", "traffic", "count", "arrivals that a full pool dropped (on_full: drop) in the whole trial", None, "lower"),
     Metric("connections", "traffic", "count", "connections opened in the whole trial"),
     Metric("bytes_received", "traffic", "size_bytes", "bytes received on the wire in the whole trial, TLS excluded"),
