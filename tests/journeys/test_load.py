@@ -254,6 +254,25 @@ def test_ctrl_c_prints_what_was_measured(world: World, url: str) -> None:
     assert not (run / "attempts" / "load.r1.a1" / "seal.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "method", "body"),
+    [
+        (("-X", "put", "--data", "ä=${1}", "-H", "X-A: b"), "PUT", "ä=${1}".encode()),
+        (("-D", "body.bin", "-H", "X-A: b"), "POST", b"\0\xff\n"),
+        (("-H", "X-A: b"), "GET", b""),
+    ],
+)
+def test_a_probe_sends_what_was_typed(world: World, asked: tuple[str, ...], method: str, body: bytes) -> None:
+    (world.root / "body.bin").write_bytes(b"\0\xff\n")
+    with recording() as server:
+        url = f"http://127.0.0.1:{server.port}/x?y=%20"
+        rows = json.loads(world.svload("probe", url, "-n", "2", "--json", *asked).stdout)
+    assert [row["error"] for row in rows] == ["", ""]
+    assert [(one[0], one[1], one[2]["X-A"], one[3]) for one in server.asked] == [
+        (method, "/x?y=%20", "b", body)
+    ] * 2
+
+
 UNSAID = ("X-JWT", "Signature", "X-CSRF", "X-Otp", "X_Otp", "1-x", "Port", "Referer")
 """Headers whose names do not tell that they let somebody in."""
 

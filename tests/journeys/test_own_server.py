@@ -223,6 +223,8 @@ def test_load_over_tls_is_verified(world: World, serve_truth: Callable[..., dict
     row = json.loads(world.svload("probe", url, "--cacert", str(tmp_path / "ours.pem"), "--json").stdout)[0]
     assert row["error"] == ""
     assert row["time_appconnect"] > row["time_connect"] > 0
+    row = json.loads(world.svload("probe", url, "-k", "--json").stdout)[0]
+    assert (row["error"], row["http_code"]) == ("", 200)
 
 
 NOBODY = "http://127.0.0.1:9/"
@@ -255,6 +257,9 @@ SLIPS = [
     (("load", NOBODY, "-d", "5s", "--max-vus", "5"), "add --rate"),
     (("load",), "Missing argument"),
     (("probe", NOBODY, "--header", "nonsense"), "is no header"),
+    (("probe", NOBODY, "-k"), "the URL is http"),
+    (("probe", NOBODY, "-X", "HEAD", "--data", "x"), "does not go with HEAD"),
+    (("probe", NOBODY, "-D", "no.bin"), "--data-file no.bin cannot be read"),
     (("init", "gopher://127.0.0.1/", "x"), "scheme"),
     (("run", "no-such-study"), "There is no study"),
     (("run", "001-svload", "--profile", "dmeo"), "There is no profile"),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from svload.api.load import LoadFiles, place_files
 from svload.api.studies import Choices, Emit, load_lock
-from svload.api.typed import authority, writing
+from svload.api.typed import writing
 from svload.model.errors import SvloadError, fail
-from svload.study.quick_load import header_of
+from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, header_of
 
 Tell = Callable[[str], None]
 _NO_PORT = (
@@ -38,7 +39,7 @@ def init(
     study.init_study(target)  # a slip is told before anything is made
     if (url := study.url_of(target)) is None:
         return path, _init_command(study.moved(target.strip(), Path.cwd(), folder), folder, path, tell)
-    row = probe(target, 1, (), None, authorised, False)[0]
+    row = probe(QuickLoad(target, keep_alive=False), 1, LoadFiles(), authorised)[0]
     lacks = _lacks(row, study.path_of(url))
     text = study.init_study(target, lacks)
     _write_study(path, text)
@@ -56,7 +57,7 @@ def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
     spec = ServiceSpec(name="server", kit="command", options={"run": study.with_port(command)})
     try:
         with run.started_once(spec, folder, lambda event: tell(str(event.data["text"]))) as url:
-            row = probe(f"{url}/", 1, (), None, (), False)[0]
+            row = probe(QuickLoad(f"{url}/", keep_alive=False), 1, LoadFiles(), ())[0]
     except SvloadError as error:
         for part in made:
             with suppress(OSError):
@@ -108,29 +109,28 @@ def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) 
     return f"{what} was answered with {answer}. {lacks} The request stands in {path}:{line}."
 
 
-def probe(
-    url: str,
-    count: int,
-    headers: Sequence[str],
-    ca_file: Path | None,
-    authorised: tuple[str, ...],
-    keep_alive: bool,
-) -> list[dict[str, Any]]:
-    """curl's eleven variables of `count` transfers, one after another. Raises SvloadError."""
+def probe(ask: QuickLoad, count: int, files: LoadFiles, authorised: tuple[str, ...]) -> list[dict[str, Any]]:
+    """curl's eleven variables of `count` transfers of what `ask` requests, one after another. Raises SvloadError."""
     from svload.drive import probe as transfers
+    from svload.drive.share.request_spec import BodySpec, TextPart
+    from svload.host import passing_folder
 
-    if any(sign.isspace() for sign in url):
-        raise fail("usage", reason=f"the URL “{url}” holds a space", hint="Write it as %20.")
-    pairs = [header_of(header) for header in headers]
-    ca_pem = authority(_read_text(ca_file), ca_file) if ca_file else None
-    return transfers.probe(url, count, pairs, ca_pem, authorised, "keep-alive" if keep_alive else "new")
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as why:
-        raise fail("usage", reason=f"{path} cannot be read ({why.strerror})", hint="") from why
+    ask = replace(ask, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
+    ask.check()
+    body = BodySpec(text=(TextPart(ask.data),)) if ask.data is not None else None
+    with passing_folder("probe") as folder:
+        place_files(files, folder)
+        return transfers.probe(
+            ask.url,
+            count,
+            [header_of(header) for header in ask.headers],
+            (folder / CA_FILE).read_text("ascii", "replace") if files.ca else None,
+            authorised,
+            "keep-alive" if ask.keep_alive else "new",
+            method=ask.verb,
+            body=BodySpec(file=str(folder / BODY_FILE)) if files.body else body,
+            verify=not ask.insecure,
+        )
 
 
 def doctor(

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from svload import _native
 from svload.drive.share.executor_spec import ConstantArrivalRate
-from svload.drive.share.request_spec import RequestSpec, TextPart
+from svload.drive.share.request_spec import BodySpec, RequestSpec, TextPart
 from svload.drive.share.spec import EndpointSpec, GroupSpec, ShareSpec, TlsSpec
 from svload.drive.share.write import text_of
-from svload.drive.targets import Target, allowed_blocks, parse_url, resolve_target, system_authorities
+from svload.drive.targets import allowed_blocks, parse_url, resolve_target, system_authorities
 from svload.model.columns import SAMPLES, WIDTH
 from svload.model.errors import fail
 from svload.model.facts import Endpoint
@@ -43,6 +43,9 @@ def probe(
     authorised: Sequence[str] = (),
     connection: Connection = "new",
     timeout_s: float = 30.0,
+    method: str = "GET",
+    body: BodySpec | None = None,
+    verify: bool = True,
 ) -> list[dict[str, Any]]:
     """`count` transfers of `url`, one after another: a dict of `VARIABLES` each, with `http_code` and `error`.
 
@@ -52,33 +55,28 @@ def probe(
         raise fail("usage", reason=f"--count takes 1 to {MOST_TRANSFERS}", hint="")
     target = parse_url(url)
     endpoint = resolve_target(target, authorised)
-    share = _share(target, endpoint, count, headers, ca_pem, connection, timeout_s)
+    tls = None
+    if target.scheme == "https":
+        ca_pem = (ca_pem or system_authorities()) if verify else None
+        tls = TlsSpec(server_name=target.host, ca_pem=ca_pem, verify=verify)
+    request = RequestSpec(
+        name="probe",
+        method=method,
+        endpoint=target.endpoint,
+        path=(TextPart(target.path),),
+        headers=tuple((name, (TextPart(value),)) for name, value in headers),
+        body=body,
+        timeout_ns=round(timeout_s * 1e9),
+        expect_status=((100, 599),),
+    )
+    share = _share(EndpointSpec(address=endpoint.connects_to, tls=tls), endpoint, count, request, connection)
     tables = _native.run_share(text_of(share), {}, lambda text: None)
     return [curl_variables(row) for row in rows_of(tables["samples"])]
 
 
 def _share(
-    target: Target,
-    endpoint: Endpoint,
-    count: int,
-    headers: Sequence[tuple[str, str]],
-    ca_pem: str | None,
-    connection: Connection,
-    timeout_s: float,
+    server: EndpointSpec, endpoint: Endpoint, count: int, request: RequestSpec, connection: Connection
 ) -> ShareSpec:
-    tls = None
-    if target.scheme == "https":
-        tls = TlsSpec(server_name=target.host, ca_pem=ca_pem or system_authorities())
-    timeout_ns = round(timeout_s * 1e9)
-    request = RequestSpec(
-        name="probe",
-        method="GET",
-        endpoint=target.endpoint,
-        path=(TextPart(target.path),),
-        headers=tuple((name, (TextPart(value),)) for name, value in headers),
-        timeout_ns=timeout_ns,
-        expect_status=((100, 599),),
-    )
     group = GroupSpec(
         name="probe",
         client="curl",
@@ -86,7 +84,7 @@ def _share(
         tls_resumption=False,
         record="rows",
         stop_offset_ns=SECOND_NS,
-        graceful_stop_ns=timeout_ns * count,
+        graceful_stop_ns=request.timeout_ns * count,
         executor=ConstantArrivalRate(rate_rps=1000.0 * count, limit=count, max_vus=1),
         request=request,
     )
@@ -95,7 +93,7 @@ def _share(
         seed=0,
         interval_ns=SECOND_NS,
         window_ns=(0, SECOND_NS),
-        endpoints={target.endpoint: EndpointSpec(address=endpoint.connects_to, tls=tls)},
+        endpoints={request.endpoint: server},
         allowed=tuple(allowed_blocks([endpoint])),
         groups=(group,),
     )

@@ -20,7 +20,11 @@ def register(app: typer.Typer) -> None:
 def probe(
     url: str = typer.Argument(help="What to transfer."),
     count: int = typer.Option(1, "--count", "-n", min=1, help="How many transfers, one after another."),
+    method: str = typer.Option(None, "--method", "-X", help="Default GET, with a body POST."),
     header: list[str] = typer.Option(None, "--header", "-H", help="A header, “Name: value”."),
+    data: str = typer.Option(None, "--data", "--body", help="The request's body."),
+    data_file: Path = typer.Option(None, "--data-file", "-D", help="The file that is the request's body."),
+    insecure: bool = typer.Option(False, "--insecure", "-k", help="Any certificate will do."),
     ca: Path = typer.Option(
         None, "--cacert", help="PEM file of the authority that signed the server's certificate."
     ),
@@ -31,7 +35,15 @@ def probe(
     """Transfer a URL as curl does and print curl's eleven variables."""
     from svload import api
 
-    rows = api.probe(url, count, header or [], ca, tuple(authorise or ()), keep_alive)
+    ask = api.QuickLoad(
+        url,
+        method=method,
+        headers=tuple(header or ()),
+        data=data,
+        insecure=insecure,
+        keep_alive=keep_alive,
+    )
+    rows = api.probe(ask, count, api.LoadFiles(ca, data_file), tuple(authorise or ()))
     if json:
         print_json(rows)
     else:
