@@ -129,7 +129,7 @@ def test_n_star_is_the_arithmetic() -> None:
     assert laws.limit.state == "bracketed"
     assert laws.limit.low is not None and laws.limit.high is not None
     assert laws.limit.low <= N_STAR <= laws.limit.high
-    assert laws.ground is not None and laws.ground.basis == "demands"
+    assert laws.ground is not None and laws.ground.bottleneck is not None
     assert laws.break_at.value == pytest.approx(N_STAR, rel=0.1)
     assert laws.agree is True
     assert laws.bounds is not None
@@ -146,7 +146,7 @@ def test_a_limit_outside_the_levels_is_not_bracketed(users: tuple[int, ...], sta
 def test_a_bottleneck_that_nobody_read_is_found_by_throughput() -> None:
     """The resource that was read is used to a tenth where throughput is flat: it is not what limits."""
     laws = users_laws(3, 6, 12, 24, 48, 96, resources=(Resource("CPU", "cpu", 20.0),))
-    assert laws.ground is not None and laws.ground.basis == "throughput"
+    assert laws.ground is not None and laws.ground.bottleneck is None
     assert laws.limit.value == pytest.approx(N_STAR, rel=0.1)
     assert "none of" in laws.limit.reason or "not among" in laws.limit.reason
 

@@ -43,9 +43,9 @@ def evidence(readings: Readings, declared: Iterable[Declared], window: Window, e
         for service in readings.services_of(one.monitor):
             for limit in one.limits:
                 found = _uses(readings, service, one.monitor, limit, window)
-                uses += (
-                    map(_another_s, found) if _is_another_s(readings, one.monitor, limit, window) else found
-                )
+                if _is_another_s(readings, one.monitor, limit, window):
+                    found = (use.model_copy(update={"state": "clear", "first_s": None}) for use in found)
+                uses += found
             for refusal in one.refusals:
                 counts += _counts(readings, service, one.monitor, refusal, window, end_ns)
     uses.sort(key=lambda use: (use.service, use.monitor, use.name, use.entity))
@@ -67,10 +67,6 @@ def _is_another_s(readings: Readings, monitor: str, limit: Limit, window: Window
         and (rate := mean_rate(series, window)) is not None
     ]
     return bool(own) and sum(own) < limit.at * limit.of / 2
-
-
-def _another_s(use: LimitUse) -> LimitUse:
-    return use.model_copy(update={"state": "clear", "first_s": None})
 
 
 class _Use(NamedTuple):
@@ -104,11 +100,7 @@ def _shares(series: Series, bound: Series | float, counter: bool) -> _Use | None
         gap = np.diff(at) / 1e9
         usable = gap > 0
         at, used = at[1:][usable], np.maximum(np.diff(used)[usable] / gap[usable], 0.0)
-    if isinstance(bound, Series):
-        latest = np.searchsorted(bound.at, at, side="right") - 1
-        most = np.where(latest >= 0, bound.values[np.maximum(latest, 0)], 0.0)
-    else:
-        most = np.full(len(at), float(bound))
+    most = bound.standing(at) if isinstance(bound, Series) else np.full(len(at), float(bound))
     limited = most > 0
     return _Use(at[limited], used[limited] / most[limited], most[limited]) if limited.any() else None
 
@@ -128,7 +120,7 @@ def _judged(
     full = found.share > 1.0 if limit.beyond else found.share >= limit.at
     waits = None
     if limit.waiting:
-        waits = _at_moments(waiting, found.at) if waiting is not None else np.zeros(len(found.at))
+        waits = waiting.standing(found.at) if waiting is not None else np.zeros(len(found.at))
         full = full & (waits > 0)
     share, often = found.share[inside], float(np.mean(full[inside]))
     first = found.at[full & (found.at >= 0)]
@@ -162,12 +154,6 @@ def _state(limit: Limit, share: Floats, often: float) -> LimitState:
         return "reached"
     near = float(np.max(share)) if limit.brief or limit.waiting else float(np.mean(share))
     return "approached" if near >= limits.LIMIT_APPROACHED else "clear"
-
-
-def _at_moments(series: Series, at: Floats) -> Floats:
-    """A gauge as it last stood at each moment; 0 before its first reading."""
-    latest = np.searchsorted(series.at, at, side="right") - 1
-    return np.where(latest >= 0, series.values[np.maximum(latest, 0)], 0.0)
 
 
 # refusals

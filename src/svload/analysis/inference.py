@@ -171,3 +171,22 @@ def autocorrelation_times(above: NDArray[np.generic], n: NDArray[np.generic] | N
 @lru_cache(maxsize=256)
 def _edges(units: int, k: int) -> NDArray[np.int64]:
     return np.linspace(0, units, k + 1).astype(np.int64)
+
+
+def bin_means(x: Floats, bins: int) -> Floats:
+    """Means of so many stretches of neighbours."""
+    edges = _edges(len(x), bins)
+    return np.asarray(np.add.reduceat(x, edges[:-1]) / np.diff(edges))
+
+
+def block_length(points: int) -> int:
+    return max(2, round(float(np.cbrt(points))))
+
+
+def resampled_blocks(residuals: Floats, resamples: int) -> Floats:
+    """Residuals redrawn in blocks of n^(1/3) neighbours (Künsch 1989), seeded: a row a resample."""
+    size = len(residuals)
+    length = block_length(size)
+    starts = np.random.default_rng(size).integers(0, size - length + 1, (resamples, -(-size // length)))
+    at = (starts[:, :, None] + np.arange(length)).reshape(resamples, -1)[:, :size]
+    return np.asarray(residuals[at])

@@ -372,11 +372,7 @@ def _largest_sum(processes: list[Series], window: Window) -> float | None:
     inside = moments[(moments >= window.low_ns) & (moments < window.high_ns)]
     if not len(inside):
         return None
-    total = np.zeros(len(inside))
-    for at, values in processes:
-        latest = np.searchsorted(at, inside, side="right") - 1
-        total += np.where(latest >= 0, values[np.maximum(latest, 0)], 0.0)
-    return float(total.max())
+    return float(np.sum([one.standing(inside) for one in processes], axis=0).max())
 
 
 def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[str, Estimate]:

@@ -29,6 +29,11 @@ class Series(NamedTuple):
         last = min(int(np.searchsorted(self.at, window.high_ns)), len(self.at) - 1)
         return Series(self.at[first : last + 1], self.values[first : last + 1])
 
+    def standing(self, at: Floats) -> Floats:
+        """A gauge as it last stood at each moment; 0 before its first reading."""
+        latest = np.searchsorted(self.at, at, side="right") - 1
+        return np.where(latest >= 0, self.values[np.maximum(latest, 0)], 0.0)
+
     @property
     def seconds(self) -> float:
         """From its first reading to its last."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from svload.analysis import limits
-from svload.analysis.inference import t_reach
+from svload.analysis.inference import bin_means, block_length, resampled_blocks, t_reach
 from svload.analysis.quantiles import bucket_middles
 from svload.analysis.readings import Monitors, of_monitor
 from svload.analysis.view import GroupView
@@ -375,8 +375,7 @@ def drift(values: ArrayLike, tail: float = limits.TAIL) -> Drift | None:
     bins = min(_BINS, len(x))
     if bins < _LEAST_BINS:
         return None
-    edges = np.linspace(0, len(x), bins + 1).astype(np.int64)
-    y = np.add.reduceat(x, edges[:-1]) / np.diff(edges)
+    y = bin_means(x, bins)
     middle = float(np.median(y))
     if middle <= 0:
         return None
@@ -386,7 +385,7 @@ def drift(values: ArrayLike, tail: float = limits.TAIL) -> Drift | None:
         return Drift(relative)
     line = slope * np.arange(bins)
     residuals = y - line - np.median(y - line)
-    slopes = theil_sen(line + _resampled_blocks(residuals))
+    slopes = theil_sen(line + resampled_blocks(residuals, _RESAMPLES))
     stretch = _small_sample(bins, tail) * _beyond_blocks(y)
     low, high = slope + stretch * (np.quantile(slopes, [limits.TAIL, 1 - limits.TAIL]) - slope)
     return Drift(relative, (float(low) * bins / middle, float(high) * bins / middle))
@@ -398,7 +397,7 @@ def _small_sample(points: int, tail: float) -> float:
 
     Without it the interval of white noise misses 0 in 14 % of cases at 30 points instead of 5 %.
     """
-    freedom = points / _block_length(points) - 2
+    freedom = points / block_length(points) - 2
     return float(t_reach(freedom, tail) / ndtri(1 - limits.TAIL)) * sqrt(points / (points - 2))
 
 
@@ -420,22 +419,6 @@ def _beyond_blocks(y: Floats) -> float:
         return 1.0
     rho = float((residuals[1:] * residuals[:-1]).sum()) / power
     rho = min(max(rho + (3 + 5 * max(rho, 0.0)) / points, 0.0), _MOST_RHO)
-    lags = np.arange(1, _block_length(points))
-    seen = 1 + 2 * float(((1 - lags / _block_length(points)) * rho**lags).sum())
+    lags = np.arange(1, block_length(points))
+    seen = 1 + 2 * float(((1 - lags / block_length(points)) * rho**lags).sum())
     return sqrt((1 + rho) / (1 - rho) / seen)
-
-
-def _block_length(points: int) -> int:
-    return max(2, round(float(np.cbrt(points))))
-
-
-def _resampled_blocks(residuals: Floats) -> Floats:
-    """Residuals redrawn in blocks of n^(1/3) neighbours (Künsch 1989), seeded."""
-    size = len(residuals)
-    length = _block_length(size)
-    blocks = -(-size // length)
-    rng = np.random.default_rng(size)
-    starts = rng.integers(0, size - length + 1, (_RESAMPLES, blocks))
-    at = (starts[:, :, None] + np.arange(length)).reshape(_RESAMPLES, -1)[:, :size]
-    found: Floats = residuals[at]
-    return found

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from svload.analysis import limits
+from svload.analysis.inference import bin_means
 from svload.analysis.laws.levels import Floats
 
 POINTS = 60
@@ -45,8 +46,7 @@ def wave_in(values: ArrayLike, points: int = POINTS, least: float = limits.WAVES
     x = np.asarray(values, dtype=float)
     if not _LEAST_POINTS <= points <= len(x):
         return None
-    edges = np.linspace(0, len(x), points + 1).astype(np.int64)
-    y = np.add.reduceat(x, edges[:-1]) / np.diff(edges)
+    y = bin_means(x, points)
     middle = float(np.median(y))
     if middle <= 0:
         return None

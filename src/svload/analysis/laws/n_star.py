@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from svload.analysis import limits
 from svload.analysis.laws.flat import flat_levels, plateau_rps
@@ -22,7 +21,6 @@ from svload.analysis.laws.levels import Kind, Level, Limit, Resource, Run, by_lo
 from svload.analysis.laws.mva import Station, mean_values
 from svload.analysis.laws.utilisation import Demand, demands_of, top_of
 
-Basis = Literal["demands", "throughput"]
 NO_GROUND = "no resource that was read tells what the server bears, and throughput still grows"
 _MOST_USERS = 2_000
 """Mean value analysis counts them one by one; waiting at a least load above this is not taken off."""
@@ -34,7 +32,6 @@ class Ground:
     throughput alone says how much there is.
     """
 
-    basis: Basis
     bottleneck: Demand | None
     demands: tuple[Demand, ...]
 
@@ -49,8 +46,8 @@ def ground_of(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) ->
     sound = all(one.most_used <= limits.MOST_USED * one.resource.capacity for one in demands)
     flat = plateau_rps(flat_levels(levels_of(runs, kind), kind))
     if demands and sound and (flat is None or flat >= limits.LIMIT_SEEN * demands[0].top_rps):
-        return Ground("demands", demands[0], demands)
-    return Ground("throughput", None, demands) if flat is not None else None
+        return Ground(demands[0], demands)
+    return Ground(None, demands) if flat is not None else None
 
 
 def top_rps(ground: Ground, runs: Sequence[Run], kind: Kind) -> float | None:

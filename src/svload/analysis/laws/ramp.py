@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import fdtrc
 
 from svload.analysis import limits
+from svload.analysis.inference import bin_means, resampled_blocks
 from svload.analysis.laws.levels import Floats
 
 What = Literal["response", "errors"]
@@ -43,7 +44,10 @@ class Breakpoint:
 def breakpoint_of(load: Floats, values: Floats, what: What) -> Breakpoint:
     """Of a series over a rising load (users, or arrivals a second), a value a moment; `errors` are shares of one."""
     known = np.isfinite(load) & np.isfinite(values)
-    x, y = _binned(np.asarray(load, dtype=float)[known], np.asarray(values, dtype=float)[known])
+    x, y = (
+        bin_means(one, min(len(one), _MOST_POINTS)) if len(one) else one
+        for one in (np.asarray(load, dtype=float)[known], np.asarray(values, dtype=float)[known])
+    )
     if len(x) < _LEAST_POINTS or x.max() <= x.min():
         return Breakpoint(what, None, reason=f"fewer than {_LEAST_POINTS} moments of a rising load")
     weight = 1 / np.maximum(_smoothed(y), 1e-12) if what == "response" else np.ones(len(y))
@@ -59,7 +63,7 @@ def breakpoint_of(load: Floats, values: Floats, what: What) -> Breakpoint:
             what, None, reason=f"{'response' if what == 'response' else 'errors'} did not leave the line"
         )
     fit = hinge.fit(y)
-    redrawn = fit[:, None] + _blocks((y - fit) * weight) / weight[:, None]
+    redrawn = fit[:, None] + resampled_blocks((y - fit) * weight, _RESAMPLES).T / weight[:, None]
     lefts = np.stack([one.left(redrawn) for one in hinges])
     found = at[np.argmin(lefts, axis=0)]
     ends = np.quantile(found, [limits.TAIL, 1 - limits.TAIL])
@@ -107,27 +111,7 @@ def _matters(hinge: _Hinge, x: Floats, y: Floats, at: float, what: What) -> bool
     return bool(added >= limits.BREAK_RESPONSE * max(level + slope * (x.max() - x.mean()), 1e-12))
 
 
-def _binned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Means of neighbours in time, so many at most."""
-    if len(x) <= _MOST_POINTS:
-        return x, y
-    edges = np.linspace(0, len(x), _MOST_POINTS + 1).astype(np.int64)
-    sizes = np.diff(edges)
-    return np.add.reduceat(x, edges[:-1]) / sizes, np.add.reduceat(y, edges[:-1]) / sizes
-
-
 def _smoothed(y: Floats) -> Floats:
     """Running medians of nine: the level that deviations are relative to."""
     padded = np.pad(y, 4, mode="edge")
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(padded, 9), axis=1))
-
-
-def _blocks(residuals: Floats) -> Floats:
-    """Residuals redrawn in blocks of n^(1/3) neighbours, seeded: a column a resample."""
-    size = len(residuals)
-    length = max(2, round(float(np.cbrt(size))))
-    count = -(-size // length)
-    rng = np.random.default_rng(size)
-    starts = rng.integers(0, size - length + 1, (_RESAMPLES, count))
-    at = (starts[:, :, None] + np.arange(length)).reshape(_RESAMPLES, -1)[:, :size]
-    return np.asarray(residuals[at].T)

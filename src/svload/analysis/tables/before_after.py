@@ -280,7 +280,9 @@ class GainFromOneLevel(TableCheck):
         for times in times_of(tables):
             key = key_of(times.table)
             for cases in tables:
-                if cases is times.table or key_of(cases) != key or not _is_design(cases):
+                # A table of the design says what was varied and holds no result.
+                design = len(cases.columns) > 2 and len(cases.factors) == len(cases.columns)
+                if cases is times.table or key_of(cases) != key or not design:
                     continue
                 yield None
                 yield from self._of(times, cases, key)
@@ -313,11 +315,6 @@ class GainFromOneLevel(TableCheck):
                     f"The interaction of the change and {factor} is tested and told; claims name their cases."
                 )
                 yield self.finding(times.table, [row for row, _ in levels[winner]], sentence, instead)
-
-
-def _is_design(table: Table) -> bool:
-    """Whether a table says what was varied and holds no result."""
-    return len(table.columns) > 2 and len(table.factors) == len(table.columns)
 
 
 class HeadlineRows(TableCheck):
