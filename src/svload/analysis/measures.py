@@ -93,9 +93,7 @@ class Population:
         n = len(sums) if counts is None else int(counts.sum())
         if not n:
             return Estimate(value=None, reason="no request is due in the kept window", why="no request")
-        batched = batch_means(sums, counts)
-        low, high = batched.interval(self.scale)
-        return Estimate(value=float(batched.ratio[0]) * self.scale, low=low, high=high, n=n)
+        return _batched(sums, counts, self.scale, n)
 
     def extreme(self, stat: str) -> Estimate:
         """`min` or `max`; a failure is the largest of all."""
@@ -316,10 +314,13 @@ def _rate(per_interval: NDArray[np.int64], window: Window) -> Estimate:
     """Events per second of the window, interval by batch means."""
     if not window.size:
         return Estimate(value=None, reason="the kept window is empty", why="no request")
-    batched = batch_means(per_interval)
-    scale = 1e9 / window.interval_ns
-    low, high = batched.interval(scale)
-    return Estimate(value=float(batched.ratio[0]) * scale, low=low, high=high, n=int(per_interval.sum()))
+    return _batched(per_interval, None, 1e9 / window.interval_ns, int(per_interval.sum()))
+
+
+def _batched(sums: NDArray[Any], counts: NDArray[Any] | None, scale: float, n: int) -> Estimate:
+    found = batch_means(sums, counts)
+    low, high = found.interval(scale)
+    return Estimate(value=float(found.ratio[0]) * scale, low=low, high=high, n=n)
 
 
 def _exact(value: float, n: int = 1) -> Estimate:

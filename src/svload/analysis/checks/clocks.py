@@ -67,7 +67,8 @@ class Clocks(Check):
         if source is None:
             return self.unmeasured("the kernel's clock source could not be read before and after the load")
         share = abs(drift_ns) / max(spent_ns, 1)
-        harms = [*_shifted(share), *_coarse(source, context)]
+        shifted = [harm("timing", share, share)] if share > _NEGLIGIBLE else []
+        harms = [*shifted, *_coarse(source, context)]
         grade = worst_of(harms)
         word = "The clocks held" if grade == "VALID" else "The clocks put numbers off"
         return self.result(
@@ -79,10 +80,6 @@ class Clocks(Check):
             "Choose the source tsc (kernel option clocksource=tsc), and let no one set the clock during a run.",
             harms,
         )
-
-
-def _shifted(share: float) -> list[Harm]:
-    return [harm("timing", share, share)] if share > _NEGLIGIBLE else []
 
 
 def _coarse(source: str, context: Context) -> list[Harm]:

@@ -81,7 +81,8 @@ def _group(group: GroupView, compared: bool, ends: int = 0) -> Used:
     begun = max(summary.begun, 1)
     if group.spec.connection == "new" or all(request.ends_connection for request in group.spec.requests):
         never = sum(summary.errors.get(name, 0) for name in _NEVER_OPEN)
-        redirects = summary.connections_opened if _redirected(group) else summary.begun
+        redirected = any(request.follow_redirects for request in group.spec.requests)
+        redirects = summary.connections_opened if redirected else summary.begun
         missing = summary.begun - never - summary.in_flight - summary.connections_opened
         extra = summary.connections_opened - max(summary.begun, redirects)
         off = max(missing, extra, 0) / begun
@@ -107,10 +108,6 @@ def _group(group: GroupView, compared: bool, ends: int = 0) -> Used:
         f"failures ({percent(extra / begun)} of requests on others)"
     )
     return Used(extra / begun, told, compared)
-
-
-def _redirected(group: GroupView) -> bool:
-    return any(request.follow_redirects for request in group.spec.requests)
 
 
 def _slots(group: GroupView) -> int | None:

@@ -121,7 +121,9 @@ def _asks_success(gate: Facts) -> bool:
 def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
     """What failed surely is named whole: its success, and its times too where nothing keeps them open."""
     text = gate.limit.text
-    sure = [_certain_failure(gate), _success_falls(gate) if p_success <= limits.ALPHA else ""]
+    before, after = map(_percent, gate.found.success)
+    falls = f"success falls from {before} to {after}" if p_success <= limits.ALPHA else ""
+    sure = [_certain_failure(gate), falls]
     times_open = _keeps_times_open(gate)
     times = "" if times_open or not _times_fail(gate, p_times) else _moves(gate)
     if any(sure):
@@ -161,11 +163,6 @@ def _moves(gate: Facts) -> str:
 def _span(low: float, high: float) -> str:
     shown = list(dict.fromkeys(f"{end:.3g}" if end < 1000 else f"{end:,.0f}" for end in (low, high)))
     return " to ".join(shown)
-
-
-def _success_falls(gate: Facts) -> str:
-    before, after = map(_percent, gate.found.success)
-    return f"success falls from {before} to {after}"
 
 
 def _within(limit: Limit, interval: tuple[float, float] | None) -> bool:

@@ -16,7 +16,7 @@ from math import sqrt
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.laws.levels import Floats, Level, Limit, Run, levels_of
+from svload.analysis.laws.levels import Floats, Limit, Run, levels_of
 
 _RESAMPLES = 1_000
 _PARAMETERS = 3
@@ -102,7 +102,9 @@ def n_peak(runs: Sequence[Run], fit: Scalability | None) -> Limit:
     if fit.crosstalk_low <= 0 or peak is None:
         return Limit(None, reason="no peak in range: κ may be 0")
     past = [level for level in levels if level.at > peak]
-    if len(past) < limits.LEVELS_PAST or not _falls(levels):
+    most_rps = max(level.throughput_rps for level in levels)
+    falls = levels[-1].throughput_rps < (1 - limits.FLAT) * most_rps
+    if len(past) < limits.LEVELS_PAST or not falls:
         return Limit(
             None, reason="no peak in range: two levels do not lie past it, or throughput does not fall"
         )
@@ -111,9 +113,3 @@ def n_peak(runs: Sequence[Run], fit: Scalability | None) -> Limit:
     return Limit(
         peak, low, high, "bracketed" if peak > levels[0].at else "below", "from the Universal Scalability Law"
     )
-
-
-def _falls(levels: Sequence[Level]) -> bool:
-    """Whether throughput at the most users is below its largest by more than 5 %."""
-    most = max(level.throughput_rps for level in levels)
-    return levels[-1].throughput_rps < (1 - limits.FLAT) * most
