@@ -140,16 +140,20 @@ def look(trial: TrialData, config: CaseConfig, window: Window) -> tuple[GroupVie
     )
 
 
-def _group(trial: TrialData, index: int, summary: GroupSummary, spec: Group, window: Window) -> GroupView:
+def _group(
+    trial: TrialData, index: int, summary: GroupSummary, spec: Group, window: Window, step: int | None = None
+) -> GroupView:
     histograms = trial.histograms
     inside = (histograms["group"] == index) & _within(histograms["interval"], window)
+    if step is not None:
+        inside &= histograms["step"] == step
     return GroupView(
         index=index,
         summary=summary,
         spec=spec,
         window=window,
-        intervals=_dense(trial.intervals, index, window),
-        rows=_rows(trial.samples, index, window),
+        intervals=_dense(trial.intervals, index, window, step),
+        rows=_rows(trial.samples, index, window, step),
         _histograms={name: histograms[name][inside] for name in ("interval", "metric", "bucket", "count")},
         imported=trial.summary.imported is not None,
         stopped=trial.summary.stopped != "end",
@@ -170,23 +174,9 @@ def steps_of(trial: TrialData, group: GroupView) -> tuple[GroupView, ...]:
     found = []
     for number, (step, summary) in enumerate(zip(group.spec.steps, group.summary.steps, strict=False)):
         name = f"{group.name}.{step.name}"
-        histograms = trial.histograms
-        inside = (histograms["group"] == group.index) & (histograms["step"] == number)
-        inside &= _within(histograms["interval"], group.window)
-        found.append(
-            GroupView(
-                index=group.index,
-                summary=whole.model_copy(update={**summary.model_dump(), "name": name}),
-                spec=group.spec.model_copy(update={"name": name, "request": step.request, "scenarios": ()}),
-                window=group.window,
-                intervals=_dense(trial.intervals, group.index, group.window, number),
-                rows=_rows(trial.samples, group.index, group.window, number),
-                _histograms={
-                    column: histograms[column][inside] for column in ("interval", "metric", "bucket", "count")
-                },
-                imported=group.imported,
-            )
-        )
+        mine = whole.model_copy(update={**summary.model_dump(), "name": name})
+        spec = group.spec.model_copy(update={"name": name, "request": step.request, "scenarios": ()})
+        found.append(_group(trial, group.index, mine, spec, group.window, number))
     return tuple(found)
 
 
