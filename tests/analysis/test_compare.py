@@ -744,6 +744,18 @@ def test_two_runs_are_compared_and_labelled(tmp_path: Path) -> None:
     assert same["ratio"] == pytest.approx(1.0)
 
 
+def test_the_only_cases_of_two_runs_are_compared_whatever_they_are_called(tmp_path: Path) -> None:
+    run = bench_of(make_run(tmp_path / "one", cases=1, replicates=2))
+    found = judge_run(run.lock, run.configs, run.trials())
+    trials = tuple(one.model_copy(update={"case": "shop"}) for one in found.trials)
+    cases = tuple(one.model_copy(update={"case": "shop"}) for one in found.cases if not one.excluded)
+    renamed = found.model_copy(update={"cases": cases, "trials": trials})
+    ratios = [row["ratio"] for row in compare_runs(found, renamed) if row["metric"] == "probe.response.p50"]
+    assert ratios == [pytest.approx(1.0)]
+    two = found.model_copy(update={"cases": (*cases, *cases)})
+    assert compare_runs(found, two) == [], "which of two it is can't be told"
+
+
 def test_closed_is_never_compared_with_open(tmp_path: Path) -> None:
     runs = [
         bench_of(make_run(tmp_path / load, cases=1, replicates=1, load=load)) for load in ("closed", "open")

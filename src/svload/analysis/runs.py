@@ -16,16 +16,18 @@ _METRICS = ("response.p50", "response.p95", "response.p99", "response.mean", "th
 
 
 def compare_runs(first: Findings, second: Findings) -> list[dict[str, Any]]:
-    """Per case that both have (same name and levels) and per metric of each group: second over first.
+    """Per case that both have (same levels and name; each run's only case) and per metric of each group: second over first.
 
     Keys: case, metric, ratio, n ([first, second]), note, sentence. A closed loop is never compared with an open one, a REFUSED number with nothing:
     such rows have no ratio and say why.
     """
-    theirs = {case.case: case for case in second.cases}
+    ours, theirs = ([case for case in run.cases if not case.excluded] for run in (first, second))
+    named = {case.case: case for case in theirs}
+    only = theirs[0] if len(ours) == len(theirs) == 1 else None
     rows: list[dict[str, Any]] = []
-    for mine in first.cases:
-        other = theirs.get(mine.case)
-        if other is None or mine.excluded or other.excluded or mine.levels != other.levels:
+    for mine in ours:
+        other = named.get(mine.case, only)
+        if other is None or mine.levels != other.levels:
             continue
         rows += _case_rows(first, second, mine, other)
     return rows
@@ -50,7 +52,7 @@ def _case_rows(
             if name in mine.metrics and name in other.metrics:
                 rows.append(
                     _metric_row(
-                        mine.case, name, _values(first, mine.case, name), _values(second, mine.case, name)
+                        mine.case, name, _values(first, mine.case, name), _values(second, other.case, name)
                     )
                 )
     return rows
