@@ -4,6 +4,7 @@ JSON; planted faults are refused."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def test_servers_counters_agree_with_the_factors(demo: Demo) -> None:
 def test_why_says_every_check(demo: Demo) -> None:
     said = demo.svload("why", "TC11.r1")
     assert "TC11.r1" in said.stdout
-    assert "manipulation" in said.stdout
+    assert re.search(r"✓ \d+ more checks found nothing", said.stdout)
     told = json.loads(demo.svload("why", "TC11.r1", "--json").stdout)
     assert {check["check"] for check in told["verdict"]["checks"]} == {
         check.name for check in all_checks() if check.of != "imported"
