@@ -330,7 +330,7 @@ HEAD = """# Turns simulated
 average). Turns: 10 rounds of windows of 0.5 s; trials: 5 s a side, one after the other. Starts: how much the builds of a block differ by chance (standard
 deviation). Requests: in a window at full speed; the open loop keeps one server busy for 30 % of the time, at full speed; the closed one is one user who does not pause.
 All in %. False alarms (of equal builds) and coverage (of a build planted 15 % slower: of the mean over all its blocks) with 12 blocks. Gates “worse by more than
-5 %” add blocks from 6 to 24; equal builds used so many on average. A build at the margin is planted 5 % slower.
+5 %” add blocks from 6 to 24; the table gives how many equal builds took on average. A build at the margin is planted 5 % slower.
 
 """
 
