@@ -139,7 +139,7 @@ def _key(levels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 def wanted_widths(lock: Lock) -> dict[str, float]:
     """Contrast → half the width, in logarithms, to which blocks are added: `measure.until`, and of a gate 0.6 of its
     margin. Empty: the planned blocks are all."""
-    if lock.measure.order == "as-listed":
+    if not lock.measure.blocked:
         return {}
     found = {}
     for contrast in contrasts_of(lock):
@@ -220,7 +220,7 @@ def hopeless(lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]) 
         return Hopeless("undecidable", "no case matches, so nothing can be compared", "Leave more cases in")
     if clause := confounding(configs, contrast.pairs):
         return Hopeless("confounded", f"confounded, {clause}", "Let its levels change one thing alone")
-    if lock.measure.order == "as-listed":
+    if not lock.measure.blocked:
         reason = "undecidable, since trials run as listed: drift would be inside any difference"
         return Hopeless("undecidable", reason, "Leave order: as-listed out")
     if planned_units(lock, contrast)[0] < contrast.least_units:

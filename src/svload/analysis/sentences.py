@@ -243,7 +243,7 @@ def _gave_way(cases: Sequence[CaseResult]) -> Iterator[Finding]:
 
 
 def _order(lock: Lock) -> Iterator[Finding]:
-    if lock.measure.order == "as-listed":
+    if not lock.measure.blocked:
         yield Finding(
             kind="design",
             sentence="Trials ran as listed, not in random order: drift of the machine is inside every comparison.",

@@ -28,6 +28,7 @@ from svload.model.summaries import Http2Summary as Http2Summary
 from svload.model.summaries import Imported as Imported
 from svload.model.summaries import StepSummary as StepSummary
 from svload.model.summaries import TrialSummary as TrialSummary
+from svload.model.summaries import TurnRecord as TurnRecord
 
 Grade = Literal["VALID", "WEAK", "REFUSED"]
 _WORST_FIRST: tuple[Grade, ...] = ("REFUSED", "WEAK")

@@ -80,6 +80,9 @@ class Threshold(Frozen):
     """factor → level, or a list of levels; empty: every case"""
 
 
+Order = Literal["randomised-blocks", "as-listed", "turns"]
+
+
 class Measure(Frozen):
     """How long and how often, and whether CPUs are kept awake. Durations exclude ramps, which come before.
 
@@ -90,8 +93,9 @@ class Measure(Frozen):
     """length of a trial's load after its ramps"""
     replicates: int = Field(default=6, ge=1)
     """trials of each case, and so blocks"""
-    order: Literal["randomised-blocks", "as-listed"] = "randomised-blocks"
-    """of cases in a block: at random, or as the study lists them"""
+    order: Order = "randomised-blocks"
+    """of cases in a block: at random, as the study lists them, or in turns: those that differ in the compared factor are up at
+    once, and the load alternates between them"""
     until: float | None = None
     """blocks are added until half of each comparison's interval is no wider than this share; null: they are not"""
     at_most: int | None = None
@@ -102,6 +106,11 @@ class Measure(Frozen):
     """bring-ups of the lab that the blocks are spread over, evenly; a factor that needs a restart makes more"""
     awake: bool = False
     """CPUs are kept from sleeping between requests while load is made"""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether chance decides the order inside a block, so that comparisons can be decided."""
+        return self.order != "as-listed"
 
 
 ONCE = Measure(duration_ns=1_000_000_000, replicates=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from svload.model.base import Artefact, Frozen
 
@@ -278,6 +278,39 @@ class Imported(Frozen):
     """what had to be assumed or left out, in sentences"""
 
 
+class TurnRecord(Frozen):
+    """The turns of a trial whose block was loaded by turns: when it had its own, and what fixed them before the first.
+
+    Offsets are in real time from `start_at_ns`, which all sides of the block share.
+    """
+
+    turns_ns: tuple[tuple[int, int], ...] = Field(min_length=1)
+    """[begin, end) of each of its turns, a round each"""
+    next_ns: tuple[int, ...]
+    """when the next turn of any side begins, of each turn: the end of its pause"""
+    p99_ns: float = Field(ge=0)
+    """99th percentile of the response of the slower side's warm-up: a turn's unmeasured first and last parts follow from it"""
+    pause_ns: int = Field(ge=0)
+    """pause after each turn, in which nobody sends"""
+    sides: tuple[str, ...]
+    """cases of the block that took turns with each other, this one among them, in the order of the study"""
+    warm_ns: int = Field(ge=0)
+    """how long this side was loaded alone, unmeasured, before the first turn"""
+    settled: bool
+    """whether its responses had settled by then"""
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> TurnRecord:
+        at_ns = 0
+        if len(self.next_ns) != len(self.turns_ns):
+            raise ValueError("next_ns holds one value for each turn")
+        for (begin_ns, end_ns), next_ns in zip(self.turns_ns, self.next_ns, strict=True):
+            if not at_ns <= begin_ns < end_ns <= next_ns:
+                raise ValueError("turns_ns are not in order")
+            at_ns = next_ns
+        return self
+
+
 MOST_INTERVALS = 10_000_000
 """What a trial's window is cut into is read into memory; the engine takes a tenth of it."""
 
@@ -318,6 +351,9 @@ class TrialSummary(Artefact):
     another load tester made the load"""
     imported: Imported | None = None
     """the file of another load tester that it was made of; null: svload made the load"""
+    turns: TurnRecord | None = None
+    """its turns, where sides of its block took turns: offsets of the window and the tables are then in load time, which stands
+    still between its turns, and those of samples in real time; null: it was loaded alone"""
 
     @model_validator(mode="after")
     def _window_is_bounded(self) -> TrialSummary:

@@ -12,6 +12,11 @@ from svload.model.study import Case, Lock
 from svload.study.config import measure_of
 
 SPLIT = ("restart", "rebuild")
+_ORDERS = {
+    "randomised-blocks": "in random order inside each block",
+    "as-listed": "as listed",
+    "turns": "in turns inside each block",
+}
 
 
 def first_batch(lock: Lock) -> Batch:
@@ -100,7 +105,7 @@ def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int) -
     for index, case in numbered:
         plots.setdefault(plot_of(lock, case), []).append((index, case))
     order = list(plots)
-    if lock.measure.order == "as-listed":
+    if not lock.measure.blocked:
         yield from plots.values()
         return
     turned = block % 2 == 0
@@ -111,11 +116,8 @@ def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int) -
 
 
 def _because(lock: Lock) -> str:
-    split, shuffled = (
-        any(factor.change in SPLIT for factor in lock.factors),
-        lock.measure.order == "randomised-blocks",
-    )
-    order = "in random order inside each block" if shuffled else "as listed"
+    split = any(factor.change in SPLIT for factor in lock.factors)
+    order = _ORDERS[lock.measure.order]
     plots = ", whole plots by what needs a restart" if split else ""
     if not split and lock.measure.bring_ups > 1:
         plots = f", over {lock.measure.bring_ups} bring-ups"

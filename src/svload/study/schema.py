@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from svload.model.bounds import CONTAINERS, DATA_BYTES, OBJECTS, ROWS, SERVICES
+from svload.model.study import Order
 from svload.study.distributions import ConstantSize, LognormalSize, SizeOrLaw, UniformSize
 from svload.study.k6 import METRICS
 from svload.study.k6_thresholds import ABORTS
@@ -312,9 +313,12 @@ class MeasurePart(Part):
         description="trials of each case; each replicate is a block, cases with fewer are in the first ones",
     )
     order: Annotated[
-        Literal["randomised-blocks", "as-listed"],
+        Order,
         WithoutReference("the order inside a block is that of all its cases"),
-    ] = Field("randomised-blocks", description="order inside a block")
+    ] = Field(
+        "randomised-blocks",
+        description="order inside a block; turns: the sides of the comparison are up at once and loaded by turns",
+    )
     until: (
         Annotated[Width, WithoutReference("it is about comparisons, which are of several cases")] | None
     ) = Field(

@@ -153,7 +153,7 @@ def _judged(
     made: Mapping[str, Made],
     certificate: AaCertificate | None,
 ) -> Judged:
-    blocked = lock.measure.order == "randomised-blocks"
+    blocked = lock.measure.blocked
     found = gather(lock, contrast, configs, trials, made)
     effect = shown(found, blocked, trials)
     if found.beyond and blocked and found.units >= contrast.least_units:
@@ -250,7 +250,7 @@ def _claim(
         bring_ups=found.bring_ups,
         evidence=tuple(found.evidence),
         lost=tuple(found.lost),
-        strangers=effect.strangers if lock.measure.order == "randomised-blocks" else None,
+        strangers=effect.strangers if lock.measure.blocked else None,
         without_lag=None if effect.without_lag is None else exp(effect.without_lag),
         alike=_alike(effect),
         spread=_spread(found, facts),

@@ -51,7 +51,7 @@ def gather(
     order = started_order(trials, made)
     after = _follows(lock, contrast, order)
     begun = {trial.trial: place for place, trial in enumerate(order)}
-    randomised = lock.measure.order == "randomised-blocks"
+    randomised = lock.measure.blocked
     for row, cell in enumerate(cells):
         for column, block in enumerate(blocks):
             numbers = [number_of(places.get((case, block)), case, names[case], randomised) for case in cell]
