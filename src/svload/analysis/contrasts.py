@@ -17,6 +17,7 @@ from svload.analysis.confounded import confounding
 from svload.model.results import Claim
 from svload.model.study import CaseConfig, Comparison, Factor, Lock
 from svload.study.config import measure_of
+from svload.study.order import is_split
 
 if TYPE_CHECKING:
     from svload.analysis.floor import LabFloor
@@ -178,7 +179,7 @@ def planned_units(lock: Lock, contrast: Contrast) -> tuple[int, int]:
     Blocks that share a bring-up are units of their own below six bring-ups, and the claim speaks of these alone.
     """
     blocks = planned_blocks(lock, contrast)
-    if contrast.hard or any(factor.change in HARD for factor in lock.factors):
+    if contrast.hard or is_split(lock):
         return blocks, blocks
     bring_ups = min(lock.measure.bring_ups, blocks)
     return (bring_ups if bring_ups >= limits.CLAIM_BRING_UPS else blocks), bring_ups
@@ -293,7 +294,9 @@ def _planned_sentence(
         parts.append(
             f"Blocks are added until its interval is ± {100 * expm1(wanted):.2g} %, {most_blocks(lock)} at most."
         )
-    if bring_ups < limits.CLAIM_BRING_UPS and bring_ups < blocks:
+    if lock.measure.order == "turns" and not is_split(lock):
+        parts.append("It will speak of these servers as they run today.")
+    elif bring_ups < limits.CLAIM_BRING_UPS and bring_ups < blocks:
         of_these = "this one bring-up" if bring_ups == 1 else f"these {bring_ups} bring-ups"
         parts.append(
             f"It will speak of {of_these}; with bring_ups: {limits.CLAIM_BRING_UPS} it speaks of any."

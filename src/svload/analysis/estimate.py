@@ -12,6 +12,7 @@ from math import ceil, sqrt
 from statistics import fmean
 
 from svload.analysis.phases import AFTER_TRIALS, BEFORE_TRIALS
+from svload.analysis.turn_plan import sides_of, turn_plan
 from svload.model.costs import Costs
 from svload.model.events import Event
 from svload.model.executors import ClosedLoop, FixedWork, OpenLoop
@@ -75,19 +76,27 @@ def estimate_run(
     """The estimate for all planned trials of `lock`. `costs`: case → service → what it
     takes; `restarts` of the whole lab."""
     trials = sum(config.measure.replicates for config in configs.values())
-    load_s = _over_trials(configs, lambda _, config: (config.ramp_ns + config.measure.duration_ns) / 1e9)
+    load_s = _over_trials(configs, lambda _, config: config.ramp_ns / 1e9 + measured_s(config))
     size = size_of_run(lock, configs)
     if last is not None:
         average_s = fmean(last.beside_s.values())  # for a case that the last run left out
         beside_s = _over_trials(configs, lambda name, _: last.beside_s.get(name, average_s))
         outside_s = last.once_s + beside_s + trials * last.report_trial_s
         return RunEstimate(load_s + outside_s, size, load_s, trials, "measured in the last run")
-    outside_s = _bring_ups_s(configs, costs, restarts)
+    sides = max(map(len, sides_of(lock)), default=1)
+    outside_s = _bring_ups_s(configs, costs, sides * (restarts + 1) - 1)
     outside_s += _over_trials(configs, lambda name, config: _trial_s(config, costs[name]))
     outside_s += REPORT_S + REPORT_TRIAL_S * trials
     return RunEstimate(
         load_s + outside_s, size, load_s, trials, "what its kits state; no earlier run is known"
     )
+
+
+def measured_s(config: CaseConfig) -> float:
+    """How long a trial measures; with turns at least as long as its least turns and their pauses take."""
+    if config.measure.order != "turns":
+        return config.measure.duration_ns / 1e9
+    return turn_plan(0.0, 0.0, duration_ns=config.measure.duration_ns).seconds(sides=1)
 
 
 def size_of_run(lock: Lock, configs: Mapping[str, CaseConfig]) -> float:

@@ -103,7 +103,9 @@ TURN_CONTROL = 0.25
 TURN_LEAST_NS = 500_000_000
 """A turn is at least this long,"""
 TURN_P99S = 20.0
-"""and so many times the p99 of the slower side;"""
+"""and so many times the p99 of the slower side,"""
+TURN_MOST_NS = 5_000_000_000
+"""though for the p99's sake no longer than this, or than leaves half of it measured;"""
 TURN_HOLDS = 30
 """and long enough for so many requests that count."""
 TURN_PAUSE = 2.0

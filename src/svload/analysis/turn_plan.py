@@ -6,10 +6,11 @@ Fixed before the first of them, for all blocks and sides. Arithmetic alone, so t
 from __future__ import annotations
 
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from svload.analysis import limits
-from svload.study.order import draw
+from svload.model.study import Lock
+from svload.study.order import draw, sets_of_cases, turned_factor
 
 Turn = tuple[int, int]
 """[begin, end) in ns."""
@@ -43,20 +44,27 @@ def unmeasured_ns(p99_ns: float) -> tuple[float, float]:
     return max(limits.TURN_HEAD_NS, limits.TURN_HEAD * p99_ns), p99_ns
 
 
-def turn_plan(p99_ns: float, per_s: float, connections: int = 0, offset_ns: int = 0) -> TurnPlan:
+def turn_plan(
+    p99_ns: float, per_s: float, connections: int = 0, offset_ns: int = 0, duration_ns: int = 0
+) -> TurnPlan:
     """The plan by what the warm-up showed: the slower side's p99, and the least rate of requests of a side (0: not known).
 
-    A turn holds enough requests that count, one a connection being the first after an off time. `offset_ns`: how well
-    the clocks of a fleet's machines are known.
+    A turn holds enough requests that count, one a connection being the first after an off time. Beyond `TURN_MOST_NS` the
+    p99 asks for no more than leaves half of a turn measured. `offset_ns`: how well the clocks of a fleet's machines are
+    known; `duration_ns`: how long each side is loaded at least.
     """
-    least_ns = max(limits.TURN_LEAST_NS, limits.TURN_P99S * p99_ns)
+    by_p99_ns = limits.TURN_P99S * p99_ns
+    by_p99_ns = min(by_p99_ns, max(limits.TURN_MOST_NS, 2 * sum(unmeasured_ns(p99_ns))))
+    least_ns = max(limits.TURN_LEAST_NS, by_p99_ns)
     if per_s > 0:
         holds_ns = (limits.TURN_HOLDS + connections) / per_s * 1e9 + sum(unmeasured_ns(p99_ns))
         least_ns = max(least_ns, holds_ns)
     step_ns = limits.TURN_INTERVALS * 1_000_000
     low_ns, high_ns = limits.TURN_PAUSE_NS
     pause_ns = min(max(limits.TURN_PAUSE * p99_ns, low_ns), high_ns)
-    return TurnPlan(ceil(least_ns / step_ns) * step_ns, ceil(pause_ns) + offset_ns, limits.TURN_PLANNED)
+    length_ns = ceil(least_ns / step_ns) * step_ns
+    rounds = max(limits.TURN_PLANNED, ceil(duration_ns / length_ns))
+    return TurnPlan(length_ns, ceil(pause_ns) + offset_ns, rounds)
 
 
 def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 0) -> list[tuple[Turn, ...]]:
@@ -68,3 +76,27 @@ def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 
             found[side].append((at_ns, at_ns + plan.length_ns))
             at_ns += plan.length_ns + plan.pause_ns
     return [tuple(one) for one in found]
+
+
+def sides_of(lock: Lock) -> list[list[str]]:
+    """The cases of each set of sides that are up at once; none where the study asks for no turns."""
+    if lock.measure.order != "turns":
+        return []
+    return [[case.name for case in one] for one in sets_of_cases(lock.valid_cases, turned_factor(lock))]
+
+
+def expected_turns(lock: Lock) -> dict[str, Any] | None:
+    """What `svload plan` can say of the turns before any warm-up: who takes them with whom, and how many of at least what length;
+    None where the study asks for none."""
+    sets = sides_of(lock)
+    if not sets:
+        return None
+    least = turn_plan(0.0, 0.0, duration_ns=lock.measure.duration_ns)
+    return {
+        "sides": sets,
+        "rounds": least.rounds,
+        "least_turn_s": least.length_ns / 1e9,
+        "times_p99": limits.TURN_P99S,
+        "holds": limits.TURN_HOLDS,
+        "block_s": sum(least.seconds(len(one)) for one in sets),
+    }

@@ -162,6 +162,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     """
     from svload import analysis, lab, study
     from svload.analysis.contrasts import most_trials
+    from svload.analysis.turn_plan import expected_turns
     from svload.drive.refusals import encoded_rows
     from svload.store import last_run, read_events
 
@@ -191,6 +192,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "trials": len(batch.trials),
         "order": [trial.trial for trial in batch.trials],
         "restarts": restarts,
+        "turns": expected_turns(lock),
         "factors": [
             {"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]}
             for factor in lock.factors

@@ -31,6 +31,7 @@ from svload.study.sets import set_mistakes
 from svload.study.steps import populations, step_owners, variables
 from svload.study.targets import target_mistakes
 from svload.study.tree import Path, dicts_of, kit_of, section_of, sequence_of
+from svload.study.turns import turn_mistakes
 
 WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "compare", "abort_if", "profiles")
 
@@ -70,6 +71,7 @@ def check_names(
     yield from _waiting_in_a_circle(data)
     yield from comparison_mistakes(data, factors, unsure, owners_of(data))
     yield from bring_up_mistakes(data)
+    yield from turn_mistakes(data, owners_of(data))
     yield from _criteria(data, factors, monitored)
     yield from set_mistakes(data, factors)
     for name, service in dicts_of(section_of(data, "lab")):

@@ -372,8 +372,13 @@ class _Reader:
                 ]
             self.mistakes += found
             if group is not None and not found:
-                groups.append(renewing(group, set_up))
+                groups.append(self._recorded(renewing(group, set_up)))
         return tuple(groups)
+
+    def _recorded(self, group: Group) -> Group:
+        """The group with a row a request where sides take turns: these tell the turns apart."""
+        in_turns = self.measure is not None and self.measure.order == "turns"
+        return group.model_copy(update={"record": "rows"}) if in_turns and group.record == "auto" else group
 
     def _waits_for_none(self, part: schema_traffic.GroupPart, path: Path) -> Mistake | None:
         """A group that is to begin after none of the study's."""

@@ -36,6 +36,7 @@ from svload.study.repair import repaired
 from svload.study.sets import network_mistakes
 from svload.study.steps import INLINE, variables
 from svload.study.tree import Node, Path, kit_of, plain, section_of, value_at
+from svload.study.turns import side_mistakes
 
 CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
 """Services → what is wrong with them, at paths that begin with `lab`."""
@@ -213,6 +214,7 @@ class Checks:
             if chosen and self.check_case is not None and not mistakes and not found.at_load:
                 found.add(self.check_case(config, config.measure.duration_ns, self.folder))
         found.add(mixed_loads(data, cases, configs))
+        found.add(side_mistakes(data, cases, configs))
         measures = tuple(config.measure for config in configs.values())
         if (trials := sum(measure.replicates for measure in measures)) > bounds.TRIALS.most:
             found.add([bad_value(("measure", "replicates"), bounds.TRIALS.told, f"{trials:,}")])

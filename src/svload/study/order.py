@@ -10,6 +10,7 @@ from svload.model.errors import fail
 from svload.model.plan import Batch, Point, TrialPlan, trial_name
 from svload.model.study import Case, Lock
 from svload.study.config import measure_of
+from svload.study.tree import dicts_of, section_of
 
 SPLIT = ("restart", "rebuild")
 _ORDERS = {
@@ -43,7 +44,8 @@ def block_of(
     """The trials of one more block, in the order they run, after those that are planned so far. `only`: of these cases.
 
     Blocks go in pairs, of which the second has the order of the first turned round: what a trial leaves to the
-    one after it then meets both sides alike (docs/method.md §2).
+    one after it then meets both sides alike (docs/method.md §2). With turns each set of sides is a bring-up of its own,
+    unless svload starts none of the servers.
     """
     measures = {case.name: measure_of(lock, case) for case in lock.valid_cases}
     wanted = only if only is not None else {name for name, one in measures.items() if block <= one.replicates}
@@ -52,7 +54,7 @@ def block_of(
         for index, case in enumerate(lock.cases)
         if case.name in wanted and case.name in measures
     ]
-    split = any(factor.change in SPLIT for factor in lock.factors)
+    split = is_split(lock)
     bring_up = _bring_up(lock, block)
     plot = made[-1].whole_plot + 1 if made and split else 0
     before = _bring_up(lock, made[-1].block) if made else 0
@@ -77,13 +79,45 @@ def block_of(
 
 
 def plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
-    """Which combination of restarting factors' levels a case has, as the levels' places;
-    empty where no factor restarts."""
+    """Which combination of restarting factors' levels a case has, as the levels' places; empty where no factor restarts.
+    With turns, of all factors but the turned one: its sides are up together."""
+    in_turns = lock.measure.order == "turns"
+    turned = turned_factor(lock) if in_turns else ""
     return tuple(
         [level.name for level in factor.levels].index(case.levels[factor.name])
         for factor in lock.factors
-        if factor.change in SPLIT and factor.open is None
+        if factor.open is None and (factor.name != turned if in_turns else factor.change in SPLIT)
     )
+
+
+def is_split(lock: Lock) -> bool:
+    """Whether the combinations of a block each have a bring-up of their own."""
+    if lock.measure.order != "turns":
+        return any(factor.change in SPLIT for factor in lock.factors)
+    return not all("at" in service for _, service in dicts_of(section_of(lock.source, "lab")))
+
+
+def turned_factor(lock: Lock) -> str:
+    """The factor whose levels take turns: that of the study's comparisons."""
+    return lock.comparisons[0].factor
+
+
+def sets_of_cases(cases: Sequence[Case], factor: str) -> list[list[Case]]:
+    """Cases that take turns with each other: they differ in `factor` alone."""
+    sets: dict[tuple[tuple[str, str], ...], list[Case]] = {}
+    for case in cases:
+        rest = tuple((name, level) for name, level in case.levels.items() if name != factor)
+        sets.setdefault(rest, []).append(case)
+    return list(sets.values())
+
+
+def sets_of_turns(lock: Lock, trials: Sequence[TrialPlan]) -> list[list[TrialPlan]]:
+    """The trials of one block as the sets that are up at once, in the order they run; the sides of each in the order of the
+    study's cases."""
+    place = {case.name: number for number, case in enumerate(lock.cases)}
+    planned = {trial.case: trial for trial in trials}
+    sets = sets_of_cases([lock.case(name) for name in planned], turned_factor(lock))
+    return [sorted((planned[case.name] for case in one), key=lambda trial: place[trial.case]) for one in sets]
 
 
 def draw(seed: int, *what: str | int) -> int:
@@ -116,9 +150,9 @@ def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int) -
 
 
 def _because(lock: Lock) -> str:
-    split = any(factor.change in SPLIT for factor in lock.factors)
+    split = is_split(lock)
     order = _ORDERS[lock.measure.order]
-    plots = ", whole plots by what needs a restart" if split else ""
+    plots = ", whole plots by what needs a restart" if split and lock.measure.order != "turns" else ""
     if not split and lock.measure.bring_ups > 1:
         plots = f", over {lock.measure.bring_ups} bring-ups"
     most = "at most " if len({measure_of(lock, case).replicates for case in lock.valid_cases}) > 1 else ""

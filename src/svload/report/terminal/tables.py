@@ -313,6 +313,8 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         f"({planned['estimated_from']}), about {show_size(planned['estimated_bytes'])} on disk, "
         f"{planned['restarts']} restarts, seed {planned['seed']}"
     )
+    if planned["turns"] is not None:
+        _say(out, _turns_line(planned["turns"]))
     if planned["most_trials"] > planned["trials"]:
         _say(out, _until_line(planned))
     for group in planned["open_groups"]:
@@ -348,6 +350,19 @@ def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tupl
             continue
         yield f"• {len(these)} comparisons, of each: {told}", decidable
         yield from ((f"  {one['name']}", decidable) for one in these)
+
+
+def _turns_line(turns: Mapping[str, Any]) -> str:
+    """Who takes turns with whom, and what decides how long a turn is."""
+    sets = [list_words(one) for one in turns["sides"]]
+    who = f"{sets[0]} are up at once and take turns"
+    more = f"; so do {'; '.join(sets[1:4])}" if sets[1:] else ""
+    others = f" and {len(sets) - 4} more sets" if sets[4:] else ""
+    return (
+        f"{who}{more}{others}. A turn is as long as the longest of {show_duration(turns['least_turn_s'])}, "
+        f"{turns['times_p99']:g} × the p99 of the slower side's warm-up, and what holds {turns['holds']} requests: "
+        f"at least {turns['rounds']} turns a side, so {show_duration(turns['block_s'])} a block beside the warm-up."
+    )
 
 
 def _until_line(planned: Mapping[str, Any]) -> str:

@@ -1,0 +1,140 @@
+"""What a study whose sides take turns (`order: turns`) may not ask for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from svload.model.metrics import Source, parse_metric
+from svload.model.study import Case, CaseConfig
+from svload.model.traffic import Group
+from svload.study.mistakes import Mistake, bad_value
+from svload.study.order import sets_of_cases
+from svload.study.tree import Path, dicts_of, section_of, sequence_of
+
+AT = ("measure", "order")
+_OR = "or leave order: turns out"
+
+
+def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable[Mistake]:
+    """What must have the machine alone, and comparisons that turns can't answer."""
+    measure = section_of(data, "measure")
+    if measure.get("order") != "turns":
+        return
+    yield from _comparisons(data, owners)
+    for name, levels in section_of(data, "factors").items():
+        if isinstance(levels, dict) and "open" in levels:
+            told = (
+                "a capacity is found by loads that have the machine alone, and sides that take turns share it"
+            )
+            yield bad_value(("factors", name), told, name, f"Fix its value, {_OR}.")
+    if sequence_of(data, "faults"):
+        told = "a fault would meet each side at another moment of its turns"
+        yield bad_value(("faults",), told, "faults", f"Leave them out, {_OR}.")
+    for index, step in enumerate(sequence_of(data, "before_trial")):
+        if isinstance(step, dict) and "drop_cache" in step:
+            told = "the other sides' files are in the same page cache"
+            path = ("before_trial", index, "drop_cache")
+            yield bad_value(path, told, step["drop_cache"], f"Leave the step out, {_OR}.")
+    if isinstance(measure.get("bring_ups"), int) and measure["bring_ups"] > 1:
+        told = "each block of turns brings the servers up anyway"
+        yield bad_value(("measure", "bring_ups"), told, measure["bring_ups"], "Leave it out.")
+    for name, group in dicts_of(section_of(data, "traffic")):
+        path = ("traffic", name)
+        if "start_when" in group:
+            told = "background load runs all the time, and a side's load only in its turns"
+            yield bad_value(
+                (*path, "start_when"), told, group["start_when"], f"Let all groups begin at once, {_OR}."
+            )
+        if group.get("record") == "histogram":
+            told = "turns are told apart by their requests, and a histogram keeps none"
+            yield bad_value((*path, "record"), told, "histogram", "Leave it out: turns record rows.")
+
+
+def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable[Mistake]:
+    compared = [
+        (index, item) for index, item in enumerate(sequence_of(data, "compare")) if isinstance(item, dict)
+    ]
+    factors = [item.get("factor") for _, item in compared]
+    if not compared:
+        told = "sides take turns to be compared, and the study compares nothing"
+        yield bad_value(AT, told, "turns", f"Add a comparison, {_OR}.")
+    for index, item in compared:
+        path = ("compare", index)
+        if item.get("factor") != factors[0]:
+            told = f"the levels of one factor take turns, and {factors[0]} is compared already"
+            yield bad_value(
+                (*path, "factor"), told, item.get("factor"), f"Compare one factor a study, {_OR}."
+            )
+        if _is_sampled(item.get("metric"), owners):
+            told = "it is read at moments of its own, which turns of half a second fall between"
+            yield bad_value((*path, "metric"), told, item["metric"], f"Compare a response, {_OR}.")
+
+
+def _is_sampled(text: object, owners: dict[str, Source]) -> bool:
+    """Whether a metric comes from readings of a monitor, not from requests or from counters around the load."""
+    try:
+        metric = parse_metric(str(text), owners).metric
+    except ValueError:
+        return False
+    return metric.monitored or (metric.source == "service" and metric.name in ("cpu", "memory"))
+
+
+def side_mistakes(
+    data: Mapping[str, Any], cases: Sequence[Case], configs: Mapping[str, CaseConfig]
+) -> Iterable[Mistake]:
+    """Sides that can't be up at once, or whose loads are not the same."""
+    factors = [item.get("factor") for item in sequence_of(data, "compare") if isinstance(item, dict)]
+    if section_of(data, "measure").get("order") != "turns" or not factors:
+        return
+    for group in {group.name: group for config in configs.values() for group in config.groups}.values():
+        if group.executor.shape != "constant":
+            told = "turns need a load that stays the same"
+            yield bad_value(
+                ("traffic", group.name), told, group.executor.kind, f"Take another executor, {_OR}."
+            )
+    present = [case for case in cases if case.excluded is None and case.name in configs]
+    for one in sets_of_cases(present, str(factors[0])):
+        first, *others = [configs[case.name] for case in one]
+        if not others:
+            told = f"{one[0].name} has no other side"
+            yield bad_value(AT, told, "turns", f"Leave more cases in, {_OR}.")
+        for other in others:
+            yield from _between(first, other, str(factors[0]))
+
+
+def _between(first: CaseConfig, other: CaseConfig, factor: str) -> Iterable[Mistake]:
+    """What two sides may not have in common, and what they may not differ in."""
+    sides = f"{first.case.name} and {other.case.name}"
+    if _load(first) != _load(other):
+        told = f"{sides} differ in the load itself, so that a ratio would not be the servers'"
+        yield bad_value(("compare", 0, "factor"), told, factor, f"Give both the same load, {_OR}.")
+    for name in first.sysctl.keys() | other.sysctl.keys():
+        if first.sysctl.get(name) != other.sysctl.get(name):
+            told = f"{sides} are up at once, and the machine has this setting once"
+            yield bad_value(("sysctl", name), told, other.sysctl.get(name), f"Give both the same, {_OR}.")
+    theirs = {port: path for path, port in _ports(other)}
+    for path, port in _ports(first):
+        if port in theirs:
+            told = f"{sides} are up at once, and only one of them can have this port"
+            yield bad_value(path, told, port, f"Leave it out: svload finds a free one, {_OR}.")
+
+
+def _load(config: CaseConfig) -> tuple[object, ...]:
+    """When how many requests are made, whatever they ask for and of whom."""
+
+    def of(group: Group) -> tuple[object, ...]:
+        scenarios = [
+            (one.name, one.weight, [step.think_time for step in one.steps]) for one in group.scenarios
+        ]
+        return group.name, group.executor, scenarios, group.generators
+
+    return (config.measure, *map(of, config.groups))
+
+
+def _ports(config: CaseConfig) -> Iterable[tuple[Path, int]]:
+    """The fixed ports of services that svload starts."""
+    for service in config.services:
+        port = service.options.get("port")
+        if "at" not in service.options and isinstance(port, int):
+            yield ("lab", service.name, "port"), port
