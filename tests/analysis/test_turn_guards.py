@@ -46,7 +46,7 @@ def test_a_queue_that_grows_within_a_turn_is_told() -> None:
     assert rises(grown(1.0), range(12)) == ""
     told = rises(grown(1.5), range(12))
     assert told.startswith("in the last third of a turn the response is 1.1")
-    assert "order: trials" in told
+    assert "order: randomised-blocks" in told
 
 
 def queued(rng: np.random.Generator, used: float) -> Requests:
@@ -115,6 +115,24 @@ def test_a_ratio_that_still_moves_is_not_warm() -> None:
     assert is_cold(steady, range(12), MARGIN) == ""
     assert is_cold(moving, range(12), MARGIN).endswith("not warm")
     assert np.isnan(drift_of(np.zeros(2)))
+
+
+def held_back(scatter: float, moves: float) -> float:
+    """Share of 400 runs of 12 blocks that are called not warm; the ratio moves by `moves` from first to last third."""
+    rng = np.random.default_rng(6)
+    line = moves * (np.arange(10) - 4.5) / 7
+    runs = ([[drift_of(line + scatter * rng.standard_normal(10)) for _ in range(12)]] for _ in range(400))
+    return float(np.mean([is_cold(one, range(12), MARGIN) != "" for one in runs]))
+
+
+def test_a_run_that_is_warm_is_held_back_in_at_most_one_of_twenty() -> None:
+    assert held_back(0.06, 0.0) < 0.06
+    assert held_back(0.1, 0.0) < 0.065, "as many by the medians of the thirds at p < 0.1 were 10 %"
+
+
+def test_a_ratio_that_moves_by_the_margin_is_held_back_as_often_as_before() -> None:
+    assert held_back(0.06, 0.05) > 0.84, "by the thirds at p < 0.1 it was 88 %"
+    assert held_back(0.03, 0.05) == 1.0
 
 
 def control(effects: list[float]) -> Control:

@@ -258,7 +258,7 @@ def judge_run(
     that lie on disk are in memory for so long alone.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
-    made = made_of(trials)
+    made = made_of(trials, configs, metrics_of_claims(lock, configs))
     results = judge_trials(lock, configs, trials, server_cores=server_cores, each=each)
     asked = {name: tuple(map(str, asked_of(lock, one, _owners(one, lock)))) for name, one in configs.items()}
     cases = tuple(

@@ -101,14 +101,16 @@ def final_verdicts(found: RunDir) -> Verdicts:
     A case's warm-up cut, by all its trials, may change a provisional verdict. On one core, since more
     trials may follow and the lab is up.
     """
-    from svload.analysis.claims import made_of, widths
+    from svload.analysis.claims import made_of, metrics_of_claims, widths
     from svload.analysis.judge import sealed_at
     from svload.run.policies.base import Verdicts
     from svload.store import read_events
 
     trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
     lock, judged = found.lock(), _judge_all(found, trials).trials
-    told = widths(lock, case_configs(lock), judged, made_of(trials))
+    configs = case_configs(lock)
+    made = made_of(trials, configs, metrics_of_claims(lock, configs))
+    told = widths(lock, configs, judged, made)
     begun_s = _begun_s(read_events(found.events).events)
     return Verdicts({one.trial: one for one in judged}, told, sealed_at(trials), begun_s)
 

@@ -320,6 +320,20 @@ class CaseResult(Frozen):
     """by traffic group and generator, of groups that have several"""
 
 
+class ClaimTurns(Frozen):
+    """What stands beside a ratio whose sides took turns."""
+
+    pooled: Estimate
+    """the same ratio of the percentiles of all measured requests of each block: a median of rounds hides a side that is slow
+    now and then"""
+    rounds: int
+    """rounds of all its blocks"""
+    in_flight: float
+    """share of them in which a request was still in flight as the next turn began"""
+    guards: tuple[str, ...] = ()
+    """why no pass, and no "no difference", is said by turns, as clauses; empty: nothing holds it back"""
+
+
 class Claim(Frozen):
     """A comparison's outcome: `ratio` of treatment over baseline with its interval, p, and what may be said."""
 
@@ -385,6 +399,9 @@ class Claim(Frozen):
     """the ratio without the generator's own delays: the interval reaches over both; null: none was measured"""
     alike: Estimate | None = None
     """the ratio in which all pairs count alike, for itself; null: that is the ratio"""
+    turns: ClaimTurns | None = None
+    """what stands beside a ratio whose sides took turns; null: each trial was loaded alone, or the metric is none of single
+    requests"""
     spread: tuple[SideSpread, SideSpread] | None = None
     """scatter and worst trial of baseline and treatment; null: fewer than three trials"""
     carry_over: CarryOver | None = None

@@ -30,7 +30,7 @@ def export_jtl(run: RunDir, folder: Path) -> tuple[Path, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name in run.sealed_trials():
-        trial = read_trial(run.trial(name).path)
+        trial = read_trial(run.trial(name).path, clock="real")
         if not len(trial.samples["due_ns"]):
             continue
         path = folder / f"{run.trial(name).path.name}.jtl"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from svload.model import columns
 from svload.model.errors import fail
 from svload.model.facts import TrialLab
-from svload.model.results import TrialSummary
+from svload.model.results import TrialSummary, TurnRecord
 from svload.model.seals import Seal
 from svload.model.stacks import Stacks
 from svload.store.layout import TrialDir
+from svload.store.load_time import STAMPS, Turns, monitors_in_load_time, samples_in_load_time
 
 Arrays = dict[str, NDArray[Any]]
 AnyTable = Mapping[str, "tuple[str, Any] | NDArray[Any]"]
@@ -262,6 +263,36 @@ def read_table(path: Path, names: Sequence[str] | None = None) -> Arrays:
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
+class LoadTimeTable(LazyTable):
+    """The same of a table whose offsets are in real time, with these in load time."""
+
+    def __init__(self, path: Path, schema: Mapping[str, str], record: TurnRecord) -> None:
+        super().__init__(path, schema)
+        self._record = record
+        self._moved: Arrays = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        of_samples = "due_ns" in self._schema
+        if of_samples and name not in STAMPS:
+            return super().__getitem__(name)
+        if not self._moved:
+            real = {
+                one: super(LoadTimeTable, self).__getitem__(one) for one in (STAMPS if of_samples else self)
+            }
+            convert = samples_in_load_time if of_samples else monitors_in_load_time
+            self._moved = convert(real, Turns.of_record(self._record))
+        return self._moved[name]
+
+    @property
+    def real(self) -> LazyTable:
+        """The table as it stands in its file."""
+        return LazyTable(self._path, self._schema)
+
+    def unread(self) -> LoadTimeTable:
+        """The same table with nothing read of it yet."""
+        return LoadTimeTable(self._path, self._schema, self._record)
+
+
 @dataclass(frozen=True)
 class TrialData:
     """One trial as analysis reads it. Tables are mappings column → numpy array (`model.columns`; samples also `share`).
@@ -303,14 +334,18 @@ class TrialData:
         raise KeyError(name)
 
 
-def read_trial(directory: Path | TrialDir) -> TrialData:
-    """A trial's facts at once, its tables lazily. Raises SvloadError (run-damaged, format-newer),
-    FileNotFoundError without a summary."""
+def read_trial(directory: Path | TrialDir, *, clock: Literal["load", "real"] = "load") -> TrialData:
+    """A trial's facts at once, its tables lazily; with `clock` load, offsets of a trial that took turns are all in load time.
+    Raises SvloadError (run-damaged, format-newer), FileNotFoundError without a summary."""
     path = directory.path if isinstance(directory, TrialDir) else directory
     trial = TrialDir(path, path.name)
+    summary = TrialSummary.read(trial.summary)
     tables = {name: LazyTable(trial.table(name), schema) for name, schema in TABLES.items()}
+    if clock == "load" and summary.turns is not None:
+        for name in ("samples", "monitors"):
+            tables[name] = LoadTimeTable(trial.table(name), TABLES[name], summary.turns)
     return TrialData(
-        summary=TrialSummary.read(trial.summary),
+        summary=summary,
         lab=TrialLab.read(trial.lab),
         seal=Seal.read(trial.seal) if trial.seal.exists() else None,
         intervals=tables["intervals"],

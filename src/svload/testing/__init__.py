@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from svload.testing.runs import SyntheticRun, make_run
 from svload.testing.truth import FAULTS, CaseTruth, Truth
+from svload.testing.turns import TurnModel
 
-__all__ = ["FAULTS", "CaseTruth", "SyntheticRun", "Truth", "make_run"]
+__all__ = ["FAULTS", "CaseTruth", "SyntheticRun", "Truth", "TurnModel", "make_run"]

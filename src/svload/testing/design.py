@@ -60,6 +60,7 @@ def design(
     seed: int,
     plants: Mapping[str, str],
     hostile: bool,
+    turns: bool = False,
 ) -> Design:
     """Cases are all combinations of `extra`, protocol and server; a number of cases adds a factor
     `variant` until there are enough."""
@@ -87,7 +88,21 @@ def design(
         roles[name] = SERVERS[chosen[SERVER]][0]
         on_median[name] = prod(weights[factor][level] for factor, level in chosen.items())
     lock = _lock(made, shown, replicates, duration_ns, background, probe, seed, plants, hostile)
-    return Design(lock, roles, on_median)
+    return Design(_in_turns(lock) if turns else lock, roles, on_median)
+
+
+def _in_turns(lock: Lock) -> Lock:
+    """The study whose protocols take turns, under a gate."""
+    gate = {"name": "gate", "factor": PROTOCOL, "baseline": "http", "metric": "probe.response.p50"}
+    gate["fail_if"] = "worse by more than 5 %"
+    measure = {**lock.source["measure"], "order": "turns"}
+    return lock.model_copy(
+        update={
+            "measure": lock.measure.model_copy(update={"order": "turns"}),
+            "comparisons": (Comparison.model_validate(gate),),
+            "source": {**lock.source, "measure": measure, "compare": [gate]},
+        }
+    )
 
 
 def _weights(

@@ -15,7 +15,7 @@ import numpy as np
 from svload.model.certificates import Certificates
 from svload.model.events import Event
 from svload.model.plan import Placement, TrialPlan
-from svload.model.results import GeneratorSummary, GroupSummary, TrialSummary
+from svload.model.results import GeneratorSummary, GroupSummary, TrialSummary, TurnRecord
 from svload.store.journal import Journal
 from svload.store.layout import RunDir
 from svload.store.parquet import merge_shares, write_trial_tables
@@ -24,6 +24,7 @@ from svload.testing.design import USERS, Design, design, randomised_blocks
 from svload.testing.lab import SERVICE_CPU_RATIO, monitor_table, trial_lab
 from svload.testing.traffic import BODY_BYTES, ROWS, GroupModel, Requests, share_tables, simulate, summarise
 from svload.testing.truth import CaseTruth, TrialTruth, Truth, fault_of
+from svload.testing.turns import TurnModel, in_real_time
 
 WALL = 1_760_000_000.0
 PROBE_THINK_NS = 20_000_000
@@ -59,6 +60,7 @@ class Populations:
     sigma: float
     between_runs_sigma: float
     load: Literal["closed", "open"]
+    turns: TurnModel | None = None
 
     def with_users(self, levels: Mapping[str, str]) -> Populations:
         """Those of a case: with a factor `users` its background has so many, and a server that bears `BEARS_USERS`."""
@@ -78,7 +80,9 @@ class Populations:
 
     @property
     def interval_ns(self) -> int:
-        """Duration/600, at most 1 s, at least 1 ms (docs/method.md §1)."""
+        """Duration/600, at most 1 s, at least 1 ms (docs/method.md §1); with turns a part of one."""
+        if self.turns is not None:
+            return self.turns.length_ns // 50
         return max(1_000_000, min(1_000_000_000, self.duration_ns // 600))
 
     @property
@@ -106,6 +110,7 @@ def make_run(
     between_runs_sigma: float = 0.03,
     users: Sequence[int] | None = None,
     certificates: Certificates | None = None,
+    turns: TurnModel | None = None,
 ) -> SyntheticRun:
     """A run `<out>/synthetic-<n>` of a study with the factors protocol (http, https) × server
     (backend, cache-hit, cache-miss).
@@ -117,13 +122,16 @@ def make_run(
     and a group `probe` (curl, a row a request, new connections, 20 ms think time). `users` adds a factor of
     that name: the background's users (2 or more), whose response and CPU follow a server that bears
     `BEARS_USERS` of them. Responses are lognormal(median_ms × effects, sigma); trials differ by a factor of
-    log-sd `between_runs_sigma`, half of its variance shared by a block. What was planted stands in `truth`.
+    log-sd `between_runs_sigma`, half of its variance shared by a block. With `turns` http and https take turns, under a
+    gate of 5 %, and every request is a row. What was planted stands in `truth`.
     Same arguments, same tables. Raises ValueError.
     """
     planted = dict(faults or {})
     people = Populations(
         round(duration_s * 1e9), 100_000_000, vus, probe_vus, median_ms * 1e6, sigma, between_runs_sigma, load
     )
+    if turns is not None:
+        people = replace(people, duration_ns=turns.duration_ns, ramp_ns=0, turns=turns)
     if "overloaded" in planted.values() and load != "open":
         raise ValueError("overload needs load='open': a closed loop has no backlog")
     study = design(
@@ -141,10 +149,11 @@ def make_run(
             "vus": probe_vus,
             "think_time": "0.02s",
         }
-        | {"start_when": "background.ramped"},
+        | ({} if turns else {"start_when": "background.ramped"}),
         seed=seed,
         plants={},
         hostile="hostile-names" in planted.values(),
+        turns=turns is not None,
     )
     case_plants = {
         case.name: fault
@@ -264,6 +273,11 @@ def _write_trial(
     people = people.with_users(case.levels)
     median_ns = people.median_ns * study.factors_on_median[plan.case] * noise
     models = _models(people, median_ns, tls=case.levels["protocol"] == "https", fault=fault)
+    record = None
+    if people.turns is not None:
+        record = people.turns.record(study.lock, plan)
+        by_turn = people.turns.slow.get(case.levels["protocol"], ())
+        models = tuple(replace(one, by_turn=by_turn, turn_ns=people.turns.length_ns) for one in models)
     requests = [simulate(model, rng) for model in models]
     groups = [summarise(model, made) for model, made in zip(models, requests, strict=True)]
     if fault == "identity-broken":
@@ -272,10 +286,11 @@ def _write_trial(
     trial.path.mkdir()
     cores = alone.busy_ratio(case.levels, people.median_ns)
     busy = {"backend" if study.roles[plan.case] == "direct" else "cache": cores}
-    _write_tables(trial.path, models, requests, rng, busy)
+    _write_tables(trial.path, models, requests, rng, busy, record)
     start_at_ns = 10**12 + plan.position * 2 * 10**9
     phases_s = {"reset": 0.03, "warm": 0.01, "load": people.duration_ns / 1e9, "settle": 0.0, "write": 0.04}
-    write_artefact(trial.summary, _summary(people, plan, start_at_ns, models, groups))
+    summary = _summary(people, plan, start_at_ns, models, groups)
+    write_artefact(trial.summary, summary.model_copy(update={"turns": record}))
     write_artefact(
         trial.lab, trial_lab(study.roles[plan.case], groups, fault, previous, plan.whole_plot, phases_s)
     )
@@ -303,9 +318,7 @@ def _write_trial(
     )
 
 
-def _models(
-    people: Populations, median_ns: float, *, tls: bool, fault: str | None
-) -> tuple[GroupModel, GroupModel]:
+def _models(people: Populations, median_ns: float, *, tls: bool, fault: str | None) -> tuple[GroupModel, ...]:
     window_ns = (people.ramp_ns, people.ramp_ns + people.duration_ns)
     rate_rps = people.rate_rps if people.load == "open" else None
     if fault == "overloaded":
@@ -348,14 +361,18 @@ def _write_tables(
     requests: Sequence[Requests],
     rng: np.random.Generator,
     busy: Mapping[str, float],
+    record: TurnRecord | None,
 ) -> None:
     shares = [
-        (index, share_tables(model, made, generator, rows=model.curl))
+        (index, share_tables(model, made, generator, rows=model.curl or record is not None))
         for index, (model, made) in enumerate(zip(models, requests, strict=True))
         for generator in range(model.generators)
     ]
-    tables = merge_shares(shares)
-    write_trial_tables(folder, {**tables, "monitors": monitor_table(models[0].window_ns[1], rng, busy)})
+    tables: dict[str, Any] = merge_shares(shares)
+    tables["monitors"] = monitor_table(models[0].window_ns[1], rng, busy)
+    if record is not None:
+        tables |= {name: in_real_time(tables[name], record) for name in ("samples", "monitors")}
+    write_trial_tables(folder, tables)
 
 
 def _summary(

@@ -46,6 +46,9 @@ class GroupModel:
     warming: bool = False
     generators: int = 1
     take_first: bool = False
+    by_turn: tuple[float, ...] = ()
+    """of a side that takes turns: by what its responses are multiplied in each"""
+    turn_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ def _draw(model: GroupModel, rng: np.random.Generator, due: Ints) -> tuple[Ints,
     response = model.median_ns * np.exp(model.sigma * rng.standard_normal(len(due)))
     if model.warming:
         response *= 1 + 4 * (1 - np.clip(due / model.window_ns[1], 0, 1))
+    if model.by_turn:
+        response *= np.array(model.by_turn)[np.minimum(due // model.turn_ns, len(model.by_turn) - 1)]
     lag = rng.exponential(model.lag_ns, len(due))
     if model.lag_ns < model.median_ns / 10:
         lag = np.minimum(lag, response / 2)

@@ -17,13 +17,15 @@ from svload.analysis.claims.evidence import (
     cases_range,
     no_difference_margin,
     shown,
+    shown_in_turns,
     units_needed,
 )
-from svload.analysis.claims.gates import Facts, limit_of, success_interval
+from svload.analysis.claims.gates import Facts, Limit, limit_of, success_interval
 from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.made import Made, seconds_a_trial
-from svload.analysis.claims.pairs import gather, spread_of
+from svload.analysis.claims.pairs import gather, names_of, spread_of
 from svload.analysis.claims.statistic import half_width
+from svload.analysis.claims.turned import TurnedBlocks, turned_blocks
 from svload.analysis.confounded import confounding
 from svload.analysis.contrasts import Contrast, contrasts_of
 from svload.analysis.criteria import metric_of
@@ -32,7 +34,7 @@ from svload.analysis.inference import holm, least_detectable
 from svload.model.certificates import AaCertificate
 from svload.model.metrics import MetricRef
 from svload.model.pairs import CarryOver, Gate, SideSpread
-from svload.model.results import Claim, Estimate, TrialResult
+from svload.model.results import Claim, ClaimTurns, Estimate, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 
@@ -63,6 +65,8 @@ class Judged:
     carry: CarryOver | None
     why_open: str
     confounded: str
+    turned: TurnedBlocks | None = None
+    """its blocks by turns; None: its sides took none, or its number is none of single requests"""
 
     @property
     def floor(self) -> float | None:
@@ -126,7 +130,7 @@ def widths(
     where there is no interval yet."""
     found = {}
     for contrast in contrasts_of(lock):
-        interval = shown(gather(lock, contrast, configs, trials, made), blocked=True).interval()
+        interval = _shown(lock, contrast, configs, trials, made)[1].interval()
         found[contrast.name] = None if interval is None else (interval[1] - interval[0]) / 2
     return found
 
@@ -154,16 +158,35 @@ def _judged(
     certificate: AaCertificate | None,
 ) -> Judged:
     blocked = lock.measure.blocked
-    found = gather(lock, contrast, configs, trials, made)
-    effect = shown(found, blocked, trials)
+    found, effect, turned = _shown(lock, contrast, configs, trials, made)
     if found.beyond and blocked and found.units >= contrast.least_units:
         effect = replace(effect, p=2.0 / 4.0**found.units)
-    carry = after_each_other(found, effect) if blocked else None
+    carry = after_each_other(found, effect) if blocked and turned is None else None
     confounded = confounding(configs, contrast.pairs)
+    why_open = _why_open(contrast, found, effect, carry, blocked) or (turned.too_short if turned else "")
     return Judged(
         contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
-        confounded or _why_open(contrast, found, effect, carry, blocked), confounded,
+        confounded or why_open, confounded, turned,
     )  # fmt: skip
+
+
+def _shown(
+    lock: Lock,
+    contrast: Contrast,
+    configs: Mapping[str, CaseConfig],
+    trials: Sequence[TrialResult],
+    made: Mapping[str, Made],
+) -> tuple[Gathered, Shown, TurnedBlocks | None]:
+    """A contrast's pairs and their effect: by turns where its number was read so, else by whole trials."""
+    found = gather(lock, contrast, configs, trials, made)
+    limit = _limit(contrast, configs)
+    margin = no_difference_margin(limit.share if limit else None)
+    numbers = names_of(found.cells, contrast, configs, lock)
+    turned = turned_blocks(found, trials, made, numbers, margin)
+    if turned is None:
+        return found, shown(found, lock.measure.blocked, trials), None
+    found.evidence = turned.evidence(found)
+    return found, shown_in_turns(found, turned.effects, turned.guards), turned
 
 
 def _why_open(
@@ -194,17 +217,19 @@ def _why_open(
 
 
 def _gate_facts(one: Judged, configs: Mapping[str, CaseConfig]) -> Facts | None:
-    text = one.contrast.comparison.fail_if
-    if text is None:
-        return None
-    config = next((configs[case] for case in one.contrast.cases if case in configs), None)
-    better = metric_of(one.contrast.comparison.metric, config).metric.better if config else "neither"
-    limit = limit_of(text, better)
+    limit = _limit(one.contrast, configs)
     if limit is None:
         return None
     comparison = one.contrast.comparison
     about = f"the effect on {comparison.metric}" if comparison.by else comparison.metric
     return Facts(about, limit, one.found, one.shown, one.floor, one.why_open)
+
+
+def _limit(contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Limit | None:
+    """The margins of its gate; None without one."""
+    config = next((configs[case] for case in contrast.cases if case in configs), None)
+    better = metric_of(contrast.comparison.metric, config).metric.better if config else "neither"
+    return limit_of(contrast.comparison.fail_if, better)
 
 
 def _claim(
@@ -252,7 +277,8 @@ def _claim(
         lost=tuple(found.lost),
         strangers=effect.strangers if lock.measure.blocked else None,
         without_lag=None if effect.without_lag is None else exp(effect.without_lag),
-        alike=_alike(effect),
+        alike=_alike(effect) if one.turned is None else None,
+        turns=_turns(one),
         spread=_spread(found, facts),
         carry_over=one.carry,
         more_blocks=more,
@@ -295,6 +321,28 @@ def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
     if one.under_floor and p_adjusted <= limits.ALPHA:
         return "it is below what the lab shows against itself"
     return ""
+
+
+def _turns(one: Judged) -> ClaimTurns | None:
+    """What stands beside a ratio by turns."""
+    if one.turned is None:
+        return None
+    mean, half = float(one.shown.alike.mean), float(half_width(one.shown.alike))
+    known = not np.isnan(mean)
+    ends = (exp(mean - half), exp(mean + half)) if known and not np.isnan(half) else (None, None)
+    pooled = Estimate(
+        value=exp(mean) if known else None,
+        low=ends[0],
+        high=ends[1],
+        n=one.shown.units,
+        reason="" if known else "one side's percentile lies among its failures",
+    )
+    return ClaimTurns(
+        pooled=pooled,
+        rounds=one.turned.rounds,
+        in_flight=one.turned.in_flight,
+        guards=one.shown.guards,
+    )
 
 
 def _alike(effect: Shown) -> Estimate | None:

@@ -1,29 +1,50 @@
-"""How a trial was made, as far as claims ask: its bring-up, and when it began."""
+"""How a trial was made, as far as claims ask: its bring-up, when it began, and what each of its turns showed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from svload.model.metrics import MetricRef
 from svload.model.results import TrialResult
+from svload.model.study import CaseConfig
 
 if TYPE_CHECKING:
+    from svload.analysis.claims.turned import Turned
     from svload.store import TrialData
 
 
 @dataclass(frozen=True)
 class Made:
-    """`whole_plot`: the bring-up it was made in; None where that is not known."""
+    """`whole_plot`: the bring-up it was made in; None where that is not known. `turned`: by a number's full name; empty where
+    it took no turns."""
 
     whole_plot: int | None = None
     started_s: float = 0.0
+    turned: Mapping[str, Turned] = field(default_factory=dict)
 
 
-def made_of(trials: Iterable[TrialData]) -> dict[str, Made]:
-    """By trial."""
-    return {one.summary.trial: Made(one.lab.whole_plot, one.summary.started_wall) for one in trials}
+def made_of(
+    trials: Iterable[TrialData],
+    configs: Mapping[str, CaseConfig],
+    wanted: Mapping[str, Sequence[MetricRef]],
+) -> dict[str, Made]:
+    """By trial. `wanted`: by case the numbers of its claims."""
+    return {one.summary.trial: _made_of(one, configs, wanted) for one in trials}
+
+
+def _made_of(
+    trial: TrialData, configs: Mapping[str, CaseConfig], wanted: Mapping[str, Sequence[MetricRef]]
+) -> Made:
+    summary = trial.summary
+    if summary.turns is None or summary.case not in configs:
+        return Made(trial.lab.whole_plot, summary.started_wall)
+    from svload.analysis.claims.turned import turned_of
+
+    turned = turned_of(trial.unread(), configs[summary.case], wanted.get(summary.case, ()))
+    return Made(trial.lab.whole_plot, summary.started_wall, turned)
 
 
 def started_order(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> list[TrialResult]:

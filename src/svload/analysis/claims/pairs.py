@@ -34,8 +34,7 @@ def gather(
 ) -> Gathered:
     """The contrast's pairs. A pair is two trials of one block; what disturbed them does not cost it."""
     cells, mixed = _same_load(contrast, configs, lock)
-    owners = owners_of(lock.source)
-    names = {case: str(metric_of(contrast.comparison.metric, configs[case], owners)) for cell in cells for case in cell}  # fmt: skip
+    names = names_of(cells, contrast, configs, lock)
     places = by_place({trial.trial: trial for trial in trials if trial.case in names})
     blocks = tuple(sorted({block for _, block in places}))
     found = Gathered(
@@ -63,6 +62,14 @@ def gather(
     found.unread = any(trial.unread for trial in places.values())
     _counts(found, places, names, {case: configs[case].main_group for case in names})
     return found
+
+
+def names_of(
+    cells: Sequence[Cell], contrast: Contrast, configs: Mapping[str, CaseConfig], lock: Lock
+) -> dict[str, str]:
+    """Case → the full name of the number that the contrast is about."""
+    owners, metric = owners_of(lock.source), contrast.comparison.metric
+    return {case: str(metric_of(metric, configs[case], owners)) for cell in cells for case in cell}
 
 
 def _follows(lock: Lock, contrast: Contrast, order: Sequence[TrialResult]) -> dict[str, float]:

@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from svload.analysis import limits
 from svload.analysis.quantiles import Floats, Ints, Ranked, merged_ranks, ranked_values
 from svload.analysis.turn_plan import unmeasured_ns
+from svload.store.load_time import Turns as Turns
 
 _HALVINGS = 60
 _MOST_VARIANCE = 4.0
@@ -25,26 +26,6 @@ _MOST_VARIANCE = 4.0
 _NO_VARIANCE = 1e-12
 _ERROR_OF_MEDIAN = sqrt(pi / 2) / float(ndtri(0.75))
 """Standard error of a median over the median deviation of its values, times √n."""
-
-
-@dataclass(frozen=True)
-class Turns:
-    """One side's turns in one block: [begin, end) of each in ns, and when the next turn of any side begins."""
-
-    begin_ns: Ints
-    end_ns: Ints
-    next_ns: Ints
-
-    def of(self, at_ns: Ints) -> Ints:
-        """The turn that holds each moment, or ended last before it; −1 before the first."""
-        return np.searchsorted(self.begin_ns, at_ns, "right") - 1
-
-    def load_ns(self, at_ns: Ints) -> Ints:
-        """The load time of moments of real time: it stands still between turns (engine/docs/share.md)."""
-        lengths = self.end_ns - self.begin_ns
-        turn = self.of(at_ns)
-        within = np.minimum(at_ns - self.begin_ns[turn], lengths[turn] - 1)
-        return np.where(turn >= 0, (np.cumsum(lengths) - lengths)[turn] + within, -1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +61,7 @@ class Requests:
 
 def measured(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool_]:
     """Which requests count. The others are made all the same: those due in a turn's head and tail, and the first of each
-    connection, which stood idle.
+    connection, which stood idle, unless each request has a connection of its own.
 
     Due times alone decide, and `p99_ns`, which was known before the first turn: a slow request must not choose
     whether it counts.
@@ -100,7 +81,8 @@ def _first_of_connection(at: Ints, requests: Requests) -> NDArray[np.bool_]:
     first[1:] = (turn[1:] != turn[:-1]) | (connection[1:] != connection[:-1])
     found = np.empty_like(first)
     found[order] = first
-    return found
+    _, which, times = np.unique(requests.connection, return_inverse=True, return_counts=True)
+    return found & (times[which] > 1)
 
 
 def by_turn(requests: Requests, turns: Turns, p99_ns: float) -> tuple[Ranked, ...]:

@@ -1,0 +1,270 @@
+"""What the turns of one trial showed of a claim's number, and a contrast's blocks of such trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import hypot, isnan, nan
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.analysis.claims.gathered import Gathered
+from svload.analysis.claims.made import Made
+from svload.analysis.claims.numbers import by_place, percentile_of
+from svload.analysis.claims.turn_guards import (
+    defers,
+    drift_of,
+    growth_in_turn,
+    is_cold,
+    rises,
+    saturates,
+    waits,
+)
+from svload.analysis.claims.turns import (
+    BlockEffect,
+    Requests,
+    block_effect,
+    by_turn,
+    in_flight,
+    measured,
+    round_logs,
+    too_short,
+)
+from svload.analysis.quantiles import Ranked
+from svload.analysis.readings import Readings, Series, whole_of
+from svload.analysis.view import GroupView, Rows, Window, look, steps_of
+from svload.model.metrics import MetricRef
+from svload.model.pairs import PairRatio
+from svload.model.results import TrialResult
+from svload.model.study import CaseConfig
+from svload.store.load_time import Turns
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+Flags = NDArray[np.bool_]
+_STAMPS = {
+    "response": None,
+    "ok_response": ("due_ns", "done_ns"),
+    "service": ("begun_ns", "done_ns"),
+    "total": ("begun_ns", "done_ns"),
+    "server_time": ("written_ns", "first_byte_ns"),
+    "starttransfer": ("begun_ns", "first_byte_ns"),
+}
+"""Times of requests whose percentiles are read turn by turn, with their ends; only a response knows failures."""
+
+
+@dataclass(frozen=True)
+class Turned:
+    """One number's requests that count, turn by turn; by turn, whether one was in flight as the next one began, and whether
+    one waited for a slot; how its last third grew; and what the side used (within, between its turns) by resource."""
+
+    turns: tuple[Ranked, ...]
+    overlapping: Flags
+    waited: Flags
+    growth: float
+    used: Mapping[str, tuple[float, float]]
+
+
+def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -> dict[str, Turned]:
+    """By full name, those of `refs` that turns are read for; nothing of a trial that took none."""
+    record = trial.summary.turns
+    wanted = [ref for ref in refs if ref.metric.name in _STAMPS and (ref.stat or "")[:1] == "p"]
+    if record is None or not wanted:
+        return {}
+    turns = Turns.of_record(record).in_load_time
+    used = _used(trial, config)
+    groups = {group.name: group for group in _groups(trial, config)}
+    found = {}
+    for ref in wanted:
+        group = groups.get(ref.owner)
+        if group is None or group.rows is None:
+            continue
+        requests = _requests(group.rows, turns, ref.metric.name)
+        p = percentile_of(str(ref))
+        counts = measured(requests, turns, record.p99_ns)
+        found[str(ref)] = Turned(
+            by_turn(requests, turns, record.p99_ns), in_flight(requests, turns), waits(requests, turns),
+            growth_in_turn(requests, turns, counts, p), used,
+        )  # fmt: skip
+    return found
+
+
+def _groups(trial: TrialData, config: CaseConfig) -> Iterator[GroupView]:
+    """Every group and step, over the whole load: what counts is decided turn by turn."""
+    interval_ns = trial.summary.interval_ns
+    window = Window(0, -(-trial.summary.window_ns[1] // interval_ns), interval_ns)
+    for group in look(trial, config, window):
+        yield group
+        yield from steps_of(trial, group)
+
+
+def _requests(rows: Rows, turns: Turns, metric: str) -> Requests:
+    requests = Requests.of_rows(rows, turns)
+    stamps = _STAMPS[metric]
+    if stamps is None:
+        return requests
+    first, last = (rows[name].astype(float) for name in stamps)
+    kept = np.flatnonzero(rows["ok"])
+    columns = {name: column[kept] for name, column in vars(requests).items()}
+    return replace(Requests(**columns), response_ns=(last - first)[kept])
+
+
+def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]]:
+    """What the side's servers used within its turns and between them: CPU in s, and bytes written."""
+    record = trial.summary.turns
+    assert record is not None
+    turns = Turns.of_record(record)
+    readings = Readings(getattr(trial.monitors, "real", trial.monitors))
+    found = {}
+    for what, metric in (("CPU", "cpu_seconds_total"), ("disk writes", "write_bytes_total")):
+        parts = [
+            _within_and_between(series, turns)
+            for service in config.services
+            for series in whole_of(readings.of(service.name, "process", metric))
+        ]
+        known = [part for part in parts if part is not None]
+        if known and len(known) == len(parts):
+            found[what] = (sum(one for one, _ in known), sum(one for _, one in known))
+    return found
+
+
+def _within_and_between(series: Series, turns: Turns) -> tuple[float, float] | None:
+    """A counter's growth within the turns and between the first and the last, by the looks that lie wholly on one side; None
+    where no look does."""
+    at = series.at.astype(np.int64)
+    turn = turns.of(at)
+    between = (turn >= 0) & (at >= turns.end_ns[turn])
+    grown, length = np.maximum(np.diff(series.values), 0.0), np.diff(at)
+    same = (turn[1:] == turn[:-1]) & (turn[1:] >= 0)
+    inside = same & ~between[1:]
+    outside = same & between[:-1] & (turn[1:] < len(turns.begin_ns) - 1)
+    if not (length[inside].sum() and length[outside].sum()):
+        return None
+    within_ns = int((turns.end_ns - turns.begin_ns).sum())
+    between_ns = int(turns.end_ns[-1] - turns.begin_ns[0]) - within_ns
+    return (
+        float(grown[inside].sum() / length[inside].sum() * within_ns),
+        float(grown[outside].sum() / length[outside].sum() * between_ns),
+    )
+
+
+@dataclass(frozen=True)
+class TurnedBlocks:
+    """A contrast's blocks whose sides took turns: each block's effect by cell, and why no pass or nothing at all is said."""
+
+    effects: tuple[tuple[BlockEffect, ...], ...]
+    guards: tuple[str, ...]
+    overlapping: Flags
+    """by round, whether a side's request was in flight as the next turn began"""
+
+    @property
+    def too_short(self) -> str:
+        """Why nothing is decided at all, as a clause; empty: it may be."""
+        return too_short(self.overlapping)
+
+    @property
+    def in_flight(self) -> float:
+        """Share of the rounds in which a request was in flight as the next turn began."""
+        return float(self.overlapping.mean())
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of all its blocks."""
+        return sum(one.rounds for cell in self.effects for one in cell)
+
+    def evidence(self, found: Gathered) -> list[PairRatio]:
+        """The pairs, each with the effect of its turns."""
+        effects = {
+            (trial, block): one.effect
+            for row, of_cell in enumerate(self.effects)
+            for block, one in zip(found.blocks, of_cell, strict=True)
+            for trial in found.trials[0][row]
+            if not isnan(one.effect)
+        }
+        return [
+            pair.model_copy(update={"log_ratio": effects.get((pair.baseline, pair.block), pair.log_ratio)})
+            for pair in found.evidence
+        ]
+
+
+_NO_EFFECT = BlockEffect(nan, nan, nan, 0)
+Pair = Sequence[Turned]
+
+
+def turned_blocks(
+    found: Gathered,
+    trials: Sequence[TrialResult],
+    made: Mapping[str, Made],
+    numbers: Mapping[str, str],
+    margin: float,
+) -> TurnedBlocks | None:
+    """The contrast's blocks; None where its number was not read by turns. `numbers`: case → the number's full name."""
+    places = by_place({trial.trial: trial for trial in trials if trial.case in numbers})
+    turned = {
+        place: made[trial.trial].turned.get(numbers[trial.case])
+        for place, trial in places.items()
+        if trial.trial in made
+    }
+    cells = [[_sides(cell, block, turned) for block in found.blocks] for cell in found.cells]
+    sides = [side for cell in cells for block in cell for side in block or ()]
+    if not sides:
+        return None
+    p = found.percentile
+    effects = tuple(tuple(_effect(block, p) for block in cell) for cell in cells)
+    drifts = [[_drift(block, p) for block in cell] for cell in cells]
+    growths = [
+        [nan if block is None else block[place].growth for block in cell]
+        for number, cell in enumerate(cells)
+        for place in range(len(found.cells[number]))
+    ]
+    rounds = [
+        np.any([side.overlapping for side in block], axis=0) for cell in cells for block in cell if block
+    ]
+    guards = (
+        rises(growths, found.unit),
+        saturates(np.concatenate([side.waited for side in sides])),
+        *_defer(sides),
+        is_cold(drifts, found.unit, margin),
+    )
+    return TurnedBlocks(effects, tuple(filter(None, guards)), np.concatenate(rounds))
+
+
+def _sides(cell: Sequence[str], block: int, turned: Mapping[tuple[str, int], Turned | None]) -> Pair | None:
+    """Of each of the cell's cases what its turns in the block showed; None where a side has none."""
+    found = [one for case in cell if (one := turned.get((case, block))) is not None]
+    return found if len(found) == len(cell) else None
+
+
+def _pairs(block: Pair) -> list[tuple[Turned, Turned]]:
+    """Baseline and treatment; of an interaction then both at the first level of `by`, which are taken off."""
+    return list(zip(block[::2], block[1::2], strict=True))
+
+
+def _effect(block: Pair | None, p: float) -> BlockEffect:
+    if block is None:
+        return _NO_EFFECT
+    first, *off = [block_effect(before.turns, after.turns, p) for before, after in _pairs(block)]
+    for other in off:
+        first = BlockEffect(
+            first.effect - other.effect,
+            hypot(first.error, other.error),
+            first.pooled - other.pooled,
+            min(first.rounds, other.rounds),
+        )
+    return first
+
+
+def _drift(block: Pair | None, p: float) -> float:
+    if block is None:
+        return nan
+    first, *off = [drift_of(round_logs(before.turns, after.turns, p)) for before, after in _pairs(block)]
+    return first - sum(off)
+
+
+def _defer(sides: Sequence[Turned]) -> Iterator[str]:
+    for what in dict.fromkeys(name for side in sides for name in side.used):
+        used = [side.used[what] for side in sides if what in side.used]
+        yield defers(sum(one for one, _ in used), sum(one for _, one in used), what)

@@ -1,0 +1,133 @@
+"""A trial's tables in load time, which stands still between the turns of its side (docs/method.md §2).
+
+The engine counts in load time what it sums up, and stamps requests in real time; monitors read in real time. Read so, all
+of a trial's offsets are of one clock, and lie within its own turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.model.summaries import TurnRecord
+
+Ints = NDArray[np.int64]
+Table = Mapping[str, NDArray[Any]]
+STAMPS = ("due_ns", "ready_ns", "begun_ns", "written_ns", "first_byte_ns", "done_ns")
+_SERIES = ("service", "monitor", "metric", "entity")
+_COUNTER = "_total"
+
+
+@dataclass(frozen=True)
+class Turns:
+    """One side's turns in one block: [begin, end) of each in ns, and when the next turn of any side begins."""
+
+    begin_ns: Ints
+    end_ns: Ints
+    next_ns: Ints
+
+    @classmethod
+    def of_record(cls, record: TurnRecord) -> Turns:
+        """Those of a trial, in real time."""
+        begin, end = (np.array(ends, dtype=np.int64) for ends in zip(*record.turns_ns, strict=True))
+        return cls(begin, end, np.array(record.next_ns, dtype=np.int64))
+
+    @property
+    def in_load_time(self) -> Turns:
+        """The same in load time: each begins where the last one ended, and its pause lies beyond its end."""
+        until = np.cumsum(self.end_ns - self.begin_ns)
+        return Turns(until - (self.end_ns - self.begin_ns), until, until + (self.next_ns - self.end_ns))
+
+    def of(self, at_ns: Ints) -> Ints:
+        """The turn that holds each moment, or ended last before it; −1 before the first."""
+        return np.searchsorted(self.begin_ns, at_ns, "right") - 1
+
+    def load_ns(self, at_ns: Ints) -> Ints:
+        """The load time of moments of real time: it stands still between turns (engine/docs/share.md)."""
+        lengths = self.end_ns - self.begin_ns
+        turn = self.of(at_ns)
+        within = np.minimum(at_ns - self.begin_ns[turn], lengths[turn] - 1)
+        return np.where(turn >= 0, (np.cumsum(lengths) - lengths)[turn] + within, -1)
+
+
+def samples_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]:
+    """The stamps of every request. It is due and gets its slot in load time; from then on real time runs, so that its times
+    stay as they are, and its response leaves out the off time that it waited for a slot."""
+    stamps = {name: np.asarray(table[name]).astype(np.int64) for name in STAMPS}
+    due, ready = stamps["due_ns"], stamps["ready_ns"]
+    waited = ready >= 0
+    from_ns = np.where(waited, ready, due)
+    moved = turns.load_ns(from_ns) - from_ns
+    found: dict[str, NDArray[Any]] = {name: np.where(at >= 0, at + moved, at) for name, at in stamps.items()}
+    found["due_ns"] = turns.load_ns(due)
+    return found
+
+
+def monitors_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]:
+    """Readings within the turns. A counter grows by what it grew within them, in a straight line between two readings; of all
+    else the readings between turns are left out, but for those of a turn's own pause, which tell of its end."""
+    columns = {name: np.asarray(cells) for name, cells in table.items()}
+    at = columns["offset_ns"].astype(np.int64)
+    code = np.zeros(len(at), dtype=np.int64)
+    for name in _SERIES:
+        cells = columns[name].tolist()
+        known = {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
+        code = code * max(len(known), 1) + np.fromiter(map(known.__getitem__, cells), np.int64, len(cells))
+    order = np.lexsort((at, code))
+    parts: list[tuple[Ints, NDArray[np.float64], Ints]] = []
+    for first, last in pairwise([*np.flatnonzero(np.diff(code[order], prepend=-1)).tolist(), len(order)]):
+        rows = order[first:last]
+        counts = str(columns["metric"][rows[0]]).endswith(_COUNTER)
+        read = _counter if counts else _others
+        offsets, values = read(at[rows], columns["value"][rows].astype(float), turns)
+        parts.append((offsets, values, np.full(len(offsets), rows[0])))
+    if not parts:
+        return columns
+    offsets, values, sources = (np.concatenate(column) for column in zip(*parts, strict=True))
+    by_time = np.argsort(offsets, kind="stable")
+    found = {name: columns[name][sources[by_time]] for name in columns}
+    return found | {"offset_ns": offsets[by_time], "value": values[by_time]}
+
+
+def _counter(at: Ints, values: NDArray[np.float64], turns: Turns) -> tuple[Ints, NDArray[np.float64]]:
+    """Readings at the turns' ends and within them; what it grew between turns is left out."""
+    edges = np.concatenate([turns.begin_ns, turns.end_ns])
+    inside = _within(at, turns)
+    known = edges[(edges >= at[0]) & (edges <= at[-1])]
+    knots = np.unique(np.concatenate([at[inside], known]))
+    if not len(knots):
+        return at[:0], values[:0]
+    grown = np.diff(np.interp(knots, at, values), prepend=values[0])
+    middles = (knots[1:] + knots[:-1]) // 2
+    turn = turns.of(middles)
+    counts = (turn >= 0) & (middles < turns.end_ns[turn])
+    total = grown[0] + values[0] + np.concatenate([[0.0], np.cumsum(np.where(counts, grown[1:], 0.0))])
+    # A turn's end is the next one's begin: of both the later one stands, which has the same value.
+    offsets = _clock(knots, turns)
+    last = np.append(np.diff(offsets) > 0, True)
+    return offsets[last], total[last]
+
+
+def _others(at: Ints, values: NDArray[np.float64], turns: Turns) -> tuple[Ints, NDArray[np.float64]]:
+    turn = turns.of(at)
+    kept = (turn < 0) | (at < turns.next_ns[turn]) | (turn == len(turns.begin_ns) - 1)
+    return _clock(at[kept], turns), values[kept]
+
+
+def _within(at: Ints, turns: Turns) -> NDArray[np.bool_]:
+    turn = turns.of(at)
+    return (turn >= 0) & (at < turns.end_ns[turn])
+
+
+def _clock(at: Ints, turns: Turns) -> Ints:
+    """As `Turns.load_ns`, going on before the first turn and after the last, so that what encloses the load still does."""
+    lengths = turns.end_ns - turns.begin_ns
+    turn = turns.of(at)
+    found = (np.cumsum(lengths) - lengths)[turn] + np.minimum(at - turns.begin_ns[turn], lengths[turn])
+    after = int(lengths.sum()) + at - turns.end_ns[-1]
+    return np.where(turn < 0, at - turns.begin_ns[0], np.where(at > turns.end_ns[-1], after, found))

@@ -1,0 +1,76 @@
+"""Sides of a synthetic run that take turns: when each has its own, and its tables in real time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.analysis.turn_plan import TurnPlan, turns_of
+from svload.model.plan import TrialPlan
+from svload.model.results import TurnRecord
+from svload.model.study import Lock
+from svload.store.load_time import STAMPS
+from svload.study.order import sets_of_cases, turned_factor
+
+Table = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class TurnModel:
+    """Turns of `length_ns`, `rounds` a block; `slow`: level of the turned factor → by what its responses are multiplied in each
+    of its turns."""
+
+    length_ns: int = 500_000_000
+    pause_ns: int = 40_000_000
+    rounds: int = 10
+    p99_ns: float = 20_000_000.0
+    slow: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def duration_ns(self) -> int:
+        """How long each side is loaded."""
+        return self.rounds * self.length_ns
+
+    def record(self, lock: Lock, plan: TrialPlan) -> TurnRecord:
+        """The turns of one trial among those of its set."""
+        mine = next(
+            [case.name for case in one]
+            for one in sets_of_cases(lock.valid_cases, turned_factor(lock))
+            if plan.case in {case.name for case in one}
+        )
+        planned = TurnPlan(self.length_ns, self.pause_ns, self.rounds)
+        turns = turns_of(planned, len(mine), lock.seed, plan.block)[mine.index(plan.case)]
+        return TurnRecord(
+            turns_ns=turns,
+            next_ns=tuple(end + self.pause_ns for _, end in turns),
+            p99_ns=self.p99_ns,
+            pause_ns=self.pause_ns,
+            sides=tuple(mine),
+            warm_ns=2_000_000_000,
+            settled=True,
+        )
+
+
+def in_real_time(table: Table, record: TurnRecord) -> dict[str, NDArray[Any]]:
+    """Samples or readings as a side that takes turns has them."""
+    begins, lengths = (
+        np.array(column, dtype=np.int64)
+        for column in zip(*((begin, end - begin) for begin, end in record.turns_ns), strict=True)
+    )
+    until = np.cumsum(lengths)
+
+    def real(at: NDArray[Any]) -> NDArray[Any]:
+        turn = np.minimum(np.searchsorted(until, at, "right"), len(until) - 1)
+        return begins[turn] + at - (until - lengths)[turn]
+
+    found = dict(table)
+    if "offset_ns" in table:
+        return found | {"offset_ns": real(table["offset_ns"])}
+    ready = table["ready_ns"]
+    moved = np.where(ready >= 0, real(ready) - ready, 0)
+    found |= {name: np.where(table[name] >= 0, table[name] + moved, table[name]) for name in STAMPS}
+    return found | {"due_ns": real(table["due_ns"])}

@@ -1,0 +1,149 @@
+"""Runs whose sides took turns, from their tables to the gate: what was planted is found, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from svload import api
+from svload.analysis.claims.turns import Turns
+from svload.model.errors import ExitCode
+from svload.model.results import TurnRecord
+from svload.store import read_trial
+from svload.store.load_time import monitors_in_load_time, samples_in_load_time
+from svload.testing import SyntheticRun, TurnModel, make_run
+from svload.testing.turns import in_real_time
+
+NONE = dict.fromkeys(("TC1", "TC2", "TC4", "TC5"), "not asked")
+
+
+def made(folder: Path, turns: TurnModel, https: float = 1.0, **more: object) -> SyntheticRun:
+    return make_run(
+        folder, turns=turns, excluded=NONE, effects={"protocol": {"https": https}}, replicates=8, vus=2,
+        between_runs_sigma=0.01, **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+SLOW_NOW_AND_THEN = TurnModel(slow={"https": (1.6, 1.0, 1.0, 1.0, 1.0) * 2})
+WARMING = TurnModel(slow={"https": tuple(1.06 - 0.012 * turn for turn in range(10))})
+IN_FLIGHT = TurnModel(pause_ns=3_000_000)
+
+
+@pytest.mark.parametrize(
+    ("turns", "https", "outcome", "says", "code"),
+    [
+        (TurnModel(), 1.0, "pass", "within the margin", ExitCode.DONE),
+        (TurnModel(), 1.15, "fail", "rises by", ExitCode.THRESHOLD_FAILED),
+        (SLOW_NOW_AND_THEN, 1.0, "open", "over all requests together it is 1.0", ExitCode.REFUSED),
+        (WARMING, 1.0, "open", "not warm", ExitCode.REFUSED),
+        (IN_FLIGHT, 1.0, "open", "windows too short", ExitCode.REFUSED),
+        (IN_FLIGHT, 1.15, "open", "windows too short", ExitCode.REFUSED),
+        (TurnModel(rounds=4), 1.0, "open", "5 are needed", ExitCode.REFUSED),
+    ],
+    ids=["equal", "slower", "now and then", "not warm", "in flight", "slower, in flight", "few rounds"],
+)
+def test_a_gate_by_turns_says_what_was_planted(
+    tmp_path: Path, turns: TurnModel, https: float, outcome: str, says: str, code: ExitCode
+) -> None:
+    findings = api.analyse(made(tmp_path, turns, https))
+    (claim,) = findings.claims
+    assert claim.gate is not None
+    assert (claim.gate.outcome, api.verdict_exit(findings)) == (outcome, code), claim.gate.why
+    assert says in claim.gate.why
+    assert claim.turns is not None
+    assert claim.turns.rounds == 8 * turns.rounds
+
+
+def test_weather_that_both_sides_share_is_not_in_the_ratio(tmp_path: Path) -> None:
+    weather = tuple(float(one) for one in np.random.default_rng(3).choice([1.0, 1.8], 10))
+    shared = TurnModel(slow={"http": weather, "https": weather})
+    (claim,) = api.analyse(made(tmp_path, shared, 1.15)).claims
+    assert claim.ratio.value == pytest.approx(1.15, rel=0.03)
+    assert claim.gate is not None
+    assert claim.gate.outcome == "fail"
+
+
+def test_a_trial_is_judged_in_load_time(tmp_path: Path) -> None:
+    run = made(tmp_path, TurnModel())
+    findings = api.analyse(run)
+    assert {trial.verdict.instrument for trial in findings.trials} == {"VALID"}
+    name = findings.trials[0].trial
+    real, load = (read_trial(run.trial(name), clock=clock) for clock in ("real", "load"))  # type: ignore[arg-type]
+    record = load.summary.turns
+    assert record is not None
+    assert load.samples["due_ns"].max() < 5_000_000_000 < real.samples["due_ns"].max()
+    assert np.array_equal(
+        load.samples["done_ns"] - load.samples["ready_ns"], real.samples["done_ns"] - real.samples["ready_ns"]
+    )
+    turn = Turns.of_record(record).of(real.samples["due_ns"])
+    assert np.array_equal(turn, load.samples["due_ns"] // 500_000_000)
+
+
+TURNS = Turns(*(np.array(one) for one in ([100, 400], [200, 500], [220, 520])))
+
+
+def stamps(due: int, ready: int, done: int) -> dict[str, int]:
+    both = {"due_ns": due, "ready_ns": ready, "done_ns": done}
+    rows = both | {"begun_ns": ready, "written_ns": -1, "first_byte_ns": done}
+    found = samples_in_load_time({name: np.array([at]) for name, at in rows.items()}, TURNS)
+    return {name: int(found[name][0]) for name in rows}
+
+
+def test_a_request_is_due_in_load_time_and_takes_real_time() -> None:
+    assert stamps(150, 150, 260) == {
+        "due_ns": 50, "ready_ns": 50, "begun_ns": 50, "written_ns": -1, "first_byte_ns": 160, "done_ns": 160,
+    }  # fmt: skip
+    waited = stamps(190, 410, 430)
+    assert waited["done_ns"] - waited["due_ns"] == 10 + 10 + 20, "the off time that it waited is left out"
+    assert stamps(450, -1, -1) == dict.fromkeys(waited, -1) | {"due_ns": 150}
+
+
+def readings(metric: str, *read: tuple[int, float]) -> list[tuple[int, float]]:
+    at, values = zip(*read, strict=True)
+    names = {"service": "web", "monitor": "process", "entity": "", "metric": metric}
+    table = {name: np.array([word] * len(at), dtype=object) for name, word in names.items()}
+    table |= {"offset_ns": np.array(at), "value": np.array(values, dtype=float)}
+    found = monitors_in_load_time(table, TURNS)
+    return list(zip(found["offset_ns"].tolist(), found["value"].tolist(), strict=True))
+
+
+def test_a_counter_grows_by_what_it_grew_within_the_turns() -> None:
+    found = readings("cpu_seconds_total", (100, 1.0), (200, 2.0), (400, 7.0), (450, 7.5), (500, 8.0))
+    assert found == [(0, 1.0), (100, 2.0), (150, 2.5), (200, 3.0)]
+    between = readings("cpu_seconds_total", (0, 0.0), (600, 6.0))
+    assert between == [(0, 1.0), (100, 2.0), (200, 3.0)], "in a straight line between two readings"
+
+
+def test_other_readings_are_those_within_the_turns_and_right_after() -> None:
+    found = readings("rss_bytes", (50, 1.0), (150, 2.0), (210, 3.0), (300, 4.0), (450, 5.0), (700, 6.0))
+    assert found == [(-50, 1.0), (50, 2.0), (100, 3.0), (150, 5.0), (400, 6.0)]
+
+
+def test_a_synthetic_side_goes_to_real_time_and_back() -> None:
+    record = TurnRecord(
+        turns_ns=((100, 200), (400, 500)), next_ns=(220, 520), p99_ns=1, pause_ns=20, sides=("a", "b"),
+        warm_ns=0, settled=True,
+    )  # fmt: skip
+    rows = {"due_ns": [0, 99, 100, 199], "ready_ns": [0, 99, 101, -1], "done_ns": [20, 150, 120, -1]}
+    table = {name: np.array(column) for name, column in rows.items()}
+    table |= dict.fromkeys(("begun_ns", "written_ns", "first_byte_ns"), table["ready_ns"])
+    real = in_real_time(table, record)
+    assert real["due_ns"].tolist() == [100, 199, 400, 499]
+    back = samples_in_load_time(real, TURNS)
+    assert {name: back[name].tolist() for name in rows} == rows
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"turns_ns": ((100, 200), (210, 300))}, {"next_ns": (220,)}, {"turns_ns": ((200, 200), (400, 500))}],
+)
+def test_turns_that_overlap_are_no_record(changes: dict[str, object]) -> None:
+    sound = {
+        "turns_ns": ((100, 200), (400, 500)), "next_ns": (220, 520), "p99_ns": 1, "pause_ns": 20,
+        "sides": ("a", "b"), "warm_ns": 0, "settled": True,
+    }  # fmt: skip
+    TurnRecord.model_validate(sound)
+    with pytest.raises(ValueError, match=r"turns_ns|next_ns"):
+        TurnRecord.model_validate(sound | changes)
