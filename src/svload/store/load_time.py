@@ -130,4 +130,5 @@ def _clock(at: Ints, turns: Turns) -> Ints:
     turn = turns.of(at)
     found = (np.cumsum(lengths) - lengths)[turn] + np.minimum(at - turns.begin_ns[turn], lengths[turn])
     after = int(lengths.sum()) + at - turns.end_ns[-1]
-    return np.where(turn < 0, at - turns.begin_ns[0], np.where(at > turns.end_ns[-1], after, found))
+    found = np.where(at > turns.end_ns[-1], after, found)
+    return np.asarray(np.where(turn < 0, at - turns.begin_ns[0], found))

@@ -34,8 +34,9 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
     for index, step in enumerate(sequence_of(data, "before_trial")):
         if isinstance(step, dict) and "drop_cache" in step:
             told = "the other sides' files are in the same page cache"
-            path = ("before_trial", index, "drop_cache")
-            yield bad_value(path, told, step["drop_cache"], f"Leave the step out, {_OR}.")
+            yield bad_value(
+                ("before_trial", index, "drop_cache"), told, step["drop_cache"], f"Leave the step out, {_OR}."
+            )
     if isinstance(measure.get("bring_ups"), int) and measure["bring_ups"] > 1:
         told = "each block of turns brings the servers up anyway"
         yield bad_value(("measure", "bring_ups"), told, measure["bring_ups"], "Leave it out.")

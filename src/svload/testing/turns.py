@@ -65,7 +65,7 @@ def in_real_time(table: Table, record: TurnRecord) -> dict[str, NDArray[Any]]:
 
     def real(at: NDArray[Any]) -> NDArray[Any]:
         turn = np.minimum(np.searchsorted(until, at, "right"), len(until) - 1)
-        return begins[turn] + at - (until - lengths)[turn]
+        return np.asarray(begins[turn] + at - (until - lengths)[turn])
 
     found = dict(table)
     if "offset_ns" in table:
