@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svload.drive.generators import ACT_S, LATE_S, LOOK_S, AgentLike, Generators, Load, Progress, ended_server
-from svload.drive.progress import continued, merge_progress
+from svload.drive.progress import continued
 from svload.model.clocks import MachineClock
 from svload.model.errors import fail
 from svload.model.outputs import write_output
@@ -256,7 +256,6 @@ class _Follower:
         self._failed = threading.Event()
         self._error: BaseException | None = None
         self._loads: list[Load] = []
-        self._latest: dict[str, dict[str, Any]] = {}
         self._unseen: dict[str, dict[str, Any]] = {}
 
     def follow(
@@ -266,7 +265,7 @@ class _Follower:
 
         def run() -> None:
             try:
-                done = part.load(shares, tables, out, lambda merged: self._hear(name, merged), self._stop)
+                done = part.load(shares, tables, out, self._hear, self._stop)
             except BaseException as why:  # told by the thread that asked
                 self.fail(why)
             else:
@@ -289,16 +288,16 @@ class _Follower:
         self._failed.set()
         self._start.give_up()
 
-    def _hear(self, name: str, merged: dict[str, Any]) -> None:
+    def _hear(self, heard: dict[str, dict[str, Any]]) -> None:
         with self._lock:
-            self._unseen[name] = continued(self._unseen.get(name), merged)
+            for share, progress in heard.items():
+                self._unseen[share] = continued(self._unseen.get(share), progress)
 
-    def news(self) -> dict[str, Any] | None:
-        """Progress of all machines together since it was asked last; None where nothing came."""
+    def news(self) -> dict[str, dict[str, Any]]:
+        """Progress of all machines' shares since it was asked last."""
         with self._lock:
             heard, self._unseen = self._unseen, {}
-            self._latest |= heard
-            return merge_progress(self._latest.values()) if heard else None
+            return heard
 
     def outcome(self, start_at_ns: int) -> Load:
         """What all left. Raises what the first of them raised."""

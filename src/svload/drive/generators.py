@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from svload.drive.progress import continued, merge_progress
+from svload.drive.progress import continued
 from svload.drive.share.write import plain
 from svload.host.process.interpreter import EXECUTABLE, python
 from svload.model.bounds import VUS
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from svload.drive.share.cut import Share
     from svload.model.clocks import MachineClock
 
-Progress = Callable[[dict[str, Any]], None]
+Progress = Callable[[dict[str, dict[str, Any]]], None]
+"""By share: what its generator has said since the last call."""
 START_MARGIN_NS = 100_000_000
 """The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
 LONE = 0
@@ -159,7 +160,6 @@ class Generators:
         start_at_ns = self._start_at_ns(lone)
         load = Load(start_at_ns)
         waiting = dict(share_of)
-        latest: dict[str, dict[str, Any]] = {}
         deadline_ns = start_at_ns + max(share.spec.end_ns for share in shares) + round(LATE_S * 1e9)
         self._since, _ = self._agent.status(-1)
         self._begin(list(share_of), start_at_ns, lone)
@@ -175,9 +175,8 @@ class Generators:
             for notice in notices:
                 if not _is_awaited(notice, start_at_ns, may_end):
                     self._hear(notice, waiting, load, heard)
-            latest |= heard
             if heard and on_progress is not None:
-                on_progress(merge_progress(latest.values()))
+                on_progress(heard)
             if meanwhile is not None:
                 meanwhile(time.monotonic_ns() - start_at_ns)
             if time.monotonic_ns() > deadline_ns:
@@ -230,7 +229,8 @@ class Generators:
             elif "error" in notice.data:
                 raise fail("generator-failed", **notice.data["error"].get("details", {}))
             elif "progress" in notice.data:
-                heard[notice.child] = continued(heard.get(notice.child), notice.data["progress"])
+                name = waiting[notice.child].name
+                heard[name] = continued(heard.get(name), notice.data["progress"])
 
     def _exited(self, notice: Notice, waiting: dict[str, Share], load: Load) -> None:
         code, tail = notice.data.get("exit"), str(notice.data.get("tail", "")).strip()[-300:]

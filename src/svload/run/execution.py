@@ -502,7 +502,7 @@ class _Execution:
             if bench.lab.apply(
                 config.services, restart=plan.restart, objects=config.objects, sysctl=config.sysctl
             ):
-                bench.sampler.attach(bench.lab.facts())
+                bench.attach()
             bench.tables.update(self._filled(config, bench.lab, bench.tables))
             fault = self.lock.plants.get(plan.case)
             trial = TrialRun(bench, plan, config, folder, attempt, self.previous_case, fault)
@@ -563,7 +563,7 @@ class _Execution:
         """After a failure the whole lab is brought up anew: what failed may have left anything behind."""
         bench.generators.restart()
         bench.lab.apply(bench.lab.specs, restart=True)
-        bench.sampler.attach(bench.lab.facts())
+        bench.attach()
         self.lab_broken = False
 
     # small things

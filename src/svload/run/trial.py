@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import svload
-from svload.drive.generators import Generators, Load, ShareResult
+from svload.drive.generators import Generators, Load, Progress, ShareResult
+from svload.drive.progress import merge_progress
 from svload.drive.share.cut import Share, asks_for, build_shares, group_seed
 from svload.drive.share.requests import Taken
 from svload.drive.share.set_up import taken_of, trial_set_up, vu_set_ups
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from svload.watch.stacks import StackSampler
 
 Emit = Callable[[Event], None]
+Readings = dict[str, tuple[str, Any]]
+"""A table of `model.columns.MONITORS`."""
 FALLEN_WITHIN_S, POLL_S = 1.0, 0.02
 RESTING = "connections at rest"
 """Where lab.json says how many connections in TIME_WAIT were ended before the trial, among the resets."""
@@ -82,6 +85,18 @@ class Bench:
         """Whether the time of this run is over."""
         return time.monotonic() >= self.ends_by_s
 
+    def attach(self) -> None:
+        """Watch the lab's servers as they are now."""
+        self.sampler.attach(self.lab.facts())
+
+    def latest(self, from_ns: int, to_ns: int) -> Readings:
+        """What the monitors have read so far between two moments of CLOCK_MONOTONIC."""
+        return self.sampler.latest(from_ns, to_ns)
+
+    def busy_cores(self) -> dict[str, float]:
+        """Each service's busy cores, for a live view."""
+        return self.sampler.busy_cores()
+
 
 class Stopped(Exception):
     """The user stopped the trial; what it left, and measured so far, is kept under attempts/ without a seal."""
@@ -89,7 +104,10 @@ class Stopped(Exception):
 
 @dataclass
 class TrialRun:
-    """One attempt at one trial. `run` returns its seal or raises SvloadError (lab, generator) or Stopped."""
+    """One attempt at one trial. `run` returns its seal or raises SvloadError (lab, generator) or Stopped.
+
+    Its steps are called one by one where several trials share one load (`run.block`), in the order of `run`.
+    """
 
     bench: Bench
     plan: TrialPlan
@@ -100,6 +118,9 @@ class TrialRun:
     fault: str | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
     populated: list[GroupSummary] = field(default_factory=list)
+    proof: dict[str, dict[str, Any]] = field(default_factory=dict)
+    taken: Taken = field(default_factory=Taken)
+    before: tuple[dict[str, Counters], Moment] = field(init=False)
     marked_ns: int = 0
     awake: bool = False
     deaths: dict[str, Death] = field(default_factory=dict)
@@ -107,60 +128,82 @@ class TrialRun:
 
     def run(self) -> Seal:
         """All phases in order; the seal is the last write."""
-        self.folder.path.mkdir()
-        with Journal(self.folder.events) as journal:
-            self._journal = journal
-            self._say("trial-started", case=self.plan.case, attempt=self.attempt)
-            self._all_alive()
-            config = self.config
-            times = timeline(config, config.measure.duration_ns)
-            proof, taken = self._prepare(config, times)
-            shares = self._shares(config, times, taken)
-            with awake(config.measure.awake) as self.awake, self._sampling() as sampled:
-                load = self._measure(config, times, shares, proof)
+        times = timeline(self.config, self.config.measure.duration_ns)
+        with self.begun():
+            self.prepare(times)
+            shares = self.shares(self.config, times, self.plan.seed)
+            with awake(self.config.measure.awake) as self.awake, self.sampling() as sampled:
+                self.count()
+                self.marked_ns = self.bench.sampler.mark()
+                load = self._load(shares, times)
+                self._keep(load, times)
             if sampled is not None:
-                with self._phase("profile"):
+                with self.phase("profile"):
                     begin_ns, end_ns = (load.start_at_ns + at for at in (times.ramp_ns, times.end_ns))
                     write_artefact(self.folder.stacks, sampled.stacks(begin_ns, end_ns))
             self._say("trial-phase", name="seal")
-        return self._seal(load)
+        return self.seal(load)
 
-    def _measure(
-        self, config: CaseConfig, times: Timeline, shares: list[Share], proof: dict[str, dict[str, Any]]
-    ) -> Load:
-        """Count, load, count again, write. Raises Stopped."""
-        with self._phase("count"):
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """The trial's folder and its journal, open until everything but the seal is written."""
+        self.folder.path.mkdir()
+        with Journal(self.folder.events) as self._journal:
+            self._say("trial-started", case=self.plan.case, attempt=self.attempt)
+            self._all_alive()
+            yield
+
+    def count(self) -> None:
+        """Read the servers' counters once they rest: the last thing before the load."""
+        with self.phase("count"):
             self._settle()
             self._all_alive()
             if ended := self.bench.lab.free_ports():
-                proof[RESTING] = {"ended": ended}
-            before = self.bench.lab.counters(), self._moment(ports=True)
-            self.marked_ns = self.bench.sampler.mark()
-        load = self._load(shares, times)
+                self.proof[RESTING] = {"ended": ended}
+            self.before = self.bench.lab.counters(), self._moment(ports=True)
+
+    def _keep(self, load: Load, times: Timeline) -> None:
+        """Count again, write, and leave the servers as they were. Raises Stopped."""
         if load.stopped and not self._is_cut(load):
-            if load.results:
-                self._write(config, times, load, proof, before, ({}, self._moment()))
+            self.write_stopped(load, times)
             raise Stopped
-        with self._phase("settle"):
+        after = self.count_again(times)
+        with self.phase("write"):
+            self.write(load, times, after, self._readings(load, times))
+        if self.config.faults:
+            with self.phase("heal"):
+                heal(self.bench.lab, self.bench.sampler, self._notice)
+        if timed_out(load.results) and not self.bench.overdue:
+            with self.phase("drain"):
+                self._wait_for_rest()
+
+    def count_again(self, times: Timeline) -> tuple[dict[str, Counters], Moment]:
+        """The servers' counters after the load, once they have settled."""
+        with self.phase("settle"):
             self._settle()
             self._all_alive(self._load_s(times))
             after = self.bench.lab.counters(), self._moment()
         self._all_alive(self._load_s(times))
-        with self._phase("write"):
-            self._write(config, times, load, proof, before, after)
-        if config.faults:
-            with self._phase("heal"):
-                heal(self.bench.lab, self.bench.sampler, self._notice)
-        if timed_out(load.results) and not self.bench.overdue:
-            with self._phase("drain"):
-                self._wait_for_rest()
-        return load
+        return after
+
+    def write_stopped(self, load: Load, times: Timeline) -> None:
+        """What a load came to that the user stopped, if anything."""
+        if load.results:
+            self.write(load, times, ({}, self._moment()), self._readings(load, times))
+
+    def _readings(self, load: Load, times: Timeline) -> Readings:
+        sampler = self.bench.sampler
+        found = sampler.readings(self.marked_ns, load.start_at_ns + times.end_ns, load.start_at_ns)
+        for text in sampler.news():
+            self._notice(text)
+        return found
 
     def _is_cut(self, load: Load) -> bool:
         """Whether the load was stopped since the run's time is over: it is kept as far as it came."""
         return load.stopped and self.bench.overdue and not self.bench.should_stop()
 
-    def _sampling(self) -> AbstractContextManager[StackSampler | None]:
+    def sampling(self) -> AbstractContextManager[StackSampler | None]:
+        """Samples of the service's stacks beside the load, in the trial that bears them."""
         bench = self.bench
         return sampling(
             bench.agent,
@@ -182,7 +225,7 @@ class TrialRun:
             raise SvloadError(*died)
         self._note_deaths(offset_s)
 
-    def _may_end(self, service: str, offset_ns: int | None) -> bool:
+    def may_end(self, service: str, offset_ns: int | None) -> bool:
         """Whether the end of a server within a load is what its trial found: then it is noted."""
         self._note_deaths(None if offset_ns is None else max(0.0, offset_ns / 1e9))
         return service in self.deaths or self.bench.lab.faults.was_ended(service)
@@ -203,22 +246,24 @@ class TrialRun:
         """How long after the load's start its end was: what has died by then died before."""
         return times.end_ns / 1e9
 
-    def _shares(self, config: CaseConfig, times: Timeline, taken: Taken) -> list[Share]:
+    def shares(self, config: CaseConfig, times: Timeline, seed: int) -> list[Share]:
+        """What each generator process is asked for `config`, with what set-up took."""
         known = self._endpoints()
         allowed = allowed_blocks(known.values())
         return build_shares(
-            config, self.plan.seed, times, known, allowed, self.bench.room, taken, self.bench.load_cores
+            config, seed, times, known, allowed, self.bench.room, self.taken, self.bench.load_cores
         )
 
-    def _set_up(self, config: CaseConfig) -> Taken:
+    def _set_up(self) -> Taken:
         """Ask what set-up asks; what it took goes into the load's requests and is written nowhere."""
+        config = self.config
         taken = Taken(secret_values(config))
         if not config.set_up:
             return taken
         known = self._endpoints()
         allowed = allowed_blocks(known.values())
         once = {kind: [part for part in config.set_up if part.once == kind] for kind in ("trial", "vu")}
-        with self._phase("set-up"):
+        with self.phase("set-up"):
             share = trial_set_up(config, self.plan.seed, known, allowed, taken)
             if share is not None:
                 values = taken_of(self._apart(share)[0].summary, once["trial"], 1)
@@ -235,7 +280,7 @@ class TrialRun:
             self.bench.tables,
             self.folder.path,
             should_stop=self.bench.should_stop,
-            may_end=lambda service, offset_ns: self._may_end(service, None),
+            may_end=lambda service, offset_ns: self.may_end(service, None),
         )
         if load.stopped:
             raise Stopped
@@ -246,47 +291,44 @@ class TrialRun:
     def _endpoints(self) -> dict[str, Endpoint]:
         return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)
 
-    def _prepare(self, config: CaseConfig, times: Timeline) -> tuple[dict[str, dict[str, Any]], Taken]:
-        """The steps before the load, in the study's order; what they proved, and what set-up took, which is
-        asked before the first step that asks anything."""
-        proof: dict[str, dict[str, Any]] = {}
-        taken: Taken | None = None
-        for step in config.before_trial:
-            if taken is None and (step.warm is not None or step.populate is not None):
-                self._plant(proof)
-                taken = self._set_up(config)
+    def prepare(self, times: Timeline) -> None:
+        """The steps before the load, in the study's order. Set-up is asked before the first step that asks anything."""
+        asked = False
+        for step in self.config.before_trial:
+            if not asked and (step.warm is not None or step.populate is not None):
+                self._plant()
+                self.taken, asked = self._set_up(), True
             if step.reset:
-                with self._phase("reset"):
-                    proof |= self.bench.lab.reset(step.reset)
+                with self.phase("reset"):
+                    self.proof |= self.bench.lab.reset(step.reset)
             elif step.restart:
-                with self._phase("restart"):
-                    proof |= self._restart(step.restart)
+                with self.phase("restart"):
+                    self.proof |= self._restart(step.restart)
             elif step.drop_cache:
-                with self._phase("drop-cache"):
+                with self.phase("drop-cache"):
                     for service, found in self.bench.lab.drop_cache(step.drop_cache).items():
-                        proof[service] = proof.get(service, {}) | found
-            elif taken is not None and step.warm is not None:
-                with self._phase("warm"):
-                    self._warm(step, config, self._shares(config, times, taken))
-            elif taken is not None and step.populate is not None:
-                with self._phase("populate"):
-                    self._populate(step.populate, step.lasts_ns, config, taken)
-        if taken is None:
-            self._plant(proof)
-            taken = self._set_up(config)
-        return proof, taken
+                        self.proof[service] = self.proof.get(service, {}) | found
+            elif step.warm is not None:
+                with self.phase("warm"):
+                    self._warm(step, self.shares(self.config, times, self.plan.seed))
+            elif step.populate is not None:
+                with self.phase("populate"):
+                    self._populate(step.populate, step.lasts_ns)
+        if not asked:
+            self._plant()
+            self.taken = self._set_up()
 
-    def _plant(self, proof: dict[str, dict[str, Any]]) -> None:
+    def _plant(self) -> None:
         if self.fault == NO_HITS:
             planted = [
                 service for service in self.bench.lab.facts() if self.bench.lab.plant(service, NO_HITS)
             ]
-            proof["planted"] = {"fault": NO_HITS, "services": planted}
+            self.proof["planted"] = {"fault": NO_HITS, "services": planted}
 
     def _restart(self, services: Sequence[str]) -> dict[str, dict[str, Any]]:
         restarted = self.bench.lab.restart(services)
+        self.bench.attach()
         facts = self.bench.lab.facts()
-        self.bench.sampler.attach(facts)
         return {
             service: {
                 "restarted": restarted,
@@ -295,19 +337,14 @@ class TrialRun:
             for service in services
         }
 
-    def _populate(self, group: Group, lasts_ns: int, config: CaseConfig, taken: Taken) -> None:
+    def _populate(self, group: Group, lasts_ns: int) -> None:
         """Run the group to its end. Raises SvloadError reset-failed where a request of it failed: what is
         measured next is not what was meant."""
-        alone = config.model_copy(update={"groups": (group,)})
+        alone = self.config.model_copy(update={"groups": (group,)})
         times = timeline(alone, lasts_ns)
         seed = group_seed(self.plan.seed, "populate", len(self.populated))
-        known = self._endpoints()
-        allowed = allowed_blocks(known.values())
-        shares = build_shares(
-            alone, seed, times, known, allowed, self.bench.room, taken, self.bench.load_cores
-        )
-        (done,) = merge_summaries(self._apart(*shares), [group.name])
-        self.populated.append(without_secrets(done, config))
+        (done,) = merge_summaries(self._apart(*self.shares(alone, times, seed)), [group.name])
+        self.populated.append(without_secrets(done, self.config))
         unfinished = group.executor.shape == "finite" and not done.plan_done
         if done.failed or unfinished or not done.ok:
             told = f"{done.ok:,} of {done.due:,} requests of {group.name} were ok"
@@ -316,7 +353,8 @@ class TrialRun:
             hosts = " and ".join(sorted(group.hosts))
             raise fail("reset-failed", service=hosts, reason=f"{told}{late} ({why})")
 
-    def _warm(self, step: Preparation, config: CaseConfig, shares: list[Share]) -> None:
+    def _warm(self, step: Preparation, shares: list[Share]) -> None:
+        config = self.config
         feeder = next(feeder for feeder in config.feeders if feeder.name == step.warm)
         takers = ((share, at) for share in shares if (at := asks_for(share, feeder.name)) is not None)
         template, at = next(takers)  # a study that warms what nobody asks is refused
@@ -372,74 +410,72 @@ class TrialRun:
         planned = self.planned = PlannedFaults(
             self.bench.lab, self.bench.sampler, self.config.services, self.config.faults, times.ramp_ns
         )
-        watch = Watch(self.config, self.bench.sampler.latest)
+        try:
+            with self.phase("load"):
+                return self.bench.generators.load(
+                    shares,
+                    self.bench.tables,
+                    self.folder.path,
+                    self.listener(),
+                    lambda: self.bench.should_stop() or self.bench.overdue or planned.error is not None,
+                    pulse if pulses.children else None,
+                    self.may_end,
+                    planned.begin if self.config.faults else None,
+                )
+        finally:
+            planned.finish()
+            self._tell_faults()
+            if planned.error is not None and not self.bench.should_stop():
+                raise planned.error
 
-        def progress(merged: dict[str, Any]) -> None:
+    def listener(self) -> Progress:
+        """What tells of the load while it is made, and asks the criteria that end it."""
+        watch = Watch(self.config, self.bench.latest)
+        latest: dict[str, dict[str, Any]] = {}
+
+        def progress(heard: dict[str, dict[str, Any]]) -> None:
+            latest.update(heard)
+            merged = merge_progress(latest.values())
             self._note_deaths(max(0.0, merged["offset_ns"] / 1e9))
-            self._tell_faults(planned)
+            self._tell_faults()
             self._say(
                 "progress",
                 offset_s=merged["offset_ns"] / 1e9,
                 groups=merged["groups"],
                 generator_cpu_s=merged["cpu_s"],
-                service_cores=self.bench.sampler.busy_cores(),
+                service_cores=self.bench.busy_cores(),
                 **watch.held(self.marked_ns, time.monotonic_ns(), merged["groups"], merged["offset_ns"]),
             )
 
-        try:
-            with self._phase("load"):
-                return self.bench.generators.load(
-                    shares,
-                    self.bench.tables,
-                    self.folder.path,
-                    progress,
-                    lambda: self.bench.should_stop() or self.bench.overdue or planned.error is not None,
-                    pulse if pulses.children else None,
-                    self._may_end,
-                    planned.begin if self.config.faults else None,
-                )
-        finally:
-            planned.finish()
-            self._tell_faults(planned)
-            if planned.error is not None and not self.bench.should_stop():
-                raise planned.error
+        return progress
 
-    def _tell_faults(self, planned: PlannedFaults) -> None:
-        for event in planned.news():
+    def _tell_faults(self) -> None:
+        for event in self.planned.news() if self.planned is not None else ():
             told = replace(event, data={"trial": self.plan.trial, **event.data})
             self._journal.write(told)
             self.bench.emit(told)
 
-    def _write(
-        self,
-        config: CaseConfig,
-        times: Timeline,
-        load: Load,
-        proof: dict[str, dict[str, Any]],
-        before: tuple[dict[str, Counters], Moment],
-        after: tuple[dict[str, Counters], Moment],
+    def write(
+        self, load: Load, times: Timeline, after: tuple[dict[str, Counters], Moment], readings: Readings
     ) -> None:
+        """All files of the trial but its seal; the load's raw tables go."""
         from svload.store import merge_shares, read_tables, write_trial_tables
 
         parts = [(result.share, read_tables(result.tables)) for result in load.results]
         tables = merge_shares([(share.groups, found) for share, found in parts])
-        end_ns = load.start_at_ns + times.end_ns
-        readings = self.bench.sampler.readings(self.marked_ns, end_ns, load.start_at_ns)
-        for text in self.bench.sampler.news():
-            self._notice(text)
         tables["monitors"] = with_witnesses(readings, ((share.name, found) for share, found in parts))
         write_trial_tables(self.folder.path, tables)
         for result in load.results:
             result.tables.unlink(missing_ok=True)
-        write_artefact(self.folder.summary, self._summary(config, times, load, parts))
+        write_artefact(self.folder.summary, self._summary(times, load, parts))
         facts = self.bench.lab.facts()
         self._doubt_the_machine(tables["intervals"], times)
         lab = TrialLab(
             services=tuple(facts.values()),
             previous_case=self.previous_case,
             whole_plot=self.plan.whole_plot,
-            reset=proof,
-            before=before[0],
+            reset=self.proof,
+            before=self.before[0],
             after=after[0],
             phases_s=self.phases_s,
             settings=self.bench.lab.settings(),
@@ -447,7 +483,7 @@ class TrialRun:
             faults=self.planned.events(load.start_at_ns) if self.planned else (),
             conditions=Conditions(
                 machine=self.bench.machine,
-                before=before[1],
+                before=self.before[1],
                 after=after[1],
                 awake=self.awake,
                 clocks=self.bench.generators.clocks,
@@ -473,12 +509,9 @@ class TrialRun:
             self.bench.machine = self.bench.machine.model_copy(update={"loopback_bytes_per_s": found})
 
     def _summary(
-        self,
-        config: CaseConfig,
-        times: Timeline,
-        load: Load,
-        parts: Sequence[tuple[Share, Mapping[str, AnyTable]]],
+        self, times: Timeline, load: Load, parts: Sequence[tuple[Share, Mapping[str, AnyTable]]]
     ) -> TrialSummary:
+        config = self.config
         unauthorised = [name for result in load.results for name in result.summary.get("unauthorised", [])]
         from svload.run.parts import parts_of  # it needs numpy: after the load
 
@@ -506,7 +539,8 @@ class TrialRun:
             seed=self.plan.seed,
         )
 
-    def _seal(self, load: Load) -> Seal:
+    def seal(self, load: Load) -> Seal:
+        """Seal what was written."""
         groups = merge_summaries(load.results, [group.name for group in self.config.groups])
         counts = ("due", "begun", "waiting", "dropped", "ok", "failed", "in_flight")
         facts = {
@@ -525,7 +559,7 @@ class TrialRun:
         )
 
     @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> Iterator[None]:
         begun = time.monotonic()
         try:
             yield
