@@ -24,7 +24,6 @@ from svload.model.load_summary import (
     Times,
     WarmUp,
 )
-from svload.model.metrics import is_timing
 from svload.model.request_hints import HINTS
 from svload.model.results import (
     Estimate,
@@ -63,7 +62,7 @@ def summarise_load(
     view = look(part, config, kept_window(part.summary, result.cut_ns))[0]
     group, window_s = view.summary, _window_s(trial.summary)
     stopped = trial.summary.stopped != "end"
-    found = _Figures(group.name, result.metrics, "REFUSED" if stopped else None)
+    found = _Figures(group.name, result.metrics, _unanswered(group) / max(group.due, 1) if stopped else 0.0)
     response, ok_response, service = (found.times(name) for name in ("response", "ok_response", "service"))
     server_time = found.times("server_time")
     slot_wait, lag = found.lag("slot_wait"), found.lag("generator_lag")
@@ -115,11 +114,8 @@ def summarise_load(
         ),
         cpu_s=sum(generator.cpu_ns for generator in trial.summary.generators) / 1e9,
         measurable_rps=_measurable(group, trial.summary),
-        instrument=_instrument(result) if not stopped else _too_short(window_s),
-        server=ServerVerdict(
-            state=result.verdict.server if not stopped else "UNKNOWN",
-            reasons=tuple(_told_of_server(result)) if not stopped else (),
-        ),
+        instrument=_instrument(result, _stopped(group, window_s, found) if stopped else ""),
+        server=ServerVerdict(state=result.verdict.server, reasons=tuple(_told_of_server(result))),
         thresholds=tuple(
             ThresholdVerdict(
                 that=one.that, outcome=one.outcome, measured=one.measured, sentence=f"{one.that} {one.told}"
@@ -155,11 +151,12 @@ def _of_failed(view: GroupView) -> Lag | None:
 
 
 class _Figures:
-    """The group's times in ms, why some are null, and how far the others may be believed; `of_all` is
-    the grade of all times and rates, if they have but one."""
+    """The group's times in ms, why some are null, and how far the others may be believed. `unanswered` is the
+    share of the requests that have no time, since the load was stopped: a percentile among them is not known."""
 
-    def __init__(self, group: str, metrics: Mapping[str, Estimate], of_all: Grade | None = None) -> None:
-        self.group, self.metrics, self.of_all = group, metrics, of_all
+    def __init__(self, group: str, metrics: Mapping[str, Estimate], unanswered: float) -> None:
+        self.group, self.metrics, self.unanswered = group, metrics, unanswered
+        self.unknown: list[str] = []
         self.reasons: dict[str, str] = {}
         self.whys: dict[str, Why] = {}
         self.weak: list[str] = []
@@ -185,17 +182,24 @@ class _Figures:
         if estimate.why == "grows":
             self.whys[path] = estimate.why
         self.grade(path, f"{metric}.{stat}")
+        if not metric.endswith(("wait", "lag")) and self.unanswered > _beyond(stat):
+            self.grades[path] = "REFUSED"
+            self.unknown.append(path)
         return estimate.value * 1e3
 
     def grade(self, path: str, metric: str) -> None:
         """Note what the metric's number at this path is worth, if that is not simply VALID."""
-        name = f"{self.group}.{metric}"
-        estimate = self.metrics.get(name)
+        estimate = self.metrics.get(f"{self.group}.{metric}")
         grade: Grade = estimate.grade if estimate is not None else "VALID"
-        if self.of_all is not None:  # what ended was counted all the same
-            grade = self.of_all if is_timing(name) else "VALID"
         if grade != "VALID":
             self.grades[path] = grade
+
+
+def _beyond(stat: str) -> float:
+    """The share of requests beyond a percentile; 1 for what is none."""
+    if stat == "max":
+        return 0.0
+    return 1 - float(stat[1:]) / 100 if stat[:1] == "p" else 1.0
 
 
 def histogram_bars(counts: NDArray[np.int64], bars: int = BARS) -> Iterator[Bar]:
@@ -232,19 +236,29 @@ def _measurable(group: GroupSummary, summary: TrialSummary) -> float | None:
     return group.written / cpu_s * len(summary.generators)
 
 
-def _instrument(result: TrialResult) -> InstrumentVerdict:
+def _instrument(result: TrialResult, stopped: str) -> InstrumentVerdict:
+    """The verdict on the numbers; `stopped` is the sentence about a load that the user stopped, if it was."""
     verdict = result.verdict
     wrong = [check.sentence for check in verdict.checks if check.grade != "VALID"]
     reasons = tuple(reason for reason in verdict.reasons if reason in wrong)
-    return InstrumentVerdict(grade=verdict.instrument, reasons=reasons, remedy=verdict.remedy)
+    if not stopped:
+        return InstrumentVerdict(grade=verdict.instrument, reasons=reasons, remedy=verdict.remedy)
+    grade: Grade = "WEAK" if verdict.instrument == "VALID" else verdict.instrument
+    return InstrumentVerdict(grade=grade, reasons=(stopped, *reasons), remedy=verdict.remedy)
 
 
-def _too_short(window_s: float) -> InstrumentVerdict:
-    return InstrumentVerdict(
-        grade="REFUSED",
-        reasons=(f"Too short: the load was stopped after {show_duration(window_s)}, before its end.",),
-        remedy="Let it run to its end, or ask for a shorter --duration.",
-    )
+def _unanswered(group: GroupSummary) -> int:
+    return group.in_flight + group.waiting
+
+
+def _stopped(group: GroupSummary, window_s: float, found: _Figures) -> str:
+    sentence = f"Stopped after {show_duration(window_s)}, before its end: the numbers are of that part"
+    unknown = [stat for stat in TIMES if f"response_ms.{stat}" in found.unknown]
+    if not unknown:
+        return f"{sentence}."
+    which = "max is" if unknown[0] == "max" else f"{unknown[0]} and above are"
+    had = "1 request" if _unanswered(group) == 1 else f"{_unanswered(group):,} requests"
+    return f"{sentence}; {had} had no answer yet, so {which} not known."
 
 
 def _told_of_server(result: TrialResult) -> list[str]:

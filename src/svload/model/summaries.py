@@ -344,8 +344,8 @@ class TrialSummary(Artefact):
     """by traffic group, machine and site, of a load that several machines made"""
     unauthorised: tuple[str, ...] = ()
     """scheme://host:port that requests were to go to and may not: no packet was sent"""
-    stopped: Literal["end", "stop_fd"] = "end"
-    """end: by itself; stop_fd: it was stopped before"""
+    stopped: Literal["end", "stop_fd", "interrupted"] = "end"
+    """end: by itself; stop_fd: stopped before, since the run's time was over; interrupted: stopped by the user"""
     seed: int | None = None
     """seed of all that was random in its load; null: an older svload did not record it, or
     another load tester made the load"""

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import svload
 from svload.drive.generators import Generators, Load, Progress, ShareResult
@@ -535,9 +535,14 @@ class TrialRun:
             places=places,
             unauthorised=tuple(sorted(set(unauthorised))),
             populated=tuple(self.populated),
-            stopped="stop_fd" if load.stopped_ns is not None and load.stopped_ns < times.end_ns else "end",
+            stopped=self._how_ended(load, times),
             seed=self.plan.seed,
         )
+
+    def _how_ended(self, load: Load, times: Timeline) -> Literal["end", "stop_fd", "interrupted"]:
+        if load.stopped_ns is None or load.stopped_ns >= times.end_ns:
+            return "end"
+        return "stop_fd" if self._is_cut(load) else "interrupted"
 
     def seal(self, load: Load) -> Seal:
         """Seal what was written."""

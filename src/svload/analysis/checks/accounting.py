@@ -84,9 +84,9 @@ class Accounting(Check):
 
 
 def _cut(trial: TrialData) -> Iterator[Part]:
-    """A load that was stopped in its measured time: what was under way is neither success nor failure."""
-    if trial.summary.stopped != "end":
-        why = "the load was stopped before its end, and what it had under way was lost"
+    """A load that a search cut short: what was in flight is neither success nor failure."""
+    if trial.summary.stopped == "stop_fd":
+        why = "the load was stopped before its end, and what it had in flight was lost"
         yield Part("REFUSED", why, "give it more time")
 
 
