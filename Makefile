@@ -84,7 +84,7 @@ bench: setup  ## measure the engine on this machine (an idle one)
 	@$(BIN)/python -m pytest -q -s benches
 
 .PHONY: docs
-docs: setup  ## docs/reference made anew from the code; every example that needs no real server is run
+docs: setup  ## write docs/reference from the code; every example that needs no real server is run
 	@$(BIN)/python tools/make_reference.py
 	@$(PYTEST) -q tests/docs -m "not real"
 

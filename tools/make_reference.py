@@ -1,16 +1,11 @@
-"""Makes docs/reference/ from the code: what is listed there can't disagree with what runs.
+"""Make docs/reference/ from the code, so that no page can disagree with what runs.
 
-make_reference.py           write the pages
-make_reference.py --check   exit 1 and name the pages that differ from what the code says now
-
-A page is a module of tools/reference/.
+The folder isn't committed: `make docs` and `make site` write it. A page is a module of tools/reference/.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from reference import (
@@ -37,43 +32,28 @@ PAGES = (INDEX, *MODULES)
 
 
 def index() -> str:
-    """The list of all pages."""
+    """List all pages."""
     lines = [f"- [{module.TITLE}]({name})" for name, module in MODULES.items()]
-    return page(
-        "Reference", "Made from the code. A test holds every page equal to it.\n", "\n".join(lines) + "\n"
-    )
+    return page("Reference", "Made from the code by `make docs`.\n", "\n".join(lines) + "\n")
 
 
 def make(name: str) -> str:
-    """The page of that name as the code says it now."""
+    """Return the page of that name as the code describes it now."""
     return index() if name == INDEX else MODULES[name].make()
 
 
-def main(words: Sequence[str]) -> int:
+def write() -> Path:
+    """Write every page, drop pages that are no longer made, and return their folder."""
     os.environ["NO_COLOR"] = "1"
     FOLDER.mkdir(parents=True, exist_ok=True)
-    different = []
+    for stranger in {path.name for path in FOLDER.iterdir()} - set(PAGES):
+        (FOLDER / stranger).unlink(missing_ok=True)
     for name in PAGES:
         path, text = FOLDER / name, make(name)
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        different.append(name)
-        if "--check" not in words:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-    strangers = sorted({path.name for path in FOLDER.iterdir()} - set(PAGES))
-    for name in [*different, *strangers]:
-        print(
-            f"docs/reference/{name}: "
-            + (
-                "not made by this tool"
-                if name in strangers
-                else "made anew"
-                if "--check" not in words
-                else "differs"
-            )
-        )
-    return 1 if strangers or ("--check" in words and different) else 0
+    return FOLDER
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    print(write())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,15 @@ _FENCE = re.compile(r"^( *)(`{3,}|~{3,})(\w+) +([^\n`]*)$", re.MULTILINE)
 _CODE = re.compile(r"<code>[^<]*</code>")
 _FILE = re.compile(r"\bfile=(\S+)")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def on_config(config: Any) -> Any:
+    """Make the pages of docs/reference/ before mkdocs lists its files."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    from make_reference import write
+
+    write()
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:

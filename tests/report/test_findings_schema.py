@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +14,11 @@ from svload import api
 from svload.model.results import Findings
 
 Reporter = Callable[[str], Any]
-PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "findings.schema.json"
 
 
 @pytest.fixture(scope="module")
 def validator() -> Draft202012Validator:
-    schema = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    schema = api.findings_schema()
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 
