@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from tests.support.queueing import Closed, Seen, Station, simulate_closed
 
 from svload.analysis.laws.every import Laws, laws_of
 from svload.analysis.laws.levels import Resource, Run
-from svload.testing.queueing import Closed, Seen, Station, simulate_closed
 
 SEED, MODELS_A_CELL, BLOCKS, REQUESTS = 20_261_122, 24, 5, 1_500
 WITHIN, COVERAGE_MIN = 0.10, 0.92

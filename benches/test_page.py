@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from tests.report.chromium import ARGUMENTS
+from tests.support import make_run
 
 from svload import api
 from svload.report import write_all
-from svload.testing import make_run
 
 CASES, REPLICATES, TRIES = 252, 4, 5
 MOST_BYTES, MOST_S = 6_000_000, 2.0

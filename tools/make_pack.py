@@ -12,9 +12,12 @@ from pathlib import Path
 
 from svload import api
 from svload.model.certificates import Certificates, InstrumentCertificate, InstrumentLevel, Place
-from svload.testing import make_run
 
-FOLDER = Path(__file__).resolve().parent.parent / "tests" / "packs"
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from tests.support import make_run  # noqa: E402
+
+FOLDER = ROOT / "tests" / "packs"
 
 CERTIFICATE = InstrumentCertificate(
     place=Place(host="a processor", kernel="6.1", engine="0" * 64),

@@ -6,9 +6,13 @@ The folder isn't committed: `make docs` and `make site` write it. A page is a mo
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-from reference import (
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]  # reference/, and tests/support, which a page asks for a run
+
+from reference import (  # noqa: E402
     artefacts,
     commands,
     errors,
@@ -20,9 +24,9 @@ from reference import (
     verdicts,
     views,
 )
-from reference.markdown import page
+from reference.markdown import page  # noqa: E402
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+FOLDER = ROOT / "docs" / "reference"
 INDEX = "README.md"
 MODULES = {
     f"{module.__name__.rpartition('.')[2]}.md": module

@@ -24,7 +24,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 def on_config(config: Any) -> Any:
     """Make the pages of docs/reference/ before mkdocs lists its files."""
-    sys.path.insert(0, str(ROOT / "tools"))
+    sys.path.insert(0, str(ROOT / "tools"))  # where mkdocs does not look by itself
     from make_reference import write
 
     write()

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support import SyntheticRun, make_run
 
 from svload import study
 from svload.analysis.judge import judge_trial
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig, Lock
 from svload.store import TrialData, read_trial
-from svload.testing import SyntheticRun, make_run
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of, with_counter, with_readings
+from tests.support import make_run
 
 from svload.analysis import limits
 from svload.analysis.belief import Beliefs
@@ -17,7 +18,6 @@ from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import judge_run, judge_trial
 from svload.model.results import Belief, CheckResult, Estimate, Findings, Harm
 from svload.store import TrialData
-from svload.testing import make_run
 
 P50, TAIL = "probe.response.p50", "probe.response.p95"
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.analysis.conftest import Bench, bench_of
+from tests.support import make_run
 
 from svload.analysis.claims import Made, judge_claims
 from svload.analysis.claims.evidence import cases_range
@@ -32,7 +33,6 @@ from svload.model.results import (
 )
 from svload.model.study import Comparison, Lock, Measure
 from svload.report.told.claimed import rules_out
-from svload.testing import make_run
 
 
 def lock_with(lock: Lock, replicates: int, *comparisons: Comparison, **measure: Any) -> Lock:

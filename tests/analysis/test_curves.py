@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of, with_config, with_table
+from tests.support import make_run
+from tests.support.runs import BEARS_USERS, SERVER_CORES
 
 from svload.analysis.curves.curve import axes_of, load_curves
 from svload.analysis.curves.said import curve_findings, ramp_findings
@@ -23,8 +25,6 @@ from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
 from svload.model.results import Belief, CaseResult, Estimate, Findings, TrialResult, Verdict
 from svload.model.study import CaseConfig, Factor, Level
 from svload.store import TrialData
-from svload.testing import make_run
-from svload.testing.runs import BEARS_USERS, SERVER_CORES
 
 USERS = (2, 3, 5, 8, 16, 32)
 CASES = [f"TC{6 * place}" for place in range(len(USERS))]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of
 from tests.analysis.test_compare import doubted
+from tests.support import make_run
 
 from svload import analysis
 from svload.analysis.contrasts import contrasts_of, planned_blocks
@@ -17,7 +18,6 @@ from svload.analysis.sentences import FLOOR_UNKNOWN
 from svload.analysis.settings import settings_digest
 from svload.model.certificates import AaCertificate, Certificates, Floor, Place
 from svload.model.results import Findings, TrialResult
-from svload.testing import make_run
 
 pytestmark = pytest.mark.slow
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support import SyntheticRun, TurnModel, make_run
+from tests.support.turns import in_real_time
 
 from svload import api
 from svload.analysis.claims.turns import Turns
@@ -13,8 +15,6 @@ from svload.model.errors import ExitCode
 from svload.model.results import TurnRecord
 from svload.store import read_trial
 from svload.store.load_time import monitors_in_load_time, samples_in_load_time
-from svload.testing import SyntheticRun, TurnModel, make_run
-from svload.testing.turns import in_real_time
 
 NONE = dict.fromkeys(("TC1", "TC2", "TC4", "TC5"), "not asked")
 

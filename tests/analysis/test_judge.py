@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of, with_counter, with_group, with_table
+from tests.support import make_run
 
 from svload import analysis
 from svload.analysis import judge
@@ -23,7 +24,6 @@ from svload.model.errors import SvloadError
 from svload.model.results import Estimate, Findings, GroupSummary
 from svload.model.study import Threshold
 from svload.store import TrialData
-from svload.testing import make_run
 
 
 @pytest.fixture(scope="module")

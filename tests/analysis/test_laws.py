@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.support.queueing import Station, simulate_open
 
 from svload.analysis import limits
 from svload.analysis.laws.every import Laws, laws_of
@@ -18,7 +19,6 @@ from svload.analysis.laws.n_break import agree, n_break, two_segments
 from svload.analysis.laws.n_peak import n_peak, scalability
 from svload.analysis.laws.ramp import breakpoint_of
 from svload.analysis.laws.utilisation import demand_of, line_of
-from svload.testing.queueing import Station, simulate_open
 
 CPU = Resource("CPU", "cpu", 2.0)
 DEMAND_S, ALONE_S, THINK_S = 0.02, 0.05, 0.25

@@ -20,6 +20,7 @@ from tests.analysis.conftest import (
     with_table,
 )
 from tests.analysis.queues import with_gaps
+from tests.support import make_run
 
 from svload.analysis.criteria import criterion_of, find, outcome
 from svload.analysis.judge import judge_run, judge_trial
@@ -42,7 +43,6 @@ from svload.model.faults import FaultEvent
 from svload.model.study import CaseConfig, Preparation
 from svload.model.traffic import Group
 from svload.store import TrialData
-from svload.testing import make_run
 
 Plant = Callable[[TrialData, CaseConfig], tuple[TrialData, CaseConfig]]
 SECOND_NS = 1_000_000_000

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of, check, with_readings, with_table
+from tests.support import make_run
 
 from svload.analysis.judge import trial_cut
 from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.store import TrialData
-from svload.testing import make_run
 
 FIRST, EARLY, ACROSS_HALF = (0, 30), (150, 170), (290, 320)
 """Intervals of 10 ms in which nothing was done."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support import make_run
 
 from svload.cli import main
-from svload.testing import make_run
 
 STUDY = """\
 name: t

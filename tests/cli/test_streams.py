@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
+from tests.support import make_run
 
 from svload.cli import streams
 from svload.run.interrupts import interrupts
-from svload.testing import make_run
 
 pytestmark = pytest.mark.truth
 

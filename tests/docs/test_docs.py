@@ -134,7 +134,11 @@ def fault_of(block: Block) -> str | None:
 
 def documents() -> dict[str, list[Block]]:
     paths = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
-    kept = [path for path in paths if not {"runs", "node_modules", "reference"} & set(path.relative_to(ROOT).parts)]
+    kept = [
+        path
+        for path in paths
+        if not {"runs", "node_modules", "reference"} & set(path.relative_to(ROOT).parts)
+    ]
     return {
         str(path.relative_to(ROOT)): blocks_of(str(path.relative_to(ROOT)), path.read_text()) for path in kept
     }

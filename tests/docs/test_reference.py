@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tool() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "tools"))
     spec = importlib.util.spec_from_file_location("make_reference", ROOT / "tools" / "make_reference.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

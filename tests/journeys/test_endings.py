@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from svload.testing import make_run
+from tests.support import make_run
 
 from .world import World
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from tests.report.searched import searched
+from tests.support import SyntheticRun, make_run
 
 from svload import api
 from svload.model.results import Findings
 from svload.report import write_all
 from svload.store import write_findings
-from svload.testing import SyntheticRun, make_run
 
 RUNS: dict[str, dict[str, Any]] = {
     "plain": {"cases": 6, "replicates": 3},

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import make_run
 
 from svload import api
 from svload.host.process import forks
 from svload.report import write_all
-from svload.testing import make_run
 
 
 def contents(files: dict[str, Path]) -> dict[str, bytes]:

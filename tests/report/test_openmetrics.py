@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from tests.support import make_run
 
 from svload import api
 from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.report.files.openmetrics import openmetrics
 from svload.store import Journal, RunDir
-from svload.testing import make_run
 
 Reporter = Callable[[str], Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support import make_run
 
 from svload.model.study import Comparison, Lock
 from svload.run import aa_batch, aa_lock, compares_restarts
-from svload.testing import make_run
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
+from tests.support import make_run
 
 from svload import api, run
 from svload.api.trust import allowed_hosts, must_be_trusted
@@ -29,7 +30,6 @@ from svload.run.trust import is_trusted, trust
 from svload.store import RunDir, measured_programs, other_builds, seal_trial, write_artefact
 from svload.store.pack import telling_columns
 from svload.study import named_programs
-from svload.testing import make_run
 
 CASES = {
     "children import from the user's folder": (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.run.test_gates import write_study
+from tests.support import make_run
 
 from svload import api
 from svload.model.errors import SvloadError
@@ -16,7 +17,6 @@ from svload.run import begin
 from svload.run.inputs import tables_of, write_table
 from svload.run.trust import Allowed, allow_file
 from svload.store import hold_run, unfinished_runs
-from svload.testing import make_run
 
 
 def test_the_newest_unfinished_run_is_found_and_a_finished_one_is_not(tmp_path: Path):

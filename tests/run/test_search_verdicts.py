@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.support import make_run
 
 from svload.api.runs import SearchVerdicts, final_verdicts
 from svload.store import RunDir
-from svload.testing import make_run
 
 
 @pytest.mark.parametrize("compared", [True, False])

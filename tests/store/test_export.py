@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.support import SyntheticRun, make_run
 
 from svload import api
 from svload.model.errors import SvloadError
@@ -14,7 +15,6 @@ from svload.model.results import Belief, Estimate
 from svload.model.visible import plain_cell
 from svload.store import export_views, query, read_trial
 from svload.store.sql import VIEWS
-from svload.testing import SyntheticRun, make_run
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from tests.bounds import HANG_S
 from tests.servers import wait_until
-
-from svload.testing import SyntheticRun, make_run
+from tests.support import SyntheticRun, make_run
 
 pytestmark = pytest.mark.slow
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.store import foreign_files as files
+from tests.support import make_run
 
 from svload import api
 from svload.model.errors import SvloadError
 from svload.store import read_trial
 from svload.store.foreign.jtl import HEADER
 from svload.store.foreign.run import Source, write_run
-from svload.testing import make_run
 
 LOAD = files.closed_loop(users=4, lasts=5000, failing=0.05)
 

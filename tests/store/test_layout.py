@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support import make_run
 
 from svload.model.errors import SvloadError
 from svload.model.plan import Batch, TrialPlan
@@ -13,7 +14,6 @@ from svload.model.study import Case, Lock, Measure
 from svload.store import write_artefact
 from svload.store.find import find_run, last_run, unfinished_runs
 from svload.store.layout import RunDir, folder_name
-from svload.testing import make_run
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

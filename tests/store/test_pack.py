@@ -8,13 +8,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.support import SyntheticRun, make_run
 
 from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
 from svload.store import find_run, open_pack, pack_run, query, read_trial, verify_run, write_artefact
 from svload.store.journal import Journal
 from svload.store.seal import sha256_file
-from svload.testing import SyntheticRun, make_run
 
 
 @pytest.fixture

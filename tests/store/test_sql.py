@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support import SyntheticRun, make_run
 
 from svload.model.errors import SvloadError
 from svload.store import query, read_trial
 from svload.store.sql import VIEWS
-from svload.testing import SyntheticRun, make_run
 
 
 @pytest.fixture(scope="module")

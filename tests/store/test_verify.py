@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
+from tests.support import make_run
 
 from svload import api
 from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.store import Journal, RunDir, changed_since_sealed, verify_run
 from svload.store.seal import journal_mark, sha256_file
-from svload.testing import make_run
 
 
 @pytest.fixture(scope="module")

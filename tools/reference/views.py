@@ -11,9 +11,10 @@ TITLE = "SQL views"
 
 
 def make() -> str:
+    from tests.support import make_run
+
     from svload.store import query
     from svload.store.sql import VIEWS
-    from svload.testing import make_run
 
     texts = [
         '`svload query RUN "select …"` asks these views; ten worked queries stand in '

@@ -8,10 +8,10 @@ from math import factorial
 
 import numpy as np
 import pytest
+from tests.support.queueing import Closed, Seen, Station, poisson, simulate_closed, simulate_open
 
 from svload.analysis.laws.mva import Station as Known
 from svload.analysis.laws.mva import mean_values
-from svload.testing.queueing import Closed, Seen, Station, poisson, simulate_closed, simulate_open
 
 REPEATS, REQUESTS = 40, 1_000
 NETWORKS = {

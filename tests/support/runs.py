@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from tests.support.design import USERS, Design, design, randomised_blocks
+from tests.support.lab import SERVICE_CPU_RATIO, monitor_table, trial_lab
+from tests.support.traffic import BODY_BYTES, ROWS, GroupModel, Requests, share_tables, simulate, summarise
+from tests.support.truth import CaseTruth, TrialTruth, Truth, fault_of
+from tests.support.turns import TurnModel, in_real_time
 
 from svload.model.certificates import Certificates
 from svload.model.events import Event
@@ -20,11 +25,6 @@ from svload.store.journal import Journal
 from svload.store.layout import RunDir
 from svload.store.parquet import merge_shares, write_trial_tables
 from svload.store.seal import seal_trial, write_artefact
-from svload.testing.design import USERS, Design, design, randomised_blocks
-from svload.testing.lab import SERVICE_CPU_RATIO, monitor_table, trial_lab
-from svload.testing.traffic import BODY_BYTES, ROWS, GroupModel, Requests, share_tables, simulate, summarise
-from svload.testing.truth import CaseTruth, TrialTruth, Truth, fault_of
-from svload.testing.turns import TurnModel, in_real_time
 
 WALL = 1_760_000_000.0
 PROBE_THINK_NS = 20_000_000

@@ -4,7 +4,7 @@ and so whose limits, are known.
 A request visits the stations in turn, each with so many servers and one queue (first come, first served).
 Closed: users who wait for their answer, then think. Open: arrivals at given moments. All networks of a call
 advance together, an event each a step, as columns of arrays: a step costs what a few array operations cost,
-so hundreds of models are minutes, not hours. tests/testing/test_queueing.py holds it against mean value
+so hundreds of models are minutes, not hours. tests/support/test_queueing.py holds it against mean value
 analysis and Erlang's formula.
 """
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.support.traffic import BODY_BYTES
 
 from svload.model.conditions import Conditions, Machine, Moment
 from svload.model.facts import Counters, Endpoint, ProcessFact, ServiceFacts, Setting, TrialLab
 from svload.model.results import GroupSummary
-from svload.testing.traffic import BODY_BYTES
 from svload.watch import load_monitors
 
 READ_EVERY_NS = 200_000_000

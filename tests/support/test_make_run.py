@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support import FAULTS, SyntheticRun, make_run
+from tests.support.traffic import buckets_of
 
 from svload.drive import witness
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.results import TrialSummary
 from svload.store import TrialData, read_events, read_trial, verify_run
-from svload.testing import FAULTS, SyntheticRun, make_run
-from svload.testing.traffic import buckets_of
 from svload.watch import load_monitors
 from svload.watch.sampler import METRICS
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from svload.testing.runs import SyntheticRun, make_run
-from svload.testing.truth import FAULTS, CaseTruth, Truth
-from svload.testing.turns import TurnModel
+from tests.support.runs import SyntheticRun, make_run
+from tests.support.truth import FAULTS, CaseTruth, Truth
+from tests.support.turns import TurnModel
 
 __all__ = ["FAULTS", "CaseTruth", "SyntheticRun", "Truth", "TurnModel", "make_run"]
