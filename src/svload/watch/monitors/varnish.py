@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading, admin_has
-from svload.watch.varnish_memory import UNEXPECTED, VarnishMemory, agrees
 
 TIMEOUT_S = 0.5
 PARAMETERS_EVERY_S = 10.0
@@ -69,14 +68,10 @@ _LIMITS: Mapping[str, tuple[str, str]] = {
 }
 _POOLS = "MAIN.pools"
 _WANTED = (*_FIELDS, _POOLS, *(f"SMA.*.{name}" for name in (*_STORAGE, _SPACE)))
-_GROWING = tuple(field for field, (metric, _) in _FIELDS.items() if metric.endswith("_total"))
 
 
 class VarnishMonitor(Monitor):
-    """`varnishstat -1 -j` on admin["varnish"]["dir"] (varnishd's -n), which costs a process: so once a second at most.
-
-    Where its first answer is what stands in varnishd's memory, that is read, and the program asked no more.
-    """
+    """`varnishstat -1 -j` on admin["varnish"]["dir"] (varnishd's -n), which costs a process: so once a second at most."""
 
     name = "varnish"
     summary = "threads, queues, drops, hits, workspaces and storage of Varnish, from varnishstat"
@@ -127,8 +122,6 @@ class VarnishMonitor(Monitor):
         self._admin = [str(admin), "-n", str(varnish["dir"]), "param.show", "-j"] if admin else None
         self._parameters: dict[str, float] = {}
         self._asked_at = float("-inf")
-        self._memory = VarnishMemory(str(varnish["dir"]), _WANTED)
-        self._agreed: bool | None = None
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -137,32 +130,12 @@ class VarnishMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError when varnishstat is missing, slow, or finds no varnishd."""
-        counters = self._counters()
+        counters = parse_counters(_said(self._command))
         now = time.monotonic()
         if self._admin is not None and now - self._asked_at >= PARAMETERS_EVERY_S:
             self._asked_at = now
             self._parameters = parse_parameters(_said(self._admin))
         return readings_of(counters, self._parameters)
-
-    def _counters(self) -> Mapping[str, float]:
-        before = None if self._agreed is False else self._in_memory()
-        if before is not None and self._agreed:
-            return before
-        told = parse_counters(_said(self._command))
-        if before is not None and (after := self._in_memory()) is not None:
-            self._agreed = agrees(before, told, after, _GROWING)
-        return told
-
-    def _in_memory(self) -> dict[str, int] | None:
-        try:
-            return self._memory.read()
-        except UNEXPECTED:  # the program knows better
-            self._memory.close()
-            return None
-
-    def close(self) -> None:
-        """Let go of varnishd's memory."""
-        self._memory.close()
 
 
 def _said(command: Sequence[str]) -> str:
