@@ -1,47 +1,14 @@
-"""svload itself on a study that a bench writes, in a process of its own; and results that are
-kept between calls of a bench.
-"""
+"""Results that are kept between calls of a bench, and the time that a call has left."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 KEPT = Path("build/bench")
-BOUND_S = 3600.0
-
-
-def findings_of(name: str, study: str, command: str, options: Sequence[str] = ()) -> dict[str, Any]:
-    """The findings of `svload COMMAND` on this study, as JSON. Raises SystemExit with
-    its last words where it has none.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / name
-        place.mkdir()
-        (place / "study.yaml").write_text(study, encoding="utf-8")
-        words = [
-            sys.executable,
-            "-m",
-            "svload",
-            command,
-            str(place),
-            *options,
-            "--json",
-            "--out",
-            f"{folder}/runs",
-        ]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=BOUND_S, check=False)
-    found = json.loads(done.stdout)["findings"] if done.stdout.strip() else None
-    if not found:
-        raise SystemExit(f"{name}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    return dict(found)
 
 
 @dataclass

@@ -11,50 +11,11 @@ from typing import Any
 
 import psutil
 import pytest
-from benches import capacity, disturbances, nstar, packs, shared
+from benches import disturbances, packs, shared
 from benches.command import Clock, Kept
 
 from svload.api.runs import find_run, judged
 from svload.model.results import Claim, Estimate
-
-
-def found(value: float, state: str = "bracketed", most: float = 200.0) -> dict[str, Any]:
-    return {
-        "limit": {"value": value, "low": None, "high": None, "state": state, "reason": ""},
-        "most_rps": most,
-    }
-
-
-def test_n_star_is_held_to_arithmetic() -> None:
-    closed, opened = nstar.Model(2, closed=True), nstar.Model(8, closed=False)
-    assert (closed.limit, closed.top_rps, opened.limit) == (10.0, 200.0, 800.0)
-    assert nstar.missed(closed, found(10.9)) == []
-    assert len(nstar.missed(closed, found(11.2))) == 1
-    assert len(nstar.missed(closed, found(10.0, state="above"))) == 1
-    assert len(nstar.missed(closed, found(10.0, most=150.0))) == 1
-    assert nstar.missed(opened, found(820.0, most=700.0)) == []
-    assert "users: [2, 4, 8, 12, 20, 30]" in closed.study(3, 3)
-
-
-def test_searches_of_equal_servers_must_overlap_and_follow_the_quota() -> None:
-    known = list(capacity.searches(full=False))
-    assert len({one.name for one in known}) == len(known) == 13
-
-    def searched(low: int, high: int, state: str = "found") -> dict[str, Any]:
-        return {
-            "low": low,
-            "high": high,
-            "limit": (low * high) ** 0.5,
-            "state": state,
-            "sentence": "it is so",
-        }
-
-    good = {"closed-2": searched(9, 11), "nginx-1": searched(8000, 8800), "nginx-2": searched(8200, 9400), "nginx-half-1": searched(4000, 4400)}  # fmt: skip
-    assert capacity.verdicts(known, good) == []
-    assert len(capacity.verdicts(known, {**good, "nginx-2": searched(8900, 9400)})) == 1
-    assert len(capacity.verdicts(known, {**good, "nginx-half-1": searched(7600, 7700)})) == 1
-    assert len(capacity.verdicts(known, {**good, "closed-2": searched(12, 14)})) == 1
-    assert len(capacity.verdicts(known, {**good, "closed-2": searched(9, 11, "undecided")})) == 1
 
 
 def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:
