@@ -13,6 +13,7 @@ check ruff format --check --quiet .
 check ruff check --quiet .
 check mypy
 check lint-imports --no-logo
+check python tools/budget.py
 check cargo fmt --manifest-path engine/Cargo.toml --all --check
 check cargo clippy --manifest-path engine/Cargo.toml --locked --workspace --all-targets --all-features --quiet -- -D warnings
 exit "$status"
