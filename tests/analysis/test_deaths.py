@@ -10,7 +10,7 @@ import pytest
 from tests.analysis.conftest import Bench, check
 
 from svload.analysis.judge import judge_run, judge_trial
-from svload.lab.deaths import death_of, limits_of, out_of_memory
+from svload.lab.lab import death_of, limits_of, out_of_memory
 from svload.model.errors import Problem
 from svload.model.facts import Death, GroupFact, ServiceFacts, Setting
 from svload.store import TrialData

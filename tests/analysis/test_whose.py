@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svload.analysis.who import User
+from svload.analysis.checks.machine import User
 from svload.analysis.whose import Whose, whose
 
 

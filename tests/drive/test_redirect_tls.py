@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from svload.drive.share.redirect_tls import redirect_tls
+from svload.drive.share.cut import redirect_tls
 from svload.model.errors import fail
 from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
@@ -22,7 +22,7 @@ def endpoint(**said: object) -> Endpoint:
 
 @pytest.fixture(autouse=True)
 def _system(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.drive.share.redirect_tls.system_authorities", lambda: "SYSTEM")
+    monkeypatch.setattr("svload.drive.share.cut.system_authorities", lambda: "SYSTEM")
 
 
 def test_who_follows_nothing_needs_nothing() -> None:
@@ -44,5 +44,5 @@ def test_a_system_without_authorities_trusts_nobody(monkeypatch: pytest.MonkeyPa
     def none() -> str:
         raise fail("lab-failed", reason="none", hint="")
 
-    monkeypatch.setattr("svload.drive.share.redirect_tls.system_authorities", none)
+    monkeypatch.setattr("svload.drive.share.cut.system_authorities", none)
     assert redirect_tls([group(1)], {"http://w": endpoint()}) is None

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from svload.drive.calibration import fixed_work_ns
+from svload.drive.generator import fixed_work_ns
 from svload.drive.witness import METRICS, with_witnesses
 from svload.model.columns import MONITORS
 from svload.store.parquet import as_arrays

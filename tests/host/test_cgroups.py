@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from svload.host.machine.disks import disk_of
+from svload.host.agent.groups import disk_of
 from svload.host.process import cgroups, disk_rates
 from svload.model.messages import GroupLimits
 

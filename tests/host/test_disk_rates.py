@@ -13,7 +13,7 @@ from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.host import Agent, start_agent
-from svload.host.machine.disks import disk_of
+from svload.host.agent.groups import disk_of
 from svload.host.process import disk_rates
 from svload.model.errors import SvloadError
 from svload.model.messages import GroupLimits, Lease, MakeGroup, Spawn

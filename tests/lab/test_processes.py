@@ -15,7 +15,7 @@ from tests.bounds import HANG_S
 
 from svload.lab.lab import Lab
 from svload.lab.ports import HIGHEST, LOWEST, Ports
-from svload.lab.sockets import backlog_of
+from svload.lab.server import backlog_of
 from svload.lab.web import call
 from svload.model.errors import SvloadError
 from svload.model.events import Event

@@ -6,19 +6,18 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from svload.lab import setup
 from svload.lab.addresses import endpoints
 from svload.lab.data import Filled, OnProgress
-from svload.lab.deaths import death_of, out_of_memory
 from svload.lab.faults import LabFaults
 from svload.lab.graph import needs_of, reached, waves
 from svload.lab.groups import ServiceGroups
-from svload.lab.kernel import KernelSettings
 from svload.lab.kit import LOOPBACK, Host, KitOptions
 from svload.lab.links import ServiceLinks, reached_from_links
 from svload.lab.objects import ObjectTable
@@ -27,12 +26,14 @@ from svload.lab.place import Here, Place
 from svload.lab.replicas import added, merged, needs_of_servers, servers, service_of
 from svload.lab.standing import READY_WITHIN_S, OnEvent, Starter
 from svload.lab.stores import Stores
-from svload.lab.together import together
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.events import Event
 from svload.model.facts import Counters, Death, Endpoint, ServiceFacts, Setting
+from svload.model.messages import HoldSysctls
+from svload.model.parameters import kernel_change
 from svload.model.private import private_folder
 from svload.model.study import ObjectSet, ServiceSpec
+from svload.model.units import show_size
 
 LIFE = datetime.timedelta(days=30)
 """Of certificates: longer than any run, shorter than forgetting."""
@@ -499,3 +500,101 @@ class Lab:
         found = [server.facts for server in up if server.facts is not None]
         assert found, f"{service} is not ready"
         return merged(service, found)
+
+
+def out_of_memory(facts: ServiceFacts, kills: int, log: object) -> list[Problem]:
+    """service-out-of-memory, if the kernel killed any of its processes at its limit."""
+    if not kills:
+        return []
+    limit = next(
+        (show_size(value) for name, value in limits_of(facts).items() if name.endswith("memory_bytes")),
+        "unknown",
+    )
+    return [
+        Problem(
+            "service-out-of-memory",
+            {"service": facts.service, "count": kills, "limit": limit, "log": log},
+            facts.service,
+        )
+    ]
+
+
+def death_of(facts: ServiceFacts, problems: Sequence[Problem], kills: int) -> Death | None:
+    """What happened to a service, of its problems; None if it lives. A kill for want of memory is
+    the cause of what ended with it."""
+    died = next((problem for problem in problems if problem.code == "service-died"), None)
+    if died is None and not kills:
+        return None
+    told = died.details if died else {}
+    code = told.get("exit")
+    return Death(
+        service=facts.service,
+        cause="oom_kill" if kills else "exit",
+        process=str(told.get("service", "")).removeprefix(f"{facts.service}."),
+        exit=code if isinstance(code, int) else None,
+        kills=kills,
+        limits=limits_of(facts),
+        tail=str(told.get("tail", "")),
+    )
+
+
+def limits_of(facts: ServiceFacts) -> dict[str, float]:
+    """`group.limit` → what the kernel holds."""
+    return {
+        f"{group.name}.{limit.name}": value
+        for group in facts.groups
+        for limit in group.settings
+        if (value := _number(limit)) is not None
+    }
+
+
+def _number(limit: Setting) -> float | None:
+    return None if limit.found is None else float(limit.found)
+
+
+class KernelSettings:
+    """What a lab's agent holds. `host`: the user allows what the whole machine has to be changed."""
+
+    def __init__(self, host: Host, *, allowed: bool) -> None:
+        self._host, self._allowed = host, allowed
+        self.asked: dict[str, str] = {}
+        self.found: tuple[Setting, ...] = ()
+
+    def hold(self, wanted: Mapping[str, str]) -> None:
+        """Set these, and put back what was held and is not among them. Raises SvloadError agent-refused."""
+        if not wanted and not self.asked:
+            return
+        order = HoldSysctls(values=dict(wanted), host=self._allowed)
+        result: dict[str, Any] = self._host.prepare([order])[0]
+        self.asked = dict(wanted)
+        self.found = tuple(_setting(one) for one in result["settings"])
+
+    def needs_restart(self, wanted: Mapping[str, str]) -> bool:
+        """Whether servers must begin anew for the difference to act."""
+        differing = {name for name in {*wanted, *self.asked} if wanted.get(name) != self.asked.get(name)}
+        return any(kernel_change(name) == "restart" for name in differing)
+
+
+def _setting(told: Mapping[str, Any]) -> Setting:
+    found = told["found"]
+    shown = None if found is None else " ".join(str(found).split())
+    return Setting(name=told["name"], asked=told["asked"], found=shown, layer=told["layer"], why=told["why"])
+
+
+PARALLEL = 4
+T = TypeVar("T")
+
+
+def together(act: Callable[[str], T], names: Sequence[str]) -> list[T]:
+    """`act` on every name in parallel; when some fail, all are awaited and one error carries every problem."""
+    if len(names) < 2:
+        return [act(name) for name in names]
+    with ThreadPoolExecutor(max_workers=min(PARALLEL, len(names))) as pool:
+        futures = [pool.submit(act, name) for name in names]
+    errors = [error for future in futures if (error := future.exception())]
+    known = [error for error in errors if isinstance(error, SvloadError)]
+    if errors and len(known) < len(errors):
+        raise next(error for error in errors if not isinstance(error, SvloadError))
+    if known:
+        raise SvloadError(*(problem for error in known for problem in error.problems))
+    return [future.result() for future in futures]

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from svload.host.machine import linux
+from svload.host.machine.sock_diag import TCP_LISTEN, tcp_sockets
 from svload.lab import web
 from svload.lab.kit import Kit
-from svload.lab.sockets import backlog_of
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Endpoint, ProcessFact, ServiceFacts, Setting
 from svload.model.messages import Limits, Signal, Spawn, WriteFile
@@ -363,3 +363,23 @@ def _nofile_of(pid: int) -> tuple[str | None, str | None]:
     except OSError:
         pass
     return None, None
+
+
+_ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
+
+
+def backlog_of(address: str, port: int) -> int | None:
+    """The smallest accept-queue limit of the TCP listeners on `port` (the kernel's
+    sk_max_ack_backlog); None if there is none.
+
+    A listener on every address counts too. The value is min(what the server asked at listen(), net.core.somaxconn).
+    """
+    return min(
+        (
+            one.write_queue
+            for family, any_address in _ANY.items()
+            for one in tcp_sockets(family, TCP_LISTEN)
+            if one.port == port and one.address in (address, any_address)
+        ),
+        default=None,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from svload.model.bounds import STREAMS
 from svload.model.errors import SvloadError
-from svload.model.executors import ThinkTime
+from svload.model.executors import ClosedLoop, ThinkTime
 from svload.model.plan import Point
 from svload.model.study import (
     Case,
@@ -26,12 +27,11 @@ from svload.model.study import (
     Preparation,
     ServiceSpec,
 )
-from svload.model.traffic import FeederPart, Group, Request, Scenario, SetUp, Step
+from svload.model.traffic import FeederPart, Group, Request, Scenario, SetUp, Step, TakenPart
 from svload.study import schema, schema_faults, schema_requests, schema_scenarios, schema_traffic
 from svload.study.factors import level_name, matches
 from svload.study.faults import read_faults
 from svload.study.feeders import feeder_columns, read_feeder, read_set, written_sets
-from svload.study.http2 import http2_mistakes
 from svload.study.mistakes import Mistake, bad_value, mistakes_of, unknown_name, where
 from svload.study.placed import placed
 from svload.study.references import (
@@ -42,9 +42,7 @@ from svload.study.references import (
     strings_in,
     unescaped,
 )
-from svload.study.renewals import renewing
 from svload.study.requests import read_request
-from svload.study.sampled import PROFILE, sampling_mistakes
 from svload.study.sets import options_of_set, with_set
 from svload.study.steps import RawStep, hosts_of, populations, raw_scenarios, secrets, variables
 from svload.study.targets import target_mistakes
@@ -586,3 +584,87 @@ def _objects(name: str, part: schema.Objects, written: Any) -> ObjectSet:
     )  # as names were before
     digest = hashlib.blake2b(plain.encode(), digest_size=4).hexdigest()
     return made.model_copy(update={"table": f"{name}.{digest}"})
+
+
+CONNECTION_FIELDS = ("connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade")
+"""RFC 9113 §8.2.2."""
+
+
+def http2_mistakes(group: Group, path: Path) -> list[Mistake]:
+    """What does not go together with the group's `http2` and `streams`, or for lack of it."""
+    return list(_of_the_group(group, path) if group.http2 else _without(group, path))
+
+
+def _without(group: Group, path: Path) -> Iterator[Mistake]:
+    if group.streams > 1:
+        told = "requests share a connection over HTTP/2 only"
+        yield bad_value((*path, "streams"), told, group.streams, "Write http2: true beside it.")
+
+
+def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
+    if group.streams > STREAMS.most:
+        yield bad_value((*path, "streams"), f"at most {STREAMS.most:,} streams were expected", group.streams)
+    if group.connection == "new" and group.streams > 1:
+        told = "a connection for each request carries one stream"
+        yield bad_value(
+            (*path, "streams"), told, group.streams, "Leave it out, or say connection: keep-alive."
+        )
+    executor = group.executor
+    if isinstance(executor, ClosedLoop) and group.generators > group.connections(executor.most_vus):
+        told = f"there are only {group.connections(executor.most_vus)} connections to share"
+        yield bad_value((*path, "generators"), told, group.generators)
+    if group.connection == "shared":
+        told = "over HTTP/2 users share connections by streams"
+        yield bad_value((*path, "connection"), told, "shared", "Leave it out, and say streams: 16.")
+    for request in dict.fromkeys(group.requests):
+        yield from _of_a_request(group, request, path)
+
+
+def _of_a_request(group: Group, request: Request, path: Path) -> Iterator[Mistake]:
+    if request.is_raw:
+        told = "a dialogue is held on a stream of bytes, which HTTP/2 is not"
+        yield bad_value((*path, "http2"), told, group.http2, f"Put {request.name} into a group of its own.")
+    elif group.http2 == "preferred" and request.url is None and request.scheme != "https":
+        told = "without TLS nothing can choose between HTTP/2 and HTTP/1.1"
+        yield bad_value((*path, "http2"), told, "preferred", "Write http2: true, or ask by https.")
+    for name, _ in request.headers:
+        if name.lower() in CONNECTION_FIELDS:
+            told = f"HTTP/2 has no header {name}"
+            yield bad_value((*path, "http2"), told, group.http2, f"Leave it out of {request.name}.")
+
+
+RENEWAL = "renewal"
+"""The scenario, and so the step, that asks again."""
+
+
+def renewing(group: Group, set_up: Sequence[SetUp]) -> Group:
+    """The group with a renewal of what its requests use, if the set-up says so."""
+    used = {part.taken for request in group.requests for part in request.parts if isinstance(part, TakenPart)}
+    asked = [part for part in set_up if part.renew_ns is not None and used & set(part.request.takes)]
+    if not asked:
+        return group
+    alone = Scenario(name=group.request.name, steps=group.steps)
+    step = Step(name=RENEWAL, request=asked[0].request)
+    renewal = Scenario(name=RENEWAL, weight=0, renew_ns=asked[0].renew_ns, steps=(step,))
+    return group.model_copy(update={"scenarios": (*(group.scenarios or (alone,)), renewal)})
+
+
+PROFILE = ("profile",)
+_WITHOUT_PROCESSES = {
+    "external": "{name} runs already, and svload does not know its processes",
+    "machine": "{name} is a machine: it has no processes of its own",
+}
+
+
+def sampling_mistakes(
+    name: str, known: Collection[str], services: Sequence[ServiceSpec]
+) -> Iterator[Mistake]:
+    """Why the stacks of that service cannot be sampled; nothing where none are asked for."""
+    if not name:
+        return
+    if name not in known:
+        yield unknown_name(PROFILE, name, "service under lab", known)
+        return
+    kit = next((spec.kit for spec in services if spec.name == name), "")
+    if told := _WITHOUT_PROCESSES.get(kit):
+        yield bad_value(PROFILE, told.format(name=name), name, "Name a service that svload starts.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +15,6 @@ from urllib.parse import urlsplit
 from svload.drive.packing import MANY_CORES, Part, name_of, packed
 from svload.drive.places import ROOMY, Places, places_of
 from svload.drive.share import executor_spec as spec
-from svload.drive.share.redirect_tls import redirect_tls
 from svload.drive.share.requests import Taken, Writer, feeders_of
 from svload.drive.share.spec import (
     EndpointSpec,
@@ -28,7 +28,8 @@ from svload.drive.share.spec import (
     TlsSpec,
 )
 from svload.drive.share.timeline import Timeline
-from svload.model.errors import fail
+from svload.drive.targets import system_authorities
+from svload.model.errors import SvloadError, fail
 from svload.model.executors import (
     ClosedLoop,
     ConstantArrivalRate,
@@ -373,3 +374,22 @@ def endpoint_spec(name: str, endpoint: Endpoint) -> EndpointSpec:
     if origin.scheme == "https":
         tls = TlsSpec(server_name=origin.hostname or "", ca_pem=endpoint.ca_pem, verify=endpoint.verify)
     return EndpointSpec(address=endpoint.connects_to, tls=tls)
+
+
+def redirect_tls(groups: Sequence[Group], endpoints: Mapping[str, Endpoint]) -> TlsSpec | None:
+    """None where no request follows a redirect, or nothing is trusted.
+
+    Any certificate will do where the study says so of a target; else the endpoints' authorities
+    and this system's are trusted.
+    """
+    if not any(request.follow_redirects for group in groups for request in group.requests):
+        return None
+    targets = {name for group in groups for name in group.endpoints}
+    verify = all(endpoint.verify for name, endpoint in endpoints.items() if name in targets)
+    trusted = list(dict.fromkeys(endpoint.ca_pem for endpoint in endpoints.values() if endpoint.ca_pem))
+    if verify:
+        with suppress(SvloadError):
+            trusted.append(system_authorities())
+    if verify and not trusted:
+        return None
+    return TlsSpec(server_name="redirect", ca_pem="".join(trusted) or None, verify=verify)
