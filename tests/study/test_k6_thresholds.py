@@ -10,7 +10,7 @@ import pytest
 
 from svload.model.errors import SvloadError
 from svload.model.study import Lock
-from svload.study import load_study, threshold_places
+from svload.study import load_study
 from svload.study.k6 import NoCriterion, from_k6
 
 STUDY = """\
@@ -78,12 +78,6 @@ def test_what_means_nothing_is_told_with_its_line(folder: Path, written: str, sa
     (problem,) = told.value.problems
     assert problem.place == f"{folder / 'study.yaml'}:8"
     assert says in str(problem)
-
-
-def test_each_threshold_is_found_again(folder: Path) -> None:
-    text = STUDY % "\n  http_req_duration: [p(95)<200, avg<50]\n  http_req_failed:\n    - rate<0.01"
-    (folder / "study.yaml").write_text(text)
-    assert [place.rpartition(":")[2] for place in threshold_places(folder)] == ["8", "8", "10"]
 
 
 def rows_of(heading: str) -> list[tuple[str, str]]:

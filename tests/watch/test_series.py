@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from svload.watch.monitor import Reading
-from svload.watch.series import SeriesReader, SeriesWriter, readings_between
+from svload.watch.series import SeriesReader, SeriesWriter
 
 
 def rows(table: dict[str, tuple[str, Any]]) -> list[tuple[Any, ...]]:
@@ -23,7 +23,7 @@ def write(path: Path, times: range, metric: str = "x") -> None:
 
 def test_readings_between_two_times_counted_from_an_origin(tmp_path: Path) -> None:
     write(tmp_path / "s", range(10, 20))
-    assert rows(readings_between(tmp_path / "s", 12, 13, 100)) == [
+    assert rows(SeriesReader(tmp_path / "s").between(12, 13, 100)) == [
         (-88, "cache", "m", "", "x", 12.0),
         (-88, "cache", "m", "e", "y_ratio", 0.5),
         (-87, "cache", "m", "", "x", 13.0),
@@ -32,7 +32,7 @@ def test_readings_between_two_times_counted_from_an_origin(tmp_path: Path) -> No
 
 
 def test_no_file_is_no_reading(tmp_path: Path) -> None:
-    assert rows(readings_between(tmp_path / "none", 0, 9, 0)) == []
+    assert rows(SeriesReader(tmp_path / "none").between(0, 9, 0)) == []
 
 
 def test_a_reader_that_goes_on_finds_what_a_new_one_finds(tmp_path: Path) -> None:
@@ -41,10 +41,10 @@ def test_a_reader_that_goes_on_finds_what_a_new_one_finds(tmp_path: Path) -> Non
     write(path, range(50))
     spans = [(5, 10), (10, 12), (11, 40), (41, 90), (60, 99), (3, 7)]
     for begin, end in spans[:3]:
-        assert rows(reader.between(begin, end, 0)) == rows(readings_between(path, begin, end, 0))
+        assert rows(reader.between(begin, end, 0)) == rows(SeriesReader(path).between(begin, end, 0))
     write(path, range(50, 99), metric="z")
     for begin, end in spans[3:]:
-        assert rows(reader.between(begin, end, 0)) == rows(readings_between(path, begin, end, 0))
+        assert rows(reader.between(begin, end, 0)) == rows(SeriesReader(path).between(begin, end, 0))
         assert rows(reader.between(begin, end, 0))
 
 
@@ -53,7 +53,13 @@ def test_columns_may_change_and_come_back(tmp_path: Path) -> None:
     for at_ns, entities in enumerate((["a"], ["a", "b"], ["b"], ["a"])):
         writer.readings("", "m", at_ns, [Reading(entity, "n", 1) for entity in entities])
     writer.close()
-    assert [row[3] for row in rows(readings_between(tmp_path / "s", 0, 9, 0))] == ["a", "a", "b", "b", "a"]
+    assert [row[3] for row in rows(SeriesReader(tmp_path / "s").between(0, 9, 0))] == [
+        "a",
+        "a",
+        "b",
+        "b",
+        "a",
+    ]
 
 
 def test_a_cut_at_any_byte_loses_only_what_was_cut(tmp_path: Path) -> None:
@@ -62,10 +68,10 @@ def test_a_cut_at_any_byte_loses_only_what_was_cut(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        before = rows(readings_between(path, 0, 9, 0))
+        before = rows(SeriesReader(path).between(0, 9, 0))
         assert before == rows_of_whole_lines(whole[:length])
         write(path, range(7, 8))
-        after = rows(readings_between(path, 0, 9, 0))
+        after = rows(SeriesReader(path).between(0, 9, 0))
         assert [row[0] for row in after[-2:]] == [7, 7]
         # A line whose newline alone was cut is whole again once the next writer has begun a new one.
         assert after[: len(before)] == before
@@ -87,7 +93,7 @@ def test_damage_inside_is_left_out(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     lines[2:2] = [b"\x00garbage\n", b'["a", 1]\n', b"[1]\n", b"7\n", b"[999, 1, 2]\n", lines[1][:-3] + b"]\n"]
     path.write_bytes(b"".join(lines))
-    assert {row[0] for row in rows(readings_between(path, 0, 9, 0))} == {0, 1, 2, 3}
+    assert {row[0] for row in rows(SeriesReader(path).between(0, 9, 0))} == {0, 1, 2, 3}
 
 
 def test_notes_are_words(tmp_path: Path) -> None:

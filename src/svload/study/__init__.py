@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from svload.study.editor import json_schema
     from svload.study.feeders import read_file
     from svload.study.first import init_study, path_of, url_of, with_port
-    from svload.study.loading import find_study, load_study, study_digest, threshold_places
+    from svload.study.loading import find_study, load_study, study_digest
     from svload.study.order import draw, first_batch, plot_of
     from svload.study.programs import digest_of, named_programs, study_programs
     from svload.study.trust import must_be_sound, needs_trust, reads_here
@@ -39,7 +39,6 @@ __all__ = [
     "resolve",
     "study_digest",
     "study_programs",
-    "threshold_places",
     "url_of",
     "with_port",
 ]
@@ -52,7 +51,7 @@ __getattr__ = late(
         "feeders": ("read_file",),
         "editor": ("json_schema",),
         "first": ("init_study", "path_of", "url_of", "with_port"),
-        "loading": ("find_study", "load_study", "study_digest", "threshold_places"),
+        "loading": ("find_study", "load_study", "study_digest"),
         "order": ("draw", "first_batch", "plot_of"),
         "programs": ("digest_of", "named_programs", "study_programs"),
         "trust": ("must_be_sound", "needs_trust", "reads_here"),

@@ -16,7 +16,6 @@ from svload.study import schema, values
 from svload.study.beside import file_beside
 from svload.study.draft import CheckCase, CheckLab, Checks, Draft, Measures
 from svload.study.factors import Kits, level_name
-from svload.study.k6_thresholds import in_our_criteria
 from svload.study.mistakes import bad_value, nearest, unknown_key
 from svload.study.monitored import Known, none_known
 from svload.study.repair import repaired
@@ -113,20 +112,6 @@ def study_digest(path: str | FilePath) -> str:
     so that a later edit is noticed."""
     file = find_study(path)
     return _digest(file, plain(read_tree(file.read_text(encoding="utf-8"), str(file))[0]))
-
-
-def threshold_places(
-    path: str | FilePath, profile: str | None = None, overrides: Mapping[str, Any] | None = None
-) -> tuple[str, ...]:
-    """`file:line` of each threshold of a study that was loaded so, in the order of its lock."""
-    file = find_study(path)
-    base, profiles = _split(read_tree(file.read_text(encoding="utf-8"), str(file))[0], [])
-    wanted = merge(base, profiles[profile]) if profile else base
-    for key, value in (overrides or {}).items():
-        wanted = override(wanted, key, value)
-    read = in_our_criteria(wanted)[0].value
-    written = read["thresholds"].value if isinstance(read, dict) and "thresholds" in read else []
-    return tuple(node.place for node in written) if isinstance(written, list) else ()
 
 
 def _digest(file: FilePath, data: Any) -> str:

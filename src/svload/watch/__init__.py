@@ -6,7 +6,7 @@ from svload.watch.catalogue import declarations, monitored_names
 from svload.watch.control import Sampler
 from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors import load_monitors, monitors_for
-from svload.watch.series import SeriesReader, readings_between
+from svload.watch.series import SeriesReader
 
 __all__ = [
     "Monitor",
@@ -17,5 +17,4 @@ __all__ = [
     "load_monitors",
     "monitored_names",
     "monitors_for",
-    "readings_between",
 ]

@@ -122,11 +122,6 @@ class SeriesReader:
         ]
 
 
-def readings_between(path: Path, from_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
-    """As `SeriesReader.between`, for one look."""
-    return SeriesReader(path).between(from_ns, to_ns, origin_ns)
-
-
 class _Rows:
     def __init__(self, origin_ns: int) -> None:
         self._origin_ns = origin_ns

@@ -267,16 +267,6 @@ def unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text))
 
 
-def show_change(ratio: Estimate, dimension: Dimension) -> str:
-    """A ratio as people say it, with its interval: `69 % shorter (95 % interval 68 to 70 %)`, `3.2 times as
-    long (95 % interval 3.1 to 3.4)`."""
-    if ratio.value is None:
-        return "without a number"
-    interval = change_interval(ratio, dimension)
-    told = f"95 % interval {interval}" if interval else "no interval"
-    return f"{change_words(ratio.value, dimension)} ({told})"
-
-
 def change_interval(ratio: Estimate, dimension: Dimension) -> str:
     """The interval in its value's words: `68 to 70 %`, `1.93 to 2.16`, `−2 to +4 %`; "" without one."""
     if ratio.value is None or ratio.low is None or ratio.high is None:
