@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import openpyxl
 import pytest
 
 from svload.model.load_curve import LoadCurve, LoadLimit
@@ -45,10 +44,6 @@ def test_the_page_draws_it_with_its_limits(reported: Reporter, curve: LoadCurve)
 
 def test_a_run_without_such_a_factor_has_no_section(reported: Reporter) -> None:
     assert 'id="load"' not in reported("plain").page
-    assert (
-        "Load"
-        not in openpyxl.load_workbook(reported("plain").files["report.xlsx"], read_only=True).sheetnames
-    )
 
 
 def test_what_is_not_bracketed_is_dashed_and_said(curve: LoadCurve) -> None:
@@ -83,25 +78,3 @@ def test_figures_bear_units_bounds_and_limits(reported: Reporter, tmp_path: Path
             texts = " ".join("".join(node.itertext()) for node in tree.iter() if node.tag.endswith("}text"))
             assert unit in texts
             assert "N*" in texts
-
-
-def test_the_workbook_has_levels_bounds_limits_and_charts(reported: Reporter, curve: LoadCurve) -> None:
-    sheet = openpyxl.load_workbook(reported("users").files["report.xlsx"])["Load"]
-    rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
-    head = next(row for row in rows if row[0] == "curve")
-    at = rows.index(head)
-    column = {
-        name: head.index(name) for name in ("throughput, 1/s", "mean response, s", "bound of throughput, 1/s")
-    }
-    for row, point in zip(rows[at + 1 :], curve.points, strict=False):
-        assert row[1] == point.case
-        assert row[column["throughput, 1/s"]] == pytest.approx(point.throughput_rps)
-        assert row[column["mean response, s"]] == pytest.approx(point.response_s)
-        assert row[column["bound of throughput, 1/s"]] == pytest.approx(point.most_rps)
-    star = next(row for row in rows if row[0] == "N*")
-    assert star[1:4] == [
-        pytest.approx(curve.limits[0].value),
-        pytest.approx(curve.limits[0].low),
-        pytest.approx(curve.limits[0].high),
-    ]
-    assert len(sheet._charts) == 2

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import openpyxl
 import pytest
 from rich.cells import cell_len
 
@@ -100,23 +99,6 @@ def test_a_figure_is_written(reported: Reporter, tmp_path: Path) -> None:
     text = (tmp_path / "search-double.svg").read_text()
     assert "trial, in the order they ran" in text
     assert "Every trial of the search" in (tmp_path / "captions.md").read_text()
-
-
-def test_the_workbook_has_levels_trials_and_charts(reported: Reporter, found: CapacityResult) -> None:
-    sheet = openpyxl.load_workbook(reported("search").files["report.xlsx"])["Search"]
-    rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
-    head = next(number for number, row in enumerate(rows) if row[0] == "load")
-    for row, level in zip(rows[head + 1 :], found.levels, strict=False):
-        assert row[0] == level.load
-        assert level.outcome in row[1]
-        assert row[3] == (pytest.approx(level.value) if level.value is not None else "–")
-    trials = next(number for number, row in enumerate(rows) if row[0] == "number")
-    assert [row[1] for row in rows[trials + 1 :] if row[1]] == [one.trial for one in found.trials]
-    assert len(sheet._charts) == 2
-    assert (
-        "Search"
-        not in openpyxl.load_workbook(reported("users").files["report.xlsx"], read_only=True).sheetnames
-    )
 
 
 @pytest.mark.parametrize("width", [120, 80, 50])

@@ -13,11 +13,10 @@ import numpy as np
 import openpyxl
 import pyarrow.parquet as pq
 import pytest
-from openpyxl.worksheet.formula import ArrayFormula
 
 from svload.model.request_errors import ERRORS
 from svload.report.sheets.book import Book, unique_headers
-from svload.report.sheets.rows import VARIABLES
+from svload.report.sheets.data import VARIABLES
 from svload.store import read_trial
 
 pytestmark = pytest.mark.look
@@ -62,52 +61,26 @@ def test_the_summary_is_live_and_carries_the_findings(plain: Any) -> None:
         for header, number in wanted.items():
             assert number is not None
             assert isclose(shown[header], number, rel_tol=1e-9), header
-            formula = live[header].text if isinstance(live[header], ArrayFormula) else live[header]
-            # An end that a disturbance widens is no formula over the trials.
-            assert "95 %" in header or str(formula).startswith("=")
+            assert ("95 %" in header) is not str(live[header]).startswith("=")
         assert shown["trials that count"] == len(case.trials)
 
 
-def test_a_trial_s_numbers_come_from_its_own_rows(plain: Any) -> None:
-    """The formula's own arithmetic (SMALL at two ranks of the range it names) gives the findings' value."""
+def test_a_trial_s_shares_and_rates_are_formulas_over_its_counts(plain: Any) -> None:
     path = plain.files["report.xlsx"]
-    book = workbook(path, False)
-    trials = sheet_rows(path, "Trials", 2, values=False)
-    shown = sheet_rows(path, "Trials", 2)
-    rows = list(book["probe rows"].iter_rows(min_row=2, values_only=True))
-    checked = 0
-    for trial, live, value in zip(plain.findings.trials, trials, shown, strict=True):
-        for stat, p in {"p50": 0.5, "p90": 0.9, "p95": 0.95}.items():
-            estimate = trial.metrics[f"probe.response.{stat}"]
-            if estimate.value is None:
-                continue
-            inside, rank = live[f"probe: response {stat}, s"].removeprefix("=SMALL(").split(",INT(", 1)
-            assert f"*{p}+1/3" in rank
-            first, last = (int(part.rsplit("$", 1)[1]) for part in inside.split("!")[1].split(":"))
-            held = sorted(row[7] for row in rows[first - 2 : last - 1] if row[7] is not None)
-            every = [*held, *[1e9] * (value["probe: due"] - len(held))]
-            expected = np.quantile(every, p, method="median_unbiased")
-            assert isclose(expected, estimate.value, rel_tol=1e-9)
-            assert isclose(value[f"probe: response {stat}, s"], estimate.value, rel_tol=1e-9)
-            assert value["probe: ok"] == len(held)
-            checked += 1
-    assert checked >= 2 * len(trials)
-
-
-def test_bucket_tables_stand_for_groups_without_rows(plain: Any) -> None:
-    path = plain.files["report.xlsx"]
-    buckets = sheet_rows(path, "bucket tables", 1)
-    for trial, shown in zip(plain.findings.trials, sheet_rows(path, "Trials", 2), strict=True):
-        mine = [row for row in buckets if row["trial"] == trial.trial and row["group"] == "background"]
-        assert mine[-1]["cumulated"] == sum(row["ok requests"] for row in mine) == shown["background: ok"]
-        n, estimate = shown["background: due"], trial.metrics["background.response.p99"]
-        place = min((n + 1 / 3) * 0.99 + 1 / 3, n)
-        if estimate.value is not None:
-            low, high = (
-                mine[sum(row["cumulated"] < rank for row in mine)]["middle_s"]
-                for rank in (int(place), min(int(place) + 1, mine[-1]["cumulated"]))
-            )
-            assert isclose(low + (place - int(place)) * (high - low), estimate.value, rel_tol=1e-9)
+    live, shown = sheet_rows(path, "Trials", 2, values=False), sheet_rows(path, "Trials", 2)
+    for trial, formulas, value in zip(plain.findings.trials, live, shown, strict=True):
+        due, ok, done = (value[f"probe: {what}"] for what in ("due", "ok", "completed"))
+        metrics = {name: trial.metrics[f"probe.{name}"].value for name in ("success_rate", "throughput")}
+        for header, counted, number in (
+            ("probe: success rate", ok / due, metrics["success_rate"]),
+            ("probe: throughput, 1/s", done / value["kept window, s"], metrics["throughput"]),
+        ):
+            assert formulas[header].startswith("=")
+            assert isclose(value[header], number, rel_tol=1e-9)
+            assert isclose(counted, number, rel_tol=1e-9)
+        for stat in ("p50", "p99"):
+            told, number = value[f"probe: response {stat}, s"], trial.metrics[f"probe.response.{stat}"].value
+            assert number is None or isclose(told, number, rel_tol=1e-9)
 
 
 def test_probe_rows_hold_every_request_with_curl_s_eleven_variables(plain: Any) -> None:
@@ -174,11 +147,10 @@ def test_no_formula_without_value_and_no_string_became_one(reported: Callable[..
     for sheet in live.worksheets:
         for row in sheet.iter_rows():
             for cell in row:
-                text = cell.value.text if isinstance(cell.value, ArrayFormula) else cell.value
-                if cell.data_type == "f" or isinstance(cell.value, ArrayFormula):
-                    assert text not in names
+                if cell.data_type == "f":
+                    assert cell.value not in names
                     cached = values[sheet.title][cell.coordinate].value
-                    assert isinstance(cached, (int, float)), (sheet.title, cell.coordinate, text)
+                    assert isinstance(cached, (int, float)), (sheet.title, cell.coordinate, cell.value)
 
 
 def test_hostile_names_arrive_as_they_are(reported: Callable[..., Any]) -> None:
@@ -207,7 +179,7 @@ def test_tables_are_named_after_their_sheets_frozen_and_drawn(plain: Any) -> Non
         assert bool(sheet.tables) is (sheet.freeze_panes is not None) is (sheet.title != "Guide"), sheet.title
         assert bool(sheet.tables) is bool(sheet.print_title_rows), sheet.title
     drawn = {sheet.title for sheet in book.worksheets if sheet._charts}
-    assert drawn == {"Summary", "CPU and memory", *(one.name for one in plain.run.lock().comparisons)}
+    assert drawn == {"Summary", *(one.name for one in plain.run.lock().comparisons)}
 
 
 def test_the_long_tables_stand_beside_it_as_parquet(plain: Any) -> None:
@@ -225,28 +197,16 @@ def test_headings_of_a_table_are_unique_whatever_their_case() -> None:
     assert unique_headers(["a", "A", "a", "", "x" * 400]) == ["a", "A 2", "a 3", "–", "x" * 250]
 
 
-def test_more_requests_than_a_workbook_holds_become_bucket_tables_and_it_says_so(
+def test_more_requests_than_a_workbook_holds_are_left_out_and_it_says_so(
     plain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from svload.report.data.gather import gather
-    from svload.report.sheets import rows
+    from svload.report.sheets import data
     from svload.report.sheets.workbook import write_workbook
 
-    monkeypatch.setattr(rows, "MOST_PROBE_ROWS", 1000)
-    monkeypatch.setattr(rows, "MOST_RESPONSES", 700)
-    monkeypatch.setattr(rows, "MOST_ROWS", 500)
+    monkeypatch.setattr(data, "MOST_PROBE_ROWS", 1000)
     write_workbook(gather(plain.run, plain.findings), tmp_path / "small.xlsx")
     book = openpyxl.load_workbook(tmp_path / "small.xlsx", data_only=True)
-    for kind, most in (("probe rows", 1000), ("response times", 700)):
-        held = [sheet for sheet in book.worksheets if sheet.title.startswith(kind)]
-        assert len(held) > 1
-        assert sum(sheet.max_row - 1 for sheet in held) <= most
-        assert all(sheet.max_row <= 500 for sheet in held)
+    assert 500 < book["probe rows"].max_row - 1 <= 1000
     guide = " ".join(str(row[1]) for row in book["Guide"].iter_rows(max_col=2, values_only=True) if row[1])
-    assert "it holds the response times that count" in guide
-    assert "Bucket tables stand for" in guide
-    trials = sheet_rows(tmp_path / "small.xlsx", "Trials", 2)
-    for trial, shown in zip(plain.findings.trials, trials, strict=True):
-        value = trial.metrics["probe.response.p50"].value
-        assert value is not None
-        assert isclose(shown["probe: response p50, s"], value, rel_tol=1e-9)
+    assert "probe.parquet has those of" in guide

@@ -226,9 +226,6 @@ HEADINGS = {
     "response.p50": "{g}: response p50, s", "response.p95": "{g}: response p95, s", "response.p99": "{g}: response p99, s",
     "throughput": "{g}: throughput, 1/s", "success_rate": "{g}: success rate",
 }  # fmt: skip
-BY_GROUP = {
-    f"response.{stat}": f"response {stat}, s" for stat in ("p50", "p90", "p95", "p99", "p99.9", "mean")
-} | {"throughput": "throughput, 1/s"}
 
 
 def _agree(cell: Any, one: Number) -> bool:
@@ -281,12 +278,9 @@ def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str],
 
 
 def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
-    """Each case's numbers of every group and step: the tables of its section, and the sheets of response and success."""
+    """Each case's numbers of every group and step: the tables of its section, and the sheet of cases."""
     told, compared = gathered.told, 0
-    response, success = (
-        {(row["case"], row["group"]): row for row in _sheet(book, name, 2)}
-        for name in ("Response", "Success")
-    )
+    sheet = {row["case"]: row for row in _sheet(book, "Cases", 2)}
     for case, article in zip(ran, articles, strict=True):
         if not told.trials(case):
             continue
@@ -302,13 +296,10 @@ def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str],
         metrics |= dict.fromkeys(steps, STEP_METRICS)
         for (owner, of), cells in zip(metrics.items(), shown, strict=True):
             assert cells == [told.of_case(case, owner + metric).marked for metric in of], (case.case, owner)
-            place = (clean(case.case), clean(owner[:-1]))
-            for metric in of:
-                row, column = response.get(place), BY_GROUP.get(metric)
-                if metric == "success_rate":
-                    row, column = success.get(place), "success rate"
-                if row is not None and column is not None:
-                    assert _agree(row[column], told.of_case(case, owner + metric)), (place, metric)
+            for key in (owner + metric for metric in of):
+                cell = sheet[clean(case.case)].get(clean(heading(key)))
+                if cell is not None:
+                    assert _agree(cell, told.of_case(case, key)), (case.case, key)
                     compared += 1
     return compared
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from svload.drive.generators import ShareResult
 
 _MAPS = ("errors", "status", "checks_failed")
-_VU_TIMES = ("request_ns", "think_ns", "lag_ns", "wait_ns", "active_ns")
 
 
 def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) -> tuple[GroupSummary, ...]:

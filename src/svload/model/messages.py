@@ -26,7 +26,6 @@ from functools import cache
 from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
-MessageKind = Literal["HELLO", "CLOCK", "PREPARE", "READY", "START_AT", "STATUS", "STOP", "COLLECT", "PUT"]
 Role = Literal["server", "generator", "monitor", "tool"]
 
 

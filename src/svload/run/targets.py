@@ -13,9 +13,6 @@ from svload.model.study import CaseConfig
 from svload.study.steps import hosts_of
 from svload.study.trust import requests_of
 
-ADDRESS_OPTIONS = ("at", "connect_to")
-"""Options of services that name a host to be authorised."""
-
 
 def named_targets(config: CaseConfig) -> dict[str, Target]:
     """`scheme://host` as a case's URLs have it → the target that the study names for it

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svload.analysis.quantiles import bucket_edges, bucket_middles
+from svload.analysis.quantiles import bucket_middles
 from svload.analysis.view import kept_window
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.facts import TrialLab
@@ -158,30 +158,6 @@ def merged_curve(curves: list[Curve]) -> Curve:
     merged, where = np.unique(values, return_inverse=True)
     summed = np.bincount(where, weights=counts, minlength=len(merged)) if len(merged) else np.zeros(0)
     return Curve(merged, np.cumsum(summed).astype(np.int64), sum(curve.total for curve in curves))
-
-
-def bucket_table(
-    data: TrialData, index: int, cut_ns: int
-) -> tuple[Floats, Floats, Floats, NDArray[np.int64], int]:
-    """(low, high, middle in seconds, count, requests due) of a group's ok responses in the kept window."""
-    kept = kept_window(data.summary, cut_ns)
-    histograms, intervals = _of_group(data.histograms, index), _of_group(data.intervals, index)
-    inside = (
-        (histograms["interval"] >= kept.first)
-        & (histograms["interval"] < kept.last)
-        & _metric(histograms, "response")
-    )
-    counts = np.bincount(histograms["bucket"][inside].astype(np.int64), weights=histograms["count"][inside])
-    filled = np.flatnonzero(counts)
-    low, high = bucket_edges(filled)
-    due = intervals["due"][(intervals["interval"] >= kept.first) & (intervals["interval"] < kept.last)]
-    return (
-        low / 1e9,
-        high / 1e9,
-        bucket_middles(filled) / 1e9,
-        counts[filled].astype(np.int64),
-        int(due.sum()),
-    )
 
 
 def _anatomy(

@@ -28,7 +28,6 @@ from svload.report.told.spelling import dimension_of, services_of, split_metric
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
 
-CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _UNITS: Mapping[Dimension, str] = {
     "time_s": "seconds",
     "size_bytes": "bytes",

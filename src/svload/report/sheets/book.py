@@ -16,7 +16,6 @@ from svload.report.sheets.layout import LINE_POINTS, header_height, height, page
 from svload.report.told.numbers import Number
 from svload.report.told.spelling import dimension_of
 
-MOST_ROWS = 1_048_576
 _LONGEST_STRING = 32_767
 _A4 = 9
 _MOST_PAGE_ROWS = 75
@@ -39,7 +38,6 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "times": {"num_format": "0.000"},
     "change": {"num_format": "+0.0%;-0.0%;0.0%"},
     "p": {"num_format": "0.0000"},
-    "tiny": {"num_format": "0.00E+00"},
     "reason": {"font_color": "#57606B", "align": "right"},
     "VALID": {"font_color": "#14713D", "bold": True, "align": "left", "indent": 1},
     "WEAK": {"font_color": "#8A5A00", "bold": True, "align": "left", "indent": 1},
@@ -64,32 +62,22 @@ class Book:
 
     def __init__(self, path: Path, run: str = "") -> None:
         self.run = run
-        self.workbook = xlsxwriter.Workbook(
-            str(path),
-            {
-                "strings_to_formulas": False,
-                "strings_to_urls": False,
-                "strings_to_numbers": False,
-                "nan_inf_to_errors": True,
-                "default_format_properties": {"valign": "top"},
-            },
-        )
+        plain = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
+        more = {"nan_inf_to_errors": True, "default_format_properties": {"valign": "top"}}
+        self.workbook = xlsxwriter.Workbook(str(path), plain | more)
         self.formats = {name: self.workbook.add_format(how) for name, how in _FORMATS.items()}
-        self._sheets: set[str] = set()
+        self.names: list[str] = []
         self._tables: set[str] = set()
 
     def sheet(self, name: str, kind: type[Worksheet] | None = None) -> Sheet:
         """A new sheet under that name, or the nearest that Excel allows and that is free."""
-        safe = (
-            re.sub(r"[\[\]:*?/\\\x00-\x1f]", " ", name.encode("utf-8", "replace").decode()).strip(" '")
-            or "sheet"
-        )
-        safe = "History " if safe.lower() == "history" else safe
+        safe = re.sub(r"[\[\]:*?/\\\x00-\x1f]", " ", name.encode("utf-8", "replace").decode()).strip(" '")
+        safe = "History " if safe.lower() == "history" else safe or "sheet"
         found, number = _utf16_cut(safe, 31).strip(" '"), 2
-        while found.lower() in self._sheets:
+        while found.lower() in map(str.lower, self.names):
             ending = f" {number}"
             found, number = _utf16_cut(safe, 31 - len(ending)).strip(" '") + ending, number + 1
-        self._sheets.add(found.lower())
+        self.names.append(found)
         return Sheet(self, self.workbook.add_worksheet(found, kind), found)
 
     def table_name(self, sheet: str) -> str:
@@ -124,20 +112,11 @@ class Sheet:
         self.raw = raw
         self.name = name
 
-    @property
-    def quoted(self) -> str:
-        """The name as formulas spell it."""
-        return "'" + self.name.replace("'", "''") + "'"
-
-    def range(
-        self, row: int, column: int, last_row: int | None = None, last_column: int | None = None
-    ) -> str:
-        """An absolute reference from any sheet; rows and columns from 0."""
-        first = f"${xl_col_to_name(column)}${row + 1}"
-        if last_row is None and last_column is None:
-            return f"{self.quoted}!{first}"
-        last = f"${xl_col_to_name(column if last_column is None else last_column)}${(row if last_row is None else last_row) + 1}"
-        return f"{self.quoted}!{first}:{last}"
+    def range(self, row: int, column: int, last_row: int | None = None) -> str:
+        """An absolute reference from any sheet to a cell, or to those below it; rows and columns from 0."""
+        letters = xl_col_to_name(column)
+        last = "" if last_row is None else f":${letters}${last_row + 1}"
+        return "'" + self.name.replace("'", "''") + f"'!${letters}${row + 1}{last}"
 
     def text(self, row: int, column: int, text: str, form: str = "") -> None:
         """A string, whatever it looks like."""
@@ -156,12 +135,8 @@ class Sheet:
         """A number as every output tells it: one that is REFUSED, and why there is none, are text, which
         no formula and no chart counts."""
         if one.value is None or one.refused:
-            self.text(
-                row,
-                column,
-                f"{one.mark if one.refused else ''} {one.text}".strip(),
-                "REFUSED" if one.refused else "reason",
-            )
+            form, mark = ("REFUSED", one.mark) if one.refused else ("reason", "")
+            self.text(row, column, f"{mark} {one.text}".strip(), form)
         else:
             self.number(row, column, one.value, form_of_key(one.key))
 
@@ -169,42 +144,25 @@ class Sheet:
         """A formula with the value that it has now."""
         self.raw.write_formula(row, column, formula, self.book.formats.get(form), value)
 
-    def array_formula(self, row: int, column: int, formula: str, value: float | str, form: str = "") -> None:
-        """A formula over whole ranges, with its value."""
-        self.raw.write_array_formula(
-            row, column, row, column, f"{{{formula}}}", self.book.formats.get(form), value
-        )
-
     def table(
-        self,
-        row: int,
-        headers: Sequence[str],
-        rows: int,
-        widths: Sequence[float] = (),
-        freeze: tuple[int, int] | None = None,
+        self, row: int, headers: Sequence[str], rows: int, widths: Sequence[float], frozen: int = 1
     ) -> None:
-        """A named table with `headers` at `row` over `rows` rows below, frozen at its header. Rows are written apart.
+        """A named table with `headers` at `row` over `rows` rows below; it and `frozen` columns stay in sight.
 
         Printed, it is as wide as a page (a very wide one: as few pages as can be read) and bears its header on each.
         """
-        columns = [
-            {"header": text, "header_format": self.book.formats["head"]} for text in unique_headers(headers)
-        ]
-        style = {
-            "columns": columns,
-            "name": self.book.table_name(self.name),
-            "style": "Table Style Light 1",
-            "banded_rows": False,
-        }
+        head = self.book.formats["head"]
+        columns = [{"header": text, "header_format": head} for text in unique_headers(headers)]
+        looks = {"style": "Table Style Light 1", "banded_rows": False}
+        style = {"columns": columns, "name": self.book.table_name(self.name), **looks}
         self.raw.add_table(row, 0, row + max(rows, 1), len(headers) - 1, style)
         self.raw.set_row(row, header_height(headers, widths))
-        frozen = freeze or (row + 1, 1)
-        self.raw.freeze_panes(*frozen)
+        self.raw.freeze_panes(row + 1, frozen)
         for column, width in enumerate(widths):
             self.raw.set_column(column, column, width)
         self.page(pages_wide(widths))
         self.raw.repeat_rows(row)
-        self.raw.repeat_columns(0, max(frozen[1], 1) - 1)
+        self.raw.repeat_columns(0, frozen - 1)
 
     def page(self, wide: int = 1, tall: int = 0) -> None:
         """Print landscape on A4, so many pages wide and tall (0: as many as it takes); the

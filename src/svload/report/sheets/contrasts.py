@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import exp, isclose, log
 
 from svload.model.results import CaseResult, Claim
@@ -17,85 +17,80 @@ from svload.report.told.claimed import claimed_of, details
 from svload.report.told.spelling import full_metric, split_metric
 
 _HEAD = 2
+_RATIO = 2
+"""The ratio's column, counted from the first column of numbers."""
+_NUMBERS = ("baseline", "treated", "ratio", "change", "baseline success", "treated success",
+            "(before − after) / max, as in the paper")  # fmt: skip
+_CLAIM = ("comparison", "outcome", "pooled ratio", "low 95 %", "high 95 %", "p", "p (Holm)", "p (sign flips)",
+          "least detectable effect", "blocks or bring-ups", "pairs")  # fmt: skip
 
-
-def claims_of(gathered: Gathered, comparison: Comparison) -> list[Claim]:
-    """The claims that a comparison made: one a contrast, or one a pair."""
-    wanted = (comparison.factor, comparison.baseline, comparison.metric)
-    return [
-        claim
-        for claim in gathered.findings.claims
-        if (claim.factor, claim.baseline, claim.metric) == wanted and claim.name.startswith(comparison.name)
-    ]
+Pair = tuple[Claim, CaseResult, CaseResult]
 
 
 def fill_contrast(sheet: Sheet, gathered: Gathered, table: TrialTable, comparison: Comparison) -> None:
-    """The pairs first, the claims below them, then a chart of the ratios."""
-    key = full_metric(gathered.findings, comparison.metric)
-    claims = claims_of(gathered, comparison)
-    cases = {case.case: case for case in gathered.findings.cases}
-    pairs = [
-        (claim, baseline, treatment)
-        for claim in claims
-        for baseline, treatment in claim.pairs
-        if baseline in cases and treatment in cases
+    """Write the pairs, the claims below them, then a chart of the ratios."""
+    findings = gathered.findings
+    key = full_metric(findings, comparison.metric)
+    wanted = (comparison.factor, comparison.baseline, comparison.metric)
+    claims = [
+        claim
+        for claim in findings.claims
+        if (claim.factor, claim.baseline, claim.metric) == wanted and claim.name.startswith(comparison.name)
     ]
-    sheet.text(
-        0,
-        0,
-        f"{comparison.name}: {heading(key)}; {comparison.factor} against {comparison.baseline}",
-        "bold",
+    cases = {case.case: case for case in findings.cases}
+    pairs = [
+        (claim, cases[before], cases[after])
+        for claim in claims
+        for before, after in claim.pairs
+        if before in cases and after in cases
+    ]
+    title = f"{comparison.name}: {heading(key)}; {comparison.factor} against {comparison.baseline}"
+    sheet.text(0, 0, title, "bold")
+    note = (
+        "ratio = treatment / baseline. The last column is the paper's (before − after) / max(before, after)."
     )
-    sheet.text(
-        1,
-        0,
-        "ratio = treatment / baseline. The last column is the paper's (before − after) / max(before, after), "
-        "for comparison with it alone.",
-        "note",
-    )
-    others = list(
-        dict.fromkeys(
-            factor for case in cases.values() for factor in case.levels if factor != comparison.factor
-        )
-    )
-    headers = ["baseline case", "treatment case", "treatment", *others, "baseline", "treated", "ratio", "change", "baseline success", "treated success",
-               "(before − after) / max, as in the paper"]  # fmt: skip
+    sheet.text(1, 0, note, "note")
+    others = [name for name in gathered.factors if name != comparison.factor]
+    headers = ["baseline case", "treatment case", "treatment", *others, *_NUMBERS]
     widths = [18, 14, 16, *[13] * len(others), 13, 13, 12, 12, 12, 12, 18]
-    sheet.table(_HEAD, headers, len(pairs), widths, freeze=(_HEAD + 1, 2))
-    for number, (claim, baseline, treatment) in enumerate(pairs):
-        row = _HEAD + 1 + number
-        for column, text in enumerate((baseline, treatment, claim.treatment)):
+    sheet.table(_HEAD, headers, len(pairs), widths, frozen=2)
+    first = 3 + len(others)
+    ratios = []
+    for row, (claim, before, after) in enumerate(pairs, _HEAD + 1):
+        words = (before.case, after.case, claim.treatment, *(before.levels.get(name, "") for name in others))
+        for column, text in enumerate(words):
             sheet.text(row, column, text)
-        for column, factor in enumerate(others, 3):
-            sheet.text(row, column, cases[baseline].levels.get(factor, ""))
-        _pair(sheet, table, row, 3 + len(others), cases[baseline], cases[treatment], key)
-    last = _HEAD + max(len(pairs), 1)
-    below = _claims(sheet, gathered, claims, pairs, last + 2, 3 + len(others) + 2, widths)
+        ratios.append(_pair(sheet, table, row, first, before, after, key))
+    row = _claims(
+        sheet, gathered, claims, pairs, ratios, _HEAD + max(len(pairs), 1) + 2, first + _RATIO, widths
+    )
     if pairs:
-        _pair_chart(
-            sheet,
-            comparison,
-            [ratio_of(gathered, cases, key, *pair) for _, *pair in pairs],
-            heading(key),
-            (below + 1, 1),
-            3 + len(others),
-        )
+        _chart(sheet, comparison, ratios, heading(key), (row + 1, 1), first)
 
 
-def ratio_of(
-    gathered: Gathered, cases: Mapping[str, CaseResult], key: str, baseline: str, treatment: str
+def _pair(
+    sheet: Sheet, table: TrialTable, row: int, column: int, before: CaseResult, after: CaseResult, key: str
 ) -> float | None:
-    """A pair's treatment over its baseline; None where either has no number that counts."""
-    before, after = (_counted(gathered, cases[name], key) for name in (baseline, treatment))
-    return after / before if before and after else None
+    """Write both values, their ratio, the change, both success rates and the paper's formula; return the ratio."""
+    success = f"{split_metric(key)[0]}.success_rate"
+    for place, case in enumerate((before, after)):
+        over_cases(table, sheet, row, column + place, case, key)
+        over_cases(table, sheet, row, column + 4 + place, case, success)
+    told = [table.told.of_case(case, key) for case in (before, after)]
+    low, high = (None if one.refused else one.value for one in told)
+    left, right = sheet.range(row, column), sheet.range(row, column + 1)
+    if not low or high is None:
+        for place in (2, 3, 6):
+            sheet.text(row, column + place, "–", "reason")
+        return None
+    sheet.formula(row, column + _RATIO, f"={right}/{left}", high / low, "times")
+    sheet.formula(row, column + 3, f"={right}/{left}-1", high / low - 1, "change")
+    paper = f"=({left}-{right})/MAX({left},{right})"
+    sheet.formula(row, column + 6, paper, (low - high) / max(low, high), "change")
+    return high / low if high else None
 
 
-def _counted(gathered: Gathered, case: CaseResult, key: str) -> float | None:
-    one = gathered.told.of_case(case, key)
-    return None if one.refused else one.value
-
-
-def _pair_chart(
+def _chart(
     sheet: Sheet,
     comparison: Comparison,
     ratios: Sequence[float | None],
@@ -103,141 +98,75 @@ def _pair_chart(
     at: tuple[int, int],
     column: int,
 ) -> None:
-    """The ratios from 1 on; where a pair has none, both values, since its text would be drawn as a ratio of nought."""
+    """Draw the ratios from 1 on; where a pair has none, both values, since its text would be drawn as nought."""
     first, last = _HEAD + 1, _HEAD + len(ratios)
-    treated = sheet.range(first, 1, last)
+    series = [
+        (name, sheet.range(first, 1, last), sheet.range(first, column + place, last))
+        for place, name in enumerate(_NUMBERS[: _RATIO + 1])
+    ]
     if None not in ratios:
-        title = f"{comparison.name}: ratio of treated to baseline"
-        axes = ("treatment case", "ratio (1: no difference)")
-        ratio_chart(
-            sheet,
-            title,
-            axes,
-            ("ratio", treated, sheet.range(first, column + 2, last)),
-            at,
-            wide(ratios, 5.0),
+        title, axes = (
+            f"{comparison.name}: ratio of treated to baseline",
+            ("treatment case", "ratio (1: no difference)"),
         )
+        ratio_chart(sheet, title, axes, series[_RATIO], at, wide(ratios, 5.0))
     else:
-        series = [
-            (name, treated, sheet.range(first, column + offset, last))
-            for offset, name in enumerate(("baseline", "treated"))
-        ]
-        column_chart(
-            sheet,
-            comparison.name,
-            ("treatment case", axis),
-            series,
-            at,
-            "A value that is missing has no column; the table says why.",
-        )
-
-
-def _pair(
-    sheet: Sheet,
-    table: TrialTable,
-    row: int,
-    column: int,
-    baseline: CaseResult,
-    treatment: CaseResult,
-    key: str,
-) -> None:
-    """Both values, their ratio, the change, both success rates and the paper's formula."""
-    over_cases(table, sheet, row, column, baseline, key)
-    over_cases(table, sheet, row, column + 1, treatment, key)
-    before, after = (
-        None if one.refused else one.value
-        for one in (table.told.of_case(case, key) for case in (baseline, treatment))
-    )
-    left, right = sheet.range(row, column), sheet.range(row, column + 1)
-    if before and after is not None:
-        sheet.formula(row, column + 2, f"={right}/{left}", after / before, "times")
-        sheet.formula(row, column + 3, f"={right}/{left}-1", after / before - 1, "change")
-        sheet.formula(
-            row,
-            column + 6,
-            f"=({left}-{right})/MAX({left},{right})",
-            (before - after) / max(before, after),
-            "change",
-        )
-    else:
-        for place in (2, 3, 6):
-            sheet.text(row, column + place, "–", "reason")
-    success = split_metric(key)[0]
-    for place, case in enumerate((baseline, treatment)):
-        over_cases(table, sheet, row, column + 4 + place, case, f"{success}.success_rate")
+        told = "A value that is missing has no column; the table says why."
+        column_chart(sheet, comparison.name, ("treatment case", axis), series[:_RATIO], at, told)
 
 
 def _claims(
     sheet: Sheet,
     gathered: Gathered,
-    claims: list[Claim],
-    pairs: list[tuple[Claim, str, str]],
+    claims: Sequence[Claim],
+    pairs: Sequence[Pair],
+    ratios: Sequence[float | None],
     row: int,
     ratio_column: int,
     widths: Sequence[float],
 ) -> int:
-    """What may be said: pooled ratio over the pairs (a formula where every pair has all its blocks),
-    interval, p; the next free row."""
-    heads = (
-        "comparison",
-        "outcome",
-        "pooled ratio",
-        "low 95 %",
-        "high 95 %",
-        "p",
-        "p (Holm)",
-        "p (sign flips)",
-        "least detectable effect",
-        "blocks or bring-ups",
-        "pairs",
-    )
-    for column, text in enumerate(heads):
+    """Write what may be said: pooled ratio over the pairs, interval, p; return the next free row."""
+    for column, text in enumerate(_CLAIM):
         sheet.text(row, column, text, "head")
-    sheet.lines(row, list(zip(heads, [width - 2 for width in widths], strict=False)))
-    for number, claim in enumerate(claims, 1):
-        at = row + number
+    sheet.lines(row, list(zip(_CLAIM, [width - 2 for width in widths], strict=False)))
+    told = [claimed_of(gathered.findings, claim) for claim in claims]
+    for at, (claim, one) in enumerate(zip(claims, told, strict=True), row + 1):
         sheet.text(at, 0, claim.name, "wrap")
         sheet.lines(at, [(claim.name, widths[0] - 1)])
-        told = claimed_of(gathered.findings, claim)
-        sheet.text(at, 1, told.outcome)
-        _pooled(
-            sheet,
-            gathered,
-            claim,
-            [place for place, pair in enumerate(pairs) if pair[0] is claim],
-            at,
-            ratio_column,
+        sheet.text(at, 1, one.outcome)
+        mine = [place for place, pair in enumerate(pairs) if pair[0] is claim]
+        _pooled(sheet, claim, mine, [ratios[place] for place in mine], at, ratio_column)
+        numbers = (
+            claim.ratio.low,
+            claim.ratio.high,
+            claim.p,
+            claim.p_adjusted,
+            claim.p_sign_flip,
+            claim.mde,
+            claim.blocks,
         )
-        for column, value, form in (
-            (3, claim.ratio.low, "times"),
-            (4, claim.ratio.high, "times"),
-            (5, claim.p, "p"),
-            (6, claim.p_adjusted, "p"),
-            (7, claim.p_sign_flip, "p"),
-            (8, claim.mde, "ratio"),
-            (9, claim.blocks, "count"),
-        ):
+        forms = ("times", "times", "p", "p", "p", "ratio", "count")
+        for column, (value, form) in enumerate(zip(numbers, forms, strict=True), 3):
             sheet.number(at, column, value, form)
-        believed, made = claim.believed_of
-        sheet.text(at, 10, f"{believed} of {made}")
-    place = row + len(claims) + 2
-    for claim in claims:
-        told = claimed_of(gathered.findings, claim)
-        lines = [told.sentence, *(f"{line.name}: {line.text}" for line in details(gathered.findings, told))]
-        for text in lines:
-            sheet.across(place, len(widths) - 1, text, sum(widths))
-            place += 1
-    return place
+        sheet.text(at, 10, "{} of {}".format(*claim.believed_of))
+    row += len(claims) + 2
+    for one in told:
+        for text in (
+            one.sentence,
+            *(f"{line.name}: {line.text}" for line in details(gathered.findings, one)),
+        ):
+            sheet.across(row, len(widths) - 1, text, sum(widths))
+            row += 1
+    return row
 
 
-def _pooled(sheet: Sheet, gathered: Gathered, claim: Claim, places: list[int], row: int, column: int) -> None:
-    value = claim.ratio.value
-    cases = {case.case: case for case in gathered.findings.cases}
-    key = full_metric(gathered.findings, claim.metric)
-    found = [ratio_of(gathered, cases, key, *pair) for pair in claim.pairs]
-    ratios = [ratio for ratio in found if ratio is not None]
-    live = value is not None and len(ratios) == len(claim.pairs) == len(places) and len(places) > 0
-    if live and value is not None and isclose(exp(sum(map(log, ratios)) / len(ratios)), value, rel_tol=1e-9):
+def _pooled(
+    sheet: Sheet, claim: Claim, places: Sequence[int], ratios: Sequence[float | None], row: int, column: int
+) -> None:
+    """Write the pooled ratio: a formula where it is the mean over all the claim's pairs, else the number alone."""
+    value, known = claim.ratio.value, [log(ratio) for ratio in ratios if ratio]
+    whole = value is not None and len(known) == len(claim.pairs) > 0
+    if value is not None and whole and isclose(exp(sum(known) / len(known)), value, rel_tol=1e-9):
         reference = sheet.range(_HEAD + 1 + places[0], column, _HEAD + 1 + places[-1])
         sheet.formula(row, 2, f"=GEOMEAN({reference})", value, "times")
     else:

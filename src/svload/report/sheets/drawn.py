@@ -29,28 +29,12 @@ def wide(values: Iterable[float | None], ratio: float = _WIDE) -> bool:
 
 
 def column_chart(
-    sheet: Sheet,
-    title: str,
-    axes: tuple[str, str],
-    series: Sequence[Series],
-    at: tuple[int, int],
-    told: str,
-    number: str = "General",
-    colours: Sequence[int] | None = None,
+    sheet: Sheet, title: str, axes: tuple[str, str], series: Sequence[Series], at: tuple[int, int], told: str
 ) -> None:
-    """Columns from zero. `axes` are the titles of x and y, `told` stands below; `number` is the format
-    of y, `colours` the series' own."""
-    chart = _chart(sheet, {"type": "column"})
-    for place, (name, categories, values) in enumerate(series):
-        chart.add_series(
-            {
-                **_series(name, categories, values),
-                "gap": 60,
-                "fill": {"color": PALETTE[(colours[place] if colours else place) % len(PALETTE)]},
-            }
-        )
+    """Columns from zero. `axes` are the titles of x and y, `told` stands below."""
+    chart = _columns(sheet, series)
     chart.set_x_axis({"name": axes[0]})
-    chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "num_format": number, "min": 0})
+    chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "num_format": "General", "min": 0})
     _insert(sheet, chart, title, at, len(series) > 1, told)
 
 
@@ -58,23 +42,23 @@ def ratio_chart(
     sheet: Sheet, title: str, axes: tuple[str, str], series: Series, at: tuple[int, int], log: bool
 ) -> None:
     """Columns from 1, which is no difference: down where treated is less, up where it is more."""
-    chart = _chart(sheet, {"type": "column"})
-    chart.add_series({**_series(*series), "gap": 60, "fill": {"color": PALETTE[0]}})
+    chart = _columns(sheet, [series])
     chart.set_x_axis({"name": axes[0], "label_position": "low"})
-    chart.set_y_axis(
-        {"name": axes[1], "major_gridlines": _GRID, "crossing": 1, **({"log_base": 10} if log else {})}
-    )
+    base = {"log_base": 10} if log else {}
+    chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "crossing": 1, **base})
     told = "Columns start at 1, no difference: down where treated is less, up where it is more."
     _insert(sheet, chart, title, at, False, told + (_LOG if log else ""))
 
 
+def _columns(sheet: Sheet, series: Sequence[Series]) -> Any:
+    chart = _chart(sheet, {"type": "column"})
+    for colour, one in zip(PALETTE, series, strict=False):
+        chart.add_series({**_series(*one), "gap": 60, "fill": {"color": colour}})
+    return chart
+
+
 def interval_chart(
-    sheet: Sheet,
-    title: str,
-    axes: tuple[str, str],
-    series: Sequence[Series],
-    at: tuple[int, int],
-    log: bool,
+    sheet: Sheet, title: str, axes: tuple[str, str], series: Sequence[Series], at: tuple[int, int], log: bool
 ) -> None:
     """Markers for (value, low, high): no column, since a logarithmic axis has no zero for it to stand on."""
     chart = _chart(sheet, {"type": "line"})
@@ -88,34 +72,6 @@ def interval_chart(
     chart.set_y_axis({**y_axis, **({"log_base": 10, "crossing": "min"} if log else {"min": 0})})
     told = "Diamonds are medians, dashes the ends of their 95 % intervals."
     _insert(sheet, chart, title, at, True, told + (_LOG if log else ""))
-
-
-def scatter_chart(
-    sheet: Sheet,
-    title: str,
-    axes: tuple[str, str],
-    series: Sequence[Series],
-    at: tuple[int, int],
-    told: str = "Means over trials; dashed: what nothing can exceed.",
-) -> None:
-    """Points joined by lines over a number; the first series is what was measured, others are thin."""
-    chart = _chart(sheet, {"type": "scatter", "subtype": "straight_with_markers"})
-    for place, (name, categories, values) in enumerate(series):
-        colour = {"color": PALETTE[place % len(PALETTE)]}
-        drawn = {
-            "line": {
-                **colour,
-                "width": 2.0 if not place else 1.0,
-                **({"dash_type": "dash"} if place else {}),
-            },
-            "marker": {"type": "circle", "size": 6, "fill": colour, "border": colour}
-            if not place
-            else {"type": "none"},
-        }
-        chart.add_series({**_series(name, categories, values), **drawn})
-    chart.set_x_axis({"name": axes[0], "min": 0})
-    chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "num_format": "General", "min": 0})
-    _insert(sheet, chart, title, at, len(series) > 1, told)
 
 
 def _chart(sheet: Sheet, options: dict[str, str]) -> Any:

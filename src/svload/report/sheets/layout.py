@@ -55,11 +55,3 @@ def header_height(headers: Sequence[str], widths: Sequence[float]) -> float:
 def pages_wide(widths: Sequence[float]) -> int:
     """Over how many pages a table is printed: one, until that could not be read."""
     return max(1, round(sum(widths) / _PAGE_CHARACTERS))
-
-
-def form_of_value(value: float | None) -> str:
-    """A number format that shows three or four figures of a value whose unit is its own."""
-    size = abs(value or 0.0)
-    if size == 0 or size >= 1000 or (size >= 1 and float(size).is_integer()):
-        return "count"
-    return "times" if size >= 0.1 else "time_s" if size >= 0.00001 else "tiny"

@@ -1,4 +1,4 @@
-"""The sheet of trials: what was counted, and every headline number as a formula over that trial's rows or buckets."""
+"""The sheet of trials: what was counted, and every headline number; shares and rates as formulas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from svload.model.results import CaseResult, TrialResult
 from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.layout import heading
-from svload.report.sheets.rows import LongTables, Place
 from svload.report.told.anew import grade_words
 from svload.report.told.numbers import Told
 from svload.report.told.spelling import (
@@ -20,7 +19,9 @@ from svload.report.told.spelling import (
     traffic_owners,
 )
 
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+_STATS = ("p50", "p90", "p95", "p99", "p99.9", "mean")
+_OF_GROUP = ("success_rate", "throughput", *(f"response.{stat}" for stat in _STATS), "recovery", "fault_errors", "fault_error_rate")  # fmt: skip
+_OF_SERVICE = ("cpu.mean", "memory.max", "hit_ratio")
 _FIXED = ("case", "trial", "replicate", "block", "instrument", "server state", "kept window, s", "counts")
 _HEAD = 1
 
@@ -56,23 +57,14 @@ def metric_keys(gathered: Gathered) -> list[str]:
     first = gathered.group
     keys = []
     for group in sorted(traffic_owners(findings), key=lambda name: name != first):
-        keys += [
-            f"{group}.success_rate",
-            f"{group}.throughput",
-            *(f"{group}.response.{stat}" for stat in (*QUANTILES, "mean")),
-            *(f"{group}.{name}" for name in ("recovery", "fault_errors", "fault_error_rate")),
-        ]
-    keys += [
-        f"{service}.{metric}"
-        for service in services_of(findings)
-        for metric in ("cpu.mean", "memory.max", "hit_ratio")
-    ]
+        keys += [f"{group}.{name}" for name in _OF_GROUP]
+    keys += [f"{service}.{name}" for service in services_of(findings) for name in _OF_SERVICE]
     keys += [full_metric(findings, comparison.metric) for comparison in gathered.lock.comparisons]
-    known = {key for trial in findings.trials for key in trial.metrics}
+    known = {key for one in (*findings.cases, *findings.trials) for key in one.metrics}
     return [key for key in dict.fromkeys(keys) if key in known]
 
 
-def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTable:
+def fill_trials(sheet: Sheet, gathered: Gathered) -> TrialTable:
     """Write the sheet; trials of a case stand together, those that count first."""
     findings = gathered.findings
     table = TrialTable(sheet, gathered.told)
@@ -82,22 +74,12 @@ def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTa
     headers = [*_FIXED, *counted, *map(heading, keys)]
     table.columns = {key: len(_FIXED) + len(counted) + number for number, key in enumerate(keys)}
     ordered = _ordered(gathered, table)
-    sheet.text(
-        0,
-        0,
-        "One row a trial. A number with ✗ is of a broken trial (REFUSED): it is text, and enters no case. Each other number of a "
-        "group is a formula over its rows or its bucket table.",
-        "note",
-    )
-    sheet.table(
-        _HEAD,
-        headers,
-        len(ordered),
-        [9, 11, 11, 8, 13, 13, 11, 9, *[13] * (len(headers) - 8)],
-        freeze=(_HEAD + 1, 2),
-    )
+    note = "A number with ✗ is of a broken trial (REFUSED): it is text, and enters no case. Success and throughput are formulas."
+    sheet.text(0, 0, note, "note")
+    widths = [9, 11, 11, 8, 13, 13, 11, 9, *[13] * (len(headers) - 8)]
+    sheet.table(_HEAD, headers, len(ordered), widths, frozen=2)
     for trial in ordered:
-        _fill_trial(table, gathered, tables, trial, groups)
+        _fill_trial(table, gathered, trial, groups)
     return table
 
 
@@ -116,9 +98,7 @@ def _ordered(gathered: Gathered, table: TrialTable) -> list[TrialResult]:
     return ordered
 
 
-def _fill_trial(
-    table: TrialTable, gathered: Gathered, tables: LongTables, trial: TrialResult, groups: Sequence[str]
-) -> None:
+def _fill_trial(table: TrialTable, gathered: Gathered, trial: TrialResult, groups: Sequence[str]) -> None:
     sheet, row = table.sheet, table.rows[trial.trial]
     digest = gathered.digests.get(trial.trial)
     kept_s = digest.kept_s[1] - digest.kept_s[0] if digest else None
@@ -131,67 +111,30 @@ def _fill_trial(
     sheet.number(row, 6, kept_s, "time_s", "cannot be read")
     counts = gathered.told.of_trial(trial, f"{gathered.group}.response.p50").believed
     sheet.text(row, 7, "yes" if counts else "no", "beside")
+    written: dict[str, tuple[str, float]] = {}
     for number, group in enumerate(groups):
-        _fill_group(
-            table,
-            gathered,
-            trial,
-            group,
-            len(_FIXED) + 3 * number,
-            tables.places.get((trial.trial, group)),
-            kept_s,
-        )
+        written |= _fill_group(sheet, row, trial, group, len(_FIXED) + 3 * number, kept_s)
     for key, column in table.columns.items():
-        if key not in _formulas(groups):
-            sheet.told(row, column, gathered.told.of_trial(trial, key))
-
-
-def _formulas(groups: Sequence[str]) -> set[str]:
-    stats = ("success_rate", "throughput", *(f"response.{stat}" for stat in (*QUANTILES, "mean")))
-    return {f"{group}.{stat}" for group in groups for stat in stats}
+        one = gathered.told.of_trial(trial, key)
+        if key in written and not one.refused:
+            sheet.formula(row, column, *written[key], dimension_of(key))
+        else:
+            sheet.told(row, column, one)
 
 
 def _fill_group(
-    table: TrialTable,
-    gathered: Gathered,
-    trial: TrialResult,
-    group: str,
-    column: int,
-    place: Place | None,
-    kept_s: float | None,
-) -> None:
-    """due, ok, completed; then success, throughput, percentiles and mean as formulas over
-    them and over the long tables."""
-    sheet, row, metrics = table.sheet, table.rows[trial.trial], trial.metrics
-    success, throughput, median = (
-        metrics.get(f"{group}.{name}") for name in ("success_rate", "throughput", "response.p50")
-    )
+    sheet: Sheet, row: int, trial: TrialResult, group: str, column: int, kept_s: float | None
+) -> dict[str, tuple[str, float]]:
+    """Write due, ok and completed; return success and throughput as (formula over them, value) by metric."""
+    success, throughput = (trial.metrics.get(f"{group}.{name}") for name in ("success_rate", "throughput"))
+    due = success.n if success else None
+    ok = round((success.value or 0.0) * success.n) if success else None
+    for place, count in enumerate((due, ok, throughput.n if throughput else None), column):
+        sheet.number(row, place, count, "count", "not measured")
     due_cell, ok_cell, done_cell = (sheet.range(row, column + number) for number in range(3))
-    due = success.n if success else 0
-    ranked = median.n if median and median.n else due
-    ok = round((success.value or 0.0) * due) if success else 0
-    sheet.number(row, column, due if success else None, "count", "not measured")
-    if place is not None:
-        sheet.formula(row, column + 1, place.ok(), ok, "count")
-    else:
-        sheet.number(row, column + 1, ok if success else None, "count", "not measured")
-    sheet.number(row, column + 2, throughput.n if throughput else None, "count", "not measured")
-    written: dict[str, tuple[str, float]] = {}
+    written = {}
     if success and success.value is not None:
         written[f"{group}.success_rate"] = (f"={ok_cell}/{due_cell}", success.value)
     if throughput and throughput.value is not None and kept_s:
         written[f"{group}.throughput"] = (f"={done_cell}/{sheet.range(row, 6)}", throughput.value)
-    n = due_cell if ranked == due else str(ranked)
-    for stat, p in QUANTILES.items():
-        estimate = metrics.get(f"{group}.response.{stat}")
-        if place is not None and estimate and estimate.value is not None:
-            written[f"{group}.response.{stat}"] = (place.quantile(p, n), estimate.value)
-    mean = metrics.get(f"{group}.response.mean")
-    if place is not None and place.rows and mean and mean.value is not None and ok == due:
-        written[f"{group}.response.mean"] = (place.mean(), mean.value)
-    for key in _formulas([group]) & set(table.columns):
-        one = gathered.told.of_trial(trial, key)
-        if key in written and not one.refused:
-            sheet.formula(row, table.columns[key], *written[key], dimension_of(key))
-        else:
-            sheet.told(row, table.columns[key], one)
+    return written

@@ -1,168 +1,116 @@
-"""report.xlsx: which sheets there are, in their order."""
+"""report.xlsx: which sheets there are, in their order, and the guide that names them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from svload import __version__
 from svload.report.data.gather import Gathered
-from svload.report.sheets.book import Book, clean
+from svload.report.page.ran import what_was_run
+from svload.report.sheets.book import Book, Sheet, clean
 from svload.report.sheets.contrasts import fill_contrast
-from svload.report.sheets.faults import NAME as FAULTS
-from svload.report.sheets.faults import fill_faults, has_faults
-from svload.report.sheets.functions import NAME as FUNCTIONS
-from svload.report.sheets.functions import fill_functions, has_functions
-from svload.report.sheets.generators import NAME as GENERATORS
-from svload.report.sheets.generators import fill_generators, has_generators
-from svload.report.sheets.guide import fill_counters, fill_guide, fill_verdicts
-from svload.report.sheets.load_sheet import NAME as LOAD
-from svload.report.sheets.load_sheet import fill_load, has_curves
-from svload.report.sheets.own import fill_own
-from svload.report.sheets.rows import LongTables
-from svload.report.sheets.search_sheet import NAME as SEARCH
-from svload.report.sheets.search_sheet import fill_search
-from svload.report.sheets.stages import NAME as STAGES
-from svload.report.sheets.stages import fill_stages, has_stages
-from svload.report.sheets.summary import fill_response, fill_success, fill_summary, fill_usage
+from svload.report.sheets.data import MOST_PROBE_ROWS, fill_data
+from svload.report.sheets.data import NAME as DATA
+from svload.report.sheets.layout import lines
+from svload.report.sheets.summary import fill_cases, fill_generators, fill_own, fill_summary, ran
 from svload.report.sheets.trials import fill_trials
+from svload.report.told.answer import LIMITS_TITLE, answer
 from svload.report.told.own import own_note
+from svload.report.told.spelling import count_words, load_line
+
+_NAMES, _TEXTS = 30, 110
 
 
 def write_workbook(gathered: Gathered, path: Path) -> None:
     """Write the workbook. Raises OSError."""
     findings = gathered.findings
     book = Book(path, f"{findings.study} ({gathered.run.path.name})")
-    book.workbook.set_properties(
-        {
-            "title": clean(findings.question or findings.study)[:255],
-            "subject": clean(findings.study)[:255],
-            "author": f"svload {__version__}",
-        }
-    )
-    guide, summary, success, response = (
-        book.sheet(name) for name in ("Guide", "Summary", "Success", "Response")
-    )
-    contrasts = [(comparison, book.sheet(comparison.name)) for comparison in gathered.lock.comparisons]
-    found = findings.capacity
-    searched = [book.sheet(SEARCH)] if found is not None else []
-    load = [book.sheet(LOAD)] if has_curves(gathered) else []
-    stages = [book.sheet(STAGES)] if has_stages(gathered) else []
-    parts = [book.sheet(GENERATORS)] if has_generators(gathered) else []
-    faults = [book.sheet(FAULTS)] if has_faults(gathered) else []
-    functions = [book.sheet(FUNCTIONS)] if has_functions(gathered) else []
-    own = [(table, book.sheet(table.title)) for table in gathered.own.tables] if gathered.own else []
-    usage, trials, verdicts, counters = (
-        book.sheet(name) for name in ("CPU and memory", "Trials", "Verdicts", "Counters")
-    )
-    long = LongTables(book)
-    long.add(gathered)
-    table = fill_trials(trials, gathered, long)
+    titles = {
+        "title": clean(findings.question or findings.study)[:255],
+        "subject": clean(findings.study)[:255],
+    }
+    book.workbook.set_properties(titles | {"author": f"svload {__version__}"})
+    guide, summary = book.sheet("Guide"), book.sheet("Summary")
+    contrasts = [(one, book.sheet(one.name)) for one in gathered.lock.comparisons]
+    cases = book.sheet("Cases")
+    parts = book.sheet("By generator") if any(case.generators for case in ran(gathered)) else None
+    own = [(one, book.sheet(one.title)) for one in gathered.own.tables] if gathered.own else []
+    trials = book.sheet("Trials")
+    table = fill_trials(trials, gathered)
     fill_summary(summary, gathered, table)
-    fill_success(success, gathered, table)
-    fill_response(response, gathered, table)
     for comparison, sheet in contrasts:
         fill_contrast(sheet, gathered, table, comparison)
-    for sheet in searched:
-        assert found is not None
-        fill_search(sheet, gathered, found)
-    for sheet in load:
-        fill_load(sheet, gathered)
-    for sheet in stages:
-        fill_stages(sheet, gathered)
-    for sheet in parts:
-        fill_generators(sheet, gathered)
-    for sheet in faults:
-        fill_faults(sheet, gathered)
-    for sheet in functions:
-        fill_functions(sheet, gathered)
+    fill_cases(cases, gathered, table)
+    if parts:
+        fill_generators(parts, gathered)
     for own_table, sheet in own:
         fill_own(sheet, own_table, own_note(gathered.own, findings.sealed_trials) if gathered.own else "")
-    fill_usage(usage, gathered, table)
-    fill_verdicts(verdicts, gathered)
-    fill_counters(counters, gathered)
+    left_out = fill_data(book, gathered)
     contents = [
-        (
-            summary.name,
-            "One row a case: verdicts, median response with its interval, tail, throughput, success, and "
-            "which checks its trials failed; a chart of the medians.",
-        ),
-        (success.name, "Success and miss rates by case and traffic group."),
-        (
-            response.name,
-            "Response times by case and traffic group, with load model and longest silence (the longest time "
-            "in which no request ended).",
-        ),
-        *(
-            (
-                sheet.name,
-                f"{comparison.factor} against {comparison.baseline}: pairs of cases that differ in it alone, "
-                f"their ratios, what may be claimed, and a chart.",
-            )
-            for comparison, sheet in contrasts
-        ),
-        *(
-            (
-                sheet.name,
-                "The search for the largest load: the answer, every level with its verdict, charts, and "
-                "every trial in the "
-                "order they ran.",
-            )
-            for sheet in searched
-        ),
-        *(
-            (
-                sheet.name,
-                "Throughput and response over each factor that is a load (users, rate, think time), with bounds, "
-                "limits, demands and charts.",
-            )
-            for sheet in load
-        ),
-        *(
-            (
-                sheet.name,
-                "Each ramp and level of loads in stages by itself, and which thresholds a level keeps.",
-            )
-            for sheet in stages
-        ),
-        *(
-            (sheet.name, "Each generator's own results by case, before they are put together.")
-            for sheet in parts
-        ),
-        *(
-            (
-                sheet.name,
-                "What the study planned to do to its servers in each trial, when it was done, and how soon "
-                "the load was back.",
-            )
-            for sheet in faults
-        ),
-        *(
-            (sheet.name, "The functions of the sampled service that used most CPU, case by case.")
-            for sheet in functions
-        ),
-        *((sheet.name, f"{own_table.title}: a table of the study’s own.") for own_table, sheet in own),
-        (usage.name, "CPU and memory of each service in each case, with charts."),
-        (
-            trials.name,
-            "One row a trial: its verdicts, its requests (due, ok, completed), and every headline number as "
-            "a formula over its rows or buckets.",
-        ),
-        (
-            verdicts.name,
-            "Every check on every trial: value and limit in the check's own unit, what was found, what would help.",
-        ),
-        (counters.name, "What the client saw beside what the servers counted, trial by trial."),
-        *((name, _LONG[kind]) for kind, name in long.sheets()),
-    ]
-    fill_guide(guide, gathered, contents, long)
+        (summary.name, "A row a case: verdicts, the main group's numbers with their interval, doubts; a chart of the medians."),
+        *((sheet.name, f"{one.factor} against {one.baseline}: pairs of cases, their ratios, what may be claimed, a chart.") for one, sheet in contrasts),
+        (cases.name, "Every number of every case: success, throughput, response times, CPU and memory."),
+        *((sheet.name, "Each generator's own results by case, before they are put together.") for sheet in (parts,) if sheet),
+        *((sheet.name, f"{one.title}: a table of the study’s own.") for one, sheet in own),
+        (trials.name, "A row a trial: its verdicts, its requests (due, ok, completed) and its numbers."),
+        *((DATA, "Requests of the groups that keep rows, with curl's eleven variables; kept = 1 in the kept window.") for name in book.names if name == DATA),
+    ]  # fmt: skip
+    _fill_guide(guide, gathered, contents, left_out)
     book.close()
 
 
-_LONG = {
-    "probe rows": "Every request of the groups that keep rows, with curl's eleven variables (size_ in bytes, "
-    "speed_ in bytes per second, time_ in seconds); kept = 1 in the kept window.",
-    "response times": "Response times of the ok requests of the kept window, in the order they were due, of "
-    "trials beyond the first thousands of requests.",
-    "bucket tables": "Response times of the ok requests of the kept window for groups too large for rows: "
-    "each bucket's bounds and middle, its requests, and the sum up to it.",
-}
+def _fill_guide(
+    sheet: Sheet, gathered: Gathered, contents: Sequence[tuple[str, str]], left_out: Sequence[str]
+) -> None:
+    """Question, answer, contents (sheet, what it holds), how numbers are made, and the run's facts."""
+    findings, raw, whole = gathered.findings, sheet.raw, _NAMES + _TEXTS
+    raw.hide_gridlines(2)
+    raw.set_column(0, 0, _NAMES)
+    raw.set_column(1, 1, _TEXTS)
+    sheet.page()
+    title = findings.question or findings.study
+    sheet.across(0, 1, title, whole * 0.6, "title")
+    raw.set_row(0, 22.0 * lines(title, whole * 0.6))
+    if load_line(findings):
+        sheet.across(1, 1, load_line(findings), whole, "told")
+    found, row = answer(findings), 3
+    if gathered.lock.plants:
+        planted = ", ".join(f"{fault} in {case}" for case, fault in gathered.lock.plants.items())
+        row = _pairs(sheet, row, "PLANTED FAULTS", [("spoiled on purpose", planted)])
+    said = [(line.certainty, line.text) for line in found.first]
+    if found.nothing:
+        said.append(("nothing can be concluded", f"because {found.nothing}"))
+    else:
+        said += [(one.certainty, f"{one.sentence} {one.needs}".strip()) for one in found.claims]
+        said += [(line.certainty, line.text) for line in found.sentences]
+    row = _pairs(sheet, row, "Answer", said)
+    row = _pairs(sheet, row, LIMITS_TITLE, [(line.certainty, line.whole) for line in found.unsaid])
+    row = _pairs(sheet, row, "Sheets", contents)
+    more = f"This workbook holds at most {MOST_PROBE_ROWS:,} requests. probe.parquet has those of {count_words(len(left_out), 'more group')} of trials."
+    row = _pairs(sheet, row, "How the numbers are made", [*_HOW, *([("left out", more)] if left_out else [])])
+    row = _pairs(sheet, row, "The run", what_was_run(gathered).facts)
+    _pairs(sheet, row, "Not read", [("", note) for note in gathered.notes])
+
+
+_HOW = [
+    ("units", "Seconds, bytes, requests per second (1/s), shares in percent; CPU in cores (1 is one core busy). A heading carries its unit; “probe: response p50, s” is probe.response.p50 of findings.json."),
+    ("verdicts", "What each number is worth: VALID is off by 5 % at most; WEAK is rough, its range says how far it may be off; ✗ is REFUSED, of a broken trial: text, which no formula and no chart counts. The server: STEADY, SATURATED, OVERLOADED or UNKNOWN. An overloaded server is a finding."),
+    ("a trial", "Of all requests that were due in the kept window. Percentiles rank failures above all others; they and intervals are numbers as svload computed them, shares and rates are formulas."),
+    ("a case", "GEOMEAN over its trials that count (of shares and counts: AVERAGE), interval by Student's t over logarithms. Where that is not how svload computed it, the cell holds the number alone."),
+    ("beside it", "probe.parquet, metrics.parquet and checks.parquet hold the long tables for programs; report.html has every check, load curve, search and stage."),
+]  # fmt: skip
+
+
+def _pairs(sheet: Sheet, row: int, title: str, pairs: Sequence[tuple[str, str]]) -> int:
+    """Write a heading and (name, text) below it; a sheet's name is a link. Return the next free row."""
+    if not pairs:
+        return row
+    sheet.text(row, 0, title, "bold")
+    for number, (name, text) in enumerate(pairs, row + 1):
+        place = "internal:'" + name.replace("'", "''") + "'!A1"
+        if title != "Sheets" or sheet.raw.write_url(number, 0, place, None, name) != 0:
+            sheet.text(number, 0, name, "wrap")
+        sheet.text(number, 1, text, "wrap")
+        sheet.lines(number, [(name, _NAMES), (text, _TEXTS)])
+    return row + len(pairs) + 2
