@@ -60,7 +60,8 @@ def metric_keys(gathered: Gathered) -> list[str]:
         keys += [f"{group}.{name}" for name in _OF_GROUP]
     keys += [f"{service}.{name}" for service in services_of(findings) for name in _OF_SERVICE]
     keys += [full_metric(findings, comparison.metric) for comparison in gathered.lock.comparisons]
-    known = {key for one in (*findings.cases, *findings.trials) for key in one.metrics}
+    known = {key for trial in findings.trials for key in trial.metrics}
+    known |= {key for case in findings.cases for key in case.metrics}
     return [key for key in dict.fromkeys(keys) if key in known]
 
 
