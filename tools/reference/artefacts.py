@@ -9,7 +9,7 @@ from typing import Any
 
 from reference.markdown import code, page, sentence, table
 
-TITLE = "What a run leaves: files and formats"
+TITLE = "What a run writes: files and formats"
 Models = list[tuple[str, type[Any]]]
 
 
@@ -116,7 +116,7 @@ def make() -> str:
                 [(code(column), kind, MEANINGS[name][column]) for column, kind in columns.items()],
             ),
         ]
-    return page("What a run leaves", *texts)
+    return page("What a run writes", *texts)
 
 
 def _without_name(model: type[Any]) -> str:

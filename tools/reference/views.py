@@ -18,7 +18,7 @@ def make() -> str:
 
     texts = [
         '`svload query RUN "select …"` asks these views; ten worked queries stand in '
-        "[how-to.md](../how-to.md#ask-in-sql). Sealed "
+        "[how-to.md](../how-to.md#query-with-sql). Sealed "
         "trials only. `cases` has a column for each factor of the study. `-1` in a time column means “did "
         "not happen”.\n",
         table(("view", "a row"), [(code(view), meaning) for view, meaning in VIEWS.items()]),
