@@ -86,7 +86,7 @@ def test_locusts_final_statistics_are_a_table(say: Say, tmp_path: Path) -> None:
     [
         ("import none.jtl", "none.jtl cannot be imported: there is no such file"),
         ("import torn.jtl", "torn.jtl:3: torn.jtl cannot be imported: elapsed is no whole number"),
-        ("import torn.jtl --given users=5", "--given is about finished tables"),
+        ("import torn.jtl --given users=5", "--given applies only to finished tables"),
         ("import --as table torn.jtl --given users", "--given users is no fact"),
         ("import torn.jtl table.csv", "not of one load tester"),
         ("import stats.txt", "its first line is none that is known"),

@@ -46,10 +46,10 @@ def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 URL = "http://127.0.0.1:9/"
 MISTYPED = {
-    f"load {URL} -d ''": "nothing stands there",
-    f"load {URL} --out ''": "nothing stands there",
-    f"load {URL} -H ''": "nothing stands there",
-    "plan s --only ''": "nothing stands there",
+    f"load {URL} -d ''": "the value is empty",
+    f"load {URL} --out ''": "the value is empty",
+    f"load {URL} -H ''": "the value is empty",
+    "plan s --only ''": "the value is empty",
     "plan s --only ,": "--only , names no case",
     f"load {URL} -d 1e400s": "--duration 1e400s: “1e400s” is no number to measure with",
     f"load {URL} -d 1e9h": "--duration: at most 7,776,000 seconds can be planned",

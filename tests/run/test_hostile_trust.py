@@ -437,7 +437,7 @@ def test_runs_go_through_a_link_that_was_named_alone(
     assert choices().out == Path("runs")
     Path("runs").rmdir()
     Path("runs").symlink_to(target)
-    with pytest.raises(SvloadError, match=r"runs is a link to .*--out"):
+    with pytest.raises(SvloadError, match=r"runs is a symbolic link to .*--out"):
         choices()
     assert choices(out=Path("runs")).out == Path("runs")
 

@@ -9,7 +9,7 @@ from svload.cli.plain import App
 
 app = App(
     name="svload",
-    help="A laboratory for load tests: one study file to a checked report.",
+    help="A laboratory for load tests: from one study file to a checked report.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -42,4 +42,4 @@ def _root(
         False, "--version", help="Print the version.", callback=_version, is_eager=True
     ),
 ) -> None:
-    """A laboratory for load tests: one study file to a checked report."""
+    """A laboratory for load tests: from one study file to a checked report."""

@@ -95,7 +95,7 @@ def _usage(error: Any) -> int:
         asked = context.command_path if context else "svload"
         ours = _option_for(error, context)
         said = str(error.message) if ours else said
-        hint = ours or f"“{asked} -h” says what it takes."
+        hint = ours or f"Run “{asked} -h” for its options."
         print(f"svload: {fail('usage', reason=said.rstrip('.'), hint=hint)}", file=sys.stderr)
     return int(ExitCode.USAGE)
 

@@ -52,14 +52,14 @@ def choices(
     from svload.api.typed import seconds
 
     if out is None and RUNS.is_symlink():
-        reason = f"{RUNS} is a link to {RUNS.readlink()}, and no --out was given"
-        raise fail("usage", reason=reason, hint="Name the folder for runs: --out FOLDER.")
+        reason = f"{RUNS} is a symbolic link to {RUNS.readlink()}"
+        raise fail("usage", reason=reason, hint="Name the folder for runs with --out FOLDER.")
 
     cases = tuple(part.strip() for part in (only or "").split(",") if part.strip())
     if only is not None and not cases:
         raise fail("usage", reason=f"--only {only} names no case", hint="Write --only TC1,TC2.")
     if inventory is not None and scheduler is not None:
-        raise fail("usage", reason="--inventory and --scheduler name two fleets", hint="Give one of them.")
+        raise fail("usage", reason="--inventory and --scheduler can't be combined", hint="Use one of them.")
     return Choices(
         profile=profile,
         seed=seed,

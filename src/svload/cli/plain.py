@@ -76,7 +76,9 @@ class _PlainFirst:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if _is_empty(value) and param.param_type_name == "option" and param.name not in MAY_BE_EMPTY:
-            raise typer.BadParameter("nothing stands there; leave the option out for its default", ctx, param)
+            raise typer.BadParameter(
+                "the value is empty; leave the option out to use its default", ctx, param
+            )
         try:
             return plain(value, param.type_descriptor.annotation, param.type_descriptor.parameter_info)
         except NotPlain:

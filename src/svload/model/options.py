@@ -43,28 +43,28 @@ class EngineOptions:
     """What the engine takes as the study has it: `GroupSpec` in
     engine/engine/src/share.rs has a field of the same name."""
 
-    client: Annotated[Literal["engine", "curl"], Option("curl: asks as curl does, every request a row")] = (
-        "engine"
-    )
+    client: Annotated[
+        Literal["engine", "curl"], Option("curl: requests as curl makes them, one row each")
+    ] = "engine"
     tls_resumption: Annotated[bool, Option("whether a new connection may resume an earlier TLS session")] = (
         True
     )
     connect_timeout_ns: Annotated[
         int | None,
         Option(
-            "how long a new connection may take to stand, its TLS handshake included; left out: until the "
-            "request's timeout",
-            flag="Fail a request whose new connection does not stand within this, such as 1s.",
-            told="connections stand within {}",
+            "how long a new connection may take, including its TLS handshake; default: the request's timeout",
+            flag="Timeout of a new connection, such as 1s; the request then fails.",
+            told="connect timeout {}",
         ),
     ] = None
     pacing_quantum_ns: Annotated[
         int,
         Option(
-            "begin what is due only so often, all at once: far less CPU at high rates, for lag that the result shows",
+            "start due requests only this often, in batches: far less CPU at high rates, but more lag, which the "
+            "result shows",
             most=QUANTUM_NS,
             example="1 ms",
-            flag="Begin what is due only so often, such as 1ms: less CPU, more lag.",
+            flag="Start due requests only this often, such as 1ms: less CPU, more lag.",
             told="starts only every {}",
         ),
     ] = 0
@@ -76,42 +76,41 @@ class GroupOptions(EngineOptions):
 
     connection: Annotated[
         Literal["keep-alive", "new", "shared"],
-        Option("new: one for each request; shared: users take any that is free"),
+        Option("new: one per request; shared: users take any that is free"),
     ] = "keep-alive"
     generators: Annotated[
         int,
         Option(
-            "how many generators share the load, each with its own results; those beyond the cores of the "
-            "load share processes",
+            "how many generators share the load, each with its own results; if there are more than cores for "
+            "load, they share processes",
             most=GENERATORS,
             least=1,
         ),
     ] = 1
     graceful_stop_ns: Annotated[
         int | None,
-        Option("how long what is due by the end is still followed; left out: to its time-out"),
+        Option("how long to wait at the end for requests in progress; default: their timeout"),
     ] = None
     record: Annotated[
         Literal["auto", "rows", "histogram"],
-        Option("rows: each request; auto: rows up to 1,000/s"),
+        Option("rows: one row per request; auto: rows up to 1,000/s"),
     ] = "auto"
     spin_ns: Annotated[
         int,
         Option(
-            "so long before each start, and for awaited answers before sleeping, ask again and again: "
-            "on time and heard at once, at the price of CPU",
+            "poll this long before each start, and for awaited responses before sleeping: more precise timing "
+            "for more CPU",
             most=SPIN_NS,
             example="60 us",
-            flag="Before each start and for awaited answers, ask again and again for so long, such as 60us: "
-            "less lag, more CPU.",
+            flag="Poll this long before each start and for awaited responses, such as 60us: less lag, more CPU.",
         ),
     ] = 0
     close: Annotated[
         Literal["fin", "reset"],
-        Option("reset: connections end with RST, so that no local port rests in TIME_WAIT"),
+        Option("reset: close connections with RST, so that no local port stays in TIME_WAIT"),
     ] = "fin"
     streams: Annotated[
-        int, Option("how many users, or requests at once, share an HTTP/2 connection", most=VUS, least=1)
+        int, Option("how many users, or concurrent requests, share an HTTP/2 connection", most=VUS, least=1)
     ] = 1
 
 

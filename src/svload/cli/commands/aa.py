@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def aa(
     study: str = typer.Argument(help="The study's folder or file."),
-    pairs: int = typer.Option(20, "--pairs", help="Pairs of trials of each load; at least 20."),
+    pairs: int = typer.Option(20, "--pairs", help="Pairs of trials for each load; at least 20."),
     profile: str = PROFILE,
     seed: int = SEED,
     out: Path = OUT,
@@ -44,8 +44,7 @@ def aa(
     wait_quiet: str = WAIT_QUIET,
     json: bool = JSON,
 ) -> None:
-    """Compare a study's lab with itself: what it shows between two runs of the same
-    thing is the floor of its claims."""
+    """Compare a study's lab with itself, to learn the smallest difference that it can claim (the floor)."""
     from svload import api
 
     chosen = choices(

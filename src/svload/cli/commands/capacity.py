@@ -26,9 +26,9 @@ EXAMPLES = """Examples:
   svload capacity http://127.0.0.1:8080/api -H 'Authorization: Bearer 7' --data '{"id": 7}' --rate --that 'p95 <= 200 ms'
   svload capacity STUDY --at-least 400
 
-Options of the request (-H, --data, --http2 ...) are for a URL; a study has its own.
+Request options (-H, --data, --http2 ...) apply to a URL only; a study defines its own requests.
 
-Exit status: 0 the limit is known, 1 fewer than --at-least, 4 not known, 2 wrong usage, 3 no server there."""
+Exit status: 0 the limit was found, 1 it is below --at-least, 4 it was not found, 2 wrong usage, 3 no server answers."""
 
 
 # fmt: off
@@ -36,17 +36,17 @@ Exit status: 0 the limit is known, 1 fewer than --at-least, 4 not known, 2 wrong
 class Typed(Request):
     """What may be typed after `svload capacity`."""
 
-    target: str = typer.Argument(help="A study with an open factor, or the URL of one server.")
-    that: str = typer.Option(None, "--that", help='What must hold: "p95 <= 200 ms and success_rate >= 99.9 %"; default: the study\'s thresholds.')
-    until: str = typer.Option(None, "--until", help='Instead: where more load gains little, "gain < 10 %".')
-    at_least: int = typer.Option(None, "--at-least", min=1, help="The load that is needed: exit 1 if it is surely too much, 4 if open.")
-    over: str = typer.Option(None, "--over", help="The factor that is searched; with --from and --to it need not be open in the study.")
-    least: int = typer.Option(None, "--from", min=1, help="The least load.")
+    target: str = typer.Argument(help="A study with an open factor, or a URL.")
+    that: str = typer.Option(None, "--that", help='The criteria, such as "p95 <= 200 ms and success_rate >= 99.9 %"; default: the study\'s thresholds.')
+    until: str = typer.Option(None, "--until", help='Instead of --that: find where more load gains little, "gain < 10 %".')
+    at_least: int = typer.Option(None, "--at-least", min=1, help="The load you need: exit with 1 if the limit is below it, 4 if undecided.")
+    over: str = typer.Option(None, "--over", help="The factor to search; with --from and --to it need not be open in the study.")
+    least: int = typer.Option(None, "--from", min=1, help="The smallest load.")
     most: int = typer.Option(None, "--to", min=2, help="The largest load.")
-    rate: bool = typer.Option(False, "--rate", help="Of a URL: requests a second, not users.")
-    within: str = typer.Option(None, "--for", help="Answer after about this time: 90s.")
-    tolerance: float = typer.Option(5.0, "--tolerance", min=0.1, max=100, help="Width of the interval that is narrow enough, in %.")
-    duration: str = typer.Option(None, "--duration", "-d", help="The measured time of each trial; of a URL 5s, less where --for is short.")
+    rate: bool = typer.Option(False, "--rate", help="For a URL: search for requests per second instead of users.")
+    within: str = typer.Option(None, "--for", help="Answer after about this time, such as 90s.")
+    tolerance: float = typer.Option(5.0, "--tolerance", min=0.1, max=100, help="Stop when the interval is no wider than this, in %.")
+    duration: str = typer.Option(None, "--duration", "-d", help="Measured time per trial; for a URL 5s, or less if --for is short.")
     profile: str = PROFILE
     seed: int = SEED
     out: Path = OUT
@@ -61,7 +61,7 @@ class Typed(Request):
 
 @taking(Typed, group_flags())
 def capacity(typed: Typed, flags: dict[str, Any]) -> None:
-    """Find the largest load that keeps a criterion: a line through trials around the limit, with its interval."""
+    """Find the largest load at which a criterion holds, with an interval."""
     from svload import api
     from svload.api.typed import seconds
 

@@ -18,21 +18,21 @@ def register(app: typer.Typer) -> None:
 
 
 def probe(
-    url: str = typer.Argument(help="What to transfer."),
-    count: int = typer.Option(1, "--count", "-n", min=1, help="How many transfers, one after another."),
-    method: str = typer.Option(None, "--method", "-X", help="Default GET, with a body POST."),
+    url: str = typer.Argument(help="The URL to transfer."),
+    count: int = typer.Option(1, "--count", "-n", min=1, help="Number of transfers, one after another."),
+    method: str = typer.Option(None, "--method", "-X", help="Default GET, or POST with a body."),
     header: list[str] = typer.Option(None, "--header", "-H", help="A header, “Name: value”."),
-    data: str = typer.Option(None, "--data", "--body", help="The request's body."),
-    data_file: Path = typer.Option(None, "--data-file", "-D", help="The file that is the request's body."),
-    insecure: bool = typer.Option(False, "--insecure", "-k", help="Any certificate will do."),
+    data: str = typer.Option(None, "--data", "--body", help="The request body."),
+    data_file: Path = typer.Option(None, "--data-file", "-D", help="Read the request body from this file."),
+    insecure: bool = typer.Option(False, "--insecure", "-k", help="Don't verify the server's certificate."),
     ca: Path = typer.Option(
-        None, "--cacert", help="PEM file of the authority that signed the server's certificate."
+        None, "--cacert", help="PEM file of the CA that signed the server's certificate."
     ),
-    keep_alive: bool = typer.Option(False, "--keep-alive", help="One connection for all transfers."),
+    keep_alive: bool = typer.Option(False, "--keep-alive", help="Use one connection for all transfers."),
     authorise: list[str] = AUTHORISE,
     json: bool = JSON,
 ) -> None:
-    """Transfer a URL as curl does and print curl's eleven variables."""
+    """Transfer a URL as curl does and print curl's eleven timing variables."""
     from svload import api
 
     ask = api.QuickLoad(
@@ -54,17 +54,17 @@ def probe(
 
 
 def doctor(
-    study: str = typer.Argument(None, help="A study whose kits are checked too."),
-    profile: str = typer.Option(None, "--profile", "-p"),
+    study: str = typer.Argument(None, help="Also check what this study's kits need."),
+    profile: str = typer.Option(None, "--profile", "-p", help="Which of the study's profiles to use."),
     certify: bool = typer.Option(
         False,
         "--certify",
-        help="First measure the instrument on a server of known times, and keep its certificate (half a minute).",
+        help="First measure svload's own accuracy on a server with known times and save the certificate (30 s).",
     ),
     no_wait: bool = NO_WAIT,
     json: bool = JSON,
 ) -> None:
-    """Say what this machine is, what it can measure, and what a study would miss here."""
+    """Show what this machine is, what it can measure, and what a study would lack here."""
     from svload import api
 
     if certify:

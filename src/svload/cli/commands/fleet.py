@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svload.api.fleet import FleetResult, MachineTold
 
 app = App(
-    help="The machines of an Ansible inventory: check, install, status, clean.",
+    help="Manage svload on the machines of an Ansible inventory.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -27,7 +27,7 @@ INVENTORY = typer.Option(
 
 @app.command()
 def check(inventory: Path = INVENTORY, json: bool = JSON) -> None:
-    """Say what each machine can bear: clock, port, descriptors, bandwidth. Changes nothing."""
+    """Show how much load each machine can generate: clock, port, descriptors, bandwidth. Changes nothing."""
     from svload import api
 
     with live() as emit:
@@ -39,16 +39,16 @@ def check(inventory: Path = INVENTORY, json: bool = JSON) -> None:
 def install(
     inventory: Path = INVENTORY,
     wheel: Path = typer.Option(
-        None, help="The wheel, or its folder; default dist, where “make wheel” puts it."
+        None, help="The wheel or its folder; default: dist, where “make wheel” puts it."
     ),
     wheelhouse: Path = typer.Option(
-        None, help="Packages for machines that reach no index (pip download -d)."
+        None, help="Folder of packages for machines without a package index (pip download -d)."
     ),
-    study: Path = typer.Option(None, help="A study whose servers are installed on the group servers."),
+    study: Path = typer.Option(None, help="Also install this study's servers on the group servers."),
     profile: str = PROFILE,
     json: bool = JSON,
 ) -> None:
-    """Install svload on every machine and set limits; a second time it changes nothing."""
+    """Install svload on every machine and set limits. Repeating it changes nothing."""
     from svload import api
 
     with live() as emit:
@@ -58,7 +58,7 @@ def install(
 
 @app.command()
 def status(inventory: Path = INVENTORY, json: bool = JSON) -> None:
-    """Say what is installed and set on every machine."""
+    """Show what is installed and set on every machine."""
     from svload import api
 
     with live() as emit:
@@ -68,7 +68,7 @@ def status(inventory: Path = INVENTORY, json: bool = JSON) -> None:
 
 @app.command()
 def clean(inventory: Path = INVENTORY, json: bool = JSON) -> None:
-    """Put settings back and remove svload from every machine."""
+    """Restore settings and remove svload from every machine."""
     from svload import api
 
     with live() as emit:
@@ -119,7 +119,7 @@ def _state(one: MachineTold) -> str:
 
 def _done(one: MachineTold) -> str:
     steps = "1 step" if one.changed == 1 else f"{one.changed} steps"
-    return f"{steps} changed it" if one.changed else "nothing to change"
+    return f"{steps} changed" if one.changed else "nothing to change"
 
 
 def _plain(one: MachineTold) -> dict[str, Any]:

@@ -43,35 +43,36 @@ def register(app: typer.Typer) -> None:
 
 def import_(
     files: list[str] = typer.Argument(
-        help="Files of one load tester, or LEVEL=FILE; several of a level are its replicates. Or tables of "
+        help="Result files of one load tester, or LEVEL=FILE (several per level are replicates); or tables of "
         "results as CSV."
     ),
     form: Form | None = typer.Option(
         None,
         "--as",
         help="jtl: JMeter's CSV or XML. locust: NAME_stats_history.csv. k6: JSON or CSV. table: finished "
-        "results. Default: by how the file begins.",
+        "results. Default: detected from the file.",
     ),
     factor: str = typer.Option(
-        "file", "--factor", help="What the levels are levels of, such as build, or users for a sweep."
+        "file", "--factor", help="The factor that the levels belong to, such as build, or users for a sweep."
     ),
     name: str = typer.Option("imported", "--name", help="The run's name."),
     given: list[str] = typer.Option(
         None,
         "--given",
-        help="A fact that no column of a table holds, such as users=50 or run_time=60s; repeatable.",
+        help="A value that is in no column of a table, such as users=50 or run_time=60s; repeatable.",
     ),
     window: Window = typer.Option(
-        "load", "--window", help="What is measured: the load without its first and last ramp, or all of it."
+        "load",
+        "--window",
+        help="What to measure: the load without its ramps at the start and end, or everything.",
     ),
     decimal: Decimal | None = typer.Option(
-        None, "--decimal", help="What marks the decimals of a table's numbers, where its cells don't show it."
+        None, "--decimal", help="The decimal separator of a table's numbers, if the cells don't show it."
     ),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Import what JMeter, Locust or k6 measured as a run, or check a finished table for
-    what it contradicts by itself."""
+    """Import results of JMeter, Locust or k6 as a run, or check a finished table for contradictions."""
     from svload import api
 
     if form is Form.TABLE or (form is None and api.are_tables(files)):
@@ -80,7 +81,9 @@ def import_(
     if given or decimal:
         option = "--given" if given else "--decimal"
         raise fail(
-            "usage", reason=f"{option} is about finished tables", hint="Add --as table, or leave it out."
+            "usage",
+            reason=f"{option} applies only to finished tables",
+            hint="Add --as table, or leave it out.",
         )
     told: Any = form.value if form else None
     result = api.import_files(

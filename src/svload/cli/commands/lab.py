@@ -11,7 +11,7 @@ from svload.cli.output import live, print_json, tell_leftover
 from svload.cli.plain import App
 
 app = App(
-    help="A study's servers without a run: install, up, urls, status, reset, down.",
+    help="Run a study's servers without a run.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -20,7 +20,7 @@ STUDY = typer.Argument(help="The study's folder or file.")
 
 @app.command()
 def install(study: str = STUDY, profile: str = PROFILE, json: bool = JSON) -> None:
-    """Install what the study's kits need (apt where root allows, the rest into svload's cache)."""
+    """Install what the study's kits need (with apt if root, the rest into svload's cache)."""
     from svload import api
 
     with live() as emit:
@@ -36,12 +36,12 @@ def install(study: str = STUDY, profile: str = PROFILE, json: bool = JSON) -> No
 def up(
     study: str = STUDY,
     profile: str = PROFILE,
-    lease: str = typer.Option("1h", "--for", help="How long the lab lives."),
+    lease: str = typer.Option("1h", "--for", help="How long to keep the servers up."),
     trust: bool = TRUST,
     authorise: list[str] = AUTHORISE,
     json: bool = JSON,
 ) -> None:
-    """Bring the study's servers up and keep them for a while."""
+    """Start the study's servers and keep them up for a while."""
     from svload import api
 
     with live() as emit:
@@ -54,13 +54,13 @@ def urls(
     study: str = STUDY,
     profile: str = PROFILE,
     to: Path = typer.Option(
-        None, "--to", help="Write them to this file as CSV: url, path, size_bytes, digest."
+        None, "--to", help="Write the URLs to this CSV file: url, path, size_bytes, digest."
     ),
     trust: bool = TRUST,
     authorise: list[str] = AUTHORISE,
     json: bool = JSON,
 ) -> None:
-    """List every URL of every account of the study's stores by their own API, filling them first where they are not."""
+    """List every URL in every account of the study's stores, filling the stores first if they are empty."""
     from svload import api
 
     with live() as emit:
@@ -74,7 +74,7 @@ def urls(
 
 @app.command()
 def status(json: bool = JSON) -> None:
-    """List labs that are up, and svload's caches on this machine."""
+    """List running labs and svload's caches on this machine."""
     from svload import api
 
     found = api.lab_status(tell_leftover)
@@ -86,16 +86,16 @@ def status(json: bool = JSON) -> None:
     if not found["labs"]:
         typer.echo("no lab is up")
     if warm := found["warm"]:
-        typer.echo(f"warm until {warm['until']} (pid {warm['pid']}): “svload warm --end” ends it")
+        typer.echo(f"warm until {warm['until']} (pid {warm['pid']}): “svload warm --end” stops it")
     for name, size in found["caches"].items():
         typer.echo(f"cache {name}: {size}")
 
 
 @app.command()
 def reset(
-    lab: str = typer.Argument(None, help="Which lab; default the only one."), json: bool = JSON
+    lab: str = typer.Argument(None, help="Which lab; default: the only one."), json: bool = JSON
 ) -> None:
-    """Bring a kept lab's servers to their state before any trial."""
+    """Return a running lab's servers to their state before any trial."""
     from svload import api
 
     proofs = api.lab_reset(lab, tell_leftover)
@@ -107,8 +107,8 @@ def reset(
 
 
 @app.command()
-def down(lab: str = typer.Argument(None, help="Which lab; default all."), json: bool = JSON) -> None:
-    """End labs and put everything back."""
+def down(lab: str = typer.Argument(None, help="Which lab; default: all."), json: bool = JSON) -> None:
+    """Stop labs and restore everything."""
     from svload import api
 
     ended = api.lab_down(lab, tell_leftover)
@@ -127,6 +127,4 @@ def _show(found: dict[str, object], as_json: bool) -> None:
     for name, address in dict(found["endpoints"]).items():  # type: ignore[call-overload]
         typer.echo(f"  {name}  {address}")
     if found["network"]:
-        typer.echo(
-            f"They have a network of their own: nsenter --net={found['network']} COMMAND reaches them."
-        )
+        typer.echo(f"They have their own network; to reach them: nsenter --net={found['network']} COMMAND")

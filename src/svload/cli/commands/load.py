@@ -26,8 +26,8 @@ EXAMPLES = """Examples:
   svload load http://127.0.0.1:8080/ -X POST -H 'Content-Type: application/json' --data '{"id": 7}' -d 5s
   svload load http://127.0.0.1:8080/ --stage 5s:100/s,5s:500/s --out runs
 
-Exit status: 0 done, 1 a threshold failed or nothing was ok, 2 wrong usage, 3 no server there or the machine failed,
-4 a threshold can't be judged, 130 interrupted."""
+Exit status: 0 done, 1 a threshold failed or no request succeeded, 2 wrong usage, 3 no server answers or the machine
+failed, 4 a threshold can't be decided, 130 interrupted."""
 
 
 # fmt: off
@@ -36,44 +36,44 @@ class Request:
     """What is asked of the URL and how: the same for each command that loads one, but for the flags of a traffic
     group's options (`model.options`)."""
 
-    max_vus: int = typer.Option(None, "--max-vus", min=1, help="Most requests at once with --rate.")
-    on_full: str = typer.Option(None, "--on-full", help="With all of --max-vus busy: wait (counted in response) or drop.")
+    max_vus: int = typer.Option(None, "--max-vus", min=1, help="With --rate: the most requests in progress at once.")
+    on_full: str = typer.Option(None, "--on-full", help="When all --max-vus are busy: wait (counted in the response time) or drop.")
     arrivals: str = typer.Option(None, "--arrivals", help="With --rate: constant or poisson.")
-    think_time: str = typer.Option(None, "--think-time", help="A user's pause before its next request.")
-    method: str = typer.Option(None, "--method", "-X", help="GET, HEAD, DELETE, OPTIONS, POST, PUT or PATCH; default GET, with a body POST.")
+    think_time: str = typer.Option(None, "--think-time", help="How long a user pauses before its next request.")
+    method: str = typer.Option(None, "--method", "-X", help="GET, HEAD, DELETE, OPTIONS, POST, PUT or PATCH; default GET, or POST with a body.")
     header: list[str] = typer.Option(None, "--header", "-H", help="A header, “Name: value”; repeatable.")
-    data: str = typer.Option(None, "--data", "--body", help="The request's body.")
-    data_file: Path = typer.Option(None, "--data-file", "-D", help="The file that is the request's body.")
-    timeout: str = typer.Option(None, "--timeout", "-t", help="From a request's begin until its last byte; default 30s.")
-    redirects: int = typer.Option(0, "--follow-redirects", min=0, max=REDIRECTS.most, help="How many redirects are followed.")
-    no_keepalive: bool = typer.Option(False, "--no-keepalive", "--disable-keepalive", help="A new connection for each request.")
-    http2: bool = typer.Option(False, "--http2", help="Ask over HTTP/2: by ALPN over https, by prior knowledge over http.")
-    streams: int = typer.Option(1, "--streams", "-m", min=1, help="With --http2: so many users share a connection.")
-    insecure: bool = typer.Option(False, "--insecure", "-k", help="Any certificate will do.")
-    ca: Path = typer.Option(None, "--cacert", "--ca", help="PEM file of the authority that signed the server's certificate.")
-    connect_to: str = typer.Option(None, "--connect-to", help="Connect to HOST:PORT instead; the URL still names the server.")
-    awake: bool = typer.Option(False, "--awake", help="Keep CPUs from sleeping between requests, where root allows: less lag; a guest may pay for it.")
-    generators: int = typer.Option(1, "--generators", "--threads", min=1, max=64, help="How many processes share the load.")
+    data: str = typer.Option(None, "--data", "--body", help="The request body.")
+    data_file: Path = typer.Option(None, "--data-file", "-D", help="Read the request body from this file.")
+    timeout: str = typer.Option(None, "--timeout", "-t", help="Timeout of a request, from sending it to the last byte; default 30s.")
+    redirects: int = typer.Option(0, "--follow-redirects", min=0, max=REDIRECTS.most, help="Follow up to this many redirects.")
+    no_keepalive: bool = typer.Option(False, "--no-keepalive", "--disable-keepalive", help="Open a new connection for each request.")
+    http2: bool = typer.Option(False, "--http2", help="Use HTTP/2: negotiated by ALPN over https, by prior knowledge over http.")
+    streams: int = typer.Option(1, "--streams", "-m", min=1, help="With --http2: how many users share a connection.")
+    insecure: bool = typer.Option(False, "--insecure", "-k", help="Don't verify the server's certificate.")
+    ca: Path = typer.Option(None, "--cacert", "--ca", help="PEM file of the CA that signed the server's certificate.")
+    connect_to: str = typer.Option(None, "--connect-to", help="Connect to HOST:PORT, but send the URL's host name.")
+    awake: bool = typer.Option(False, "--awake", help="Keep CPUs out of idle states between requests (needs root): less lag, but can cost more in a virtual machine.")
+    generators: int = typer.Option(1, "--generators", "--threads", min=1, max=64, help="Number of processes that share the load.")
 
 
 @dataclass(frozen=True)
 class Typed(Request):
     """What may be typed after `svload load`."""
 
-    url: str = typer.Argument(help="What to load.")
-    vus: int = typer.Option(None, "--vus", "-c", "--connections", min=1, help="Virtual users, a connection each (closed loop); default 64.")
-    rate: float = typer.Option(None, "--rate", "-R", "-q", help="Requests per second, whatever the server does (open loop).")
-    duration: str = typer.Option(None, "--duration", "-d", "-z", help="How long; default 10s. With --requests at most; default 10min.")
-    requests: int = typer.Option(None, "--requests", "-n", "--iterations", min=1, help="So many requests of all users together, then stop.")
-    stage: list[str] = typer.Option(None, "--stage", "--stages", "-s", help="30s:100 (users) or 30s:500/s (rate), in a straight line from the level before; repeatable, or separated by commas.")
-    ramp_up: str = typer.Option(None, "--ramp-up", help="Until all users are there, or before what counts; not measured.")
-    threshold: list[str] = typer.Option(None, "--threshold", help="'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%': exit 1 if it fails; repeatable.")
-    seed: int = typer.Option(None, "--seed", help="Seed of all schedules.")
-    out: Path = typer.Option(None, "--out", "-o", help="Keep the run in this folder, for report, compare, why and query.")
+    url: str = typer.Argument(help="The URL to load.")
+    vus: int = typer.Option(None, "--vus", "-c", "--connections", min=1, help="Number of virtual users, each with its own connection (closed loop); default 64.")
+    rate: float = typer.Option(None, "--rate", "-R", "-q", help="Requests per second, regardless of the server (open loop).")
+    duration: str = typer.Option(None, "--duration", "-d", "-z", help="Duration; default 10s. With --requests the longest duration; default 10min.")
+    requests: int = typer.Option(None, "--requests", "-n", "--iterations", min=1, help="Stop after this many requests in total.")
+    stage: list[str] = typer.Option(None, "--stage", "--stages", "-s", help="30s:100 (users) or 30s:500/s (rate): change linearly to this level; repeatable, or separated by commas.")
+    ramp_up: str = typer.Option(None, "--ramp-up", help="How long users or the rate ramp up; not measured.")
+    threshold: list[str] = typer.Option(None, "--threshold", help="Exit with 1 if this fails: 'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%'; repeatable.")
+    seed: int = typer.Option(None, "--seed", help="Seed of all random choices.")
+    out: Path = typer.Option(None, "--out", "-o", help="Save the run in this folder, for report, compare, why and query.")
     authorise: list[str] = AUTHORISE
     no_wait: bool = NO_WAIT
     wait_quiet: str = WAIT_QUIET
-    quiet: bool = typer.Option(False, "--quiet", help="Nothing while it runs.")
+    quiet: bool = typer.Option(False, "--quiet", help="Show no progress.")
     json: bool = JSON
 # fmt: on
 
@@ -92,7 +92,7 @@ def group_flags() -> dict[str, tuple[Any, Any]]:
 
 @taking(Typed, group_flags())
 def load(typed: Typed, flags: dict[str, Any]) -> None:
-    """Load one URL and say what it took: closed loop with 64 users, or --rate for an open one."""
+    """Load one URL and summarise the result: closed loop with 64 users, or open loop with --rate."""
     from svload import api
 
     quiet_s = quiet_seconds(typed.wait_quiet)

@@ -58,21 +58,21 @@ def why(
         "",
         metavar="RUN",
         show_default=False,
-        help="A run's folder or name, or a pack; the latest if left out.",
+        help="A run's folder or name, or a pack; default: the latest run.",
     ),
     second: str = typer.Argument(
         "",
         metavar="NAME",
         show_default=False,
-        help="A trial, such as TC7.r3, a case, such as TC7, or a comparison's name in quotes; without it "
-        "every doubt of the run.",
+        help="A trial (TC7.r3), a case (TC7), or a comparison's name in quotes; default: everything doubtful "
+        "in the run.",
     ),
-    run: str = typer.Option("latest", "--run", help="The run."),
+    run: str = typer.Option("latest", "--run", help="The run; an alternative to naming it first."),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Say what is behind a trial's numbers (which are VALID, WEAK, REFUSED, and whose doing), a case's limits
-    (which gave way first), a comparison, or a run.
+    """Explain a trial (which numbers are VALID, WEAK or REFUSED, and why), a case (which limit was reached first),
+    a comparison, or a run.
     """
     from svload import api
 
@@ -107,18 +107,18 @@ def _run_and_name(words: list[str], run: str, out: Path) -> tuple[str, str]:
 def report(
     run: str = RUN,
     figures: Path | None = typer.Option(
-        None, "--figures", help="Only draw the figures for a paper into this folder: SVG, PDF, PNG, captions."
+        None, "--figures", help="Only draw figures for a paper into this folder: SVG, PDF, PNG, captions."
     ),
     markdown: bool = typer.Option(
-        False, "--markdown", help="Only print the summary for a CI job's page, as Markdown."
+        False, "--markdown", help="Only print a Markdown summary for a CI job's page."
     ),
     tables: Path | None = typer.Option(
-        None, "--tables", help="Tables of your own (JSON) that its reports show from now on."
+        None, "--tables", help="Add your own tables (JSON) to this and later reports."
     ),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Make a run's report anew from its sealed trials."""
+    """Generate a run's report from its sealed trials."""
     from svload import api
 
     own = api.read_tables(tables) if tables is not None else None
@@ -154,22 +154,21 @@ def export(
         Exported.CSV,
         "--format",
         "-f",
-        help="csv and parquet: a file for each view of “svload query”. openmetrics: the judged metrics as text; "
-        "of a run that is going on, what its journals say. jtl: each trial's requests with JMeter's columns.",
+        help="csv, parquet: one file per view of “svload query”. openmetrics: the judged metrics, or the progress of "
+        "a run that is still going on. jtl: each trial's requests with JMeter's columns.",
     ),
     to: Path | None = typer.Option(
         None,
         "--to",
-        help="The folder (default derived/csv, derived/parquet or derived/jtl of the run); of openmetrics a file.",
+        help="The folder (default: the run's derived/csv, derived/parquet or derived/jtl), or openmetrics' file.",
     ),
     timestamps: bool = typer.Option(
-        False, "--timestamps", help="OpenMetrics with the time of each sample, for backfilling a database."
+        False, "--timestamps", help="Add the time of each OpenMetrics sample, for backfilling a database."
     ),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Hand a run on to other tools: its tables as CSV or Parquet, its metrics as
-    OpenMetrics, its requests as JMeter's JTL."""
+    """Export a run: tables as CSV or Parquet, metrics as OpenMetrics, requests as JMeter's JTL."""
     from svload import api
 
     if form is not Exported.OPENMETRICS or api.has_ended(run, _out(out)):
@@ -227,7 +226,7 @@ def query(
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Ask a run in SQL (DuckDB)."""
+    """Query a run with SQL (DuckDB)."""
     from svload import api
 
     _tell_damage(run, _out(out))
@@ -241,7 +240,7 @@ def query(
 
 
 def verify(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
-    """Check every seal of a run: detects damage, not forgery."""
+    """Check that a run's files are undamaged. This detects damage, not forgery."""
     from svload import api
 
     checked = api.verify(run, _out(out))
@@ -258,7 +257,7 @@ def verify(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
 
 def _condition(checked: dict[str, Any]) -> str:
     if checked["damage"]:
-        return f"{len(checked['damage'])} things are damaged"
+        return f"{len(checked['damage'])} damaged"
     if checked["thinned"]:
         return f"a thin copy, undamaged; {checked['thinned']} files differ from what was sealed, as thinned.json says"
     return "all as they were sealed"
@@ -266,19 +265,21 @@ def _condition(checked: dict[str, Any]) -> str:
 
 def pack(
     run: str = RUN,
-    target: Path = typer.Option(None, "--to", help="The pack's file; default beside the run."),
+    target: Path = typer.Option(None, "--to", help="The file to write; default: beside the run."),
     thin: bool = typer.Option(
-        False, "--thin", help="Small, to be committed: merged histograms, no names of this machine's folders."
+        False,
+        "--thin",
+        help="Make it small enough to commit: merge histograms, don't name this machine's folders.",
     ),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Put a run into one file, without its study's `secrets`; its tables go in as they are."""
+    """Put a run into one file, without the study's `secrets`. Feeder tables are included unchanged."""
     from svload import api
 
     path = api.pack(run, target, _out(out), thin)
     for column in api.telling_columns(run, _out(out)):
-        typer.echo(f"the pack holds a table with what may be secret: {column}", err=True)
+        typer.echo(f"this table in the pack may hold secrets: {column}", err=True)
     if json:
         print_json({"pack": str(path), "size_bytes": path.stat().st_size})
         return
@@ -289,8 +290,7 @@ def schema(
     of: Described = typer.Argument(Described.STUDY, help="The study file, or findings.json."),
     json: bool = JSON,
 ) -> None:
-    """Print a JSON Schema: of the study file for editors, of findings.json for programs that read
-    it; JSON with --json or without."""
+    """Print the JSON Schema of the study file (for editors) or of findings.json (for programs)."""
     from svload import api
 
     print_json(api.findings_schema() if of is Described.FINDINGS else api.schema())

@@ -10,41 +10,45 @@ import typer
 from svload.cli.output import choices, leave, live, print_json, show_result
 from svload.model.errors import ExitCode
 
-PROFILE = typer.Option(None, "--profile", "-p", help="A profile of the study.")
-SEED = typer.Option(None, "--seed", help="Seed of the order and of all schedules; default: the study's own.")
+PROFILE = typer.Option(None, "--profile", "-p", help="Which of the study's profiles to use.")
+SEED = typer.Option(None, "--seed", help="Seed of the order and all random choices; default: the study's.")
 OUT = typer.Option(None, "--out", help="Folder for runs; default ./runs.")
 TRUST = typer.Option(
-    False, "--trust", help="The study may run its own commands, and set what reaches outside its lab."
+    False, "--trust", help="Allow the study to run its own commands and change what is outside its lab."
 )
 AUTHORISE = typer.Option(
-    None, "--authorise", help="A host outside this machine that you may load; repeatable."
+    None, "--authorise", help="Another host that you have permission to load; repeatable."
 )
 HOST_SETTINGS = typer.Option(
     False,
     "--host-settings",
-    help="Settings of the whole machine (fs.file-max) may be changed; they are put back.",
+    help="Allow changes to settings of the whole machine (fs.file-max); they are restored afterwards.",
 )
-ONLY = typer.Option(None, "--only", help="Cases to run, separated by commas; the others are left out.")
-REPLICATES = typer.Option(None, "--replicates", min=1, help="Replicates instead of the study's.")
-DURATION = typer.Option(None, "--duration", help="Measured time a trial, such as 5s, instead of the study's.")
+ONLY = typer.Option(None, "--only", help="Run only these cases, separated by commas.")
+REPLICATES = typer.Option(None, "--replicates", min=1, help="Number of replicates, instead of the study's.")
+DURATION = typer.Option(
+    None, "--duration", help="Measured time per trial, such as 5s, instead of the study's."
+)
 NO_WAIT = typer.Option(
-    False, "--no-wait", help="Fail at once if another load runs on this machine, instead of waiting for it."
+    False, "--no-wait", help="Fail at once if another load runs on this machine; don't wait for it."
 )
 WAIT_QUIET = typer.Option(
-    None, "--wait-quiet", help="First wait, for 10m at most, say, until nothing else disturbs this machine."
+    None,
+    "--wait-quiet",
+    help="First wait until nothing else disturbs this machine, at most this long, such as 10m.",
 )
 FLEET = typer.Option(
     None,
     "--inventory",
     "-i",
-    help="An Ansible inventory: its group generators makes the load (docs/fleet.md).",
+    help="An Ansible inventory; its group generators generates the load (docs/fleet.md).",
 )
 CLUSTER = typer.Option(
     None,
     "--scheduler",
-    help="The scheduler of a Dask cluster, tls://HOST:PORT: its workers make the load (docs/fleet.md).",
+    help="A Dask scheduler, tls://HOST:PORT; its workers generate the load (docs/fleet.md).",
 )
-JSON = typer.Option(False, "--json", help="The result as JSON on stdout.")
+JSON = typer.Option(False, "--json", help="Print the result as JSON on stdout.")
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +65,7 @@ def measure_overrides(replicates: int | None, duration: str | None) -> dict[str,
 
 def demo(
     plant: str = typer.Option(
-        None, "--plant", help="Plant a fault that must be refused: no-hits, generator-limited, too-short."
+        None, "--plant", help="Plant a fault that svload must detect: no-hits, generator-limited, too-short."
     ),
     only: str = ONLY,
     seed: int = SEED,
@@ -71,8 +75,8 @@ def demo(
     wait_quiet: str = WAIT_QUIET,
     json: bool = JSON,
 ) -> None:
-    """Run the svLoad study on the embedded lab: 20 cases, no root, nothing installed. Ends
-    with 0 when all trials were made."""
+    """Run the svLoad study on the built-in lab: 20 cases, no root, nothing to install. Exits with 0 when all
+    trials completed."""
     from svload import api
 
     chosen = choices(
@@ -92,13 +96,13 @@ def demo(
 
 def init(
     target: str = typer.Argument(
-        help="A URL, or a command that starts your server, such as './server --port {port}'."
+        help="A URL, or the command that starts your server, such as './server --port {port}'."
     ),
-    folder: Path = typer.Argument(Path(), help="Where study.yaml is written."),
+    folder: Path = typer.Argument(Path(), help="The folder to write study.yaml to."),
     authorise: list[str] = AUTHORISE,
     json: bool = JSON,
 ) -> None:
-    """Write a ten-line study for your own server; a command is started once, to see that it answers."""
+    """Write a ten-line study for your own server. A command is started once to see that the server answers."""
     from svload import api
 
     path, said = api.init(target, folder, tuple(authorise or ()), lambda text: typer.echo(text, err=True))
@@ -119,7 +123,7 @@ def plan(
     authorise: list[str] = AUTHORISE,
     json: bool = JSON,
 ) -> None:
-    """Show what would be run: cases, minutes, bytes, what each comparison could decide. Starts nothing."""
+    """Show what a run would do: cases, duration, disk space, what each comparison can decide. Starts nothing."""
     from svload import api
 
     chosen = choices(
@@ -153,7 +157,9 @@ def run(
     replicates: int = REPLICATES,
     duration: str = DURATION,
     within: str = typer.Option(
-        None, "--for", help="A gate, or measure.until, adds no block that would end after this time: 10m."
+        None,
+        "--for",
+        help="With a gate or measure.until: add no block that would end after this time, such as 10m.",
     ),
     no_wait: bool = NO_WAIT,
     wait_quiet: str = WAIT_QUIET,
@@ -175,15 +181,15 @@ def run(
 
 
 def resume(
-    run: str = typer.Argument(None, help="The run's folder or name; default: the newest unfinished one."),
+    run: str = typer.Argument(None, help="The run's folder or name; default: the newest unfinished run."),
     out: Path = OUT,
     trust: bool = typer.Option(
-        False, "--trust", help="A run that was made elsewhere may run its commands and read its files here."
+        False, "--trust", help="Allow a run that was made elsewhere to run commands and read files here."
     ),
     changed_build: bool = typer.Option(
         False,
         "--changed-build",
-        help="Go on though programs of the study changed; trials measured before are left out.",
+        help="Continue although programs of the study changed; leave out the trials measured before.",
     ),
     authorise: list[str] = AUTHORISE,
     host_settings: bool = HOST_SETTINGS,
@@ -193,7 +199,7 @@ def resume(
     scheduler: str = CLUSTER,
     json: bool = JSON,
 ) -> None:
-    """Go on with a run where it stopped; sealed trials are kept as they are."""
+    """Continue a run where it stopped. Sealed trials are kept as they are."""
     from svload import api
 
     chosen = choices(

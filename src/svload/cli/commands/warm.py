@@ -14,12 +14,11 @@ def register(app: typer.Typer) -> None:
 
 
 def warm(
-    lease: str = typer.Option("10m", "--for", help="How long; then it ends by itself."),
-    end: bool = typer.Option(False, "--end", help="End it now, a load that it carries out apart."),
+    lease: str = typer.Option("10m", "--for", help="How long to keep it; then it ends by itself."),
+    end: bool = typer.Option(False, "--end", help="End it now; a load in progress still completes."),
     json: bool = JSON,
 ) -> None:
-    """Keep a process ready for a while, so that a `svload load` typed from the same place makes
-    its first request within 0.3 s."""
+    """Keep a process ready for a while, so that `svload load` sends its first request within 0.3 s."""
     from svload import api
 
     found = api.warm_end(tell_leftover) if end else api.warm_keep(lease, tell_leftover)
@@ -28,4 +27,4 @@ def warm(
     elif end:
         typer.echo("the warm process has ended" if found["ended"] else "no process is kept warm")
     else:
-        typer.echo(f"warm until {found['until']} (pid {found['pid']}); “svload warm --end” ends it before")
+        typer.echo(f"warm until {found['until']} (pid {found['pid']}); “svload warm --end” ends it earlier")
