@@ -231,7 +231,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = [str(report.longrepr) for report in [*stats.get("skipped", ()), *stats.get("failed", ())]]
     for reason, tests in Counter(found[1] for text in told if (found := LACKING.search(text))).items():
         terminalreporter.write_line(
-            f"!!! NOT TESTED: {tests} tests on real servers or pages, for want of {reason}",
+            f"!!! NOT TESTED: {tests} tests on real servers or pages, for lack of {reason}",
             red=True,
             bold=True,
         )

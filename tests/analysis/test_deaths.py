@@ -33,9 +33,9 @@ def fallen(trial: TrialData, *deaths: Death) -> TrialData:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "The kernel killed a process of cache for want " "of memory " "0.4 s into " "the load " "(cache may " "have 64 " "MiB of memory)."),
-        ({"kills": 3, "offset_s": None}, "The kernel killed 3 processes of cache for want of memory before the load"),
-        ({"cause": "exit", "exit": 7, "kills": 0}, "cache ended by itself 0.4 s into the load (varnishd, exit 7; "),
+        ({}, "The kernel killed a process of cache for lack of memory 0.4 s into the load (cache may have 64 MiB of memory)."),
+        ({"kills": 3, "offset_s": None}, "The kernel killed 3 processes of cache for lack of memory before the load"),
+        ({"cause": "exit", "exit": 7, "kills": 0}, "cache exited unexpectedly 0.4 s into the load (varnishd, exit 7; "),
         ({"cause": "exit", "exit": -11, "kills": 0}, "(varnishd, signal 11; "),
         ({"limits": {"vm.cpus": 2.0, "cache.pids": 30}}, "(cache may have 30 processes, vm may have 2 cores)"),
     ],
@@ -105,5 +105,5 @@ def test_a_service_that_lives_has_no_death_and_a_kill_is_the_cause_of_what_ended
     assert (alone.cause, alone.exit) == ("exit", -9)
     assert out_of_memory(facts, 0, "log") == []
     [problem] = out_of_memory(facts, 2, "log")
-    assert "killed 2 of api's processes for want of memory (its limit: 1 KiB)" in problem.sentence
+    assert "killed 2 of api's processes for lack of memory (limit: 1 KiB)" in problem.sentence
     assert "on_death: finding" in problem.remedy

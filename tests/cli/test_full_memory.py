@@ -21,7 +21,7 @@ def test_full_memory_is_told(
 ) -> None:
     assert _said(error, monkeypatch, capsys) == (
         3,
-        "svload: svload needs more memory than it may use. Raise the limit (ulimit -v), or free memory. "
+        "svload: svload needs more memory than it is allowed to use. Raise the limit (ulimit -v), or free memory. "
         "[memory-short]\n",
     )
 

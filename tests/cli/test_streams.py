@@ -57,7 +57,7 @@ def test_a_full_disk_behind_stdout_is_said_in_one_line():
     answer = shell(f"{SVLOAD} schema > /dev/full")
     assert answer.returncode == 3
     assert answer.stderr.splitlines() == [
-        "svload: The system refused stdout (No space left on device). Name another place, make room, or "
+        "svload: The system refused access to stdout (No space left on device). Use another path, free space, or "
         "raise the limit. [file-refused]"
     ]
 

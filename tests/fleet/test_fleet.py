@@ -108,7 +108,7 @@ generators:
         ("shut", "fleet-unreachable", "Connection refused"),
         ("bare", "fleet-no-python", "Install Python 3.11"),
         ("walled", "fleet-port-closed", "Open it in the firewall"),
-        ("full", "fleet-disk-full", "Make room"),
+        ("full", "fleet-disk-full", "Free 2 GB"),
     ):
         (line,) = [line for line in lines if f"[{code}]" in line]
         assert machine in line and words in line

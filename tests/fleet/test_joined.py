@@ -214,8 +214,8 @@ def test_a_worker_must_have_this_svload(tmp_path: Path) -> None:
         wait_until(lambda: ready(made))
         done = made.svload("run", "study.yaml", "--scheduler", made.address)
     assert done.returncode == 3
-    assert "with-none has no svload, and this machine svload " in done.stderr
-    assert "with-old has svload 0.0.1, and this machine svload " in done.stderr
+    assert "with-none has no svload, but this machine has svload " in done.stderr
+    assert "with-old has svload 0.0.1, but this machine has svload " in done.stderr
     assert "Traceback" not in done.stderr
 
 

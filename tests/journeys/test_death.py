@@ -88,11 +88,11 @@ def test_a_death_is_what_its_trial_found_and_the_service_is_up_for_the_next(
         assert fell or result["metrics"]["users.success_rate"]["value"] == 1.0, "up again"
     [sentence] = [one["sentence"] for one in told["findings"] if one["kind"] == "death"]
     assert sentence.startswith(f"In 2 of 2 trials of {by_case[does]} a limited server came to its end.")
-    assert ("want of memory" in sentence) == (cause == "oom_kill")
+    assert ("lack of memory" in sentence) == (cause == "oom_kill")
 
 
 @pytest.mark.parametrize(
-    ("does", "said"), [("leave", "ended by itself (exit 7)"), ("worker", "want of memory")]
+    ("does", "said"), [("leave", "exited unexpectedly (exit 7)"), ("worker", "lack of memory")]
 )
 def test_without_the_word_it_is_the_labs_failure(
     world: World, needs: Callable[..., None], does: str, said: str

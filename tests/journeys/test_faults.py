@@ -174,7 +174,7 @@ def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
     Path(study, "server.py").write_text(text)
     ended = world.svload("run", study, "--trust", "--out", str(world.runs), "--duration", "3s")
     assert ended.returncode == 3, ended.stderr[-2000:]
-    assert "ended by itself" in ended.stderr
+    assert "exited unexpectedly" in ended.stderr
     assert list(only_run(world).glob("attempts/*"))
     assert world.silent() == []
 

@@ -63,7 +63,7 @@ def test_a_server_that_dies_costs_one_attempt_and_no_resume(world: World, study:
     run = only_run(world)
     found = complete(run, command.said)
     assert len(list(run.glob("trials/*/seal.json"))) == 2
-    assert any("ended by itself" in line for line in command.lines), command.lines
+    assert any("exited unexpectedly" in line for line in command.lines), command.lines
     attempts = [path.name for path in (run / "attempts").iterdir()]
     assert len(attempts) == 1
     assert found["attempts"][0]["attempt"] == attempts[0]

@@ -158,7 +158,7 @@ def test_a_study_that_init_wrote_runs_from_any_folder_without_trust(world: World
     ("typed", "code", "words"),
     [
         ("./no-such-server --port {port}", 2, "There is no file ./no-such-server, neither here nor in s1"),
-        ("no-such-server --port {port}", 3, "which is not on this machine"),
+        ("no-such-server --port {port}", 3, "which is not installed on this machine"),
         ("./server --colour {port}", 3, "required: --port"),
         ("./server 'x", 2, "cannot be split into words"),
     ],

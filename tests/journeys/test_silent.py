@@ -75,7 +75,7 @@ def test_a_server_that_never_answers_ends_the_load(world: World, serve: Serve, e
     with serving(serve) as url:
         ended = world.svload("load", url, "-c", "2", "-d", LONGER_THAN_ANY_WAIT, "-t", "0.2s")
     assert ended.returncode == 1, ended.stderr
-    assert "gave no request a whole answer" in ended.stderr.splitlines()[-1]
+    assert "completed no response" in ended.stderr.splitlines()[-1]
     assert error in ended.stderr.splitlines()[-1]
 
 

@@ -156,7 +156,7 @@ def test_a_run_whose_folder_goes_ends_with_a_clear_error(world: World, study: st
         while only := [path for path in world.runs.iterdir() if not path.is_symlink()]:
             shutil.rmtree(only[0], ignore_errors=True)
         assert command.end() == 3, command.lines
-    assert "was removed or moved while it ran" in command.lines[-1]
+    assert "was removed or moved during the run" in command.lines[-1]
     assert not (world.runs / "latest").exists()
     assert world.silent() == []
 

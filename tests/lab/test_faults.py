@@ -144,7 +144,7 @@ def test_a_server_that_does_not_come_up_again_is_told(make: Callable[..., Lab], 
     lab.up()
     lab.faults.act("stop", "web[2]", "", {})
     (tmp_path / "fails").touch()
-    with pytest.raises(SvloadError, match=r"web\[2\]\.server ended by itself"):
+    with pytest.raises(SvloadError, match=r"web\[2\]\.server exited unexpectedly"):
         lab.faults.act("start", "web[2]", "", {})
     assert lab.faults.is_down("web[2]"), "it is to be healed still"
 

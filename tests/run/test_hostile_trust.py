@@ -174,7 +174,7 @@ def test_a_changed_program_is_asked_about(
     is_data = changed.endswith((".db", ".json")) and not matters
     (folder / changed).write_text("more rows\n" if is_data else "#!/bin/sh\nexec touch acted\n")
     assert is_trusted(folder / "study.yaml") != matters
-    assert ("other programs" in asked(found)) == matters
+    assert ("different programs" in asked(found)) == matters
     trust(folder / "study.yaml")
     assert is_trusted(folder / "study.yaml")
 
@@ -236,7 +236,7 @@ def test_run_names_what_changed(changed: list[str], tmp_path: Path) -> None:
     assert not is_trusted(folder / "study.yaml")
     with pytest.raises(SvloadError) as caught:
         must_be_trusted(api.load_lock(str(folder), api.Choices()), str(folder))
-    assert f"{'; '.join(changed)} was edited since" in str(caught.value)
+    assert f"{'; '.join(changed)} was edited after" in str(caught.value)
 
 
 def measured(run_dir: RunDir, trial: str, programs: dict[str, str], block: int) -> None:
@@ -452,7 +452,7 @@ def test_runs_go_through_a_link_that_was_named_alone(
     ],
 )
 def test_a_window_without_end_is_damage(changed: dict[str, Any], sound: bool, tmp_path: Path) -> None:
-    """`report` ended for want of memory."""
+    """`report` ended for lack of memory."""
     found = make_run(tmp_path, cases=1, replicates=1)
     path = found.trial(found.sealed_trials()[0]).summary
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))

@@ -180,7 +180,7 @@ def test_what_a_study_reads_of_the_environment_is_asked_for_once(
         needed = api.plan(str(tmp_path), api.Choices())["trusted_needed"]
         assert [variable in one and f"{variable}_FILE" in one for one in needed] == [True] * asks
         refuse = trusted_or_refused(tmp_path)
-        assert ("read what is yours" in refuse and variable in refuse) == asks
+        assert ("read your files and secrets" in refuse and variable in refuse) == asks
     file.write_text(json.dumps(study(HARMLESS, secrets={"t": variable})))
     assert trusted_or_refused(tmp_path, own=True) == ""
     assert trusted_or_refused(tmp_path) != ""
@@ -216,9 +216,9 @@ def test_a_study_that_was_edited_since_is_told_so(
     file.write_text(json.dumps(study({"run": "touch acted"}, question="edited")))
     (problem,) = refused_run(tmp_path, tmp_path).problems
     assert problem.code == "study-untrusted"
-    edited = "was edited since svload init wrote it, or --trust allowed it. Look at what was changed, then add --trust"
+    edited = "was edited after svload init wrote it or you allowed it with --trust. Check what changed, then add --trust"
     assert (edited in str(problem)) == known
-    assert ("and you have not allowed it to. Read it, then add --trust to run it." in str(problem)) != known
+    assert ("and you have not allowed that. Read it, then add --trust to run it." in str(problem)) != known
     assert not (tmp_path / "acted").exists()
 
 

@@ -99,10 +99,10 @@ def test_a_level_says_when_and_whom_and_when_limits_the_fault_to_its_case(tmp_pa
 
 
 WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "no such service": ([{"at": "1s", "stop": "wob"}], "“wob”, which is no service or replica"),
-    "no such replica": ([{"at": "1s", "stop": "web[3]"}], "“web[3]”, which is no service or replica"),
-    "a replica of one case": ([{"at": "1s", "stop": "web[2]"}], "“web[2]”, which is no service or replica"),
-    "no such part": ([{"at": "1s", "stop": "store.objects"}], "“objects”, which is no part of store"),
+    "no such service": ([{"at": "1s", "stop": "wob"}], "there is no service or replica “wob”"),
+    "no such replica": ([{"at": "1s", "stop": "web[3]"}], "there is no service or replica “web[3]”"),
+    "a replica of one case": ([{"at": "1s", "stop": "web[2]"}], "there is no service or replica “web[2]”"),
+    "no such part": ([{"at": "1s", "stop": "store.objects"}], "there is no part of store “objects”"),
     "no parts": ([{"at": "1s", "stop": "front.server"}], "which is no part of front"),
     "no link": ([{"at": "1s", "limit": {"web": {"link": {"rate": "1 MB/s"}}}}], "web has no link of its own"),
     "no delay line": ([{"at": "1s", "limit": {"store": {"link": {"latency": "1 ms"}}}}], "is made without a latency"),

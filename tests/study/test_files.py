@@ -63,7 +63,7 @@ def test_a_file_that_is_no_text_is_told_with_its_line(load: Load, folder: Path):
     (folder / "study.yaml").write_bytes(b"name: x\nquestion: f\xfcr\n")
     from svload.study import load_study
 
-    with pytest.raises(SvloadError, match=r"study.yaml:2: This is not YAML: it is no UTF-8 text"):
+    with pytest.raises(SvloadError, match=r"study.yaml:2: Invalid YAML: it is no UTF-8 text"):
         load_study(folder)
 
 

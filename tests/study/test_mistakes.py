@@ -126,7 +126,7 @@ def test_all_slips_at_once(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("vus: 40,", "vus: 40, rate: 5/s,", "“rate” is not known in traffic.crowd"),
+        ("vus: 40,", "vus: 40, rate: 5/s,", "Unknown key “rate” in traffic.crowd"),
         ("executor: constant-vus, vus: 40, ", "vus: 40, ", "traffic.crowd needs “executor”"),
         ("generators: 2", "generators: 41", "there are only 40 VUs"),
         ("ramp_up: 1s", "ramp_up: -1s", "must not be negative"),

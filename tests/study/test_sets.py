@@ -99,9 +99,9 @@ def test_a_factor_costs_what_its_dearest_parameter_does(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"tuning": "finla"}, "“finla”, which is no set under sets"),
-        ({"factors": {"tuning": ["stock", "finished"]}}, "“finished”, which is no set under sets"),
-        ({"sets": {"stock": {}, "final": {"lab": {"cash": {}}}}}, "“cash”, which is no service"),
+        ({"tuning": "finla"}, "there is no set under sets “finla”"),
+        ({"factors": {"tuning": ["stock", "finished"]}}, "there is no set under sets “finished”"),
+        ({"sets": {"stock": {}, "final": {"lab": {"cash": {}}}}}, "there is no service “cash”"),
         ({"sets": {"stock": {}, "final": {"lab": {"cache": {"kit": "nginx"}}}}}, "not which one it is"),
         ({"sets": {"stock": {}, "final": {"lba": {}}}}, "“lba” is not known"),
         ({"sets": {"stock": {}, "final": "nowhere.yaml"}}, "a file inside the study's folder"),

@@ -62,7 +62,7 @@ def test_nginx_runs_out_of_connections(needs: Any, places: ExitStack, tmp_path: 
         one.close()
     found = calm.until(lambda read: read["unhandled_total"] > 0)
     assert moved(found) == {"unhandled_total"}
-    assert "for want of worker_connections" in " ".join(saturated(found))
+    assert "for lack of worker_connections" in " ".join(saturated(found))
 
 
 def answers(one: socket.socket) -> bool:

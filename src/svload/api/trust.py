@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from svload.study.draft import Checks
 
 MOST_NAMED = 5
-NOT_ALLOWED = "you have not allowed it to"
+NOT_ALLOWED = "you have not allowed that"
 CHANGED = {
     "": "was not made here by you",
-    "folder": "has another folder than when you allowed it",
-    "code": "has other programs in its folder than when you allowed it",
+    "folder": "is in another folder than when you allowed it",
+    "code": "has different programs in its folder than when you allowed it",
 }
 
 
@@ -31,11 +31,11 @@ def must_be_trusted(lock: Lock, place: str) -> None:
     if not lock.trusted and (asked := study.needs_trust(lock, lab.asks_trust)):
         edited = changed_since_trusted(study.find_study(place))
         why = (
-            f"{_some(edited)} was edited since svload init wrote it, or --trust allowed it"
+            f"{_some(edited)} was edited after svload init wrote it or you allowed it with --trust"
             if edited
             else NOT_ALLOWED
         )
-        remedy = "Look at what was changed, then add --trust once." if edited else ""
+        remedy = "Check what changed, then add --trust once." if edited else ""
         raise fail("study-untrusted", what=_some(asked), why=why, remedy=remedy, place=place)
 
 

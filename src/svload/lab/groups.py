@@ -172,7 +172,7 @@ class ServiceGroups:
         return tuple(self._fact(one) for one in (name, options.within) if one in self._made)
 
     def oom_kills(self, name: str) -> int:
-        """How many of the service's processes were killed for want of memory since it was started."""
+        """How many of the service's processes were killed for lack of memory since it was started."""
         own = [self._made[one] for one in (name, *self.of_parts(name).values()) if one in self._made]
         counted = own[:1] if own and cgroups.UNIFIED in own[0] else own  # version 2 counts what is below, too
         return sum(cgroups.oom_kills(paths) or 0 for paths in counted)

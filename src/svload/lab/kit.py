@@ -101,7 +101,7 @@ class KitOptions(BaseModel):
     )
     on_death: Literal["failure", "finding"] = option(
         "failure",
-        doc="what its end, or a kill for want of memory, is: the lab's failure, or what a limited service's "
+        doc="what its end, or a kill for lack of memory, is: the lab's failure, or what a limited service's "
         "trial found",
     )
     nofile: int | None = option(None, ge=1, doc="soft limit of open files of each process that it starts")

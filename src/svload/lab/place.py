@@ -49,7 +49,7 @@ class Place(Protocol):
         """Take changed options into effect while it runs; False where it must be restarted."""
 
     def ends(self, name: str) -> tuple[list[Problem], int]:
-        """Those of its processes that have ended, but by a fault, and how many the kernel killed for want of memory."""
+        """Those of its processes that have ended, but by a fault, and how many the kernel killed for lack of memory."""
 
     def reset(self, name: str) -> dict[str, Any]:
         """Bring it to its state before any trial; the proof."""

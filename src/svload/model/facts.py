@@ -187,13 +187,13 @@ class Death(Frozen):
     service: str
     """whose it was"""
     cause: Literal["oom_kill", "exit"]
-    """killed by the kernel for want of memory, or ended by itself"""
+    """killed by the kernel for lack of memory, or ended by itself"""
     process: str = ""
     """the part of the service that ended, such as varnishd; empty: one that it had started itself"""
     exit: int | None = None
     """its exit code, negative for a signal; null: it was no part that svload had started"""
     kills: int = 0
-    """processes of the service that the kernel killed for want of memory"""
+    """processes of the service that the kernel killed for lack of memory"""
     limits: dict[str, float] = {}
     """what held it: by group and limit (`vm.memory_bytes`), as the kernel held it"""
     offset_s: float | None = None
@@ -212,9 +212,9 @@ class Death(Frozen):
                 if self.kills > 1
                 else f"a process of {self.service}"
             )
-            return f"The kernel killed {several} for want of memory {when} ({held})."
+            return f"The kernel killed {several} for lack of memory {when} ({held})."
         how = f"signal {-self.exit}" if self.exit is not None and self.exit < 0 else f"exit {self.exit}"
-        return f"{self.service} ended by itself {when} ({self.process}, {how}; {held})."
+        return f"{self.service} exited unexpectedly {when} ({self.process}, {how}; {held})."
 
 
 def _limit_told(name: str, value: float) -> str:

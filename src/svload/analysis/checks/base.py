@@ -68,7 +68,7 @@ class Check(ABC):
     breaks everything else comes first.
 
     A check is pure, quick (milliseconds) and never raises for a trial that its writer sealed. What it cannot
-    judge for want of facts is `unmeasured`: it takes no part in the verdict, and every page says so. A check
+    judge for lack of facts is `unmeasured`: it takes no part in the verdict, and every page says so. A check
     that can tell which numbers it doubts gives `harms`; else it doubts all of its `scope`: `timing` (times,
     rates, CPU) or `all`, counts and shares too.
     """

@@ -274,7 +274,7 @@ class CpuTime:
 
 
 def oom_kills(paths: Mapping[str, str]) -> int | None:
-    """How many of the group's processes the kernel killed for want of memory so far; None where nobody counts them.
+    """How many of the group's processes the kernel killed for lack of memory so far; None where nobody counts them.
 
     With version 1 a group that a parent's limit kills in counts it itself.
     """

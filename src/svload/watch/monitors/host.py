@@ -78,7 +78,7 @@ class HostMonitor(Monitor):
         Refusal("receive_buffer_drops_total", "TCP segments dropped for a full receive buffer", "network", kind="lost", verdict=False),
         Refusal("backlog_drops_total", "TCP segments dropped for a full backlog", "network", kind="lost", verdict=False),
         Refusal("udp_buffer_errors_total", "UDP datagrams dropped for a full buffer", "network", kind="lost", verdict=False),
-        Refusal("oom_kills_total", "processes killed for want of memory", "memory", kind="failed", verdict=False),
+        Refusal("oom_kills_total", "processes killed for lack of memory", "memory", kind="failed", verdict=False),
         Refusal("major_faults_total", "page faults that read a disk", "memory", kind="waited", verdict=False),
     )  # fmt: skip
     root: ClassVar[str] = "/proc"

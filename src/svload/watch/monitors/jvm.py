@@ -31,7 +31,7 @@ class JvmMonitor(Monitor):
     """
 
     name = "jvm"
-    summary = "heap, garbage collection, threads and want of memory of a Java virtual machine"
+    summary = "heap, garbage collection, threads and lack of memory of a Java virtual machine"
     metrics: ClassVar[Mapping[str, str]] = {
         "heap_used_bytes": "heap in use, as of the last collection",
         "heap_limit_bytes": "largest heap that it may have (-Xmx)",
@@ -107,7 +107,7 @@ class JvmMonitor(Monitor):
             yield Reading("", "threads", threads)
 
     def _told(self) -> int:
-        """How often the log has told of want of memory so far; what is new of it is read once."""
+        """How often the log has told of lack of memory so far; what is new of it is read once."""
         size = _size(self._log)
         if size > self._read_to:
             begin = max(self._read_to, size - _MOST_BYTES)

@@ -76,7 +76,7 @@ class MariadbMonitor(Monitor):
     refusals = (
         Refusal("rejected_total", "connections refused for max_connections", "connections"),
         Refusal("accept_errors_total", "connections that could not be accepted", "connections", kind="failed"),
-        Refusal("internal_errors_total", "connections refused for want of a thread or memory", "memory"),
+        Refusal("internal_errors_total", "connections refused for lack of a thread or memory", "memory"),
         Refusal("aborted_connects_total", "connections that failed before they were logged in", "connections", kind="failed", verdict=False),
         Refusal("aborted_clients_total", "connections that broke off", "connections", kind="failed", verdict=False),
         Refusal("slow_total", "statements longer than long_query_time", "workers", kind="waited", verdict=False),

@@ -26,7 +26,7 @@ class NginxMonitor(Monitor):
         "connections_open": "number of open connections, ours included",
         "accepted_total": "number of connections accepted",
         "handled_total": "number of connections handled; fewer than accepted when worker_connections ran out",
-        "unhandled_total": "number of connections that were accepted and closed at once, for want of "
+        "unhandled_total": "number of connections that were accepted and closed at once, for lack of "
         "worker_connections",
         "connections_limit": "number of connections that its workers may hold open together, as its kit told",
         "requests_total": "number of requests",
@@ -49,7 +49,7 @@ class NginxMonitor(Monitor):
     refusals = (
         Refusal(
             "unhandled_total",
-            "connections closed as soon as accepted, for want of worker_connections",
+            "connections closed as soon as accepted, for lack of worker_connections",
             "connections",
         ),
     )

@@ -32,7 +32,7 @@ class QuotaMonitor(Monitor):
         "group_memory_bytes": "memory charged to the group, page cache included",
         "group_anonymous_bytes": "of it what is no file's: what can't be given back without swap",
         "group_memory_limit_bytes": "memory that the group may have; absent without a limit",
-        "oom_kills_total": "number of processes of the group that the kernel killed for want of memory",
+        "oom_kills_total": "number of processes of the group that the kernel killed for lack of memory",
         "group_processes": "number of processes and threads in the group",
         "group_processes_limit": "number of them that there may be; absent without a limit",
         "forks_refused_total": "number of forks that the limit of processes refused",
@@ -55,7 +55,7 @@ class QuotaMonitor(Monitor):
         ),
     )
     refusals = (
-        Refusal("oom_kills_total", "of its processes killed for want of memory", "memory", kind="failed"),
+        Refusal("oom_kills_total", "of its processes killed for lack of memory", "memory", kind="failed"),
         Refusal("forks_refused_total", "forks refused by its limit of processes", "workers"),
     )
 

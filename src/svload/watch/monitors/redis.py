@@ -23,9 +23,9 @@ _INFO: Mapping[str, tuple[str, str]] = {
     "total_error_replies": ("errors_total", "number of commands answered with an error"),
     "keyspace_hits": ("hits_total", "number of keys found"),
     "keyspace_misses": ("misses_total", "number of keys not found"),
-    "evicted_keys": ("evictions_total", "number of keys thrown out for want of memory"),
+    "evicted_keys": ("evictions_total", "number of keys thrown out for lack of memory"),
     "expired_keys": ("expired_total", "number of keys whose time was over"),
-    "evicted_clients": ("evicted_clients_total", "number of clients cut off for want of memory"),
+    "evicted_clients": ("evicted_clients_total", "number of clients cut off for lack of memory"),
     "used_memory": ("used_bytes", "memory asked of its allocator"),
     "used_memory_rss": ("rss_bytes", "memory of the process"),
     "maxmemory": ("limit_bytes", "memory allowed for what it holds (maxmemory); 0: no limit"),
@@ -61,10 +61,10 @@ class RedisMonitor(Monitor):
     )
     refusals = (
         Refusal("rejected_total", "connections rejected for maxclients", "connections"),
-        Refusal("evicted_clients_total", "clients cut off for want of memory", "memory"),
+        Refusal("evicted_clients_total", "clients cut off for lack of memory", "memory"),
         Refusal("errors_total", "commands answered with an error", "workers", kind="failed", verdict=False),
         Refusal(
-            "evictions_total", "keys thrown out for want of memory", "storage", kind="lost", verdict=False
+            "evictions_total", "keys thrown out for lack of memory", "storage", kind="lost", verdict=False
         ),
         Refusal("forks_total", "forks, each a pause", "memory", kind="waited", verdict=False),
     )

@@ -28,7 +28,7 @@ _FIELDS: Mapping[str, tuple[str, str]] = {
     "MAIN.sess_queued": ("sess_queued_total", "number of sessions queued for a thread"),
     "MAIN.sess_dropped": ("sess_dropped_total", "number of sessions dropped for a full queue"),
     "MAIN.sess_fail": ("sess_fail_total", "number of sessions that could not be accepted"),
-    "MAIN.sess_fail_emfile": ("sess_fail_emfile_total", "number of sessions refused for want of descriptors"),
+    "MAIN.sess_fail_emfile": ("sess_fail_emfile_total", "number of sessions refused for lack of descriptors"),
     "MAIN.req_dropped": ("req_dropped_total", "number of requests dropped"),
     "MAIN.client_req": ("requests_total", "number of requests"),
     "MAIN.cache_hit": ("cache_hit_total", "number of cache hits"),
@@ -50,7 +50,7 @@ _FIELDS: Mapping[str, tuple[str, str]] = {
     "MAIN.ws_session_overflow": ("ws_session_overflow_total", "number of sessions for which workspace_session was too small"),
     "MAIN.ws_thread_overflow": ("ws_thread_overflow_total", "number of times that workspace_thread was too small"),
     "MAIN.n_object": ("objects", "number of objects"),
-    "MAIN.n_lru_nuked": ("lru_nuked_total", "number of objects thrown out for want of storage"),
+    "MAIN.n_lru_nuked": ("lru_nuked_total", "number of objects thrown out for lack of storage"),
     "MAIN.s_resp_bodybytes": ("body_out_bytes_total", "bytes of bodies sent"),
     "MAIN.uptime": ("uptime_seconds", "time since the child started"),
 }  # fmt: skip
@@ -95,7 +95,7 @@ class VarnishMonitor(Monitor):
         Refusal("sess_dropped_total", "sessions dropped for a full queue", "workers"),
         Refusal("req_dropped_total", "requests dropped for a full queue", "workers"),
         Refusal("sess_fail_total", "sessions that could not be accepted", "connections", kind="failed"),
-        Refusal("sess_fail_emfile_total", "times that accepting failed for want of descriptors", "descriptors"),
+        Refusal("sess_fail_emfile_total", "times that accepting failed for lack of descriptors", "descriptors"),
         Refusal("busy_sleep_total", "requests that waited for another's fetch of the same object", "lock", kind="waited", verdict=False),
         Refusal("busy_killed_total", "requests given up after waiting for another's fetch", "lock", kind="failed"),
         Refusal("backend_busy_total", "fetches refused for max_connections of a backend", "connections"),
@@ -106,7 +106,7 @@ class VarnishMonitor(Monitor):
         Refusal("ws_backend_overflow_total", "fetches for which workspace_backend was too small", "memory", kind="failed", verdict=False),
         Refusal("ws_session_overflow_total", "sessions for which workspace_session was too small", "memory", kind="failed", verdict=False),
         Refusal("ws_thread_overflow_total", "times that workspace_thread was too small", "memory", kind="failed", verdict=False),
-        Refusal("lru_nuked_total", "objects thrown out for want of storage", "storage", kind="lost", verdict=False),
+        Refusal("lru_nuked_total", "objects thrown out for lack of storage", "storage", kind="lost", verdict=False),
         Refusal("storage_failed_total", "allocations of storage that failed", "storage", kind="failed", verdict=False),
     )  # fmt: skip
     interval_s = 1.0
