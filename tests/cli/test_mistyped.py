@@ -132,8 +132,8 @@ def test_ctrl_c_is_said(say: Say, monkeypatch: pytest.MonkeyPatch):
         (f"load {URL} --sleep 1s", "--sleep. Write --think-time. [usage]"),
         (f"load {URL} --users 5", "--users. Write --vus. [usage]"),
         (f"load {URL} --rps 5", "--rps. Write --rate. [usage]"),
-        (f"load {URL} --nonsense 5", "“svload load -h” says what it takes"),
-        ("plan s --sleep 1s", "“svload plan -h” says what it takes"),
+        (f"load {URL} --nonsense 5", "“svload load -h” for its options"),
+        ("plan s --sleep 1s", "“svload plan -h” for its options"),
     ],
 )
 def test_another_tools_option_is_answered_with_ours(say: Say, line: str, says: str) -> None:

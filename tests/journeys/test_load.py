@@ -218,7 +218,7 @@ def test_a_kept_run_is_read_like_any_study(world: World, url: str) -> None:
     ("wrong", "code", "said"),
     [
         ("https at a http port", 3, "answered no request: tls_malformed"),
-        ("http at a https port", 1, "gave no request a whole answer: malformed"),
+        ("http at a https port", 1, "completed no response: malformed"),
     ],
 )
 def test_the_wrong_scheme_ends_the_load_in_one_line(

@@ -41,5 +41,5 @@ def test_what_has_no_value_is_told_without_it(
     text = str(why.value)
     assert "${secret.token} has no value" in text
     assert said in text
-    assert "Set API_TOKEN to it, or API_TOKEN_FILE" in text
+    assert "Set API_TOKEN to the value, or API_TOKEN_FILE" in text
     assert "hush" not in text

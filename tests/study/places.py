@@ -259,7 +259,7 @@ PLACES: dict[str, Place] = {
     "IterationsGroup.vus": group("shared-iterations", "vus", 1, 2, iterations=9),
     "IterationsGroup.iterations": group("shared-iterations", "iterations", 8, 9),
     "IterationsGroup.start": group("shared-iterations", "start", "spread", "together", iterations=9),
-    "RampingVusGroup.executor": group("", "executor", "ramping-vus", "constant-vus", "“stages” is not known", stages=STAGES),
+    "RampingVusGroup.executor": group("", "executor", "ramping-vus", "constant-vus", "Unknown key “stages”", stages=STAGES),
     "RampingVusGroup.stages": group("ramping-vus", "stages", STAGES, [{"duration": "1s", "target": 9}], LIST),
     "RampingVusGroup.start_vus": group("ramping-vus", "start_vus", 1, 2, stages=STAGES),
     "VusStage.duration": Place(("traffic", "load", "stages", 0, "duration"), "1s", "2s", over={"traffic": {"load": {"vus": None, "executor": "ramping-vus", "stages": [{"target": 5}]}}}),

@@ -194,6 +194,6 @@ measure: {duration: 1s}
     lock = load(text)
     asked = {case.levels["page"]: resolve(lock, case).groups[0].request for case in lock.cases}
     assert {level: request.name for level, request in asked.items()} == {"small": "small", "large": "large"}
-    with pytest.raises(SvloadError, match=r"there is no request “huge”") as told:
+    with pytest.raises(SvloadError, match=r"no such request: “huge”") as told:
         load(text.replace("[small, large]", "[small, huge]"))
     assert told.value.problems[0].code == "study-unknown-name"

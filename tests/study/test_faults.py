@@ -99,11 +99,11 @@ def test_a_level_says_when_and_whom_and_when_limits_the_fault_to_its_case(tmp_pa
 
 
 WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "no such service": ([{"at": "1s", "stop": "wob"}], "there is no service or replica “wob”"),
-    "no such replica": ([{"at": "1s", "stop": "web[3]"}], "there is no service or replica “web[3]”"),
-    "a replica of one case": ([{"at": "1s", "stop": "web[2]"}], "there is no service or replica “web[2]”"),
-    "no such part": ([{"at": "1s", "stop": "store.objects"}], "there is no part of store “objects”"),
-    "no parts": ([{"at": "1s", "stop": "front.server"}], "which is no part of front"),
+    "no such service": ([{"at": "1s", "stop": "wob"}], "no such service or replica in this case: “wob”"),
+    "no such replica": ([{"at": "1s", "stop": "web[3]"}], "no such service or replica in this case: “web[3]”"),
+    "a replica of one case": ([{"at": "1s", "stop": "web[2]"}], "no such service or replica in this case: “web[2]”"),
+    "no such part": ([{"at": "1s", "stop": "store.objects"}], "no such part of store (its kit swift declares its parts): “objects”"),
+    "no parts": ([{"at": "1s", "stop": "front.server"}], "no such part of front"),
     "no link": ([{"at": "1s", "limit": {"web": {"link": {"rate": "1 MB/s"}}}}], "web has no link of its own"),
     "no delay line": ([{"at": "1s", "limit": {"store": {"link": {"latency": "1 ms"}}}}], "is made without a latency"),
     "a part's link": ([{"at": "1s", "limit": {"store.object": {"link": {"rate": "1 MB/s"}}}}], "a part has no link"),
@@ -127,7 +127,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     "nothing": ([{"at": "1s"}], "one of stop, kill, start, pause, limit was expected"),
     "start for a time": ([{"at": "1s", "stop": "web"}, {"at": "2s", "start": "web", "for": "1s"}], "for belongs to"),
     "no limit": ([{"at": "1s", "limit": {"web": {}}}], "one of cpus, memory, pids, disk_rate, link was expected"),
-    "an unknown limit": ([{"at": "1s", "limit": {"web": {"cpu": 1}}}], "“cpu” is not known"),
+    "an unknown limit": ([{"at": "1s", "limit": {"web": {"cpu": 1}}}], "Unknown key “cpu”"),
     "no moment": ([{"stop": "web"}], "“at”"),
     "the very begin": ([{"at": "0s", "stop": "web"}], "it must be above 0"),
 }  # fmt: skip

@@ -157,7 +157,7 @@ def test_all_slips_at_once(folder: Path) -> None:
         ("workers: 4", 'workers: "${thing.path}"', "known to a request only"),
         ('"${users}", think_time: 10ms', '"${users.count}", think_time: 10ms', "have no fields"),
         ("name: small", "name: a/b", "name"),
-        ("tiny:", "tiny: {profiles: {}}\n  other:", "“profiles” is not known"),
+        ("tiny:", "tiny: {profiles: {}}\n  other:", "Unknown key “profiles”"),
     ],
 )
 def test_other_mistakes(folder: Path, old: str, new: str, says: str) -> None:

@@ -46,7 +46,7 @@ def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_p
 @pytest.mark.parametrize(
     ("whose", "told"),
     [
-        ("file", "there is no service under lab “file”. Did you mean “files”?"),
+        ("file", "no such service under lab: “file”. Did you mean “files”?"),
         ("far", "far runs already, and svload does not know its processes"),
         ("vm", "vm is a machine: it has no processes of its own"),
         ("{demo: {measure: {duration: 1s}}}", "a text was expected"),

@@ -22,14 +22,14 @@ measure: {duration: 1s, replicates: 2}
 """
 STEPS = "before_trial:\n- "
 NAMED = (
-    (STEPS + 'reset: "${a.k}"', "[web]", "[nobody]", "which is no service"),
+    (STEPS + 'reset: "${a.k}"', "[web]", "[nobody]", "no such service"),
     (STEPS + 'reset: "${a.k}"', "[web, store]", "[web, other]", "runs already"),
-    (STEPS + 'restart: ["${a.k}"]', "store", "nobody", "which is no service"),
-    (STEPS + 'drop_cache: "${a.k}"', "store", "nobody", "which is no service"),
-    (STEPS + "{warm: '${a.k}', through: web}", "rows", "nobody", "which is no feeder"),
-    (STEPS + "{warm: rows, through: '${a.k}'}", "web", "nobody", "which is no service"),
-    ("data: {items: {in: '${a.k}', count: 3, size: 1 KiB}}", "web", "nobody", "which is no service"),
-    ("feeders: {rows: {range: [1, 3]}, of: {from: '${a.k}'}}", "items", "nobody", "which is no set under data"),
+    (STEPS + 'restart: ["${a.k}"]', "store", "nobody", "no such service"),
+    (STEPS + 'drop_cache: "${a.k}"', "store", "nobody", "no such service"),
+    (STEPS + "{warm: '${a.k}', through: web}", "rows", "nobody", "no such feeder"),
+    (STEPS + "{warm: rows, through: '${a.k}'}", "web", "nobody", "no such service"),
+    ("data: {items: {in: '${a.k}', count: 3, size: 1 KiB}}", "web", "nobody", "no such service"),
+    ("feeders: {rows: {range: [1, 3]}, of: {from: '${a.k}'}}", "items", "nobody", "no such set under data"),
     ("feeders: {rows: {range: [1, 3]}, of: {csv: '${a.k}'}}", "c.csv", "no.csv", "a file inside the study's folder"),
     ("feeders: {rows: {range: [1, 3]}, of: {csv: '${a.k}'}}", "c.csv", "../c.csv", "a file inside the study's folder"),
     ("feeders: {rows: {range: [1, 3]}, of: {csv: '${a.k}'}}", "c.csv", "bad.csv", "a table was expected"),
@@ -73,7 +73,7 @@ def test_the_signs_of_a_reference_are_no_name(folder: Path, said: str, says: str
 
 def test_a_name_is_told_where_the_level_says_it(folder: Path) -> None:
     told = planned(folder, STEPS + 'reset: "${a.k}"', "[nobody]")
-    assert "study.yaml:4: before_trial[0].reset[0] names “nobody”" in told, told
+    assert "study.yaml:4: before_trial[0].reset[0]: no such service: “nobody”" in told, told
 
 
 @pytest.mark.parametrize("field", ["{executor: constant-vus, vus: 1, request: GET http://web/}", "2", "[1]"])

@@ -59,7 +59,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("study-unknown-key", _USAGE, "Unknown key “{key}” in {where}.", "{hint}"),
         ErrorKind("study-missing-key", _USAGE, "{where} needs “{key}”.", "{hint}"),
         ErrorKind("study-bad-value", _USAGE, "{where}: {reason}, found {found}.", "{hint}"),
-        ErrorKind("study-unknown-name", _USAGE, "{where}: there is no {kind} “{name}”.", "{hint}"),
+        ErrorKind("study-unknown-name", _USAGE, "{where}: no such {kind}: “{name}”.", "{hint}"),
         ErrorKind("study-bad-reference", _USAGE, "“{reference}” cannot be resolved in {where}.", "{hint}"),
         ErrorKind("study-bad-criterion", _USAGE, "“{text}” is not a criterion: {reason}.", "Write [group.|service.]metric[.stat] OP value unit, for example response.p95 < 200 ms."),
         ErrorKind("study-refused", _USAGE, "{where}: the load generator can't run this: {reason}.", "Change or remove it."),
