@@ -23,40 +23,4 @@ if TYPE_CHECKING:
     from svload.analysis.settings import settings_digest
     from svload.analysis.unreached import unreached_limits
 
-__all__ = [
-    "ANALYSIS_VERSION",
-    "compare_runs",
-    "estimate_run",
-    "floor_of",
-    "floors_of",
-    "headline",
-    "judge_run",
-    "judge_trial",
-    "measured",
-    "one_case_a_load",
-    "outside_load",
-    "own_verdicts",
-    "phases_of",
-    "plan_comparisons",
-    "settings_digest",
-    "size_of_run",
-    "summarise_load",
-    "unreached_limits",
-]
-
-__getattr__ = late(
-    __name__,
-    {
-        "contrasts": ("plan_comparisons",),
-        "estimate": ("estimate_run", "measured", "size_of_run"),
-        "floor": ("floor_of", "floors_of", "one_case_a_load"),
-        "judge": ("judge_run", "judge_trial"),
-        "load_summary": ("summarise_load",),
-        "own": ("own_verdicts",),
-        "phases": ("outside_load", "phases_of"),
-        "runs": ("compare_runs",),
-        "sentences": ("headline",),
-        "settings": ("settings_digest",),
-        "unreached": ("unreached_limits",),
-    },
-)
+__getattr__ = late(__name__)

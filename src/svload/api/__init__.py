@@ -125,4 +125,4 @@ __all__ = [
     "why",
 ]  # fmt: skip
 
-__getattr__ = late(__name__, {"own_tables": ("OwnTable", "direction", "put_tables", "read_tables")})
+__getattr__ = late(__name__)

@@ -13,27 +13,4 @@ if TYPE_CHECKING:
     from svload.fleet.joined import workers_of
     from svload.fleet.reaching import reaches
 
-__all__ = [
-    "Fleet",
-    "FleetResult",
-    "MachineTold",
-    "Member",
-    "Package",
-    "check",
-    "clean",
-    "install",
-    "reaches",
-    "status",
-    "workers_of",
-]
-
-__getattr__ = late(
-    __name__,
-    {
-        "actions": ("Package", "check", "clean", "install", "status"),
-        "bears": ("FleetResult", "MachineTold"),
-        "inventory": ("Fleet", "Member"),
-        "joined": ("workers_of",),
-        "reaching": ("reaches",),
-    },
-)
+__getattr__ = late(__name__)

@@ -18,43 +18,4 @@ if TYPE_CHECKING:
     from svload.host.machines.local import LocalMachine
     from svload.host.process.passing import passing_folder
 
-__all__ = [
-    "Agent",
-    "Clock",
-    "CoreSplit",
-    "LabState",
-    "LocalMachine",
-    "Machine",
-    "StartingAgent",
-    "cache_dir",
-    "connect_agent",
-    "connection_room",
-    "describe_machine",
-    "finish_leftovers",
-    "folder_bytes",
-    "labs_dir",
-    "launch_agent",
-    "list_labs",
-    "localhost",
-    "machine_lock",
-    "passing_folder",
-    "split_cores",
-    "start_agent",
-    "state_dir",
-]
-
-__getattr__ = late(
-    __name__,
-    {
-        "agent.client": ("Agent", "Clock", "StartingAgent", "connect_agent", "launch_agent", "start_agent"),
-        "machine.cores": ("CoreSplit", "split_cores"),
-        "agent.folders": ("cache_dir", "folder_bytes", "labs_dir", "state_dir"),
-        "agent.leftovers": ("LabState", "finish_leftovers", "list_labs"),
-        "machine.lock": ("machine_lock",),
-        "machine.loopback": ("localhost",),
-        "machines.base": ("Machine",),
-        "machines.local": ("LocalMachine",),
-        "machine.facts": ("connection_room", "describe_machine"),
-        "process.passing": ("passing_folder",),
-    },
-)
+__getattr__ = late(__name__)

@@ -21,40 +21,4 @@ if TYPE_CHECKING:
     from svload.lab.setup import check, copies, find_mistakes, install, measures
     from svload.lab.trust import asks_trust
 
-__all__ = [
-    "ON_HINT",
-    "Lab",
-    "ObjectTable",
-    "all_kits",
-    "asks_trust",
-    "cannot_be_elsewhere",
-    "cannot_be_linked",
-    "cautions",
-    "check",
-    "check_specs",
-    "copies",
-    "costs_of",
-    "endpoints",
-    "find_mistakes",
-    "install",
-    "is_linked",
-    "kit_options",
-    "machines_of",
-    "measures",
-]
-
-__getattr__ = late(
-    __name__,
-    {
-        "addresses": ("endpoints",),
-        "catalogue": ("all_kits", "check_specs", "kit_options"),
-        "graph": ("costs_of",),
-        "groups": ("cautions",),
-        "lab": ("Lab",),
-        "links": ("cannot_be_linked", "is_linked"),
-        "objects": ("ObjectTable",),
-        "on": ("ON_HINT", "cannot_be_elsewhere", "machines_of"),
-        "setup": ("check", "copies", "find_mistakes", "install", "measures"),
-        "trust": ("asks_trust",),
-    },
-)
+__getattr__ = late(__name__)

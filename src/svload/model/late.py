@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+import sys
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def late(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """A package's `__getattr__` (PEP 562). `homes`: module of the package → names that it holds."""
-    home = {name: module for module, names in homes.items() for name in names}
+def late(package: str) -> Callable[[str], Any]:
+    """Return a package's `__getattr__` (PEP 562) for the names that it imports under `if TYPE_CHECKING:`."""
 
     def find(name: str) -> Any:
-        if name not in home:
+        home = _homes(package).get(name)
+        if home is None:
             raise AttributeError(f"{package} has no {name!r}")
-        return getattr(import_module(f"{package}.{home[name]}"), name)
+        return getattr(import_module(home), name)
 
     return find
+
+
+@cache
+def _homes(package: str) -> dict[str, str]:
+    """Name → module, read from the package's source when the first name is asked for."""
+    tree = ast.parse(Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8"))
+    guarded = [node for block in tree.body if isinstance(block, ast.If) for node in block.body]
+    return {
+        name.name: str(node.module)
+        for node in guarded
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }

@@ -19,40 +19,4 @@ if TYPE_CHECKING:
     from svload.run.secrets import secret_values
     from svload.run.targets import permitted_targets
 
-__all__ = [
-    "FAULTS",
-    "Options",
-    "Outcome",
-    "aa_batch",
-    "aa_lock",
-    "begin",
-    "certificate_study",
-    "certify_instrument",
-    "compares_restarts",
-    "execute",
-    "misfits",
-    "next_trial",
-    "overfull",
-    "permitted_targets",
-    "plant",
-    "put_back",
-    "secret_values",
-    "started_once",
-    "too_long",
-]
-
-__getattr__ = late(
-    __name__,
-    {
-        "aa": ("aa_batch", "aa_lock", "compares_restarts"),
-        "certify": ("certificate_study", "certify_instrument"),
-        "execution": ("Options", "Outcome", "begin", "execute"),
-        "faults": ("FAULTS", "plant"),
-        "fits": ("misfits", "overfull", "too_long"),
-        "leftovers": ("put_back",),
-        "once": ("started_once",),
-        "order": ("next_trial",),
-        "secrets": ("secret_values",),
-        "targets": ("permitted_targets",),
-    },
-)
+__getattr__ = late(__name__)

@@ -20,40 +20,4 @@ if TYPE_CHECKING:
     from svload.study.programs import digest_of, named_programs, study_programs
     from svload.study.trust import must_be_sound, needs_trust, reads_here
 
-__all__ = [
-    "digest_of",
-    "draw",
-    "find_study",
-    "first_batch",
-    "init_study",
-    "json_schema",
-    "load_study",
-    "moved",
-    "must_be_sound",
-    "named_programs",
-    "needs_trust",
-    "path_of",
-    "plot_of",
-    "read_file",
-    "reads_here",
-    "resolve",
-    "study_digest",
-    "study_programs",
-    "url_of",
-    "with_port",
-]
-
-__getattr__ = late(
-    __name__,
-    {
-        "command": ("moved",),
-        "config": ("resolve",),
-        "feeders": ("read_file",),
-        "editor": ("json_schema",),
-        "first": ("init_study", "path_of", "url_of", "with_port"),
-        "loading": ("find_study", "load_study", "study_digest"),
-        "order": ("draw", "first_batch", "plot_of"),
-        "programs": ("digest_of", "named_programs", "study_programs"),
-        "trust": ("must_be_sound", "needs_trust", "reads_here"),
-    },
-)
+__getattr__ = late(__name__)

@@ -16,12 +16,4 @@ if TYPE_CHECKING:
     from svload.analysis.claims.decide import judge_claims, metrics_of_claims, widths
     from svload.analysis.claims.made import Made, made_of
 
-__all__ = ["Made", "judge_claims", "made_of", "metrics_of_claims", "widths"]
-
-__getattr__ = late(
-    __name__,
-    {
-        "decide": ("judge_claims", "metrics_of_claims", "widths"),
-        "made": ("Made", "made_of"),
-    },
-)
+__getattr__ = late(__name__)
