@@ -118,10 +118,6 @@ def engine_column(name: str, values: list[str]) -> tuple[str, Any]:
     return "utf8", values
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 BLOCK = bytes(range(256)) * 256
 BURSTS, REPEATS = 6, 10
 GAP_S = 0.004
@@ -147,3 +143,7 @@ def fixed_work_ns() -> float:
             hashlib.sha256(BLOCK).digest()
             times.append(time.perf_counter_ns() - begun_ns)
     return float(sorted(times)[len(times) // 4])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
