@@ -23,6 +23,7 @@ from svload.lab.links import ServiceLinks, reached_from_links
 from svload.lab.objects import ObjectTable
 from svload.lab.on import ON_HINT
 from svload.lab.place import Here, Place
+from svload.lab.ports import Ports
 from svload.lab.replicas import added, merged, needs_of_servers, servers, service_of
 from svload.lab.standing import READY_WITHIN_S, OnEvent, Starter
 from svload.lab.stores import Stores
@@ -58,7 +59,9 @@ class Lab:
     machine only with `host_settings`. `live_limits`: service, or part of one (`backend.object`), → limits of its
     control group that faults will change. Variables that
     hold `secrets` (as a case has them) reach no service that does not name them. `address` is the one of this
-    machine where servers listen; `elsewhere` are other machines' places, by what a service's `on` says. `trusted`: as `KitContext`.
+    machine where servers listen; `elsewhere` are other machines' places, by what a service's `on` says. `trusted`: as `KitContext`. Labs that are up
+    beside each other give their servers ports from one register, `ports`, and keep data between runs each under a name of
+    its own, `keeps_as`.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class Lab:
         address: str = LOOPBACK,
         elsewhere: Mapping[str, Place] | None = None,
         trusted: bool = False,
+        ports: Ports | None = None,
+        keeps_as: str = "",
     ) -> None:
         self._elsewhere = dict(elsewhere or {})
         self._cache = cache_dir.absolute()
@@ -104,7 +109,9 @@ class Lab:
             tell=self._tell,
             address=address,
             trusted=trusted,
+            ports=ports or Ports(),
         )
+        self._keeps_as = keeps_as
         self._kernel, self._sysctl = KernelSettings(host, allowed=host_settings), dict(sysctl or {})
         self._up: dict[str, _Up] = {}
         self._here = Here(self._starter)
@@ -157,7 +164,6 @@ class Lab:
         failure what had started is stopped."""
         if lacking := self.check():
             raise SvloadError(*lacking)
-        private_folder(self._cache)
         try:
             self._hold_settings(self._sysctl)
             self._bring_up(list(self._servers))
@@ -182,6 +188,7 @@ class Lab:
                 )
 
     def _bring_up(self, names: Collection[str]) -> None:
+        private_folder(self._cache)
         for wave in waves(self._order):
             together(lambda name: self._start(self._servers[name]), [name for name in wave if name in names])
 
@@ -482,7 +489,7 @@ class Lab:
     def _hold(self, service: str, key: str) -> ServiceFacts:
         """Let a store use the data of that name; what it offers then."""
         name = self._own(service)[0]
-        self._up[name].place.hold(name, key)
+        self._up[name].place.hold(name, f"{key}{self._keeps_as}")
         return self._describe(name)
 
     def _describe(self, server: str) -> ServiceFacts:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from svload.model.events import Event
 from svload.model.outputs import write_output
+from svload.model.plan import TrialPlan
 from svload.store import Journal, RunDir
 from svload.store.leftovers import sweep
 
 LOG_TAIL_BYTES = 64 * 1024
 
 
-def keep_unfinished(run: RunDir) -> None:
-    """Every trial that an earlier execution began and did not seal becomes an attempt."""
+def keep_unfinished(run: RunDir, together: Iterable[Sequence[TrialPlan]] = ()) -> None:
+    """Every trial that an earlier execution began and did not seal becomes an attempt. Of trials that are made `together` all
+    do unless all are sealed."""
+    sealed = set(run.sealed_trials())
+    for made in together:
+        names = {one.trial for one in made}
+        if not names <= sealed:
+            for name in names & sealed:
+                run.trial(name).seal.unlink()
     for name in run.unsealed_trials():
         keep_attempt(run, name, run.next_attempt(name), "interrupted")
 

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +22,6 @@ from svload.drive.packing import name_of, packed
 from svload.host import (
     Agent,
     CoreSplit,
-    cache_dir,
     describe_machine,
     labs_dir,
     machine_lock,
@@ -39,24 +38,29 @@ from svload.model.events import Event, EventKind
 from svload.model.parameters import is_network
 from svload.model.plan import Batch, Placement, Room, TrialPlan
 from svload.model.study import CaseConfig, Lock
+from svload.model.summaries import TrialSummary
 from svload.run.aborting import abort_of
 from svload.run.attempts import keep_attempt, keep_logs, keep_unfinished
+from svload.run.block import BlockRun, Planned
 from svload.run.configs import case_config
 from svload.run.filling import fill
 from svload.run.fleet import FleetHands, gather, must_be_reached, must_bear
 from svload.run.hands import EarlyHands, Hands, start_hands
 from svload.run.interrupts import interrupts
+from svload.run.labs import Labs
 from svload.run.leftovers import put_back, tell_leftovers
 from svload.run.order import FAILURES_IN_A_ROW, next_trial
 from svload.run.planned import live_limits
 from svload.run.policies.base import Policy, Sealed, Verdicts
 from svload.run.policies.of_study import policy_of, so_far_of
 from svload.run.sampled import what_is_lacking
+from svload.run.sides import SideBench, side_names
 from svload.run.targets import named_endpoints, permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.run.trust import allow
 from svload.store import Journal, RunDir, write_artefact
 from svload.store.seal import journal_mark, sha256_file
+from svload.study.order import draw, sets_of_turns, turned_factor
 
 if TYPE_CHECKING:
     from svload.host.machines.reach import Reach
@@ -192,8 +196,11 @@ class _Execution:
     advised: bool = False
     previous_case: str | None = None
     lab_broken: bool = False
+    sides: dict[str, SideBench] = field(default_factory=dict)
+    turns: dict[tuple[str, ...], Planned] = field(default_factory=dict)
     waits_since: float | None = None
     load_cores: int = field(init=False)
+    labs: Labs = field(init=False)
     configs: dict[str, CaseConfig] = field(init=False)
     """By case and point, of every trial that is planned so far."""
     folder: os.stat_result = field(init=False)
@@ -210,12 +217,15 @@ class _Execution:
         return 0 if self.lock.search else most_trials(self.lock)
 
     def go(self) -> None:
+        if self.in_turns and self.options.reaches:
+            hint = "Leave the inventory out, or order: turns."
+            raise fail("usage", reason="sides take turns under the load of one machine alone", hint=hint)
         self._enough_disk()
         self._have_plan()
         self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
                   trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants,
                   machine=describe_machine(), most_trials=self._most_trials())  # fmt: skip
-        keep_unfinished(self.run)
+        keep_unfinished(self.run, self._made_together())
         if self._next() is None:
             return
         for trial in self.run.planned_trials():
@@ -242,7 +252,7 @@ class _Execution:
             bench = self._bring_up(stack)
             bench.ends_by_s = ends_by_s
             while (found := self._next()) is not None and not self.stop.is_set():
-                self._attempt(bench, *found)
+                self._attempt(bench, found[1])
 
     def gone(self) -> bool:
         """Whether the run's folder is no longer the one that it began in: nothing that follows would be kept."""
@@ -288,10 +298,12 @@ class _Execution:
         from svload.lab.kits.external import ExternalOptions, must_answer
 
         patience_s = min(PATIENCE_S, self._longest_timeout_s())
-        for spec in next(iter(self.configs.values())).services:
-            at = str(spec.options.get("at", ""))
-            if spec.kit == "external" and "on" not in spec.options and "${" not in at:
-                must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
+        configs = list(self.configs.values())
+        for config in configs if self.in_turns else configs[:1]:
+            for spec in config.services:
+                at = str(spec.options.get("at", ""))
+                if spec.kit == "external" and "on" not in spec.options and "${" not in at:
+                    must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
 
     def _measuring_s(self) -> float:
         """Of a search with a bound: what is left of it for more than the answer."""
@@ -362,29 +374,39 @@ class _Execution:
         patience_s = min(PATIENCE_S, self._longest_timeout_s())
         limited = live_limits(list(self.configs.values()))
         study_dir = Path(self.lock.study_dir)
-        elsewhere = (
-            fleet.places(study_dir, self.emit, self.stop.is_set, patience_s, limited, self.options.trusted)
+        self.labs = Labs(
+            stack,
+            agent,
+            pinned,
+            self.emit,
+            study_dir,
+            self.stop.is_set,
+            patience_s,
+            self.options.host_settings,
+            limited,
+            self.options.trusted,
+            address=LOOPBACK if fleet is None else fleet.address,
+            elsewhere=fleet.places(
+                study_dir, self.emit, self.stop.is_set, patience_s, limited, self.options.trusted
+            )
             if fleet is not None
-            else {}
+            else {},
         )
-        lab = Lab(config.services, agent, agent.dir, cache_dir(), pinned, self.emit,
-                  study_dir=study_dir, should_stop=self.stop.is_set, secrets=config.secrets,
-                  answers_within_s=patience_s, sysctl=config.sysctl, elsewhere=elsewhere,
-                  host_settings=self.options.host_settings, live_limits=limited, trusted=self.options.trusted,
-                  address=LOOPBACK if fleet is None else fleet.address)  # fmt: skip
-        stack.callback(lab.down)
-        with self._phase("up"):
-            lab.up()
+        side = self._side_of(first[1])
+        lab = self.labs.make(config, side)
+        if not self.in_turns:  # whose sides come up before each block
+            with self._phase("up"):
+                lab.up()
         if fleet is not None:
             must_be_reached({**lab.endpoints(), **named_endpoints(permitted)}, self.options.reaches)
-        tables = dict(self._filled(config, lab, {}))
+        tables = {} if self.in_turns else dict(self._filled(config, lab, {}))
         if fleet is not None:
             hands.sampler.elsewhere = fleet.watched()
         hands.sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
         for text in what_is_lacking(self.configs.values()):
             self._notice(text)
         can = machine(*preflight()) if fleet is None else fleet.machine
-        return Bench(
+        bench = Bench(
             agent,
             lab,
             hands.generators if fleet is None else fleet.generators,
@@ -398,6 +420,9 @@ class _Execution:
             self.stop.is_set,
             pinned,
         )
+        if self.in_turns:
+            self.sides[side] = SideBench.of(bench, lab, side, self.sides)
+        return bench
 
     def _longest_timeout_s(self) -> float:
         groups = [group for config in self.configs.values() for group in config.groups]
@@ -490,44 +515,59 @@ class _Execution:
         self._say("batch", number=batch.number, trials=len(batch.trials), because=batch.because, **told)
         return batch, batch.trials[0]
 
-    def _attempt(self, bench: Bench, batch: Batch, plan: TrialPlan) -> None:
-        config = self._config(plan)
-        folder = self.run.trial(plan.trial)
-        attempt = self.run.next_attempt(plan.trial)
+    def _attempt(self, bench: Bench, plan: TrialPlan) -> None:
+        made = self._made_with(plan)
+        attempts = {one.trial: self.run.next_attempt(one.trial) for one in made}
         begun = time.monotonic()
         try:
             if self.lab_broken:
                 self._mend(bench)
-            bench.generators.ensure(len(packed(config, self.load_cores)))
-            if bench.lab.apply(
-                config.services, restart=plan.restart, objects=config.objects, sysctl=config.sysctl
-            ):
-                bench.attach()
-            bench.tables.update(self._filled(config, bench.lab, bench.tables))
-            fault = self.lock.plants.get(plan.case)
-            trial = TrialRun(bench, plan, config, folder, attempt, self.previous_case, fault)
-            trial.run()
+            if self.in_turns:
+                self._take_turns(bench, made, attempts)
+            else:
+                self._alone(bench, plan, attempts[plan.trial])
         except Stopped:
-            keep_attempt(self.run, plan.trial, attempt, "stopped")
-            self._say("trial-stopped", trial=plan.trial)
+            for trial, attempt in attempts.items():
+                keep_attempt(self.run, trial, attempt, "stopped")
+                self._say("trial-stopped", trial=trial)
             self.stop.set()
         except SvloadError as error:
-            self._failed(bench, plan, attempt, error)
+            self._failed(bench, attempts, error)
         except OSError as why:
             hint = "Mend the cause; the trial is tried once more."
-            self._failed(bench, plan, attempt, fail("lab-failed", reason=str(why), hint=hint))
+            self._failed(bench, attempts, fail("lab-failed", reason=str(why), hint=hint))
         else:
             self.in_a_row = 0
-            self.previous_case = plan.case
-            load_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
-            verdict = self.options.judge(self.run, plan.trial)
-            self.unauthorised.update(verdict.pop("unauthorised", ()))
-            seconds = time.monotonic() - begun
-            self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=seconds, beside_s=seconds - load_s,
-                      **verdict)  # fmt: skip
-            self._advise(verdict)
+            seconds = (time.monotonic() - begun) / len(made)
+            for one in made:
+                self._judged(one, seconds)
             if self.unauthorised:
                 self.stop.set()
+
+    def _alone(self, bench: Bench, plan: TrialPlan, attempt: int) -> None:
+        config = self._config(plan)
+        bench.generators.ensure(len(packed(config, self.load_cores)))
+        if bench.lab.apply(
+            config.services, restart=plan.restart, objects=config.objects, sysctl=config.sysctl
+        ):
+            bench.attach()
+        bench.tables.update(self._filled(config, bench.lab, bench.tables))
+        self._trial(bench, plan, attempt).run()
+        self.previous_case = plan.case
+
+    def _trial(self, bench: Bench, plan: TrialPlan, attempt: int) -> TrialRun:
+        folder, fault = self.run.trial(plan.trial), self.lock.plants.get(plan.case)
+        return TrialRun(bench, plan, self._config(plan), folder, attempt, self.previous_case, fault)
+
+    def _judged(self, plan: TrialPlan, seconds: float) -> None:
+        """Say what a sealed trial is worth."""
+        config = self._config(plan)
+        load_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
+        verdict = self.options.judge(self.run, plan.trial)
+        self.unauthorised.update(verdict.pop("unauthorised", ()))
+        self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=seconds, beside_s=seconds - load_s,
+                  **verdict)  # fmt: skip
+        self._advise(verdict)
 
     def _advise(self, verdict: dict[str, Any]) -> None:
         """Once a run: what to do where one trial after the other is refused. Planted faults are meant to be."""
@@ -542,16 +582,19 @@ class _Execution:
         if self.gone():
             raise fail("run-gone", path=self.run.path)
 
-    def _failed(self, bench: Bench, plan: TrialPlan, attempt: int, error: SvloadError) -> None:
+    def _failed(self, bench: Bench, attempts: Mapping[str, int], error: SvloadError) -> None:
         self._still_there()
         problem = error.problems[0]
-        keep_attempt(self.run, plan.trial, attempt, "failed", problem.sentence)
-        logs = keep_logs(bench.agent.dir, self.run.attempt(plan.trial, attempt).path / "logs")
+        for trial, attempt in attempts.items():
+            keep_attempt(self.run, trial, attempt, "failed", problem.sentence)
+            self.failures[trial] = self.failures.get(trial, 0) + 1
+        first, number = next(iter(attempts.items()))
+        logs = keep_logs(bench.agent.dir, self.run.attempt(first, number).path / "logs")
         for one in error.problems:
             one.details.update(run=self.run.path, log=logs)
-        self._say("trial-failed", trial=plan.trial, code=problem.code, sentence=problem.sentence)
+        for trial in attempts:
+            self._say("trial-failed", trial=trial, code=problem.code, sentence=problem.sentence)
         self.last_failure = error
-        self.failures[plan.trial] = self.failures.get(plan.trial, 0) + 1
         self.in_a_row += 1
         self.lab_broken = True
         if error.exit_code is not ExitCode.LAB_FAILED or problem.code == "agent-lost":
@@ -562,9 +605,75 @@ class _Execution:
     def _mend(self, bench: Bench) -> None:
         """After a failure the whole lab is brought up anew: what failed may have left anything behind."""
         bench.generators.restart()
-        bench.lab.apply(bench.lab.specs, restart=True)
-        bench.attach()
+        if not self.in_turns:  # sides come up anew in any case
+            bench.lab.apply(bench.lab.specs, restart=True)
+            bench.attach()
         self.lab_broken = False
+
+    # sides that take turns
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether the trials of a block are made together."""
+        return self.lock.measure.order == "turns"
+
+    def _side_of(self, plan: TrialPlan) -> str:
+        """What the side of a trial is called; empty where it is made alone."""
+        if not self.in_turns:
+            return ""
+        turned = turned_factor(self.lock)
+        factor = next(one for one in self.lock.factors if one.name == turned)
+        return side_names([level.name for level in factor.levels])[self.lock.case(plan.case).levels[turned]]
+
+    def _made_with(self, plan: TrialPlan) -> list[TrialPlan]:
+        """The trials that are made with this one, in listed order."""
+        return next((found for found in self._made_together() if plan in found), [plan])
+
+    def _made_together(self) -> list[list[TrialPlan]]:
+        """All sets of trials that take turns."""
+        if not self.in_turns:
+            return []
+        blocks: dict[int, list[TrialPlan]] = {}
+        for one in self.run.planned_trials():
+            blocks.setdefault(one.block, []).append(one)
+        return [found for block in blocks.values() for found in sets_of_turns(self.lock, block)]
+
+    def _take_turns(self, bench: Bench, made: Sequence[TrialPlan], attempts: Mapping[str, int]) -> None:
+        """Bring all sides up anew, in an order of the block's own, and make their trials together."""
+        sides = {one.trial: self._bench_of(bench, one) for one in made}
+        configs = {one.trial: self._config(one) for one in made}
+        with self._phase("up"):
+            for one in sorted(made, key=lambda one: draw(self.lock.seed, "up", one.block, made.index(one))):
+                config = configs[one.trial]
+                sides[one.trial].lab.apply(
+                    config.services, restart=True, objects=config.objects, sysctl=config.sysctl
+                )
+        for trial, side in sides.items():
+            side.tables.update(self._filled(configs[trial], side.lab, side.tables))
+        bench.generators.ensure(sum(len(packed(config, self.load_cores)) for config in configs.values()))
+        next(iter(sides.values())).attach()
+        trials = [self._trial(sides[one.trial], one, attempts[one.trial]) for one in made]
+        cases = tuple(one.case for one in made)
+        block = BlockRun(trials, self.lock.seed, self.turns.get(cases) or self._turns_before(cases))
+        block.run()
+        if block.planned is not None:
+            self.turns[cases] = block.planned
+
+    def _bench_of(self, bench: Bench, plan: TrialPlan) -> SideBench:
+        """The bench of a trial's side, made when it is first needed."""
+        side = self._side_of(plan)
+        if side not in self.sides:
+            lab = self.labs.make(self._config(plan), side)
+            self.sides[side] = SideBench.of(bench, lab, side, self.sides)
+        return self.sides[side]
+
+    def _turns_before(self, cases: tuple[str, ...]) -> Planned | None:
+        """The turns that an earlier execution planned for these sides; None: it sealed no trial of them."""
+        for name in self.run.sealed_trials():
+            record = TrialSummary.read(self.run.trial(name).summary).turns
+            if record is not None and record.sides == cases:
+                return Planned.of_record(record)
+        return None
 
     # small things
 

@@ -31,7 +31,7 @@ from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import Counters, Death, Endpoint, TrialLab
 from svload.model.plan import Room, TrialPlan
-from svload.model.results import GroupSummary, TrialSummary
+from svload.model.results import GroupSummary, TrialSummary, TurnRecord
 from svload.model.seals import Seal
 from svload.model.study import CaseConfig, Preparation
 from svload.model.traffic import Group
@@ -48,7 +48,8 @@ from svload.store import Journal, TrialDir, seal_trial, write_artefact
 from svload.watch import Sampler, declarations
 
 if TYPE_CHECKING:
-    from svload.store.parquet import AnyTable
+    from svload.store.parquet import AnyTable, TrialData
+    from svload.store.raw import RawTable
     from svload.watch.stacks import StackSampler
 
 Emit = Callable[[Event], None]
@@ -77,6 +78,8 @@ class Bench:
     server_cores: tuple[int, ...] | None = None
     restless: bool = False
     """whether the servers still worked when the last wait for them had ended"""
+    side: str = ""
+    """which side of a block its servers are; empty: there are none"""
     ends_by_s: float = inf
     """time.monotonic() at which a load that still waits for answers is cut: a search keeps its time"""
 
@@ -88,6 +91,10 @@ class Bench:
     def attach(self) -> None:
         """Watch the lab's servers as they are now."""
         self.sampler.attach(self.lab.facts())
+
+    def own(self, service: str) -> str:
+        """What a service is called in the lab that the agent knows by this name."""
+        return service
 
     def latest(self, from_ns: int, to_ns: int) -> Readings:
         """What the monitors have read so far between two moments of CLOCK_MONOTONIC."""
@@ -125,6 +132,7 @@ class TrialRun:
     awake: bool = False
     deaths: dict[str, Death] = field(default_factory=dict)
     planned: PlannedFaults | None = None
+    turns: TurnRecord | None = None
 
     def run(self) -> Seal:
         """All phases in order; the seal is the last write."""
@@ -138,9 +146,7 @@ class TrialRun:
                 load = self._load(shares, times)
                 self._keep(load, times)
             if sampled is not None:
-                with self.phase("profile"):
-                    begin_ns, end_ns = (load.start_at_ns + at for at in (times.ramp_ns, times.end_ns))
-                    write_artefact(self.folder.stacks, sampled.stacks(begin_ns, end_ns))
+                self.write_stacks(sampled, load, times)
             self._say("trial-phase", name="seal")
         return self.seal(load)
 
@@ -152,6 +158,12 @@ class TrialRun:
             self._say("trial-started", case=self.plan.case, attempt=self.attempt)
             self._all_alive()
             yield
+
+    def write_stacks(self, sampled: StackSampler, load: Load, times: Timeline) -> None:
+        """What was sampled while there was load that counts."""
+        with self.phase("profile"):
+            begin_ns, end_ns = (load.start_at_ns + at for at in (times.ramp_ns, times.real_end_ns))
+            write_artefact(self.folder.stacks, sampled.stacks(begin_ns, end_ns))
 
     def count(self) -> None:
         """Read the servers' counters once they rest: the last thing before the load."""
@@ -165,14 +177,19 @@ class TrialRun:
     def _keep(self, load: Load, times: Timeline) -> None:
         """Count again, write, and leave the servers as they were. Raises Stopped."""
         if load.stopped and not self._is_cut(load):
-            self.write_stopped(load, times)
+            if load.results:
+                self.write_stopped(load, times, self._readings(load, times))
             raise Stopped
         after = self.count_again(times)
         with self.phase("write"):
             self.write(load, times, after, self._readings(load, times))
         if self.config.faults:
             with self.phase("heal"):
-                heal(self.bench.lab, self.bench.sampler, self._notice)
+                heal(self.bench.lab, self.bench.sampler, self.notice)
+        self.let_rest(load)
+
+    def let_rest(self, load: Load) -> None:
+        """Wait until the servers have done what nobody waits for any more."""
         if timed_out(load.results) and not self.bench.overdue:
             with self.phase("drain"):
                 self._wait_for_rest()
@@ -186,16 +203,15 @@ class TrialRun:
         self._all_alive(self._load_s(times))
         return after
 
-    def write_stopped(self, load: Load, times: Timeline) -> None:
-        """What a load came to that the user stopped, if anything."""
-        if load.results:
-            self.write(load, times, ({}, self._moment()), self._readings(load, times))
+    def write_stopped(self, load: Load, times: Timeline, readings: Readings) -> None:
+        """What a load came to that the user stopped."""
+        self.write(load, times, ({}, self._moment()), readings)
 
     def _readings(self, load: Load, times: Timeline) -> Readings:
         sampler = self.bench.sampler
         found = sampler.readings(self.marked_ns, load.start_at_ns + times.end_ns, load.start_at_ns)
         for text in sampler.news():
-            self._notice(text)
+            self.notice(text)
         return found
 
     def _is_cut(self, load: Load) -> bool:
@@ -211,7 +227,7 @@ class TrialRun:
             bench.lab.facts(),
             self.config,
             self.plan,
-            self._notice,
+            self.notice,
         )
 
     def _all_alive(self, offset_s: float | None = None) -> None:
@@ -228,7 +244,8 @@ class TrialRun:
     def may_end(self, service: str, offset_ns: int | None) -> bool:
         """Whether the end of a server within a load is what its trial found: then it is noted."""
         self._note_deaths(None if offset_ns is None else max(0.0, offset_ns / 1e9))
-        return service in self.deaths or self.bench.lab.faults.was_ended(service)
+        name = self.bench.own(service)
+        return name in self.deaths or self.bench.lab.faults.was_ended(name)
 
     def _note_deaths(self, offset_s: float | None = None) -> None:
         for death in self.bench.lab.deaths():
@@ -244,7 +261,7 @@ class TrialRun:
     @staticmethod
     def _load_s(times: Timeline) -> float:
         """How long after the load's start its end was: what has died by then died before."""
-        return times.end_ns / 1e9
+        return times.real_end_ns / 1e9
 
     def shares(self, config: CaseConfig, times: Timeline, seed: int) -> list[Share]:
         """What each generator process is asked for `config`, with what set-up took."""
@@ -274,7 +291,14 @@ class TrialRun:
         return Taken(taken.trial, vus)
 
     def _apart(self, *shares: Share) -> list[ShareResult]:
-        """What a load came to that is no part of the trial's."""
+        """What a load came to that is no part of the trial's, without its tables."""
+        load = self.load_apart(shares)
+        for result in load.results:
+            result.tables.unlink(missing_ok=True)
+        return load.results
+
+    def load_apart(self, shares: Sequence[Share]) -> Load:
+        """Make a load that is no part of the trial's. Raises Stopped."""
         load = self.bench.generators.load(
             shares,
             self.bench.tables,
@@ -284,9 +308,7 @@ class TrialRun:
         )
         if load.stopped:
             raise Stopped
-        for result in load.results:
-            result.tables.unlink(missing_ok=True)
-        return load.results
+        return load
 
     def _endpoints(self) -> dict[str, Endpoint]:
         return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)
@@ -388,7 +410,7 @@ class TrialRun:
         bound_s = RESTLESS_S if bench.restless else BOUND_S
         rests = wait_for_rest(
             roots_of(bench.lab.facts()),
-            self._notice,
+            self.notice,
             lambda: bench.should_stop() or bench.overdue,
             bound_s,
         )
@@ -416,7 +438,7 @@ class TrialRun:
                     shares,
                     self.bench.tables,
                     self.folder.path,
-                    self.listener(),
+                    self.listener(times),
                     lambda: self.bench.should_stop() or self.bench.overdue or planned.error is not None,
                     pulse if pulses.children else None,
                     self.may_end,
@@ -428,7 +450,7 @@ class TrialRun:
             if planned.error is not None and not self.bench.should_stop():
                 raise planned.error
 
-    def listener(self) -> Progress:
+    def listener(self, times: Timeline) -> Progress:
         """What tells of the load while it is made, and asks the criteria that end it."""
         watch = Watch(self.config, self.bench.latest)
         latest: dict[str, dict[str, Any]] = {}
@@ -444,7 +466,9 @@ class TrialRun:
                 groups=merged["groups"],
                 generator_cpu_s=merged["cpu_s"],
                 service_cores=self.bench.busy_cores(),
-                **watch.held(self.marked_ns, time.monotonic_ns(), merged["groups"], merged["offset_ns"]),
+                **watch.held(
+                    self.marked_ns, time.monotonic_ns(), merged["groups"], times.load_ns(merged["offset_ns"])
+                ),
             )
 
         return progress
@@ -459,10 +483,9 @@ class TrialRun:
         self, load: Load, times: Timeline, after: tuple[dict[str, Counters], Moment], readings: Readings
     ) -> None:
         """All files of the trial but its seal; the load's raw tables go."""
-        from svload.store import merge_shares, read_tables, write_trial_tables
+        from svload.store import write_trial_tables
 
-        parts = [(result.share, read_tables(result.tables)) for result in load.results]
-        tables = merge_shares([(share.groups, found) for share, found in parts])
+        parts, tables = _tables_of(load)
         tables["monitors"] = with_witnesses(readings, ((share.name, found) for share, found in parts))
         write_trial_tables(self.folder.path, tables)
         for result in load.results:
@@ -492,6 +515,26 @@ class TrialRun:
         )
         write_artefact(self.folder.lab, lab)
 
+    def data_of(self, load: Load, times: Timeline) -> TrialData:
+        """A load that is no part of the trial's, as analysis reads a trial; nothing is counted beside it."""
+        from svload.store.parquet import TrialData, as_arrays
+
+        parts, tables = _tables_of(load)
+        nothing = TrialLab(
+            services=(), previous_case=None, whole_plot=0, reset={}, before={}, after={}, phases_s={}
+        )
+        found = {name: as_arrays(table) for name, table in tables.items()}
+        return TrialData(
+            summary=self._summary(times, load, parts),
+            lab=nothing,
+            seal=None,
+            intervals=found["intervals"],
+            histograms=found["histograms"],
+            samples=found["samples"],
+            rows=found.get("rows", {}),
+            monitors={},
+        )
+
     def _doubt_the_machine(self, intervals: AnyTable, times: Timeline) -> None:
         """Where more came in than the preflight says that loopback carries, it is measured anew: it may have been busy then."""
         known = self.bench.machine.loopback_bytes_per_s
@@ -509,7 +552,7 @@ class TrialRun:
             self.bench.machine = self.bench.machine.model_copy(update={"loopback_bytes_per_s": found})
 
     def _summary(
-        self, times: Timeline, load: Load, parts: Sequence[tuple[Share, Mapping[str, AnyTable]]]
+        self, times: Timeline, load: Load, parts: Sequence[tuple[Share, dict[str, RawTable]]]
     ) -> TrialSummary:
         config = self.config
         unauthorised = [name for result in load.results for name in result.summary.get("unauthorised", [])]
@@ -537,10 +580,11 @@ class TrialRun:
             populated=tuple(self.populated),
             stopped=self._how_ended(load, times),
             seed=self.plan.seed,
+            turns=self.turns,
         )
 
     def _how_ended(self, load: Load, times: Timeline) -> Literal["end", "stop_fd", "interrupted"]:
-        if load.stopped_ns is None or load.stopped_ns >= times.end_ns:
+        if load.stopped_ns is None or load.stopped_ns >= times.real_end_ns:
             return "end"
         return "stop_fd" if self._is_cut(load) else "interrupted"
 
@@ -575,10 +619,19 @@ class TrialRun:
         if self.bench.should_stop() and name != "load":
             raise Stopped
 
-    def _notice(self, text: str) -> None:
+    def notice(self, text: str) -> None:
+        """Tell a sentence."""
         self._say("notice", text=text)
 
     def _say(self, kind: EventKind, **data: object) -> None:
         event = Event(kind, {"trial": self.plan.trial, **data})
         self._journal.write(event)
         self.bench.emit(event)
+
+
+def _tables_of(load: Load) -> tuple[list[tuple[Share, dict[str, RawTable]]], dict[str, AnyTable]]:
+    """Each share with its tables, and those of all as one."""
+    from svload.store import merge_shares, read_tables
+
+    parts = [(result.share, read_tables(result.tables)) for result in load.results]
+    return parts, merge_shares([(share.groups, found) for share, found in parts])

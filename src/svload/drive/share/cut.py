@@ -119,6 +119,7 @@ def around(
         interval_ns=times.interval_ns,
         spin_ns=max(group.spin_ns for group in groups),
         window_ns=(times.ramp_ns, times.end_ns),
+        turns_ns=times.turns_ns or None,
         endpoints=dict(reached),
         redirect_tls=redirect_tls(groups, endpoints),
         allowed=tuple(allowed),

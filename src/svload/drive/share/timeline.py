@@ -1,12 +1,20 @@
-"""A trial's clock: when load and kept window begin and end, and how wide the intervals of its series are. Pure."""
+"""A trial's clock: when load and kept window begin and end, and how wide the intervals of its series are. Pure.
+
+Its times are load time, which stands still between turns; only `turns_ns` and what is named real are not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from svload.analysis import limits
 from svload.model.results import GroupSummary
 from svload.model.study import CaseConfig
+
+if TYPE_CHECKING:
+    from svload.analysis.turn_plan import Turn
 
 MSER_OBSERVATIONS = 600
 """docs/method.md §1: the interval is duration/600, at most 1 s, so that MSER-5 has its observations."""
@@ -17,25 +25,44 @@ WORK_INTERVAL_NS = 100_000_000
 
 @dataclass(frozen=True)
 class Timeline:
-    """A trial's clock in ns from its start: load begins at 0, the kept window is [ramp, end), the drain follows."""
+    """A trial's clock in ns from its start: load begins at 0, the kept window is [ramp, end), the drain follows.
+
+    `turns_ns` are the times in which alone there is load; empty: there always is.
+    """
 
     ramp_ns: int
     duration_ns: int
     work_only: bool = False
+    turns_ns: tuple[Turn, ...] = ()
 
     @property
     def end_ns(self) -> int:
         """Where nothing new is due any more."""
         return self.ramp_ns + self.duration_ns
 
+    @property
+    def real_end_ns(self) -> int:
+        """The end in real time."""
+        return self.turns_ns[-1][1] if self.turns_ns else self.end_ns
+
+    def load_ns(self, real_ns: int) -> int:
+        """How much load there was until a moment of real time."""
+        if not self.turns_ns:
+            return real_ns
+        return sum(max(0, min(real_ns, end_ns) - begin_ns) for begin_ns, end_ns in self.turns_ns)
+
     def until(self, stopped_ns: int) -> tuple[int, int]:
-        """The kept window of a load that was stopped: whole intervals, none if it was still in its ramp."""
-        whole_ns = stopped_ns // self.interval_ns * self.interval_ns
+        """The kept window of a load that was stopped at a moment of real time: whole intervals, none if it was still in its
+        ramp."""
+        whole_ns = self.load_ns(stopped_ns) // self.interval_ns * self.interval_ns
         return self.ramp_ns, max(self.ramp_ns, min(self.end_ns, whole_ns))
 
     @property
     def interval_ns(self) -> int:
-        """Width of the series' intervals."""
+        """Width of the series' intervals. One divides a turn."""
+        if self.turns_ns:
+            begin_ns, end_ns = self.turns_ns[0]
+            return (end_ns - begin_ns) // limits.TURN_INTERVALS
         widest = WORK_INTERVAL_NS if self.work_only else 1_000_000_000
         return max(MIN_INTERVAL_NS, min(widest, self.duration_ns // MSER_OBSERVATIONS))
 

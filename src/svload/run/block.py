@@ -1,0 +1,207 @@
+"""One attempt at the trials of a block that take turns: all sides are up at once, and one load alternates between them.
+
+Each side is a trial of its own. They are prepared, warmed, counted, loaded, counted again and written together, and
+sealed at the very end: after a crash either all are sealed, or all are made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from svload.analysis.turn_plan import TurnPlan, turn_plan, turns_of
+from svload.drive.generators import Load, Progress
+from svload.drive.share.cut import Share
+from svload.drive.share.timeline import Timeline, timeline
+from svload.host.machine.awake import awake
+from svload.model.results import TurnRecord
+from svload.model.seals import Seal
+from svload.model.study import CaseConfig
+from svload.model.traffic import Group
+from svload.run.sides import is_of, own_readings, plain, sided
+from svload.run.trial import Readings, Stopped, TrialRun
+from svload.run.warming import Warmed, warm_up, with_rows, without_ramps
+from svload.study.order import draw
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The turns of all blocks of the same sides, and the p99 of the slower one that they come from."""
+
+    turns: TurnPlan
+    p99_ns: float
+
+    @classmethod
+    def of_record(cls, record: TurnRecord) -> Planned:
+        """Those that a sealed trial had."""
+        begin_ns, end_ns = record.turns_ns[0]
+        return cls(TurnPlan(end_ns - begin_ns, record.pause_ns, len(record.turns_ns)), record.p99_ns)
+
+
+def plan_turns(warmed: Sequence[Warmed], duration_ns: int) -> Planned:
+    """The turns by what the warm-ups of all sides showed; each side is loaded for `duration_ns` at least."""
+    p99_ns = max(one.p99_ns for one in warmed)
+    per_s = min(one.per_s for one in warmed)
+    connections = max(one.connections for one in warmed)
+    return Planned(turn_plan(p99_ns, per_s, connections, duration_ns=duration_ns), p99_ns)
+
+
+class BlockRun:
+    """One attempt at the trials of a set, `sides` in listed order. `run` raises SvloadError (lab, generator) or Stopped, and
+    nothing is sealed then. `planned` are the turns of an earlier block of these sides; None: this one decides them."""
+
+    def __init__(self, sides: Sequence[TrialRun], seed: int, planned: Planned | None) -> None:
+        self.sides, self.planned = tuple(sides), planned
+        self._seed, self._block = seed, sides[0].plan.block
+        self._bench, self._config = sides[0].bench, sides[0].config
+
+    def run(self) -> list[Seal]:
+        """All phases in order; the seals are the last writes."""
+        with ExitStack() as stack:
+            for side in self.sides:
+                stack.enter_context(side.begun())
+            warmed = self._warmed()
+            self.planned = self.planned or plan_turns(list(warmed.values()), self._config.measure.duration_ns)
+            times = self._times(self.planned, warmed)
+            shares = self._shares(times, self.planned.turns.pause_ns)
+            self._count(stack)
+            loads = self._load(shares, times)
+            self._keep(loads, times)
+        return [side.seal(load) for side, load in zip(self.sides, loads, strict=True)]
+
+    def _warmed(self) -> dict[str, Warmed]:
+        """By side, in listed order: prepared, then loaded alone, both in an order of the block's own."""
+        drawn = self._drawn("warm-up")
+        for side in drawn:
+            side.prepare(timeline(side.config, side.config.measure.duration_ns))
+        found = {side.bench.side: warm_up(side) for side in drawn}
+        return {side.bench.side: found[side.bench.side] for side in self.sides}
+
+    def _drawn(self, what: str) -> list[TrialRun]:
+        """The sides in an order of the block's own."""
+        order = {
+            side.bench.side: draw(self._seed, what, self._block, at) for at, side in enumerate(self.sides)
+        }
+        return sorted(self.sides, key=lambda side: order[side.bench.side])
+
+    def _times(self, planned: Planned, warmed: Mapping[str, Warmed]) -> list[Timeline]:
+        """Each side's clock. What its trial's summary says of its turns is set with it."""
+        turns = turns_of(planned.turns, len(self.sides), self._seed, self._block)
+        begins = sorted(begin_ns for own in turns for begin_ns, _ in own)
+        following = dict(pairwise(begins)) | {
+            begins[-1]: max(own[-1][1] for own in turns) + planned.turns.pause_ns
+        }
+        for side, own, warm in zip(self.sides, turns, warmed.values(), strict=True):
+            side.turns = TurnRecord(
+                turns_ns=own,
+                next_ns=tuple(following[begin_ns] for begin_ns, _ in own),
+                p99_ns=planned.p99_ns,
+                pause_ns=planned.turns.pause_ns,
+                sides=tuple(one.plan.case for one in self.sides),
+                warm_ns=warm.took_ns,
+                settled=warm.settled,
+            )
+        return [Timeline(0, planned.turns.load_ns, turns_ns=own) for own in turns]
+
+    def _shares(self, times: Sequence[Timeline], pause_ns: int) -> dict[str, list[Share]]:
+        """What is asked of the generators, by side."""
+        return {
+            side.bench.side: side.shares(_in_turns(side.config, pause_ns), own, side.plan.seed)
+            for side, own in zip(self.sides, times, strict=True)
+        }
+
+    def _count(self, stack: ExitStack) -> None:
+        is_awake = stack.enter_context(awake(self._config.measure.awake))
+        for side in self.sides:
+            side.awake = is_awake
+            side.count()
+        marked_ns = self._bench.sampler.mark()
+        for side in self.sides:
+            side.marked_ns = marked_ns
+
+    def _load(self, shares: Mapping[str, Sequence[Share]], times: Sequence[Timeline]) -> list[Load]:
+        """One load of all sides; what came of it, by side. Which of the generators a side has is drawn for each block."""
+        named = {
+            sided(share.name, side.bench.side): share
+            for side in self._drawn("generators")
+            for share in shares[side.bench.side]
+        }
+        with ExitStack() as stack:
+            for side in self.sides:
+                stack.enter_context(side.phase("load"))
+            load = self._bench.generators.load(
+                [replace(share, name=name) for name, share in named.items()],
+                self._bench.tables,
+                self.sides[0].folder.path,
+                self._listener(times),
+                self._bench.should_stop,
+                may_end=lambda service, offset_ns: any(
+                    side.may_end(service, offset_ns) for side in self.sides
+                ),
+            )
+        results = {result.share.name: result for result in load.results}
+        return [
+            Load(
+                load.start_at_ns,
+                [
+                    replace(results[name], share=share)
+                    for name, share in named.items()
+                    if is_of(name, side.bench.side) and name in results
+                ],
+                load.stopped_ns,
+            )
+            for side in self.sides
+        ]
+
+    def _listener(self, times: Sequence[Timeline]) -> Progress:
+        told = {side.bench.side: side.listener(own) for side, own in zip(self.sides, times, strict=True)}
+
+        def progress(heard: dict[str, dict[str, Any]]) -> None:
+            for name, listener in told.items():
+                if own := {plain(share, name): said for share, said in heard.items() if is_of(share, name)}:
+                    listener(own)
+
+        return progress
+
+    def _keep(self, loads: Sequence[Load], times: Sequence[Timeline]) -> None:
+        """Count again and write, all sides alike. Raises Stopped."""
+        if loads[0].stopped:
+            readings = self._readings(loads[0], times)
+            for side, load, own in zip(self.sides, loads, times, strict=True):
+                if load.results:
+                    side.write_stopped(load, own, own_readings(readings, side.bench.side))
+            raise Stopped
+        counted = [side.count_again(own) for side, own in zip(self.sides, times, strict=True)]
+        readings = self._readings(loads[0], times)
+        for side, load, own, after in zip(self.sides, loads, times, counted, strict=True):
+            with side.phase("write"):
+                side.write(load, own, after, own_readings(readings, side.bench.side))
+        for side, load in zip(self.sides, loads, strict=True):
+            side.let_rest(load)
+
+    def _readings(self, load: Load, times: Sequence[Timeline]) -> Readings:
+        """Those of all sides, until the last turn has ended."""
+        sampler = self._bench.sampler
+        end_ns = load.start_at_ns + max(own.real_end_ns for own in times)
+        found = sampler.readings(self.sides[0].marked_ns, end_ns, load.start_at_ns)
+        for text in sampler.news():
+            self.sides[0].notice(text)
+        return found
+
+
+def _in_turns(config: CaseConfig, pause_ns: int) -> CaseConfig:
+    """A case as it is loaded after its warm-up. What is under way at the end is followed during a pause alone: then another
+    side may have its turn."""
+    whole = without_ramps(with_rows(config))
+    groups = (
+        group.model_copy(update={"graceful_stop_ns": min(pause_ns, _graceful_ns(group))})
+        for group in whole.groups
+    )
+    return whole.model_copy(update={"groups": tuple(groups)})
+
+
+def _graceful_ns(group: Group) -> int:
+    return group.longest_timeout_ns if group.graceful_stop_ns is None else group.graceful_stop_ns

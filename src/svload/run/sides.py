@@ -1,0 +1,156 @@
+"""The sides of a block that take turns: each has a lab of its own, under names that say whose it is.
+
+What the agent, the kernel and the sampler see bears the side (`api@main`); a side's lab, and its trial, know plain names.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from svload.lab import Lab
+from svload.lab.kit import Host
+from svload.lab.ports import Ports
+from svload.model.events import Event
+from svload.model.facts import ServiceFacts
+from svload.model.messages import Action
+from svload.run.trial import Bench, Emit, Readings
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,20}")
+"""What may stand in the names of files, control groups and processes, and leaves room in a socket's path."""
+_NAMED = ("child", "name", "group", "within", "link")
+"""The fields of what the agent is asked that name something of a service."""
+_CODES = {"i64": "q", "f64": "d"}
+
+
+def side_names(levels: Sequence[str]) -> dict[str, str]:
+    """What the sides of these levels are called: the levels themselves, or their numbers where one is no plain word."""
+    if all(_NAME.fullmatch(level) for level in levels):
+        return {level: level for level in levels}
+    return {level: str(number) for number, level in enumerate(levels, 1)}
+
+
+def sided(name: str, side: str) -> str:
+    """`web@main[2]` of the server `web[2]`, `web@main.http` of its process `web.http`."""
+    service = re.split(r"[.\[]", name, maxsplit=1)[0]
+    return f"{service}@{side}{name.removeprefix(service)}"
+
+
+def plain(name: str, side: str) -> str:
+    """The inverse of `sided`; what does not bear the side stays as it is."""
+    service, _, rest = name.partition(f"@{side}")
+    return service + rest if not rest or rest[0] in ".[" else name
+
+
+def is_of(name: str, side: str) -> bool:
+    """Whether a name bears the side."""
+    return plain(name, side) != name
+
+
+class SideHost:
+    """The agent as the servers of one side use it."""
+
+    def __init__(self, host: Host, side: str) -> None:
+        self._host, self._side = host, side
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        """As `Host.prepare`."""
+        return self._host.prepare([self._named(one) for one in actions], timeout_s)
+
+    def stop(self, children: Sequence[str], grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
+        """As `Host.stop`."""
+        exits = self._host.stop([sided(child, self._side) for child in children], grace_s, now)
+        return {plain(child, self._side): code for child, code in exits.items()}
+
+    def exited(self, child: str) -> int | None:
+        """As `Host.exited`."""
+        return self._host.exited(sided(child, self._side))
+
+    def _named(self, action: Action) -> Action:
+        held = {name: getattr(action, name, None) for name in _NAMED}
+        named: Any = {name: sided(one, self._side) for name, one in held.items() if one}
+        return replace(action, **named)
+
+
+class SidePorts(Ports):
+    """The register of ports of all sides as the servers of one use it."""
+
+    def __init__(self, all_sides: Ports, side: str) -> None:
+        self._all, self._side = all_sides, side
+
+    def take(self, service: str, part: str, fixed: int | None = None) -> int:
+        """As `Ports.take`."""
+        return self._all.take(sided(service, self._side), part, fixed)
+
+    def given(self) -> frozenset[int]:
+        """As `Ports.given`."""
+        return self._all.given()
+
+
+def side_events(emit: Emit, side: str) -> Emit:
+    """Events of a side's lab, which say whose service it is."""
+
+    def tell(event: Event) -> None:
+        if event.kind == "service":
+            event = replace(event, data={**event.data, "service": sided(event.text("service"), side)})
+        emit(event)
+
+    return tell
+
+
+@dataclass
+class SideBench(Bench):
+    """The bench of one side. `sides` are the benches of all by name, which share agent, generators and sampler."""
+
+    sides: Mapping[str, SideBench] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, bench: Bench, lab: Lab, side: str, sides: Mapping[str, SideBench]) -> SideBench:
+        """The bench of a side whose lab this is."""
+        shared = {one.name: getattr(bench, one.name) for one in fields(bench)}
+        return cls(**{**shared, "lab": lab, "side": side}, sides=sides)
+
+    def attach(self) -> None:
+        """Watch the servers of all sides as they are now."""
+        self.sampler.attach(dict(pair for one in self.sides.values() for pair in one.watched().items()))
+
+    def watched(self) -> dict[str, ServiceFacts]:
+        """The facts of this side's services as the sampler is given them."""
+        return {sided(name, self.side): self._named(facts) for name, facts in self.lab.facts().items()}
+
+    def own(self, service: str) -> str:
+        """As `Bench.own`; one of another side keeps its name."""
+        return plain(service, self.side)
+
+    def _named(self, facts: ServiceFacts) -> ServiceFacts:
+        named: dict[str, Any] = {"service": sided(facts.service, self.side)}
+        for kind in ("groups", "links"):
+            own = getattr(facts, kind)
+            named[kind] = tuple(one.model_copy(update={"name": sided(one.name, self.side)}) for one in own)
+        return facts.model_copy(update=named)
+
+    def latest(self, from_ns: int, to_ns: int) -> Readings:
+        """As `Bench.latest`, of this side."""
+        return own_readings(super().latest(from_ns, to_ns), self.side)
+
+    def busy_cores(self) -> dict[str, float]:
+        """As `Bench.busy_cores`, of this side."""
+        found = super().busy_cores()
+        return {plain(name, self.side): cores for name, cores in found.items() if is_of(name, self.side)}
+
+
+def own_readings(table: Readings, side: str) -> dict[str, tuple[str, Any]]:
+    """Of readings of all sides those of the machine and of one side, whose names are plain then."""
+    rows = [row for row, service in enumerate(table["service"][1]) if not service or is_of(service, side)]
+    found: dict[str, tuple[str, Any]] = {}
+    for name, (kind, cells) in table.items():
+        if kind == "utf8":
+            own = [cells[row] for row in rows]
+            found[name] = kind, [plain(cell, side) for cell in own] if name in ("service", "entity") else own
+        else:
+            values = array(_CODES[kind], cells)
+            found[name] = kind, array(_CODES[kind], (values[row] for row in rows)).tobytes()
+    return found

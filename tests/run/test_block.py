@@ -1,0 +1,364 @@
+"""Trials that take turns: one load of all sides, files with plain names, and all of a block sealed or none."""
+
+from __future__ import annotations
+
+import json
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow.parquet import read_table
+from tests.bounds import HANG_S
+
+from svload import api
+from svload.analysis import limits
+from svload.analysis.turn_plan import TurnPlan, turns_of
+from svload.drive.share.timeline import Timeline
+from svload.model.errors import ExitCode
+from svload.model.events import Event
+from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
+from svload.run import Options, Outcome, begin, execute, warming
+from svload.run.block import Planned, plan_turns
+from svload.run.sides import SideHost, own_readings, plain, side_names, sided
+from svload.run.trial import TrialRun
+from svload.run.warming import Warmed
+from svload.store import RunDir, read_trial
+from svload.store.layout import TrialDir
+
+MS = 1_000_000
+
+
+class Server(BaseHTTPRequestHandler):
+    """Answers a path with itself, and counts it."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    asked: Counter[str] = Counter()
+
+    def do_GET(self) -> None:
+        Server.asked[self.path] += 1
+        body = self.path.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    Server.asked.clear()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join(HANG_S)
+
+
+@pytest.fixture(autouse=True)
+def _short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(limits, "TURN_LEAST_NS", 100 * MS)
+    monkeypatch.setattr(limits, "TURN_PLANNED", 3)
+    monkeypatch.setattr(warming, "STRETCHES_S", (0.2, 0.2))
+
+
+def begun(folder: Path, study: dict[str, Any]) -> RunDir:
+    path = folder / "study.yaml"
+    path.write_text(json.dumps(study))
+    return begin(api.load_lock(str(path), api.Choices(trusted=True)), folder / "runs")
+
+
+def made(run: RunDir, tell: Callable[[Event], None] = lambda event: None) -> Outcome:
+    """An execution whose trials nobody judges."""
+    return execute(run, Options(tell, lambda run, trial: {"instrument": "VALID"}, trusted=True))
+
+
+def by_path(port: int, replicates: int = 2) -> dict[str, Any]:
+    """Two sides of one server, which differ in the path that they ask for."""
+    return {
+        "name": "paths",
+        "lab": {"web": {"at": f"http://127.0.0.1:{port}"}},
+        "factors": {"page": ["a", "b"]},
+        "traffic": {"load": {"executor": "constant-vus", "vus": 2, "think_time": "2ms", "request": "GET http://web/${page}"}},
+        "measure": {"duration": "0.3s", "replicates": replicates, "order": "turns"},
+        "compare": [{"factor": "page", "baseline": "a", "metric": "response.p50"}],
+    }  # fmt: skip
+
+
+def trials_of(run: RunDir, block: int) -> list[TrialDir]:
+    return [run.trial(one.trial) for one in run.planned_trials() if one.block == block]
+
+
+@pytest.mark.truth
+def test_sides_take_turns_in_one_load(tmp_path: Path, port: int) -> None:
+    run = begun(tmp_path, by_path(port))
+    outcome = made(run)
+    assert outcome.complete, outcome.error
+    for block in (1, 2):
+        found = [read_trial(one) for one in trials_of(run, block)]
+        assert len({one.summary.start_at_ns for one in found}) == 1
+        turns = [one.summary.turns for one in found]
+        assert all(one is not None for one in turns)
+        every = sorted(turn for one in turns if one is not None for turn in one.turns_ns)
+        assert len(every) == 6
+        assert all(end_ns < begin_ns for (_, end_ns), (begin_ns, _) in pairwise(every))
+        for one in found:
+            assert_in_turns(run.trial(one.trial))
+            assert one.summary.turns is not None
+            assert {facts.service for facts in one.lab.services} == {"web"}
+            assert one.summary.turns.sides == ("page-a", "page-b")
+
+
+def assert_in_turns(folder: TrialDir) -> None:
+    """Every request was due in a turn of real time, as its row says, and intervals count load time alone."""
+    trial = read_trial(folder)
+    assert trial.summary.turns is not None
+    turns_ns = trial.summary.turns.turns_ns
+    due_ns = read_table(folder.table("samples"), columns=["due_ns"])["due_ns"].to_numpy()
+    assert len(due_ns) > 0
+    assert all(any(begin <= at < end for begin, end in turns_ns) for at in due_ns.tolist())
+    (load,) = trial.summary.groups
+    assert load.due == len(due_ns)
+    loaded_ns = sum(end - begin for begin, end in turns_ns)
+    assert trial.summary.window_ns == (0, loaded_ns)
+    loaded = trial.intervals["interval"][trial.intervals["due"] > 0]
+    assert int(loaded.max()) < loaded_ns // trial.summary.interval_ns
+    length_ns = turns_ns[0][1] - turns_ns[0][0]
+    assert length_ns % trial.summary.interval_ns == 0
+    assert load.failed == 0
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.truth
+def test_a_block_that_was_sealed_in_part_is_made_again_whole(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(tmp_path, by_path(port))
+    seal, sealed = TrialRun.seal, []
+
+    def killed_at_the_fourth(self: TrialRun, *args: Any) -> Any:
+        if len(sealed) == 3:
+            raise Killed
+        sealed.append(self.plan.trial)
+        return seal(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TrialRun, "seal", killed_at_the_fourth)
+        with pytest.raises(Killed):
+            made(run)
+    first = {one.trial: run.trial(one.trial).seal.read_bytes() for one in run.planned_trials()[:2]}
+    assert set(run.sealed_trials()) == set(sealed)
+    assert len(sealed) == 3
+    outcome = made(run)
+    assert outcome.complete, outcome.error
+    again = {one.trial for one in run.planned_trials() if one.block == 2}
+    assert {kept.name for kept in run.kept_attempts()} == again
+    assert not any(kept.seal.exists() for kept in run.kept_attempts())
+    assert {name: run.trial(name).seal.read_bytes() for name in first} == first
+    lengths = {turns_of_trial(run, one.trial) for one in run.planned_trials()}
+    assert len(lengths) == 1, "the turns of the first block are those of all"
+    assert all(not problem for problem in api.damaged(run.name, tmp_path / "runs"))
+
+
+def turns_of_trial(run: RunDir, trial: str) -> tuple[int, int, int]:
+    record = read_trial(run.trial(trial)).summary.turns
+    assert record is not None
+    begin_ns, end_ns = record.turns_ns[0]
+    return end_ns - begin_ns, record.pause_ns, len(record.turns_ns)
+
+
+OWN_SERVER = """\
+import http.server, json, sys
+
+port, kind = int(sys.argv[1]), sys.argv[2]
+
+
+class Store(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self):
+        told = kind.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+
+    def log_message(self, *_):
+        pass
+
+
+http.server.ThreadingHTTPServer(("127.0.0.1", port), Store).serve_forever()
+"""
+
+
+@pytest.mark.truth
+def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> None:
+    """Two builds of a server and what it needs, up at once: files of a trial know no side, events do."""
+    import sys
+
+    (tmp_path / "server.py").write_text(OWN_SERVER)
+    server = f"{sys.executable} server.py"
+    run = begun(
+        tmp_path,
+        {
+            "name": "builds",
+            "lab": {
+                "store": {"run": f"{server} ${{port}} store"},
+                "web": {"run": f"{server} ${{port}} ${{build}} ${{store.port}}", "needs": "store"},
+            },
+            "factors": {"build": ["old", "new"]},
+            "traffic": {
+                "load": {
+                    "executor": "constant-vus",
+                    "vus": 2,
+                    "think_time": "2ms",
+                    "request": {"get": "http://web/", "check": ["body matches ^${build}$"]},
+                }
+            },
+            "measure": {"duration": "0.3s", "replicates": 2, "order": "turns"},
+            "compare": [{"factor": "build", "baseline": "old", "metric": "response.p50"}],
+        },
+    )
+    events: list[Event] = []
+    outcome = made(run, events.append)
+    assert outcome.complete, outcome.error
+    ready = Counter(
+        one.text("service") for one in events if one.kind == "service" and one.text("state") == "ready"
+    )
+    assert ready == {"web@old": 2, "store@old": 2, "web@new": 2, "store@new": 2}
+    ports = set()
+    for block in (1, 2):
+        for folder in trials_of(run, block):
+            assert_in_turns(folder)
+            trial = read_trial(folder)
+            assert [facts.service for facts in trial.lab.services] == ["store", "web"]
+            ports |= {(end.port, trial.case) for facts in trial.lab.services for end in facts.endpoints}
+            watched = set(trial.monitors["service"])
+            assert {"store", "web", ""} <= watched
+            assert not any("@" in name for name in watched)
+    assert len({number for number, _ in ports}) == 4, "a server keeps its port, and shares it with none"
+
+
+def test_names_bear_the_side_and_lose_it_again() -> None:
+    for name, named in (("web", "web@a"), ("web[2]", "web@a[2]"), ("web.http", "web@a.http"), ("web[2].tool-1.5", "web@a[2].tool-1.5")):  # fmt: skip
+        assert sided(name, "a") == named
+        assert plain(named, "a") == name
+    assert plain("web@ab", "a") == "web@ab"
+    assert plain("web", "a") == "web"
+    assert side_names(["main", "candidate"]) == {"main": "main", "candidate": "candidate"}
+    assert side_names(["http://a/", "main"]) == {"http://a/": "1", "main": "2"}
+
+
+class Hands:
+    """An agent that carries nothing out."""
+
+    def __init__(self) -> None:
+        self.asked: list[Action] = []
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        self.asked += actions
+        return [{} for _ in actions]
+
+    def stop(self, children: Sequence[str], grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
+        return dict.fromkeys(children, 0)
+
+    def exited(self, child: str) -> int | None:
+        return 7 if child == "web@a.http" else None
+
+
+def test_the_agent_is_asked_under_the_names_of_the_side() -> None:
+    hands = Hands()
+    host = SideHost(hands, "a")
+    host.prepare(
+        [
+            MakeGroup(name="web", limits=GroupLimits(), within="vm"),
+            Spawn(child="web.http", role="server", argv=("x",), log="web.log", group="web", link="web"),
+            HoldSysctls(values={"net.core.somaxconn": "9"}),
+        ]
+    )
+    group, spawn, sysctls = hands.asked
+    assert isinstance(group, MakeGroup)
+    assert (group.name, group.within) == ("web@a", "vm@a")
+    assert isinstance(spawn, Spawn)
+    assert (spawn.child, spawn.group, spawn.link, spawn.log) == ("web@a.http", "web@a", "web@a", "web.log")
+    assert sysctls == HoldSysctls(values={"net.core.somaxconn": "9"})
+    assert host.stop(["web.http"]) == {"web.http": 0}
+    assert host.exited("web.http") == 7
+
+
+def test_a_side_has_its_own_readings_and_those_of_the_machine() -> None:
+    table: dict[str, tuple[str, Any]] = {
+        "offset_ns": ("i64", array("q", [1, 2, 3, 4]).tobytes()),
+        "service": ("utf8", ["", "web@a", "web@b", "web@a"]),
+        "monitor": ("utf8", ["host", "process", "process", "quota"]),
+        "entity": ("utf8", ["", "", "", "vm@a"]),
+        "metric": ("utf8", ["m", "m", "m", "m"]),
+        "value": ("f64", array("d", [0.5, 1.5, 2.5, 3.5]).tobytes()),
+    }
+    found = own_readings(table, "a")
+    assert found["service"][1] == ["", "web", "web"]
+    assert found["entity"][1] == ["", "", "vm"]
+    assert array("q", found["offset_ns"][1]).tolist() == [1, 2, 4]
+    assert array("d", found["value"][1]).tolist() == [0.5, 1.5, 3.5]
+
+
+def test_turns_follow_from_the_slower_side() -> None:
+    fast, slow = Warmed(1e6, 900.0, 4, 2, True), Warmed(20e6, 700.0, 6, 2, True)
+    found = plan_turns([fast, slow], 0)
+    assert found.p99_ns == 20e6
+    assert found.turns.length_ns >= 20 * 20e6
+    assert found.turns.pause_ns == 40e6
+    assert found.turns.rounds == 3
+    longer = plan_turns([fast, slow], 10 * found.turns.length_ns)
+    assert longer.turns.rounds == 10
+
+
+def test_load_time_stands_still_between_turns() -> None:
+    times = Timeline(0, 200 * MS, turns_ns=((0, 100 * MS), (150 * MS, 250 * MS)))
+    found = [times.load_ns(at * MS) for at in (0, 50, 100, 149, 150, 200, 250, 400)]
+    assert found == [at * MS for at in (0, 50, 100, 100, 100, 150, 200, 200)]
+    assert times.real_end_ns == 250 * MS
+    assert times.interval_ns == 2 * MS
+    assert times.until(201 * MS) == (0, 150 * MS)
+
+
+def test_a_record_says_what_was_planned() -> None:
+    from svload.model.results import TurnRecord
+
+    plan = TurnPlan(500 * MS, 10 * MS, 4)
+    own, other = turns_of(plan, 2, 1, 1)
+    following = sorted(begin for begin, _ in (*own, *other))[1:]
+    record = TurnRecord(
+        turns_ns=own,
+        next_ns=tuple(min((at for at in following if at > begin), default=own[-1][1]) for begin, _ in own),
+        p99_ns=5e6,
+        pause_ns=plan.pause_ns,
+        sides=("a", "b"),
+        warm_ns=1,
+        settled=True,
+    )
+    assert Planned.of_record(record) == Planned(plan, 5e6)
+
+
+def test_an_execution_that_fails_keeps_the_attempts_of_all_sides(tmp_path: Path) -> None:
+    """Nothing listens: the lab of a side does not come up."""
+    run = begun(tmp_path, by_path(9))
+    outcome = made(run)
+    assert outcome.exit_code == ExitCode.LAB_FAILED
+    assert not run.sealed_trials()
