@@ -94,7 +94,7 @@ def test_limits_and_waiting_are_signs_of_their_own() -> None:
     full = plain.model_copy(update={"evidence": CaseEvidence(limits=(limit,))})
     waits = plain.model_copy(update={"metrics": waiting})
     both = full.model_copy(update={"metrics": waiting})
-    of_slots = "g: more than half of the median response is waiting for a free slot"
+    of_slots = "g: more than half of the median response time is waiting for a free slot"
     assert saturated_of(full) == ["SATURATED in A: the worker threads of web were full."]
     assert saturated_of(waits) == [f"SATURATED in A: {of_slots}."]
     assert saturated_of(both) == [f"SATURATED in A: the worker threads of web were full; {of_slots}."]

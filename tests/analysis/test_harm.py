@@ -116,7 +116,7 @@ def test_nine_stamped_requests_refuse_nothing(kept: Any) -> None:
     response = spread(9_000)
     found, grades = judged(kept(response, 0, some(9_000, 9, 900_000, other=-1)))
     assert set(grades.values()) == {"VALID"}
-    assert "9 requests with a read stamp are too few" in found.sentence
+    assert "9 requests with a read timestamp are too few" in found.sentence
     assert "at most" not in found.sentence
 
 
@@ -126,11 +126,11 @@ def test_67_stamped_requests_carry_no_p99(kept: Any) -> None:
     response = spread(6_700)
     found, grades = judged(kept(response + 200_000, 0, some(6_700, 67, 200_000, other=-1)))
     assert grades == {"p50": "WEAK", "p90": "WEAK", "p95": "VALID", "p99": "VALID", "mean": "WEAK"}
-    assert "probe's p95, p99 the read lag is not measured, 67 requests" in found.sentence
+    assert "the read lag of probe's p95, p99 is not measured, since 67 requests" in found.sentence
     assert "at most" not in found.sentence
     clean, _ = judged(kept(response, 0, 1_000))
     assert clean.grade == "VALID"
-    assert "% at most, " in clean.sentence
+    assert "% at most (" in clean.sentence
 
 
 @KEPT

@@ -144,10 +144,10 @@ def test_a_threshold_on_a_time_fails_where_the_server_is_overloaded(
 @pytest.mark.parametrize(
     ("in_flight", "unknown", "said"),
     [
-        (0, (), "the numbers are of that part."),
-        (1, ("max",), "1 request had no answer yet, so max is not known."),
-        (0.02, ("p99", "p99.9", "max"), "so p99 and above are not known."),
-        (0.2, ("p90", "p95", "p99", "p99.9", "max"), "so p90 and above are not known."),
+        (0, (), "the numbers cover that time."),
+        (1, ("max",), "1 request had no response yet, so max is unknown."),
+        (0.02, ("p99", "p99.9", "max"), "so p99 and above are unknown."),
+        (0.2, ("p90", "p95", "p99", "p99.9", "max"), "so p90 and above are unknown."),
     ],
 )
 def test_a_stopped_load_keeps_the_numbers_of_what_ended(

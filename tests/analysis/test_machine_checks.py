@@ -478,8 +478,8 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ),
     ("accounting", under(machine={"loopback_bytes_per_s": 1e9}), "VALID", "loopback carries"),
     ("accounting", under(machine={"loopback_bytes_per_s": 1e5}), "REFUSED", "loopback carries"),
-    ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 0.004)), "VALID", "The longest gap on a core"),
-    ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 1e-5)), "VALID", "The longest gap on a core"),
+    ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 0.004)), "VALID", "The longest stall on a core"),
+    ("hiccups", read("generator", "hiccup_seconds", lambda at, _: np.full(len(at), 1e-5)), "VALID", "The longest stall on a core"),
 ]  # fmt: skip
 UNUSUAL: list[tuple[Plant, str]] = [
     # plant, words that the facts have of it; "": nothing is unusual
@@ -607,7 +607,7 @@ def test_a_gap_widens_numbers_by_what_it_can_have_done(closed: Bench) -> None:
     found = with_gap(0.1)
     assert (found.grade, found.on("background.response.p99")) == ("WEAK", "WEAK")
     assert found.on("background.success_rate") == found.on("cache.hit_ratio") == "VALID"
-    assert "stood still for 100 ms (probe.0/0)" in found.sentence
+    assert "was stalled for 100 ms (probe.0/0)" in found.sentence
     assert with_gap(0.0099, "loop_pass_seconds").grade == "VALID"
 
 
@@ -649,7 +649,7 @@ def test_who_used_the_cpu_is_named(closed: Bench) -> None:
     assert "(sshd, process 812)" in found.remedy
     entity = np.where(busy.monitors["entity"] == "sshd 812", "svload 812", busy.monitors["entity"])
     found = check(with_table(busy, "monitors", entity=entity), closed.config(trial), "others-cpu")
-    assert found.remedy.startswith("End or move what else runs here (another svload, process 812)")
+    assert found.remedy.startswith("Stop or move other programs (another svload, process 812)")
 
 
 def test_an_old_trial_without_the_facts_is_not_measured_and_not_broken(closed: Bench) -> None:

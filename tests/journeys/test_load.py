@@ -158,7 +158,7 @@ def test_the_summary_is_for_people(world: World, url: str) -> None:
     assert lines[0].startswith(url)
     assert "4 VUs" in lines[0]
     assert "closed loop" in lines[0]
-    for words in ("response (from due)", "service (from begun)", "slot wait", "generator lag", "longest silence", "--rate ",
+    for words in ("response (from due)", "service (from sent)", "slot wait", "generator lag", "longest silence", "--rate ",
                   "× 200", "connections", "server "):  # fmt: skip
         assert words in text, ended.stdout
     assert any("█" in line for line in lines)
@@ -173,7 +173,7 @@ def test_failures_have_a_name_and_a_hint(world: World, truth: dict[str, int]) ->
     ended = world.svload("load", f"http://127.0.0.1:{truth['http_port']}/v1/a/c/none", "-n", "100", "-c", "2")
     assert "100 × status: a complete answer with a status outside 200–399" in " ".join(ended.stdout.split())
     assert "0 of 100 requests ok (0 %)" in " ".join(ended.stdout.split())
-    assert "what failed took p50 " in ended.stdout
+    assert "failures took p50 " in ended.stdout
 
 
 def test_what_is_sent_is_what_was_typed(world: World) -> None:

@@ -88,12 +88,12 @@ def test_where_nothing_was_ok_the_first_answer_is_shown_and_no_load_advised(worl
         "nothing was ok: 1 before 4, whatever it was judged as"
     )
     said = " ".join(plain.stdout.split())
-    assert "the first failure: status, status 503; failures from 0.0" in said
-    assert "its answer began: sesame: " in said
+    assert "first failure: status, status 503; failures from 0.0" in said
+    assert "its response began: sesame: " in said
     assert "no seats" in said
     assert "\x1b" not in plain.stdout
     assert "--rate" not in plain.stdout
-    assert "can measure up to" not in plain.stdout
+    assert "could generate about" not in plain.stdout
     assert "No request succeeded" in plain.stderr
     first = json.loads(secret.stdout)["first_failure"]
     assert first["body"].startswith("…: ")

@@ -12,8 +12,8 @@ from svload.model.errors import Problem
     [
         ("there is none", "there is none."),
         (
-            "what came back is no TLS: is this port plain HTTP?",
-            "what came back is no TLS: is this port plain HTTP?",
+            "the response is not TLS: is this port plain HTTP?",
+            "the response is not TLS: is this port plain HTTP?",
         ),
         ("no such command. Did you mean “probe”?", "no such command. Did you mean “probe”?"),
     ],

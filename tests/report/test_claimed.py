@@ -82,7 +82,7 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     told = behind(findings, 0)
     assert told["rests on"] == "3 of 6 pairs, in 6 bring-ups"
     assert told["bring-ups"].startswith("2: it speaks of these alone")
-    assert told["lost pairs"] == "2 × treatment broken: the factor did not act; 1 × baseline missing"
+    assert told["lost pairs"] == "2 × treatment broken: the factor did not take effect; 1 × baseline missing"
     assert told["other programs"] == (
         "12 % of the machine, 40 % at most (11 % beside http, 13 % beside https); 3 pairs weigh as much as 2.2 calm ones"
     )

@@ -24,11 +24,10 @@ GRADES: dict[str, Any] = {
 def test_a_doubt_names_numbers_bound_and_whose_doing(reported: Reporter) -> None:
     first, second = doubts(doubted(reported("plain").findings, GRADES))
     assert (
-        first.text
-        == "✗ the machine stood still for moments, in 3 of 18 trials: probe p99, off by up to 12 %; by "
+        first.text == "✗ the machine stalled, in 3 of 18 trials: probe p99, off by up to 12 %; by "
         f"{HOG} (3 ×). → Keep the machine quiet."
     )
-    assert second.text.startswith("~ the machine stood still for moments, in 1 of 18 trials: probe p50")
+    assert second.text.startswith("~ the machine stalled, in 1 of 18 trials: probe p50")
     assert first.trials == ("TC0.r1", "TC1.r2", "TC1.r3")
 
 
@@ -40,7 +39,7 @@ def test_a_doubt_beyond_what_percent_can_say_is_a_factor(reported: Reporter, off
 
 def test_all_doubts_are_one_line_refused_first(reported: Reporter) -> None:
     told = summary(doubted(reported("plain").findings, GRADES))
-    why = "the machine stood still for moments, most of all stress-ng"
+    why = "the machine stalled, most of all stress-ng"
     assert told == f"Not usable: p99 in 3 of 18 trials ({why}). Rough: p50 in 1 of 18 trials ({why})"
     assert summary(doubted(reported("plain").findings, {})) == ""
 
@@ -56,7 +55,7 @@ def test_doubts_stand_after_the_answer(reported: Reporter) -> None:
     found = answer(doubted(reported("plain").findings, GRADES))
     assert found.claims
     assert found.unsaid[0].text.startswith("Not usable: p99 in 3 of 18 trials")
-    assert any(reason.startswith("✗ the machine stood still") for reason in found.unsaid[0].reasons)
+    assert any(reason.startswith("✗ the machine stalled") for reason in found.unsaid[0].reasons)
 
 
 def test_the_load_that_was_made_stands_under_the_question(reported: Reporter) -> None:

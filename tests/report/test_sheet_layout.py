@@ -124,7 +124,7 @@ def test_a_case_tells_which_checks_its_trials_failed(reported: Reporter) -> None
     rows = list(sheet.iter_rows(min_row=2, values_only=True))
     column = rows[0].index("doubts: in how many trials")
     told = {row[0]: row[column] for row in rows[1 : len(found.findings.cases) + 1]}
-    assert "✗ the factor did not act, in 4 of 4 trials." in told["TC1"]
+    assert "✗ the factor did not take effect, in 4 of 4 trials." in told["TC1"]
     assert all(len(text or "") < 300 for text in told.values())
 
 

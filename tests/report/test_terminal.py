@@ -296,7 +296,7 @@ def test_why_groups_a_trial_s_numbers_by_grade(reported: Reporter, said: Callabl
     assert "probe p50" in lines[at[1] + 1]
     assert "up to +12 %" in lines[at[1] + 1]
     assert "probe rate" in lines[at[2] + 1]
-    assert any(f"✗ the machine stood still for moments, by {HOG}:" in line for line in lines)
+    assert any(f"✗ the machine stalled, by {HOG}:" in line for line in lines)
     assert len([line for line in lines if line.endswith("more checks found nothing")]) == 1
 
 
@@ -322,7 +322,7 @@ def test_why_shows_a_comparison_s_pairs_and_what_was_lost(
         assert pair.baseline in text
         assert pair.treatment in text
     assert (
-        "lost 2 × treatment broken: the factor did not act (block 4: TC1 against TC0, block 5: TC1 against TC0)"
+        "lost 2 × treatment broken: the factor did not take effect (block 4: TC1 against TC0, block 5: TC1 against TC0)"
         in text
     )
     assert "4 more blocks (12 min) would decide it" in said(findings.claims[2], findings)
@@ -331,7 +331,7 @@ def test_why_shows_a_comparison_s_pairs_and_what_was_lost(
 def test_why_without_a_name_shows_every_doubt(reported: Reporter, said: Callable[..., str]) -> None:
     findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED"}})
     text = said(findings, None)
-    assert "✗ the machine stood still for moments, in 1 of 18 trials: probe p99" in text
+    assert "✗ the machine stalled, in 1 of 18 trials: probe p99" in text
     assert '"HTTPS against HTTP"' in text
     clean = doubted(reported("plain").findings, {})
     assert "no check doubts" in said(clean, None)

@@ -52,7 +52,7 @@ def number(**fields: Any) -> Number:
         (0.03, 0.0, "up to −3 %"),
         (0.03, 0.12, "−3 to +12 %"),
         (0.05, 0.05, "±5 %"),
-        (None, 0.0, "off by an unknown share"),
+        (None, 0.0, "off by an unknown amount"),
         (0.0, 1.4, "up to +140 %"),
         (0.4, 9.0, "−40 to +900 %"),
         (0.4, 620.0, "−40 % to 620 times"),

@@ -24,7 +24,7 @@ from svload.report.told.spelling import split_metric
 from svload.report.told.usable import no_times_line
 
 Reporter = Callable[[str], Any]
-LINE = "No response time and no rate of this run can be used: the machine stood still for moments."
+LINE = "No response time and no rate of this run can be used: the machine stalled."
 SUCCESS = "probe.success_rate"
 
 

@@ -252,13 +252,13 @@ def _unanswered(group: GroupSummary) -> int:
 
 
 def _stopped(group: GroupSummary, window_s: float, found: _Figures) -> str:
-    sentence = f"Stopped after {show_duration(window_s)}, before its end: the numbers are of that part"
+    sentence = f"Stopped early, after {show_duration(window_s)}; the numbers cover that time"
     unknown = [stat for stat in TIMES if f"response_ms.{stat}" in found.unknown]
     if not unknown:
         return f"{sentence}."
     which = "max is" if unknown[0] == "max" else f"{unknown[0]} and above are"
     had = "1 request" if _unanswered(group) == 1 else f"{_unanswered(group):,} requests"
-    return f"{sentence}; {had} had no answer yet, so {which} not known."
+    return f"{sentence}. {had} had no response yet, so {which} unknown."
 
 
 def _told_of_server(result: TrialResult) -> list[str]:

@@ -279,7 +279,7 @@ def effect(harms: Sequence[Harm]) -> str:
     """By how much the numbers may be off, as a sentence."""
     wide = [one for one in harms if one.grade != "VALID"]
     if not wide:
-        return "It put no number off by more than 5 %."
+        return "No number is off by more than 5 % because of this."
     first = min(wide, key=lambda one: (".response.p50" not in one.number, one.number))
     ends = ((first.below, "lower"), (first.above, "higher"))
     off = " or ".join(

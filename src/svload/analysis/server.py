@@ -32,7 +32,7 @@ from svload.model.results import CaseResult, CheckResult, Estimate, ServerState,
 from svload.model.units import show_duration
 
 GROWS = "grows with run length"
-WAITS = "more than half of the median response is waiting for a free slot"
+WAITS = "more than half of the median response time is waiting for a free slot"
 _SEVERITY: tuple[ServerState, ...] = ("STEADY", "UNKNOWN", "SATURATED", "OVERLOADED")
 _CLEAN = ("generator-harm", "accounting")
 
@@ -55,7 +55,7 @@ def server_state(
     clean = [check for check in checks if check.check in _CLEAN]
     if any(check.on(median) == "REFUSED" for check in clean for median in medians):
         return "UNKNOWN", (
-            "Whether the server was saturated is not known: svload's own load was not as asked.",
+            "Whether the server was saturated is unknown: svload's own load was not as requested.",
         )
     found = [_state(group, context) for group in context.calm]
     if at_limit and any(group.shape == "constant" for group in context.calm):
@@ -75,7 +75,7 @@ def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
         share = 100 * failed / (failed + group.ok)
         return (
             "UNKNOWN",
-            f"{group.name}: {share:.3g} % of its requests failed: no steady state of the server was seen.",
+            f"{group.name}: {share:.3g} % of its requests failed, so the server's state is unknown.",
         )
     return _closed(group, context) if group.closed else _open(group, context)
 
@@ -83,9 +83,8 @@ def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
 def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
     if backlog_grows(group):
         return "OVERLOADED", (
-            f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of what was due with a "
-            f"clean generator: "
-            "the server can't keep up, and its percentiles grow with the run's length."
+            f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of the due requests "
+            "while the generator was on time: the server can't keep up, and its percentiles grow with the run's length."
         )
     if group.shape != "constant":
         return _unsought(group)
@@ -111,8 +110,8 @@ def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
         if wave is not None:
             period = show_duration(group.window.seconds / wave.cycles)
             return "UNKNOWN", (
-                f"{group.name}: {name} swings by ±{100 * wave.amplitude:.2g} % every {period}: no steady state of "
-                "the server was seen."
+                f"{group.name}: {name} swings by ±{100 * wave.amplitude:.2g} % every {period}, so the server was not "
+                "in a steady state."
             )
     return None
 
@@ -128,7 +127,7 @@ def _cycles(group: GroupView) -> float | None:
 
 def _unsought(group: GroupView) -> tuple[ServerState, str]:
     what = "load in stages" if group.shape == "ramping" else "a fixed amount of work"
-    return "UNKNOWN", f"{group.name}: {what} seeks no steady state of the server."
+    return "UNKNOWN", f"{group.name}: {what} has no steady state."
 
 
 def _closed(group: GroupView, context: Context) -> tuple[ServerState, str]:
@@ -138,7 +137,7 @@ def _closed(group: GroupView, context: Context) -> tuple[ServerState, str]:
         what for what, one in drifts(context).items() if one.unsteady and what.startswith(f"{group.name}.")
     ]
     if drifting:
-        return "UNKNOWN", f"{', '.join(drifting)} drifts: no steady state of the server was seen."
+        return "UNKNOWN", f"{', '.join(drifting)} drifts, so the server was not in a steady state."
     return _swinging(group) or ("STEADY", "")
 
 
@@ -155,9 +154,8 @@ def saturated_levels(
     """
     told = {
         point.case: (
-            f"{curve.group}: throughput stays at {point.throughput_rps:.4g}/s while the load of {curve.factor} "
-            "rises and response with it: "
-            "the server works at its limit."
+            f"{curve.group}: throughput stays at {point.throughput_rps:.4g}/s while {curve.factor} and response time "
+            "rise: the server works at its limit."
         )
         for curve in curves
         for point in curve.points

@@ -29,20 +29,20 @@ from svload.model.units import show_size
 if TYPE_CHECKING:
     from svload.store import TrialData
 
-_DEFECT = "This is a defect of the load engine or its clock: report it with this trial's summary.json."
+_DEFECT = "This is a bug in the load engine or its clock: report it with this trial's summary.json."
 _TIMES = (Harm(number="timing", grade="REFUSED", below=None, above=None),)
 _MEANING = {
     "emfile": (
-        "had no file descriptor left",
-        "Raise the limit of open files (ulimit -n) of the generator, or ask for fewer users.",
+        "ran out of file descriptors",
+        "Raise the generator's limit of open files (ulimit -n), or use fewer users.",
     ),
     "eaddrnotavail": (
-        "had no local port left",
-        "Use keep-alive, more source addresses, or fewer new connections a second.",
+        "ran out of local ports",
+        "Use keep-alive, more source addresses, or fewer new connections per second.",
     ),
     "enobufs": (
-        "had no socket buffer left",
-        "Raise net.ipv4.tcp_mem and net.core.wmem_max, or ask for fewer users.",
+        "ran out of socket buffers",
+        "Raise net.ipv4.tcp_mem and net.core.wmem_max, or use fewer users.",
     ),
 }
 
@@ -69,7 +69,7 @@ class Accounting(Check):
         """Every group by itself."""
         if not context.groups:
             return self.of_parts(
-                [Part("REFUSED", "there is no traffic group", "Give the study a traffic group.")]
+                [Part("REFUSED", "there is no traffic group", "Add a traffic group to the study.")]
             )
         return self.of_parts(
             [
@@ -86,7 +86,7 @@ class Accounting(Check):
 def _cut(trial: TrialData) -> Iterator[Part]:
     """A load that a search cut short: what was in flight is neither success nor failure."""
     if trial.summary.stopped == "stop_fd":
-        why = "the load was stopped before its end, and what it had in flight was lost"
+        why = "the load was stopped early, and requests in flight were lost"
         yield Part("REFUSED", why, "give it more time")
 
 
@@ -180,7 +180,7 @@ def _asked(trial: TrialData, config: CaseConfig, view: GroupView) -> Part:
             f"({percent(share, 5)})"
         )
     grade = below(share, within)
-    remedy = "Give the generator more cores or more generators, or ask for less load."
+    remedy = "Give the generator more cores or use more generators, or reduce the load."
     return Part(grade, text, remedy, _TIMES if grade == "REFUSED" else ())
 
 
@@ -211,7 +211,7 @@ def _own_limits(summary: TrialSummary) -> Part:
     counts = {name: sum(group.errors.get(name, 0) for group in summary.groups) for name in GENERATOR_LIMITS}
     met = {name: count for name, count in counts.items() if count}
     if not met:
-        return Part("VALID", "the generator met none of its own limits (descriptors, ports, buffers)")
+        return Part("VALID", "the generator reached none of its own limits (descriptors, ports, buffers)")
     told = ", ".join(f"{count:,} requests {_MEANING[name][0]} ({name})" for name, count in met.items())
     remedy = _MEANING[max(met, key=lambda name: met[name])][1]
     return Part("REFUSED", f"the generator reached its own limit: {told}", remedy)

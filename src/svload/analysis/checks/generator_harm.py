@@ -98,7 +98,7 @@ class GeneratorHarm(Check):
         views = [view for group in context.groups for view in (group, *steps_of(trial, group))]
         figures = [figure for view in views for figure in _figures(view, context)]
         if not figures:
-            return self.result("VALID", "No percentile is shown, so the generator can have harmed none.")
+            return self.result("VALID", "No percentile is shown, so the generator can't have distorted one.")
         most = max(figures, key=_severity)
         grade = worst(*(figure.grade for figure in figures))
         missing = [one for view in context.groups if (one := _missing(view, context)) is not None]
@@ -107,7 +107,7 @@ class GeneratorHarm(Check):
             _sentence(most, grade, missing),
             most.share,
             limits.HARM,
-            "Give the generator a core of its own (or more generators), or ask for less load.",
+            "Give the generator its own core, use more generators, or reduce the load.",
         )
         return told.model_copy(update={"harms": _harms(figures, context)})
 
@@ -118,20 +118,20 @@ def _severity(figure: Figure) -> tuple[bool, float]:
 
 def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
     added = show_duration(max(most.with_ns - max(most.without_ns, 0.0), 0.0) / 1e9)
-    head = "svload itself was late" if grade != "VALID" else "svload was hardly late"
+    head = "svload itself was late" if grade != "VALID" else "svload itself was hardly late"
     at_most = " at most" if grade == "VALID" and not missing else ""
     least = f", at least {percent(most.least)}" if most.least < most.share and grade != "VALID" else ""
     unknown = "".join(
-        f"; of {one.group}'s {', '.join(one.stats)} the read lag is not measured, "
+        f"; the read lag of {one.group}'s {', '.join(one.stats)} is not measured, "
         + (
-            f"{one.stamped:,} requests with a read stamp are too few"
+            f"since {one.stamped:,} requests with a read timestamp are too few"
             if one.stamped
-            else "no read has a stamp"
+            else "since no read has a timestamp"
         )
         for one in missing
     )
     shown = show_duration(most.with_ns / 1e9)
-    return f"{head}: it adds {percent(most.share)}{at_most}{least}, {added} of the {shown} of {most.what}{unknown}."
+    return f"{head}: it added {percent(most.share)}{at_most}{least} ({added} of {shown}) to {most.what}{unknown}."
 
 
 def _harms(figures: list[Figure], context: Context) -> tuple[Harm, ...]:

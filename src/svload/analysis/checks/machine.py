@@ -40,18 +40,20 @@ class Hiccups(Check):
         gaps = context.ranges.found.of(self.name)
         looks = _longest(trial, kept_window(trial.summary, context.cut.cut_ns))
         if not looks and not gaps:
-            return self.unmeasured("no witness slept beside the load's threads")
+            return self.unmeasured("nothing watched the load's threads for stalls")
         if gaps:
             worst = max(gaps, key=lambda one: one.lost_s)
             longest = worst.lost_s
             more = f", one of {len(gaps)} above {show_duration(limits.GAP_S)}" if len(gaps) > 1 else ""
-            text = f"A thread of the load stood still for {show_duration(longest)} ({worst.where}{more})."
+            text = f"A load thread was stalled for {show_duration(longest)} ({worst.where}{more})."
         else:
             thread, longest = max(looks.items(), key=lambda one: one[1])
-            text = f"The longest gap on a core of the load was {show_duration(longest)} ({thread})."
+            text = f"The longest stall on a core of the load was {show_duration(longest)} ({thread})."
         who = in_moments(trial.monitors, gaps)
-        ends = f", or end {who}" if who else ""
-        remedy = f"Give the load a core that nothing else uses{ends} (and a host of your own, where this is a guest)."
+        ends = f", or stop {who}" if who else ""
+        remedy = (
+            f"Give the load a core that nothing else uses{ends} (in a virtual machine: use a dedicated host)."
+        )
         return _disturbed(self, context, text, longest, limits.GAP_S, remedy, who)
 
 
@@ -73,18 +75,18 @@ class RunQueue(Check):
             if (rate := mean_rate(series, window)) is not None
         }
         if not shares:
-            return self.unmeasured("no witness read how long the load's threads waited for a core")
+            return self.unmeasured("nothing measured how long the load's threads waited for a core")
         thread, share = max(shares.items(), key=lambda one: one[1])
         moments = context.ranges.found.of(self.name)
         who = in_moments(trial.monitors, moments)
-        text = f"svload got no CPU for up to {percent(share)} of the time ({thread}; limit: {percent(limits.RUN_QUEUE)})"
+        text = f"svload waited for CPU up to {percent(share)} of the time ({thread}; limit: {percent(limits.RUN_QUEUE)})"
         if moments:
             part = context.ranges.found.share(self.name, window)
             text += ", throughout the test" if part > _THROUGHOUT else f", in {percent(part)} of the test"
         ends = f" ({who})" if who else ""
         remedy = (
-            f"Give the load more cores or fewer generators, and end what else runs on them{ends}; a server of your own "
-            "belongs on other cores (taskset)."
+            f"Give the load more cores or fewer generators, and stop other programs on them{ends}; run your server on other "
+            "cores (taskset)."
         )
         return _disturbed(self, context, f"{text}.", share, limits.RUN_QUEUE, remedy, who)
 
@@ -108,9 +110,9 @@ class Steal(Check):
         worst = {core: _worst_second(series, window) for core, series in stolen.items()}
         core, share = max(worst.items(), key=lambda one: one[1])
         where = f" ({core})" if share else ""
-        text = f"The hypervisor took at most {percent(share)} of any second of a core{where}."
-        remedy = "Measure on a host of your own, or when the other guests are quiet."
-        who = "other guests of this host" if context.ranges.found.of(self.name) else ""
+        text = f"The hypervisor took at most {percent(share)} of a core in any second{where}."
+        remedy = "Measure on a dedicated host, or when the host's other virtual machines are quiet."
+        who = "other virtual machines of this host" if context.ranges.found.of(self.name) else ""
         return _disturbed(self, context, text, share, limits.STEAL, remedy, who)
 
 
@@ -132,13 +134,13 @@ class OthersCpu(Check):
         used = None if total is None else mean_rate(total, window)
         cores = len(of_monitor(trial.monitors, "host", "busy_seconds_total"))
         if used is None or not cores:
-            return self.unmeasured("no monitor told other processes' CPU apart")
+            return self.unmeasured("no monitor measured the CPU of other processes")
         share = used / cores
         who = busiest(trial.monitors, [(window.low_ns, window.high_ns)])
         names = f": {', '.join(map(str, who))}" if who else ""
         text = f"Other programs used {percent(share)} of this machine ({used:.2g} of {cores} cores){names}."
         first = f"{called(who[0].name)}, process {who[0].pid}" if who else "see top"
-        remedy = f"End or move what else runs here ({first}), then run it again."
+        remedy = f"Stop or move other programs ({first}), then run again."
         during = in_moments(trial.monitors, context.ranges.found.of(self.name))
         return _disturbed(self, context, text, share, limits.OTHERS_CPU, remedy, during)
 
@@ -155,16 +157,16 @@ class Calibration(Check):
         """After over before, less one."""
         conditions = trial.lab.conditions
         if conditions is None or not conditions.before.calibration_ns or not conditions.after.calibration_ns:
-            return self.unmeasured("no fixed work was timed before and after the load")
+            return self.unmeasured("the calibration loop was not timed before and after the load")
         drift = conditions.after.calibration_ns / conditions.before.calibration_ns - 1
         harms = [harm(self.scope, abs(drift), abs(drift))] if abs(drift) > limits.CALIBRATION else []
         word = "slower" if drift > 0 else "faster"
         return self.result(
             worst_of(harms),
-            f"After the load a core was {percent(abs(drift))} {word} than before it.",
+            f"After the load a core was {percent(abs(drift))} {word} than before.",
             drift,
             limits.CALIBRATION,
-            "Fix the CPU's frequency (governor performance, no turbo), cool it, or let the lab warm up first.",
+            "Fix the CPU's frequency (governor performance, no turbo), cool it, or warm it up first.",
             harms,
         )
 

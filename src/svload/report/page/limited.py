@@ -142,7 +142,7 @@ def _cell(case: CaseResult | None, stars: set[str]) -> GridCell | None:
         return None
     found = limiting(case.evidence)
     refused = case.instrument == "REFUSED"
-    doubt = " REFUSED: broken, used for no verdict." if refused else ""
+    doubt = " REFUSED: broken, not used." if refused else ""
     if found is None:
         return GridCell("–", False, f"{case.case}: no limit was read.{doubt}", refused, case.case in stars)
     later = f"; then {'; '.join(found.others)}" if found.others else ""

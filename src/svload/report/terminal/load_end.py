@@ -24,8 +24,8 @@ _OTHERS = ("ok", "throughput_rps", "longest_silence_ms")
 """Numbers that stand outside the table of times."""
 _WIDTH = 100
 _FAILED = (
-    "failed: more requests failed than this percentile leaves room for, so it has no time; in a mean a failure is as "
-    "long as it took"
+    "failed: so many requests failed that this percentile is a failure and has no time; in the mean, a failure counts "
+    "with the time it took"
 )
 
 
@@ -40,7 +40,7 @@ def show_load(summary: LoadSummary) -> None:
     before += [Text(visible(line), style=style) for line, style in (*_success(summary), *_counts(summary))]
     tables: list[Text | Table] = [_clocks(summary)]
     if summary.stages:
-        tables.append(Text("these are over all stages; each by itself, response in ms:", style="dim"))
+        tables.append(Text("all stages together; response in ms by stage:", style="dim"))
         tables.append(_stages(summary))
     notes = [Text(visible(line), style="dim") for line in _footnotes(summary)]
     end = _verdicts(summary)
@@ -77,7 +77,7 @@ def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     for text in summary.gone:
         yield f"✗ {text}", "bold red"
     if any("until the end" in text for text in summary.gone):
-        yield "  times and rates below are of the part before", ""
+        yield "  times and rates below cover the time before", ""
     style = "bold red" if summary.failed or not summary.ok else ""
     share = f" ({100 * summary.ok / summary.requests:.4g} %)" if summary.requests else ""
     failed = f", {summary.failed:,} failed" if summary.failed else ""
@@ -92,16 +92,16 @@ def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
             for stat in ("p50", "p99", "max")
             if (value := getattr(took, stat)) is not None
         ]
-        yield f"what failed took {', '.join(told)} ms", "red"
+        yield f"failures took {', '.join(told)} ms", "red"
     status = ", ".join(f"{count:,} × {code}" for code, count in sorted(summary.status.items()))
     yield f"status {status or 'none'}", "red" if summary.failed else ""
 
 
 def _counts(summary: LoadSummary) -> Iterator[tuple[str, str]]:
-    asked = f"asked {_rate(summary.rate_asked_rps)}, " if summary.rate_asked_rps is not None else ""
+    asked = f"target {_rate(summary.rate_asked_rps)}, " if summary.rate_asked_rps is not None else ""
     stopped = " (stopped)" if summary.interrupted else ""
     yield (
-        f"{show_duration(summary.duration_s)}{stopped}: {asked}begun {_rate(summary.begun_rps)}, completed "
+        f"{show_duration(summary.duration_s)}{stopped}: {asked}sent {_rate(summary.begun_rps)}, completed "
         f"{_rate(summary.throughput_rps)}{_mark(summary, 'throughput_rps')}; "
         f"{summary.in_flight:,} in flight and {summary.waiting:,} waiting at the end, {summary.dropped:,} dropped",
         "",
@@ -139,7 +139,7 @@ def _rows(summary: LoadSummary) -> dict[str, tuple[str, str]]:
     if summary.ok and summary.failed:
         rows["ok_response_ms"] = ("response, ok only", "")
     if summary.ok:
-        rows["service_ms"] = ("service (from begun)", "")
+        rows["service_ms"] = ("service (from sent)", "")
     return rows | {"slot_wait_ms": ("slot wait", "dim"), "generator_lag_ms": ("generator lag", "dim")}
 
 
@@ -176,15 +176,15 @@ def _footnotes(summary: LoadSummary) -> Iterator[str]:
     yield from sorted(told) if summary.ok else ()
     if summary.warm_up:
         slowest = summary.warm_up.slowest_ms
-        held = "" if slowest is None else f"; its slowest answer took {slowest:,.1f} ms"
-        yield f"the first {show_duration(summary.warm_up.cut_s)} are cut as warm-up, in no time above{held}"
+        held = "" if slowest is None else f" (slowest response there: {slowest:,.1f} ms)"
+        yield f"times above exclude the first {show_duration(summary.warm_up.cut_s)} as warm-up{held}"
     silence = f"longest silence {summary.longest_silence_ms:,.1f} ms{_mark(summary, 'longest_silence_ms')}"
     if summary.model == "closed loop" and not summary.ok:
         yield silence
     elif summary.model == "closed loop":
         yield (
-            f"{silence}. These users wait for their answers, so a stall hides requests; to test with a fixed rate: "
-            f"--rate {_offered(summary)}"
+            f"{silence}. These users wait for each response, so a stall delays later requests unseen; for a fixed rate "
+            f"use --rate {_offered(summary)}"
         )
     else:
         yield silence
@@ -223,9 +223,9 @@ def _first_failure(summary: LoadSummary) -> Iterator[str]:
         else f"failures from {begin_s:.2f} s to {end_s:.2f} s"
     )
     status = f", status {first.status}" if first.status else ""
-    yield f"the first failure: {first.error}{status}; {when} of the load"
+    yield f"first failure: {first.error}{status}; {when} of the load"
     if first.body:
-        yield f"  its answer began: {first.body}"
+        yield f"  its response began: {first.body}"
 
 
 def _verdicts(summary: LoadSummary) -> list[Text]:
@@ -239,7 +239,9 @@ def _verdicts(summary: LoadSummary) -> list[Text]:
     if summary.measurable_rps and summary.ok:
         most = _rate(summary.measurable_rps)
         lines.append(
-            Text(f"this machine can measure up to about {most} of this with as many generators", style="dim")
+            Text(
+                f"this machine could generate about {most} of this load with the same generators", style="dim"
+            )
         )
     return lines
 
@@ -247,7 +249,7 @@ def _verdicts(summary: LoadSummary) -> list[Text]:
 def _believed(summary: LoadSummary) -> str:
     if summary.instrument.grade == "VALID":
         rough = "WEAK" in summary.grades.values()
-        return f": nothing disturbed {'a number' if not rough else 'a number without ~'} by more than 5 %"
-    return {"WEAK": ": numbers with ~ are rough", "REFUSED": ": do not use these numbers"}[
+        return f": {'numbers' if not rough else 'numbers without ~'} are off by at most 5 %"
+    return {"WEAK": ": numbers marked ~ are rough", "REFUSED": ": do not use these numbers"}[
         summary.instrument.grade
     ]

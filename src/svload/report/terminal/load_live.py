@@ -68,7 +68,7 @@ class _Seconds:
         if not last.get("ok", 0) and last.get("failed", 0):
             return "none ok"
         if not last.get("ok", 0):
-            return "no answer yet" if not self.group["ok"] else "no answer in this second"
+            return "no response yet" if not self.group["ok"] else "no response this second"
         p50, p99 = (
             show_duration((last.get(key) or 0) / 1e9) for key in ("response_p50_ns", "response_p99_ns")
         )

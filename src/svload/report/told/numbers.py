@@ -177,11 +177,11 @@ class Number:
             why = f": {list_words([cause(check) for check in self.doubts])}" if self.doubts else ""
             told.append(f"{_GRADE_WORDS[self.grade]}{why}")
         if self.bound:
-            told.append(f"the true value: {self.bound}")
+            told.append(f"true value: {self.bound}")
         if self.few and self.value is not None and not self.need:
-            told.append("few requests in its tail")
+            told.append("based on few requests")
         if self.as_measured is not None:
-            told.append(f"{show_value(self.as_measured, self.dimension)} was measured")
+            told.append(f"measured: {show_value(self.as_measured, self.dimension)}")
         return "; ".join(told)
 
 
@@ -192,7 +192,7 @@ _ALL_OF_IT = 0.995
 def bound_words(below: float | None, above: float | None) -> str:
     """`−3 to +12 %`, `up to +12 %`, `±5 %`, `no bound below, up to 620 times`: from shares."""
     if below is None or above is None:
-        return "off by an unknown share"
+        return "off by an unknown amount"
     low, high = two_figures(100 * below), two_figures(100 * above)
     most = f"{two_figures(1 + above)} times" if above > MOST_PERCENT else f"+{high} %"
     if below < _LEAST_SHOWN:
@@ -281,7 +281,7 @@ def too_few_rule(numbers: Iterable[Number]) -> str:
         return ""
     ordered = sorted(needs.items(), key=lambda one: one[1] or 0)
     told = list_words([f"{need:,} for {stat}" for stat, need in ordered])
-    return f"{FEW_MARK} few: both ends of its interval need this many independent requests in each trial: {told}."
+    return f"{FEW_MARK} few: its interval needs this many independent requests in each trial: {told}."
 
 
 def marks_rule(numbers: Sequence[Number]) -> str:
@@ -292,9 +292,9 @@ def marks_rule(numbers: Sequence[Number]) -> str:
 def meaning_of(marks: Iterable[str], grows: bool = False) -> str:
     """What these marks mean, in a line; "" without any. `grows`: a number does with the run's length."""
     told = {
-        GRADE_MARK["WEAK"]: "~ WEAK: rough, its range covers what disturbed it",
-        FEW_MARK: "° rests on few requests" + (", or grows with the run's length" if grows else ""),
-        GRADE_MARK["REFUSED"]: "✗ REFUSED: broken, used for no verdict",
+        GRADE_MARK["WEAK"]: "~ WEAK: rough, its range includes the disturbance",
+        FEW_MARK: "° based on few requests" + (", or grows with the run's length" if grows else ""),
+        GRADE_MARK["REFUSED"]: "✗ REFUSED: broken, not used",
     }
     found = set(marks)
     return ", ".join(words for mark, words in told.items() if mark in found)
