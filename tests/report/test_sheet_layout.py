@@ -13,7 +13,7 @@ import pytest
 from openpyxl.chart import BarChart, LineChart
 
 from svload.report.data.gather import gather
-from svload.report.sheets import layout
+from svload.report.sheets import book as layout
 from svload.report.sheets.drawn import wide
 from svload.report.sheets.workbook import write_workbook
 

@@ -23,8 +23,7 @@ from svload.model.visible import visible
 from svload.report.data.gather import Gathered, gather
 from svload.report.page.cases import GROUP_METRICS, STEP_METRICS
 from svload.report.page.render import render_page
-from svload.report.sheets.book import clean
-from svload.report.sheets.layout import heading
+from svload.report.sheets.book import clean, heading
 from svload.report.sheets.trials import metric_keys
 from svload.report.sheets.workbook import write_workbook
 from svload.report.told.answer import answer

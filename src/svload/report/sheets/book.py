@@ -1,9 +1,9 @@
-"""A workbook with the manners an auditor expects: strings stay strings, names are safe,
-every formula carries its value."""
+"""A workbook: strings stay strings, names are safe, every formula carries its value, every row shows its text."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,22 @@ import xlsxwriter
 from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
-from svload.report.sheets.layout import LINE_POINTS, header_height, height, pages_wide
 from svload.report.told.numbers import Number
-from svload.report.told.spelling import dimension_of
+from svload.report.told.spelling import dimension_of, metric_label, name_words, split_metric
 
 _LONGEST_STRING = 32_767
-_A4 = 9
 _MOST_PAGE_ROWS = 75
 LONGEST_HEADER = 255
+LINE_POINTS = 15.0
+_BUTTON = 3
+"""Characters that a heading leaves to its filter button."""
+_ROOMY = 1.2
+"""Characters of a sentence to one of a column's, which are as wide as a figure."""
+_MOST_LINES = 27
+"""Excel's tallest row is 409 points."""
+_PAGE_CHARACTERS = 200
+"""Column widths that one landscape page still shows at a legible size."""
+_UNITS = {"time_s": "s", "size_bytes": "bytes", "rate_rps": "1/s"}
 _FORMATS: dict[str, dict[str, Any]] = {
     "title": {"bold": True, "font_size": 16, "text_wrap": True},
     "head": {"bold": True, "bottom": 1, "text_wrap": True},
@@ -51,8 +59,7 @@ def form_of_key(key: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that a cell can hold: no lone surrogates, not too long. Characters that look
-    like formulas stay characters."""
+    """Text that a cell can hold: no lone surrogates, not too long."""
     safe = text.encode("utf-8", "replace").decode("utf-8")
     return safe if len(safe) <= _LONGEST_STRING else safe[: _LONGEST_STRING - 1] + "…"
 
@@ -132,8 +139,7 @@ class Sheet:
             self.raw.write_number(row, column, value, self.book.formats.get(form))
 
     def told(self, row: int, column: int, one: Number) -> None:
-        """A number as every output tells it: one that is REFUSED, and why there is none, are text, which
-        no formula and no chart counts."""
+        """A number as all outputs have it; one that is REFUSED or missing is text, which no formula counts."""
         if one.value is None or one.refused:
             form, mark = ("REFUSED", one.mark) if one.refused else ("reason", "")
             self.text(row, column, f"{mark} {one.text}".strip(), form)
@@ -164,13 +170,12 @@ class Sheet:
         self.raw.repeat_rows(row)
         self.raw.repeat_columns(0, frozen - 1)
 
-    def page(self, wide: int = 1, tall: int = 0) -> None:
-        """Print landscape on A4, so many pages wide and tall (0: as many as it takes); the
-        footer tells run, sheet and page."""
+    def page(self, wide: int = 1) -> None:
+        """Print landscape on A4, so many pages wide; the footer names run, sheet and page."""
         self.raw.set_landscape()
-        self.raw.set_paper(_A4)
+        self.raw.set_paper(9)  # A4
         self.raw.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)
-        self.raw.fit_to_pages(wide, tall)
+        self.raw.fit_to_pages(wide, 0)
         run, name = (clean(text).replace("&", "&&")[:80] for text in (self.book.run, self.name))
         self.raw.set_footer(f"&L{run}&C{name}&R&P / &N")
 
@@ -203,3 +208,36 @@ def unique_headers(headers: Sequence[str]) -> list[str]:
         taken.add(name.lower())
         found.append(name)
     return found
+
+
+def heading(key: str) -> str:
+    """A full metric name as a heading with its unit: `probe.response.p50` →
+    `probe: response p50, s`. Shares are shown in percent."""
+    owner, name, stat = split_metric(key)
+    if not name:
+        return metric_label(key)
+    unit = "cores" if key.endswith(".cpu.mean") else _UNITS.get(dimension_of(key), "")
+    words = " ".join(part for part in (name_words(name).replace("cpu", "CPU"), stat) if part)
+    return (f"{owner}: " if owner else "") + words + (f", {unit}" if unit else "")
+
+
+def lines(text: str, width: float) -> int:
+    """How many lines a text takes in a column so many characters wide."""
+    room = max(int(width), 1)
+    return sum(max(len(textwrap.wrap(part, room)), 1) if len(part) > room else 1 for part in text.split("\n"))
+
+
+def height(cells: Sequence[tuple[str, float]], roomy: float = _ROOMY) -> float:
+    """Points of the row that shows each (text, column width) whole."""
+    most = max((lines(text, roomy * width) for text, width in cells), default=1)
+    return LINE_POINTS * min(most, _MOST_LINES)
+
+
+def header_height(headers: Sequence[str], widths: Sequence[float]) -> float:
+    """Points of a table's header row: bold, beside filter buttons."""
+    return height([(text, width - _BUTTON) for text, width in zip(headers, widths, strict=False)], 1.0)
+
+
+def pages_wide(widths: Sequence[float]) -> int:
+    """Over how many pages a table is printed: one, until that could not be read."""
+    return max(1, round(sum(widths) / _PAGE_CHARACTERS))

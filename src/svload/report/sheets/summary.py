@@ -8,9 +8,8 @@ from math import exp, isclose, log
 from svload.model.own_tables import OwnTable
 from svload.model.results import CaseResult
 from svload.report.data.gather import Gathered
-from svload.report.sheets.book import Sheet, form_of_key
+from svload.report.sheets.book import Sheet, form_of_key, heading
 from svload.report.sheets.drawn import column_chart, interval_chart, wide
-from svload.report.sheets.layout import heading
 from svload.report.sheets.trials import TrialTable
 from svload.report.told.causes import cause
 from svload.report.told.doubts import doubts

@@ -7,17 +7,10 @@ from dataclasses import dataclass, field
 
 from svload.model.results import CaseResult, TrialResult
 from svload.report.data.gather import Gathered
-from svload.report.sheets.book import Sheet
-from svload.report.sheets.layout import heading
+from svload.report.sheets.book import Sheet, heading
 from svload.report.told.anew import grade_words
 from svload.report.told.numbers import Told
-from svload.report.told.spelling import (
-    dimension_of,
-    full_metric,
-    services_of,
-    traffic_groups,
-    traffic_owners,
-)
+from svload.report.told.spelling import dimension_of, full_metric, services_of, traffic_groups, traffic_owners
 
 _STATS = ("p50", "p90", "p95", "p99", "p99.9", "mean")
 _OF_GROUP = ("success_rate", "throughput", *(f"response.{stat}" for stat in _STATS), "recovery", "fault_errors", "fault_error_rate")  # fmt: skip
@@ -37,8 +30,7 @@ class TrialTable:
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def over(self, case: CaseResult, key: str) -> str | None:
-        """The reference to a metric in the case's trials: what is REFUSED there is text, which no
-        formula counts. None if it has none."""
+        """The reference to a metric in the case's trials, or None if it has none."""
         if case.case not in self.spans or key not in self.columns:
             return None
         first, last = self.spans[case.case]
@@ -51,13 +43,10 @@ class TrialTable:
 
 
 def metric_keys(gathered: Gathered) -> list[str]:
-    """The metrics that a trial has a column for: each group's and step's, each service's,
-    and what comparisons are about."""
+    """The metrics that have a column: each group's, step's and service's, and what comparisons are about."""
     findings = gathered.findings
-    first = gathered.group
-    keys = []
-    for group in sorted(traffic_owners(findings), key=lambda name: name != first):
-        keys += [f"{group}.{name}" for name in _OF_GROUP]
+    owners = sorted(traffic_owners(findings), key=lambda name: name != gathered.group)
+    keys = [f"{group}.{name}" for group in owners for name in _OF_GROUP]
     keys += [f"{service}.{name}" for service in services_of(findings) for name in _OF_SERVICE]
     keys += [full_metric(findings, comparison.metric) for comparison in gathered.lock.comparisons]
     known = {key for trial in findings.trials for key in trial.metrics}

@@ -8,11 +8,10 @@ from pathlib import Path
 from svload import __version__
 from svload.report.data.gather import Gathered
 from svload.report.page.ran import what_was_run
-from svload.report.sheets.book import Book, Sheet, clean
+from svload.report.sheets.book import Book, Sheet, clean, lines
 from svload.report.sheets.contrasts import fill_contrast
 from svload.report.sheets.data import MOST_PROBE_ROWS, fill_data
 from svload.report.sheets.data import NAME as DATA
-from svload.report.sheets.layout import lines
 from svload.report.sheets.summary import fill_cases, fill_generators, fill_own, fill_summary, ran
 from svload.report.sheets.trials import fill_trials
 from svload.report.told.answer import LIMITS_TITLE, answer
