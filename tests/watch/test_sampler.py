@@ -16,7 +16,7 @@ from tests.bounds import HANG_S
 from svload.model.columns import MONITORS
 from svload.model.facts import ProcessFact, ServiceFacts
 from svload.model.messages import Action, Spawn, Tell
-from svload.watch import Monitor, Reading, SeriesReader, readings_between, sampler
+from svload.watch import Monitor, Reading, SeriesReader, sampler
 from svload.watch import Sampler as Control
 from svload.watch.sampler import METRICS, Attached, Sampler
 from svload.watch.series import SeriesWriter
@@ -79,7 +79,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[Fake]:
 
 
 def readings(path: Path, metric: str) -> list[tuple[int, float]]:
-    table = readings_between(path, 0, 1 << 62, 0)
+    table = SeriesReader(path).between(0, 1 << 62, 0)
     times, values = array("q", table["offset_ns"][1]), array("d", table["value"][1])
     return [
         (at, value)
@@ -301,7 +301,7 @@ def test_one_service_may_be_watched_anew_while_the_others_go_on(tmp_path: Path, 
     assert made.renew({"service": "web"}) == []
     made.sample_all()
     made.close()
-    table = readings_between(tmp_path / "series.jsonl", 0, time.monotonic_ns(), 0)
+    table = SeriesReader(tmp_path / "series.jsonl").between(0, time.monotonic_ns(), 0)
     values = array("d", table["value"][1])
     read = [
         (service, value)
