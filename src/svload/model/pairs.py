@@ -7,6 +7,17 @@ from typing import Literal
 from svload.model.base import Frozen
 
 
+class RoundOfTurns(Frozen):
+    """One turn of each side, neither joined with others."""
+
+    baseline: float | None
+    """the compared percentile of the baseline's requests that count, in s; null: it has none, or it lies among failures"""
+    treatment: float | None
+    """the same of the treatment's"""
+    strangers: float | None = None
+    """share of the machine that strangers had in the more disturbed of the two turns; null: not read"""
+
+
 class PairRatio(Frozen):
     """Two matched trials of one block, and what they say."""
 
@@ -19,14 +30,16 @@ class PairRatio(Frozen):
     treatment: str
     """trial of the other"""
     log_ratio: float
-    """ln(treatment / baseline) of the compared number"""
+    """ln(treatment / baseline) of the compared number; of sides that took turns the median of their rounds'"""
     treatment_first: bool
-    """the treatment's trial ran before the baseline's"""
+    """the treatment's trial ran before the baseline's; false where they took turns"""
     strangers: float | None = None
     """share of the machine that strangers had beside its more disturbed trial; null: not read"""
     against: tuple[str, str] | None = None
     """of an interaction: the trials of baseline and treatment at the first level of `by`, whose log ratio
     is taken off; null: a plain pair"""
+    rounds: tuple[RoundOfTurns, ...] = ()
+    """its rounds, in the order they ran; empty: the two took no turns"""
 
 
 class LostPair(Frozen):

@@ -56,8 +56,10 @@ def started_order(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> li
 
 
 def seconds_a_trial(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> float | None:
-    """The usual time from one trial's begin to the next one's; None where it is not known."""
-    begun = sorted(made[trial.trial].started_s for trial in trials if trial.trial in made)
-    gaps = sorted(after - before for before, after in pairwise(begun))
-    middle = gaps[len(gaps) // 2] if gaps else 0.0
+    """The usual time from one trial's begin to the next one's; of trials that begin together each has its part of it. None
+    where it is not known."""
+    begun = [made[trial.trial].started_s for trial in trials if trial.trial in made]
+    apart = sorted(set(begun))
+    gaps = sorted(after - before for before, after in pairwise(apart))
+    middle = gaps[len(gaps) // 2] * len(apart) / len(begun) if gaps else 0.0
     return middle if middle > 0 else None

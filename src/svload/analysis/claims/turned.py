@@ -32,11 +32,12 @@ from svload.analysis.claims.turns import (
     round_logs,
     too_short,
 )
-from svload.analysis.quantiles import Ranked
+from svload.analysis.disturbances import strangers_share
+from svload.analysis.quantiles import NS, Ranked
 from svload.analysis.readings import Readings, Series, whole_of
 from svload.analysis.view import GroupView, Rows, Window, look, steps_of
 from svload.model.metrics import MetricRef
-from svload.model.pairs import PairRatio
+from svload.model.pairs import PairRatio, RoundOfTurns
 from svload.model.results import TrialResult
 from svload.model.study import CaseConfig
 from svload.store.load_time import Turns
@@ -59,13 +60,15 @@ _STAMPS = {
 @dataclass(frozen=True)
 class Turned:
     """One number's requests that count, turn by turn; by turn, whether one was in flight as the next one began, and whether
-    one waited for a slot; how its last third grew; and what the side used (within, between its turns) by resource."""
+    one waited for a slot; how its last third grew; what the side used (within, between its turns) by resource; and the share of
+    the machine that strangers had in each turn."""
 
     turns: tuple[Ranked, ...]
     overlapping: Flags
     waited: Flags
     growth: float
     used: Mapping[str, tuple[float, float]]
+    strangers: tuple[float | None, ...]
 
 
 def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -> dict[str, Turned]:
@@ -75,7 +78,7 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
     if record is None or not wanted:
         return {}
     turns = Turns.of_record(record).in_load_time
-    used = _used(trial, config)
+    used, strangers = _used(trial, config), tuple(_strangers(trial, turns))
     groups = {group.name: group for group in _groups(trial, config)}
     found = {}
     for ref in wanted:
@@ -87,7 +90,7 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
         counts = measured(requests, turns, record.p99_ns)
         found[str(ref)] = Turned(
             by_turn(requests, turns, record.p99_ns), in_flight(requests, turns), waits(requests, turns),
-            growth_in_turn(requests, turns, counts, p), used,
+            growth_in_turn(requests, turns, counts, p), used, strangers,
         )  # fmt: skip
     return found
 
@@ -110,6 +113,15 @@ def _requests(rows: Rows, turns: Turns, metric: str) -> Requests:
     kept = np.flatnonzero(rows["ok"])
     columns = {name: column[kept] for name, column in vars(requests).items()}
     return replace(Requests(**columns), response_ns=(last - first)[kept])
+
+
+def _strangers(trial: TrialData, turns: Turns) -> Iterator[float | None]:
+    """By turn; `turns` are in load time, as the trial's readings."""
+    interval_ns = trial.summary.interval_ns
+    for begin_ns, end_ns in zip(turns.begin_ns.tolist(), turns.end_ns.tolist(), strict=True):
+        yield strangers_share(
+            trial.monitors, Window(begin_ns // interval_ns, end_ns // interval_ns, interval_ns)
+        )
 
 
 def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]]:
@@ -159,6 +171,8 @@ class TurnedBlocks:
     guards: tuple[str, ...]
     overlapping: Flags
     """by round, whether a side's request was in flight as the next turn began"""
+    shown: tuple[tuple[tuple[RoundOfTurns, ...], ...], ...]
+    """by cell and block"""
 
     @property
     def too_short(self) -> str:
@@ -176,18 +190,21 @@ class TurnedBlocks:
         return sum(one.rounds for cell in self.effects for one in cell)
 
     def evidence(self, found: Gathered) -> list[PairRatio]:
-        """The pairs, each with the effect of its turns."""
-        effects = {
-            (trial, block): one.effect
+        """The pairs, each with the effect of its turns and with its rounds."""
+        of_block = {
+            (trial, block): (one.effect, rounds)
             for row, of_cell in enumerate(self.effects)
-            for block, one in zip(found.blocks, of_cell, strict=True)
+            for block, one, rounds in zip(found.blocks, of_cell, self.shown[row], strict=True)
             for trial in found.trials[0][row]
             if not isnan(one.effect)
         }
-        return [
-            pair.model_copy(update={"log_ratio": effects.get((pair.baseline, pair.block), pair.log_ratio)})
-            for pair in found.evidence
-        ]
+        told = []
+        for pair in found.evidence:
+            effect, rounds = of_block.get((pair.baseline, pair.block), (pair.log_ratio, ()))
+            told.append(
+                pair.model_copy(update={"log_ratio": effect, "rounds": rounds, "treatment_first": False})
+            )
+        return told
 
 
 _NO_EFFECT = BlockEffect(nan, nan, nan, 0)
@@ -229,7 +246,8 @@ def turned_blocks(
         *_defer(sides),
         is_cold(drifts, found.unit, margin),
     )
-    return TurnedBlocks(effects, tuple(filter(None, guards)), np.concatenate(rounds))
+    shown = tuple(tuple(tuple(_rounds(block, p)) for block in cell) for cell in cells)
+    return TurnedBlocks(effects, tuple(filter(None, guards)), np.concatenate(rounds), shown)
 
 
 def _sides(cell: Sequence[str], block: int, turned: Mapping[tuple[str, int], Turned | None]) -> Pair | None:
@@ -255,6 +273,20 @@ def _effect(block: Pair | None, p: float) -> BlockEffect:
             min(first.rounds, other.rounds),
         )
     return first
+
+
+def _rounds(block: Pair | None, p: float) -> Iterator[RoundOfTurns]:
+    before, after = _pairs(block)[0] if block is not None else (None, None)
+    if before is None or after is None:
+        return
+    for place, sides in enumerate(zip(before.turns, after.turns, strict=True)):
+        values = [side.quantile(p) if side.total else None for side in sides]
+        shares = [one.strangers[place] for one in (before, after)]
+        yield RoundOfTurns(
+            baseline=None if values[0] is None else values[0] * NS,
+            treatment=None if values[1] is None else values[1] * NS,
+            strangers=max((share for share in shares if share is not None), default=None),
+        )
 
 
 def _drift(block: Pair | None, p: float) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 from svload.host.process.forks import spread
 from svload.model.results import CaseResult, Findings
 from svload.report.charts.forest import Plot, claim_plot, plot_scale
+from svload.report.charts.rounds import rounds_chart
 from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
 from svload.report.data.digest import SEGMENTS
@@ -29,7 +30,7 @@ from svload.report.page.overall import anatomy_overall, usage_charts
 from svload.report.page.ran import card, what_was_run
 from svload.report.page.search_view import search_view
 from svload.report.told.answer import LIMITS_TITLE, Sentence, answer
-from svload.report.told.claimed import Claimed, details, lost_words, pair_strangers
+from svload.report.told.claimed import Claimed, details, lost_words, pair_strangers, ran_first
 from svload.report.told.claimed import Detail as Behind
 from svload.report.told.criteria import OUTCOME_MARKS, kept, kept_lines, measured_words, open_or_failed
 from svload.report.told.numbers import Number, too_few_rule
@@ -133,6 +134,8 @@ class ClaimView:
     pairs: tuple[PairLine, ...]
     lost: tuple[tuple[int, str, str, str], ...]
     links: tuple[Link, ...]
+    rounds: str = ""
+    """both sides in every round of turns, drawn; "" where they took none"""
 
 
 def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
@@ -385,6 +388,13 @@ def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str
                 for name in dict.fromkeys(name for pair in one.claim.pairs for name in pair)
                 if name in ids
             )[:8],
+            rounds=rounds_chart(
+                one.claim.evidence,
+                one.dimension,
+                one.claim.baseline,
+                one.claim.treatment,
+                metric_label(one.key),
+            ),
         )
         for one, plot in zip(claims, plots, strict=True)
     ]
@@ -392,7 +402,7 @@ def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str
 
 def _pair_lines(one: Claimed) -> Iterator[PairLine]:
     for pair in one.claim.evidence[:_MOST_PAIRS]:
-        first = one.claim.treatment if pair.treatment_first else one.claim.baseline
+        first = ran_first(one.claim, pair)
         yield PairLine(
             pair.block,
             pair.baseline,

@@ -210,6 +210,10 @@ def _claims(claims: Sequence[Claimed], most: int) -> Iterator[Text | Table]:
         style = "red" if one.failed else _OUTCOME_STYLE[one.outcome]
         table.add_row(*(Text(visible(text), style=style) for text in cells))
     yield table
+    for one in claims[:most]:
+        if one.pooled:
+            name = f"{one.claim.name}: " if len(claims) > 1 else ""
+            yield Text(visible(f"  {name}by turns; over all requests together {one.pooled}"), style="dim")
 
 
 _MOST_LOAD_LINES = 2

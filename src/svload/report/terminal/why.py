@@ -16,7 +16,15 @@ from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.told.anew import grade_words
 from svload.report.told.causes import cause
-from svload.report.told.claimed import claimed, claimed_of, details, lost_reasons, lost_words, pair_strangers
+from svload.report.told.claimed import (
+    claimed,
+    claimed_of,
+    details,
+    lost_reasons,
+    lost_words,
+    pair_strangers,
+    ran_first,
+)
 from svload.report.told.doubts import Doubt, asked_keys, doubting, doubts, summary
 from svload.report.told.evidence import evidence_lines, gave_way
 from svload.report.told.faults import fault_lines
@@ -174,7 +182,7 @@ def _pairs(out: Console, claim: Claim) -> None:
             Text(visible(heading)), justify="right" if heading == "ratio" else "left", overflow="fold"
         )
     for pair in claim.evidence[:_MOST_PAIRS]:
-        first = claim.treatment if pair.treatment_first else claim.baseline
+        first = ran_first(claim, pair)
         table.add_row(
             str(pair.block), Text(visible(pair.baseline)), Text(visible(pair.treatment)), f"{exp(pair.log_ratio):.3g}", Text(visible(first)), pair_strangers(pair)
         )  # fmt: skip

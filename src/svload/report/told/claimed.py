@@ -172,6 +172,18 @@ class Claimed:
         return f"{sides}: not decided; {what} was {self.effect_words}."
 
     @property
+    def pooled(self) -> str:
+        """`2.1 times as long (1.9 to 2.3)`: of sides that took turns the ratio over all requests that count; "" else."""
+        turns = self.claim.turns
+        if turns is None:
+            return ""
+        if turns.pooled.value is None:
+            return turns.pooled.reason
+        words = change_words(turns.pooled.value, self.dimension)
+        interval = change_interval(turns.pooled, self.dimension)
+        return f"{words} ({interval})" if interval else words
+
+    @property
     def failed(self) -> bool:
         """Whether its gate failed: it is told before all others, and never left out."""
         gate = self.claim.gate
@@ -245,6 +257,9 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     yield "intervals", _intervals(one)
     yield "p", _p(claim)
     yield "rests on", _rests_on(claim)
+    yield "turns", _turns(claim)
+    yield "over all requests together", one.pooled
+    yield "held back", "; ".join(claim.turns.guards) if claim.turns else ""
     yield "bring-ups", _bring_ups(claim)
     yield "lost pairs", "; ".join(f"{count} × {why}" for why, count in lost_reasons(claim.lost))
     yield "left out", list_words(list(claim.dropped_cases))
@@ -291,6 +306,13 @@ def _rests_on(claim: Claim) -> str:
     return told
 
 
+def _turns(claim: Claim) -> str:
+    if claim.turns is None:
+        return ""
+    late = f"; in {percent_words(claim.turns.in_flight)} of them a request was still in flight as the next turn began"
+    return f"{count_words(claim.turns.rounds, 'round')}, both sides up at once{late if claim.turns.in_flight else ''}"
+
+
 def _bring_ups(claim: Claim) -> str:
     if not claim.bring_ups:
         return ""
@@ -305,6 +327,13 @@ _WHY_LOST = {"broken": "broken", "missing": "missing", "no number": "without a n
 def pair_strangers(pair: PairRatio) -> str:
     """The share of the machine that others had beside its more disturbed trial; "" where it was not read."""
     return "" if pair.strangers is None else f"{100 * pair.strangers:.2g} %"
+
+
+def ran_first(claim: Claim, pair: PairRatio) -> str:
+    """The level whose trial ran before the other's."""
+    if pair.rounds:
+        return "in turns"
+    return claim.treatment if pair.treatment_first else claim.baseline
 
 
 def lost_words(one: LostPair) -> str:
@@ -330,6 +359,8 @@ def _strangers(claim: Claim) -> str:
     before, after = (f"{100 * share:.2g} %" for share in found.sides)
     told = f"{100 * found.mean:.2g} % of the machine, {100 * found.most:.2g} % at most ({before} beside {claim.baseline}, {after} beside {claim.treatment})"
     pairs = len(claim.evidence)
+    if claim.turns is not None:
+        return f"{told}; both sides met them alike"
     if found.lean_p < LEANING:
         return f"{told}; more beside one side (p {found.lean_p:.2g}), so all pairs count alike"
     if found.calm_pairs < 1:

@@ -1,0 +1,70 @@
+"""Sides that took turns, as page and terminal show them: every round, what strangers had, and the ratio over all requests."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from svload import api
+from svload.model.pairs import PairRatio, RoundOfTurns
+from svload.model.results import Findings
+from svload.report import show_findings, show_why
+from svload.report.charts.rounds import rounds_chart
+from svload.testing import TurnModel, make_run
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Findings, str]:
+    run = make_run(
+        tmp_path_factory.mktemp("rounds"), replicates=4, vus=2, turns=TurnModel(rounds=6),
+        excluded=dict.fromkeys(("TC1", "TC2", "TC4", "TC5"), "not asked"),
+    )  # fmt: skip
+    findings, files = api.report(run)
+    return findings, files["report.html"].read_text(encoding="utf-8")
+
+
+def test_the_page_draws_every_round_of_every_block(told: tuple[Findings, str]) -> None:
+    findings, page = told
+    (claim,) = findings.claims
+    assert [len(pair.rounds) for pair in claim.evidence] == [6] * 4
+    tips = re.findall(r"block (\d+), round (\d+), (https?): [\d.]+ ms", page)
+    assert len(tips) == len(set(tips)) == 4 * 6 * 2
+    assert page.count("<title>other programs: ") == 4 * 6
+    assert "over all requests together" in page
+
+
+def test_a_pair_that_took_turns_has_no_side_that_ran_first(told: tuple[Findings, str]) -> None:
+    assert told[1].count("<td>in turns</td>") == 4
+
+
+def test_the_terminal_names_the_ratio_over_all_requests(
+    told: tuple[Findings, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    show_findings(told[0], {})
+    assert "by turns; over all requests together" in capsys.readouterr().out
+    show_why(told[0].claims[0], told[0])
+    out = capsys.readouterr().out
+    assert "24 rounds, both sides up at once" in out
+    assert "both sides met them alike" in out
+
+
+def pair(block: int, *rounds: tuple[float | None, float | None]) -> PairRatio:
+    return PairRatio(
+        block=block, unit=block, baseline=f"a.r{block}", treatment=f"b.r{block}", log_ratio=0.0, treatment_first=False,
+        rounds=tuple(RoundOfTurns(baseline=one, treatment=other) for one, other in rounds),
+    )  # fmt: skip
+
+
+def test_nothing_is_drawn_of_pairs_that_took_no_turns() -> None:
+    assert rounds_chart([pair(1)], "time_s", "a", "b", "p50") == ""
+    assert rounds_chart([], "time_s", "a", "b", "p50") == ""
+
+
+def test_a_turn_without_a_number_leaves_a_gap_and_an_unread_machine_no_bar() -> None:
+    drawn = rounds_chart([pair(1, (0.01, 0.02), (None, 0.02), (0.01, 0.02))], "time_s", "a", "b", "p50")
+    assert drawn.count("<circle") == 5
+    assert "<rect" not in drawn
+    assert drawn.count('class="main c0"') == 0, "two points with a gap between them are no line"
+    assert drawn.count('class="main c1"') == 1
