@@ -182,7 +182,8 @@ def _shown(
     limit = _limit(contrast, configs)
     margin = no_difference_margin(limit.share if limit else None)
     numbers = names_of(found.cells, contrast, configs, lock)
-    turned = turned_blocks(found, trials, made, numbers, margin)
+    of_trials = {name: one.turned for name, one in made.items()}
+    turned = turned_blocks(found, trials, of_trials, numbers, margin)
     if turned is None:
         return found, shown(found, lock.measure.blocked, trials), None
     found.evidence = turned.evidence(found)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis.claims.gathered import Gathered
-from svload.analysis.claims.made import Made
 from svload.analysis.claims.numbers import by_place, percentile_of
 from svload.analysis.claims.turn_guards import (
     defers,
@@ -214,16 +213,15 @@ Pair = Sequence[Turned]
 def turned_blocks(
     found: Gathered,
     trials: Sequence[TrialResult],
-    made: Mapping[str, Made],
+    of_trials: Mapping[str, Mapping[str, Turned]],
     numbers: Mapping[str, str],
     margin: float,
 ) -> TurnedBlocks | None:
-    """The contrast's blocks; None where its number was not read by turns. `numbers`: case → the number's full name."""
+    """The contrast's blocks; None where its number was not read by turns. `of_trials`: trial → number → what its turns showed;
+    `numbers`: case → the number's full name."""
     places = by_place({trial.trial: trial for trial in trials if trial.case in numbers})
     turned = {
-        place: made[trial.trial].turned.get(numbers[trial.case])
-        for place, trial in places.items()
-        if trial.trial in made
+        place: of_trials.get(trial.trial, {}).get(numbers[trial.case]) for place, trial in places.items()
     }
     cells = [[_sides(cell, block, turned) for block in found.blocks] for cell in found.cells]
     sides = [side for cell in cells for block in cell for side in block or ()]
