@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.support import TurnModel, make_run
 
 from svload import api
 from svload.model.pairs import PairRatio, RoundOfTurns
 from svload.model.results import Findings
 from svload.report import show_findings, show_why
 from svload.report.charts.rounds import rounds_chart
-from svload.testing import TurnModel, make_run
 
 
 @pytest.fixture(scope="module")
