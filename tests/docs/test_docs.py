@@ -57,7 +57,9 @@ make() { command make -n -C "$PROJECT" "$@"; }
 """
 
 
-JUDGING = re.compile(r"^(svload (?:run|resume|report|load|capacity)\b(?:\\\n|[^&\n])*)$", re.MULTILINE)
+JUDGING = re.compile(
+    r"^(svload (?:run|resume|report|load|capacity|compare http)\b(?:\\\n|[^&\n])*)$", re.MULTILINE
+)
 """Commands on real loads, whose exit code says what the machine's load allowed to say: it is not read. How a block
 ends that promises another is decided by its own last command."""
 JUDGED = """

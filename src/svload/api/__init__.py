@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from svload.api.capacity import CapacityAsk, capacity
 from svload.api.certificates import AA_PAIRS, aa, certify
+from svload.api.compared_urls import are_urls, compare_urls
 from svload.api.exports import (
     export_jtl,
     export_tables,
@@ -52,6 +53,7 @@ from svload.api.runs import (
 )
 from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, demo, load_lock, plan, resume, run_study
 from svload.model.late import late
+from svload.study.compared_urls import ComparedUrls
 from svload.study.quick_load import QuickLoad
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ __all__ = [
     "RUNS",
     "CapacityAsk",
     "Choices",
+    "ComparedUrls",
     "Emit",
     "ImportedRun",
     "LoadFiles",
@@ -74,10 +77,12 @@ __all__ = [
     "aa",
     "analyse",
     "are_tables",
+    "are_urls",
     "capacity",
     "certify",
     "check_tables",
     "compare",
+    "compare_urls",
     "damaged",
     "demo",
     "direction",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from svload.api.load import STUDIES, STUDY, LoadFiles, aimed, in_environment, place_files
+from svload.api.load import LoadFiles, aimed, in_environment, keep_study
 from svload.api.studies import (
     Choices,
     Emit,
@@ -108,7 +106,7 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
             reason=f"--rate and options of the request are about a URL, and {ask.target} is a study",
             hint="Write them into the study.",
         )
-    study, chosen = (_bare(ask, choices) if bare else ask.target), choices
+    study, chosen = (_bare(ask, choices) if bare else ask.target), replace(choices, own=bare)
     if not bare and ask.over and ask.least is not None and ask.most is not None:
         ends = {"open": [ask.least, ask.most]}
         searched = {f"factors.{ask.over}": ends, "compare": []}  # comparisons name levels
@@ -264,10 +262,7 @@ def _criterion(text: str, config: CaseConfig) -> Criterion:
 
 def _bare(ask: CapacityAsk, choices: Choices) -> str:
     """A study for one URL, kept beside its run."""
-    from svload.model.outputs import write_output
-    from svload.model.private import private_folder
-    from svload.run.trust import trust
-    from svload.study.quick_load import quick_study
+    from svload.study.quick_load import literal, study_of
 
     request, given_up_s = ask.of_url, _given_up_s(ask)
     request = replace(
@@ -278,7 +273,7 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
         has_data_file=ask.files.body is not None,
     )
     request, _ = aimed(request, choices.authorised)
-    study: dict[str, Any] = json.loads(quick_study(request))
+    study = study_of(request)
     over = RATE if request.open_loop else USERS
     ends = [LOADS[0] if ask.least is None else ask.least, LOADS[1] if ask.most is None else ask.most]
     group = {
@@ -293,18 +288,11 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
     )
     study |= {
         "name": "capacity",
-        "question": f"How much load does {ask.target} bear?".replace("${", "$${"),
+        "question": literal(f"How much load does {ask.target} bear?"),
         "factors": {over: {"open": ends}},
         "traffic": {"load": group | load},
     }
-    text = json.dumps(study, ensure_ascii=False, indent=1) + "\n"
-    folder = choices.out / STUDIES / f"capacity-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    private_folder(folder)
-    path = folder / STUDY
-    place_files(ask.files, folder)
-    write_output(path, text)
-    trust(path)
-    return str(path)
+    return keep_study("capacity", study, ask.files, choices.out)
 
 
 def _trial_lasts(within_s: float | None) -> str:

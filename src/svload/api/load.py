@@ -11,17 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_study
 from svload.api.typed import authority, writing
 from svload.host import passing_folder
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
+from svload.model.outputs import write_output
+from svload.model.private import private_folder
 from svload.model.request_hints import HINTS, no_answer, no_server
 from svload.run.configs import case_configs
 from svload.run.hands import early_hands, hold_ready
-from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, quick_study
+from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, quick_study, study_text
 
 if TYPE_CHECKING:
     from svload.drive.targets import Target
@@ -69,7 +71,7 @@ def load(
     ask = replace(ask, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
     ask.check()
     ask, target = aimed(ask, authorised)
-    _enough_ports(ask, target)
+    enough_ports(ask, target)
     with _study_folder(ask, files, out) as folder, in_environment(dict(ask.secrets.values())):
         choices = Choices(
             out=out or folder / "runs",
@@ -121,16 +123,22 @@ def _run(
     try:
         return run_study(str(folder / STUDY), choices, emit, abort_if, early)
     except SvloadError as error:
-        raise SvloadError(*(_as_typed(one, str(folder)) for one in error.problems)) from error
+        raise as_typed(error, folder) from error
 
 
-def _as_typed(problem: Problem, folder: str) -> Problem:
+def as_typed(error: SvloadError, folder: Path) -> SvloadError:
+    """What is wrong with a study that nobody wrote, each thing once, by the options that were typed."""
+    told = {str(one): one for one in (_as_option(problem, str(folder)) for problem in error.problems)}
+    return SvloadError(*told.values())
+
+
+def _as_option(problem: Problem, folder: str) -> Problem:
     """`traffic.load.rate` of the study that nobody wrote is `--rate`."""
     if not problem.place.startswith(folder):
         return problem
     said = str(problem.details.get("where", ""))
     part, _, key = said.rpartition(".")
-    if part in ("traffic.load", "requests.get", "measure"):
+    if part in ("traffic.load", "requests.get", "measure") or key == "fail_if":
         return replace(
             problem,
             place="",
@@ -139,7 +147,7 @@ def _as_typed(problem: Problem, folder: str) -> Problem:
     return replace(problem, place="")
 
 
-_OPTIONS = {"iterations": "requests"}
+_OPTIONS = {"iterations": "requests", "replicates": "blocks"}
 """Keys of the study whose option has another name."""
 
 
@@ -161,8 +169,8 @@ def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None)
         # A load asks for nothing but its thresholds: one that a busy machine refused is shown as that, and ends with 0.
         code = ExitCode.worst([result.outcome.exit_code, criteria_ending(result.findings).code])
         summary = _summary(ask, result.run, trial, result)
-        if hopeless := _hopeless(target.endpoint, summary.ok, summary.errors):
-            raise hopeless
+        if unanswered := hopeless(target.endpoint, summary.ok, summary.errors):
+            raise unanswered
         if not summary.ok:
             error = _nothing_ok(summary)
             code = ExitCode.worst([code, error.exit_code])
@@ -239,7 +247,7 @@ def _connect_to(ask: QuickLoad, target: Target) -> str | None:
     return found["to"]
 
 
-def _enough_ports(ask: QuickLoad, target: Target) -> None:
+def enough_ports(ask: QuickLoad, target: Target) -> None:
     """Load that would use up the local ports is refused before it begins. Raises SvloadError usage."""
     from svload.drive.targets import is_authorised
     from svload.host.machine.ports import local_ports, most_new_connections
@@ -273,12 +281,12 @@ def _unanswered(origin: str) -> AbortIf:
         if event.kind != "progress":
             return None
         groups = event.data["groups"]
-        return _hopeless(origin, groups[0]["ok"], groups[0]["errors"]) if groups else None  # type: ignore[index]
+        return hopeless(origin, groups[0]["ok"], groups[0]["errors"]) if groups else None  # type: ignore[index]
 
     return abort_if
 
 
-def _hopeless(origin: str, ok: int, errors: dict[str, int]) -> SvloadError | None:
+def hopeless(origin: str, ok: int, errors: Mapping[str, int]) -> SvloadError | None:
     """The error to raise where every request failed without an answer; None if one had any."""
     if ok or not errors or not all(map(no_answer, errors)):
         return None
@@ -302,6 +310,18 @@ def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterato
         (folder / STUDY).unlink(missing_ok=True)  # a link there would lead elsewhere
         (folder / STUDY).write_text(text, encoding="utf-8")
         yield folder
+
+
+def keep_study(name: str, study: Mapping[str, Any], files: LoadFiles, out: Path) -> str:
+    """The path of a study that a command wrote for what was typed, kept beside its run, which may be resumed. Raises
+    SvloadError usage."""
+    text = study_text(study)
+    folder = out / STUDIES / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    with writing(out):
+        private_folder(folder)
+        place_files(files, folder)
+        write_output(folder / STUDY, text)
+    return str(folder / STUDY)
 
 
 def place_files(files: LoadFiles, folder: Path) -> None:

@@ -270,9 +270,20 @@ def run_study(
     An error from `abort_if`, which is asked at every event, stops the load at once and is the outcome's.
     `early` are the agent and its generators, if they are being started already.
     """
+    return run_lock(load_lock(study_path, choices), study_path, choices, emit, abort_if, early)
+
+
+def run_lock(
+    lock: Lock,
+    study_path: str,
+    choices: Choices,
+    emit: Emit,
+    abort_if: AbortIf = _never,
+    early: EarlyHands | None = None,
+) -> RunResult:
+    """As `run_study`, of a study that is read already."""
     from svload import run
 
-    lock = load_lock(study_path, choices)
     _refuse_together(
         lambda: must_be_trusted(lock, study_path),
         lambda: _refuse_hopeless_gates(lock),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from svload.cli.commands import aa, capacity, first_look, fleet, imports, lab, load, look, studies, warm
+from svload.cli.commands import (
+    aa,
+    capacity,
+    compare,
+    first_look,
+    fleet,
+    imports,
+    lab,
+    load,
+    look,
+    studies,
+    warm,
+)
 from svload.cli.plain import App
 
 app = App(
@@ -18,6 +30,7 @@ app = App(
 )
 studies.register(app)
 look.register(app)
+compare.register(app)
 imports.register(app)
 load.register(app)
 first_look.register(app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from svload.model.errors import ExitCode, SvloadError, fail
-from svload.model.visible import visible_json
+from svload.model.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from svload.api import Choices, Emit, RunResult
     from svload.model.events import Event
+    from svload.model.results import Findings
 
 
 def print_json(value: Any) -> None:
@@ -129,17 +130,28 @@ def tell_problems(error: SvloadError | None) -> None:
         typer.echo(f"svload: {problem}", err=True)
 
 
-def show_result(result: RunResult, as_json: bool) -> None:
-    """The final table and paths (or JSON), then the exit code, and a line on what a quiet machine would add."""
+def tell_damage(run: str, out: Path, trial: str | None = None) -> None:
+    """What is shown next may rest on what is damaged: said first, on stderr."""
+    from svload import api
+
+    for line in api.damaged(run, out, trial):
+        typer.echo(f"svload: {line}", err=True)
+
+
+def show_result(result: RunResult, as_json: bool, answer: Callable[[Findings], str] | None = None) -> None:
+    """The final table and paths (or JSON), then the exit code, and a line on what a quiet machine would add. `answer`
+    makes the sentence that stands before all of it."""
     from svload.report import quieter_line, show_findings
 
     tell_problems(result.outcome.error)
     for target in result.outcome.unauthorised:
         host = target.split("://", 1)[-1].rsplit(":", 1)[0]
         typer.echo(f"svload: {fail('unauthorised-target', target=target, host=host)}", err=True)
+    said = answer(result.findings) if answer is not None and result.findings is not None else ""
     if as_json:
         print_json(
-            {
+            ({"answer": said} if said else {})
+            | {
                 "run": str(result.run.path),
                 "exit_code": int(result.exit_code),
                 "sealed": result.outcome.sealed,
@@ -150,6 +162,8 @@ def show_result(result: RunResult, as_json: bool) -> None:
             }
         )
     elif result.findings is not None:
+        if said:
+            typer.echo(visible(said))
         show_findings(result.findings, result.files, code=result.exit_code)
         if line := quieter_line(result.findings):
             typer.echo(line)

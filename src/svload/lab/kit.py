@@ -28,7 +28,7 @@ from svload.model.parameters import Parameter
 from svload.model.study import REPLICAS
 from svload.model.units import duration_ns, size_bytes
 
-Change = Literal["live", "reload", "restart", "rebuild"]
+Change = Literal["request", "live", "reload", "restart", "rebuild"]
 _WRITTEN = WithJsonSchema({"type": ["string", "integer"]})
 DurationNs = Annotated[int, BeforeValidator(duration_ns), Field(ge=0), _WRITTEN]
 """Written `2 ms`, held in ns."""
@@ -140,8 +140,8 @@ class KitOptions(BaseModel):
 
     @classmethod
     def change_of(cls, name: str, parameter: str | None = None) -> str:
-        """What a change of an option, or of one parameter of `tuning`, takes: live, reload, restart or
-        rebuild; empty for what is no option."""
+        """What a change of an option, or of one parameter of `tuning`, takes: request (nothing: the next request
+        goes elsewhere), live, reload, restart or rebuild; empty for what is no option."""
         if name == "tuning" and parameter is not None:
             known = cls.parameters.get(parameter)
             return known.change if known else "restart"

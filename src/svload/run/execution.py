@@ -298,12 +298,11 @@ class _Execution:
         from svload.lab.kits.external import ExternalOptions, must_answer
 
         patience_s = min(PATIENCE_S, self._longest_timeout_s())
-        configs = list(self.configs.values())
-        for config in configs if self.in_turns else configs[:1]:
-            for spec in config.services:
-                at = str(spec.options.get("at", ""))
-                if spec.kit == "external" and "on" not in spec.options and "${" not in at:
-                    must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
+        specs = [spec for config in self.configs.values() for spec in config.services]
+        for spec in {str(one.options): one for one in specs}.values():
+            at = str(spec.options.get("at", ""))
+            if spec.kit == "external" and "on" not in spec.options and "${" not in at:
+                must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
 
     def _measuring_s(self) -> float:
         """Of a search with a bound: what is left of it for more than the answer."""

@@ -15,7 +15,7 @@ from svload.model.study import Case, Factor, Level
 from svload.study.mistakes import BAD_VALUE, Mistake, bad_value, nearest, unknown_name
 from svload.study.references import references_in, strings_in
 from svload.study.sets import differing
-from svload.study.tree import Path, kit_of
+from svload.study.tree import Path, dicts_of, kit_of, section_of
 
 MOST_SIGNS = 200
 """A level's longest name: it stands in tables and in names of files."""
@@ -270,13 +270,16 @@ _CLASSES: tuple[Change, ...] = ("request", "live", "restart", "rebuild")
 
 def _change_at(data: Mapping[str, Any], path: Path, default: Change, kits: Kits | None) -> Change:
     """What changing the value at `path` costs: as the kit's option or parameter says, or the
-    kernel's setting; else `default`."""
+    kernel's setting; else `default`. The address of a server that runs already costs nothing where svload starts
+    none, which might be restarted for it."""
     lab = data.get(path[0]) if path[0] == "lab" and len(path) > 2 else None
     service = lab.get(path[1]) if isinstance(lab, Mapping) else None
     model = (kits or {}).get(str(kit_of(service))) if isinstance(service, dict) else None
     said: str = kernel_change(str(path[1])) if path[0] == "sysctl" and len(path) > 1 else ""
     if model is not None:
         said = model.change_of(str(path[2]), str(path[3]) if len(path) > 3 else None)
+    if said == "request" and any(kit_of(one) != "external" for _, one in dicts_of(section_of(data, "lab"))):
+        return default
     return next((change for change in _CLASSES if change == ("live" if said == "reload" else said)), default)
 
 

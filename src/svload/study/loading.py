@@ -18,6 +18,7 @@ from svload.study.draft import CheckCase, CheckLab, Checks, Draft, Measures
 from svload.study.factors import Kits, level_name
 from svload.study.mistakes import bad_value, nearest, unknown_key
 from svload.study.monitored import Known, none_known
+from svload.study.references import unescaped
 from svload.study.repair import repaired
 from svload.study.sets import read_sets, set_files
 from svload.study.tree import Node, merge, override, plain, read_tree, section_of
@@ -183,7 +184,7 @@ def _lock(draft: Draft, file: FilePath, digest: str, profile: str | None, seed: 
     study = schema.StudyFile.model_validate(draft.data, context=values.AS_WRITTEN)
     return Lock(
         name=study.name,
-        question=study.question,
+        question=unescaped(study.question),
         profile=profile,
         seed=study.seed if seed is None else seed,
         svload_version=__version__,

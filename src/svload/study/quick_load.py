@@ -166,7 +166,7 @@ class QuickLoad:
 
     def _request_slips(self) -> tuple[tuple[bool, str, str], ...]:
         # A redirect may lead to HTTPS.
-        tls = _url(self.url).startswith("https:") or self.follow_redirects > 0
+        tls = is_https(self.url) or self.follow_redirects > 0
         known = ", ".join(METHODS)
         return (
             (self.streams > 1 and not self.http2, f"--streams {self.streams} are of HTTP/2 connections", "Add --http2."),
@@ -243,11 +243,11 @@ class QuickLoad:
         said: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout or TIMEOUT}
         if self.headers:
             said["headers"] = {
-                name: f"${{secret.{secret}}}" if secret else _literal(value)
+                name: f"${{secret.{secret}}}" if secret else literal(value)
                 for name, (value, secret) in self._headers.items()
             }
         if self._has_body:
-            said["body"] = {"file": BODY_FILE} if self.data is None else {"text": _literal(self.data)}
+            said["body"] = {"file": BODY_FILE} if self.data is None else {"text": literal(self.data)}
         if self.follow_redirects:
             said["follow_redirects"] = self.follow_redirects
         return said
@@ -301,28 +301,37 @@ def _check_bound(one: Described, said: Any) -> None:
 
 def quick_study(ask: QuickLoad) -> str:
     """The text of the study that `ask` means. Raises SvloadError usage where it contradicts itself."""
+    return study_text(study_of(ask))
+
+
+def study_text(study: Mapping[str, Any]) -> str:
+    """A study as the text of its file."""
+    return json.dumps(study, ensure_ascii=False, indent=1) + "\n"
+
+
+def study_of(ask: QuickLoad) -> dict[str, Any]:
+    """The study that `ask` means, as plain data. Raises SvloadError usage where it contradicts itself."""
     ask.check()
     parts = urlsplit(_url(ask.url))
     at = f"{parts.scheme}://{parts.netloc}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if local := split_unix_url(_url(ask.url)):
         at, path = local.server, local.path
-    study: dict[str, Any] = {
+    return {
         "name": "load",
-        "question": _literal(f"How does {ask.url} answer?"),
+        "question": literal(f"How does {ask.url} answer?"),
         "lab": {"server": ask.server(at)},
         **(
             {"secrets": {name: variable for name, (variable, _) in ask.secrets.items()}}
             if ask.secrets
             else {}
         ),
-        "requests": {"get": ask.request(f"{parts.scheme}://server{_literal(path)}")},
+        "requests": {"get": ask.request(f"{parts.scheme}://server{literal(path)}")},
         "traffic": {"load": ask.group() | {"request": "get"}},
         "measure": {"duration": f"{ask.lasts_s!r}s", "replicates": 1}
         | ({"awake": True} if ask.awake else {}),
         "thresholds": [study_criterion(threshold) for threshold in ask.thresholds],
     }
-    return json.dumps(study, ensure_ascii=False, indent=1) + "\n"
 
 
 def header_of(text: str) -> tuple[str, str]:
@@ -346,7 +355,12 @@ def _url(text: str) -> str:
     return text if "://" in text else f"http://{text}"
 
 
-def _literal(text: str) -> str:
+def is_https(url: str) -> bool:
+    """Whether requests to a URL as it was typed go over TLS."""
+    return _url(url).startswith("https:")
+
+
+def literal(text: str) -> str:
     """`text` as a study has it: a `${` of the user's own is no reference."""
     return text.replace("${", "$${")
 

@@ -57,16 +57,22 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Typed(Request):
+class Traffic(Request):
+    """Beside it how many users ask, or how often."""
+
+    vus: int = typer.Option(None, "--vus", "-c", "--connections", min=1, help="Number of virtual users, each with its own connection (closed loop); default 64.")
+    rate: float = typer.Option(None, "--rate", "-R", "-q", help="Requests per second, regardless of the server (open loop).")
+    ramp_up: str = typer.Option(None, "--ramp-up", help="How long users or the rate ramp up; not measured.")
+
+
+@dataclass(frozen=True)
+class Typed(Traffic):
     """What may be typed after `svload load`."""
 
     url: str = typer.Argument(help="The URL to load.")
-    vus: int = typer.Option(None, "--vus", "-c", "--connections", min=1, help="Number of virtual users, each with its own connection (closed loop); default 64.")
-    rate: float = typer.Option(None, "--rate", "-R", "-q", help="Requests per second, regardless of the server (open loop).")
     duration: str = typer.Option(None, "--duration", "-d", "-z", help="Duration; default 10s. With --requests the longest duration; default 10min.")
     requests: int = typer.Option(None, "--requests", "-n", "--iterations", min=1, help="Stop after this many requests in total.")
     stage: list[str] = typer.Option(None, "--stage", "--stages", "-s", help="30s:100 (users) or 30s:500/s (rate): change linearly to this level; repeatable, or separated by commas.")
-    ramp_up: str = typer.Option(None, "--ramp-up", help="How long users or the rate ramp up; not measured.")
     threshold: list[str] = typer.Option(None, "--threshold", help="Exit with 1 if this fails: 'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%'; repeatable.")
     seed: int = typer.Option(None, "--seed", help="Seed of all random choices.")
     out: Path = typer.Option(None, "--out", "-o", help="Save the run in this folder, for report, compare, why and query.")

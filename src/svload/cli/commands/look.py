@@ -1,4 +1,4 @@
-"""Commands that look at runs: why, report, export, compare, query, verify, pack; and schema."""
+"""Commands that look at runs: why, report, export, query, verify, pack; and schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import typer
 
 from svload.cli.commands.studies import JSON, OUT
-from svload.cli.output import leave, print_json
+from svload.cli.output import leave, print_json, tell_damage
 from svload.model.errors import ExitCode, fail
 
 
@@ -35,7 +35,7 @@ RUN = typer.Argument("latest", help="A run's folder or name, a pack, or “lates
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    for command in (why, report, export, compare, query, verify, pack, schema):
+    for command in (why, report, export, query, verify, pack, schema):
         app.command()(command)
 
 
@@ -43,14 +43,6 @@ def _out(out: Path | None) -> Path:
     from svload.api import RUNS
 
     return out or RUNS
-
-
-def _tell_damage(run: str, out: Path, trial: str | None = None) -> None:
-    """What is shown next may rest on what is damaged: said first, on stderr."""
-    from svload import api
-
-    for line in api.damaged(run, out, trial):
-        typer.echo(f"svload: {line}", err=True)
 
 
 def why(
@@ -77,7 +69,7 @@ def why(
     from svload import api
 
     run, name = _run_and_name([word for word in (first, second) if word], run, _out(out))
-    _tell_damage(run, _out(out), name or None)
+    tell_damage(run, _out(out), name or None)
     result = api.why(run, name, _out(out))
     if json:
         print_json(result.model_dump(mode="json"))
@@ -122,7 +114,7 @@ def report(
     from svload import api
 
     own = api.read_tables(tables) if tables is not None else None
-    _tell_damage(run, _out(out))
+    tell_damage(run, _out(out))
     if figures is not None:
         _say_files(api.figures(run, figures, _out(out)), json)
     if markdown:
@@ -172,7 +164,7 @@ def export(
     from svload import api
 
     if form is not Exported.OPENMETRICS or api.has_ended(run, _out(out)):
-        _tell_damage(run, _out(out))
+        tell_damage(run, _out(out))
     if form is Exported.OPENMETRICS:
         text = api.openmetrics(run, to, _out(out), timestamps)
         if to is None:
@@ -194,29 +186,6 @@ def _say_files(files: Sequence[Path], as_json: bool) -> None:
             typer.echo(path)
 
 
-def compare(
-    first: str = typer.Argument(help="The run taken as the baseline."),
-    second: str = typer.Argument(help="The other run."),
-    to: Path = typer.Option(
-        None, "--to", help="The page's file; default derived/compare.html of the other run."
-    ),
-    out: Path = OUT,
-    json: bool = JSON,
-) -> None:
-    """Compare two runs case by case: ratios with intervals, and a page. They were not interleaved, and it says so."""
-    from svload import api
-
-    for run in (first, second):
-        _tell_damage(run, _out(out))
-    rows, page = api.compare(first, second, _out(out), to)
-    if json:
-        print_json(rows)
-    else:
-        from svload.report import show_comparison
-
-        show_comparison(rows, page)
-
-
 def query(
     run: str = RUN,
     sql: str = typer.Argument(
@@ -229,7 +198,7 @@ def query(
     """Query a run with SQL (DuckDB)."""
     from svload import api
 
-    _tell_damage(run, _out(out))
+    tell_damage(run, _out(out))
     names, rows = api.query(run, sql, _out(out))
     if json:
         print_json([dict(zip(names, row, strict=True)) for row in rows])

@@ -55,15 +55,20 @@ class ExternalOptions(KitOptions):
     bears = words("")
 
     at: Annotated[str, AfterValidator(_whole_server)] = option(
+        change="request",
         doc="the running server's address, http://host:port or https://host:port, "
-        "http://unix:/path/of/its.sock, or tcp:// and tls:// for raw dialogues"
+        "http://unix:/path/of/its.sock, or tcp:// and tls:// for raw dialogues",
     )
     ca_file: str | None = option(
-        None, doc="PEM file, beside the study, of the authority that signed its certificate"
+        None,
+        change="request",
+        doc="PEM file, beside the study, of the authority that signed its certificate",
     )
-    verify: bool = option(True, doc="false: any certificate will do")
+    verify: bool = option(True, change="request", doc="false: any certificate will do")
     connect_to: Annotated[str | None, AfterValidator(_host_and_port)] = option(
-        None, doc="host:port that connections go to instead; the URL still names the server (Host, SNI)"
+        None,
+        change="request",
+        doc="host:port that connections go to instead; the URL still names the server (Host, SNI)",
     )
 
 

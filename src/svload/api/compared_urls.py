@@ -1,0 +1,122 @@
+"""`svload compare URL URL`: which of two deployments is faster, by a study of two levels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svload.api.load import LoadFiles, aimed, as_typed, enough_ports, hopeless, in_environment, keep_study
+from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_lock
+from svload.model.errors import SvloadError, fail
+from svload.model.events import Event
+from svload.study.compared_urls import FACTOR, ComparedUrls, compare_study
+
+if TYPE_CHECKING:
+    from svload.store import RunDir
+
+_UNUSABLE = ("target-unreachable", "target-silent", "nothing-ok")
+"""What ends a comparison at once: the run so far says nothing."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def are_urls(first: str, second: str) -> bool:
+    """Whether two URLs are to be compared, and not two runs: what has a scheme is a URL. Raises SvloadError usage for
+    one of each."""
+    found = [bool(_URL.match(text)) for text in (first, second)]
+    if len(set(found)) > 1:
+        url, run = (first, second) if found[0] else (second, first)
+        raise fail(
+            "usage",
+            reason=f"{url} is a URL, and {run} is a run",
+            hint="Compare two runs, or two URLs, each with its http:// or https://.",
+        )
+    return found[0]
+
+
+def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFiles) -> RunResult:
+    """Load both URLs alike, in turn, and judge which is faster; the run is kept in `choices.out`.
+
+    Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable,
+    target-silent, nothing-ok as soon as it shows that one of them answers no request as it should.
+    """
+    asked = replace(ask.request, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
+    ask = replace(ask, request=asked)
+    study = compare_study(ask)
+    sides: dict[str, _Side] = {}
+    for name, typed in zip(ask.names, ask.sides, strict=True):
+        side, target = aimed(typed, choices.authorised)
+        enough_ports(side, target)
+        sides[name] = _Side(side.url, target.endpoint)
+        study["lab"]["server"] |= {"connect_to": side.connect_to} if side.connect_to else {}
+    with in_environment(dict(asked.secrets.values())):
+        path = keep_study("compare", study, files, choices.out)
+        chosen = replace(choices, own=True, within_s=ask.within_s)
+        try:
+            lock = load_lock(path, chosen)
+        except SvloadError as error:
+            raise as_typed(error, Path(path).parent) from error
+        by_case = {case.name: sides[case.levels[FACTOR]] for case in lock.cases}
+        result = run_lock(lock, path, chosen, emit, _unusable(by_case))
+    if (ended := result.outcome.error) is not None and ended.problems[0].code in _UNUSABLE:
+        raise _with_status(ended, result.run)
+    return result
+
+
+def _with_status(error: SvloadError, run: RunDir) -> SvloadError:
+    """The error with the status that the server gave, where its trial was sealed."""
+    from svload.store import read_trial
+
+    (problem,) = error.problems
+    if "trial" not in problem.details:
+        return error
+    group = read_trial(run.trial(str(problem.details["trial"])).path).summary.groups[0]
+    if group.first_failure is None or not group.first_failure.status:
+        return error
+    reason = f"{problem.details['reason']}, with status {group.first_failure.status}"
+    return SvloadError(replace(problem, details={**problem.details, "reason": reason}))
+
+
+@dataclass
+class _Side:
+    """One of the two, and what the load that is made of it has come to."""
+
+    url: str
+    endpoint: str
+    ok: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)
+
+    def no_answer(self) -> SvloadError | None:
+        """The error to raise where no request was answered at all."""
+        return hopeless(self.endpoint, self.ok, self.errors)
+
+    def none_ok(self, trial: str) -> SvloadError | None:
+        """The error to raise where no request of a whole trial succeeded."""
+        if self.ok or not self.errors:
+            return None
+        most = max(self.errors, key=lambda name: self.errors[name])
+        reason = f"all {sum(self.errors.values()):,} requests to {self.url} failed ({most})"
+        hint = f"See what it answers: svload probe {self.url}"
+        return fail("nothing-ok", reason=reason, hint=hint, trial=trial)
+
+
+def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
+    """Whether events show that a side (by its case) can't be compared: none of its requests is answered, or a whole
+    trial had none that succeeded."""
+    of_trial: dict[str, _Side] = {}
+
+    def abort_if(event: Event) -> SvloadError | None:
+        trial = event.text("trial")
+        if event.kind == "trial-started":
+            of_trial[trial] = sides[event.text("case")]
+        elif event.kind == "progress" and trial in of_trial and (groups := event.data["groups"]):
+            side = of_trial[trial]
+            side.ok, side.errors = groups[0]["ok"], groups[0]["errors"]  # type: ignore[index]
+            return side.no_answer()
+        elif event.kind == "trial-sealed" and trial in of_trial:
+            return of_trial[trial].none_ok(trial)
+        return None
+
+    return abort_if

@@ -1,0 +1,63 @@
+"""Which of two URLs is faster, in one sentence: the answer of `svload compare URL URL`. Pure."""
+
+from __future__ import annotations
+
+from svload.model.results import Findings
+from svload.report.told.answer import answer, nothing_line
+from svload.report.told.claimed import Claimed, claimed
+from svload.report.told.spelling import list_words, percent_words, show_value, split_metric
+
+_NAMES = {"p50": "the median response"}
+
+
+def faster_sentence(findings: Findings) -> str:
+    """`/v2 is slower than /v1: the median response is 12 % longer (9 to 15 %), p95 is not decided (−2 to +8 %), as
+    these servers ran today.` Requests that failed follow in a sentence of their own."""
+    found = claimed(findings)
+    nothing = nothing_line(answer(findings))
+    if nothing or not found:
+        return nothing
+    said = list_words([f"{_name(one)} {_clause(one)}" for one in found])
+    success = _success(found[0])
+    return f"{_head(found)}: {said}, as these servers ran today.{f' {success}' if success else ''}"
+
+
+def _head(found: list[Claimed]) -> str:
+    """Which is faster, as far as the claims agree."""
+    one, other = found[0].claim.treatment, found[0].claim.baseline
+    slower = {(claim.claim.ratio.value or 1.0) > 1 for claim in found if claim.outcome == "decided"}
+    if slower == {True}:
+        return f"{one} is slower than {other}"
+    if slower == {False}:
+        return f"{one} is faster than {other}"
+    if slower:
+        return f"{one} is faster than {other} in one respect and slower in another"
+    if all(claim.outcome == "no difference" for claim in found):
+        return f"{one} and {other} are equally fast"
+    return f"Whether {one} or {other} is faster is not decided"
+
+
+def _name(one: Claimed) -> str:
+    stat = split_metric(one.key)[2]
+    return _NAMES.get(stat, stat)
+
+
+def _clause(one: Claimed) -> str:
+    """`is 12 % longer (9 to 15 %)`, `differs by less than 3 %`, `is not decided (−2 to +8 %)`."""
+    claim = one.claim
+    if one.outcome == "decided":
+        return f"is {one.effect_words}"
+    if one.outcome == "no difference" and claim.within is not None:
+        return f"differs by less than {percent_words(claim.within)}"
+    if one.outcome == "refused":
+        return "can't be compared"
+    return "is not decided" + (f" ({one.interval})" if one.interval else "")
+
+
+def _success(one: Claimed) -> str:
+    """How much failed on each side, where anything did."""
+    before, after = one.claim.success
+    if before is None or after is None or before == after == 1:
+        return ""
+    rates = [f"{show_value(1 - share, 'ratio')} of {side}'s" for side, share in ((one.claim.treatment, after), (one.claim.baseline, before))]  # fmt: skip
+    return f"Of the requests {list_words(rates)} failed."
