@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from svload.drive.generators import ACT_S, LATE_S, LOOK_S, AgentLike, Generators, Load, Progress, ended_server
+from svload.drive.generators import ACT_S, LATE_S, LOOK_S, Generators, Load, Progress, ended_server
 from svload.drive.progress import continued
 from svload.model.clocks import MachineClock
 from svload.model.errors import fail
@@ -22,38 +22,13 @@ from svload.model.outputs import write_output
 
 if TYPE_CHECKING:
     from svload.drive.share.cut import Share
+    from svload.host.agent.client import Agent
     from svload.host.clock.offset import Offset
+    from svload.host.machines.remote import RemoteMachine
 
 START_MARGIN_NS = 400_000_000
 """The common start lies this far ahead of the last machine's READY: its own message takes a while."""
 READY_WITHIN_S = 120.0
-
-
-class MachineLike(Protocol):
-    """What is used of `svload.host.Machine`."""
-
-    name: str
-    site: str
-    here: bool
-    pid: int
-
-    @property
-    def agent(self) -> Any: ...
-
-    @property
-    def cores(self) -> Any: ...
-
-    @property
-    def dir(self) -> Path: ...
-
-    def offset(self) -> Offset:
-        """Its clock minus this one's."""
-
-    def put(self, path: str | Path, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
-        """Write a file there."""
-
-    def collect(self, path: str | Path) -> bytes:
-        """A file of it, whole."""
 
 
 def seats(cores: Sequence[int]) -> tuple[int, ...]:
@@ -91,7 +66,7 @@ class CommonStart:
 class MachineGenerators(Generators):
     """The generators of one machine of a fleet."""
 
-    def __init__(self, machine: MachineLike) -> None:
+    def __init__(self, machine: RemoteMachine) -> None:
         cores = machine.cores
         super().__init__(machine.agent, machine.dir, cores.load if cores.pinned else None)
         self.machine = machine
@@ -143,7 +118,7 @@ class FleetGenerators(Generators):
     """The generator processes of all machines, as a run uses those of one. `agent` is the one of this machine,
     whose servers are watched beside the load."""
 
-    def __init__(self, agent: AgentLike, machines: Sequence[MachineLike]) -> None:
+    def __init__(self, agent: Agent, machines: Sequence[RemoteMachine]) -> None:
         super().__init__(agent, Path(), None)
         self.parts = [MachineGenerators(machine) for machine in machines]
         self.seats = seats([len(machine.cores.load) for machine in machines])
@@ -312,7 +287,7 @@ class _Follower:
             return load
 
 
-def _clock(machine: MachineLike, before: Offset, after: Offset) -> MachineClock:
+def _clock(machine: RemoteMachine, before: Offset, after: Offset) -> MachineClock:
     from svload.host.clock.offset import over
 
     both = over(before, after)

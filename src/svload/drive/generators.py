@@ -9,17 +9,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from svload.drive.progress import continued
 from svload.drive.share.write import plain
 from svload.host.process.interpreter import EXECUTABLE, python
 from svload.model.bounds import VUS
 from svload.model.errors import SvloadError, fail
-from svload.model.messages import Action, Limits, Notice, Spawn, Tell
+from svload.model.messages import Limits, Notice, Spawn, Tell
 
 if TYPE_CHECKING:
     from svload.drive.share.cut import Share
+    from svload.host.agent.client import Agent
     from svload.model.clocks import MachineClock
 
 Progress = Callable[[dict[str, dict[str, Any]]], None]
@@ -35,24 +36,6 @@ STOP_GRACE_S = 2.0
 """A stopped generator is silent at once; it has this long to hand over what it saw."""
 LATE_S = 15.0
 """A generator that is silent this long past its own end has failed."""
-
-
-class AgentLike(Protocol):
-    """What is used of `svload.host.Agent`."""
-
-    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        """Carry actions out in order."""
-
-    def start_at(self, children: Sequence[str], at_ns: int) -> None:
-        """Tell generators when to begin."""
-
-    def status(self, since: int, wait_s: float = 0.0) -> tuple[int, list[Notice]]:
-        """Notices since, and the number to ask for next."""
-
-    def stop(
-        self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False
-    ) -> dict[str, int]:
-        """Stop children; their exit codes."""
 
 
 @dataclass
@@ -91,7 +74,7 @@ class Generators:
     """The run's generator processes. Not for use from several threads at once. `clocks` are those of other
     machines in the last load."""
 
-    def __init__(self, agent: AgentLike, folder: Path, cores: tuple[int, ...] | None) -> None:
+    def __init__(self, agent: Agent, folder: Path, cores: tuple[int, ...] | None) -> None:
         self._agent = agent
         self._folder = folder
         self._cores = cores

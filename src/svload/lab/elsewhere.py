@@ -14,7 +14,7 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from svload.lab.kit import KitOptions
 from svload.lab.place import Dropped, Here
@@ -27,7 +27,7 @@ from svload.model.study import ServiceSpec
 
 if TYPE_CHECKING:
     from svload.host import Agent
-    from svload.host.clock.offset import Offset
+    from svload.host.machines.remote import RemoteMachine
 
 HAND = "svload.lab.elsewhere:Hosted"
 MOST_STUDY_BYTES = 64 << 20
@@ -35,31 +35,12 @@ MOST_STUDY_BYTES = 64 << 20
 _LEFT_BEHIND = frozenset({".git", ".venv", "__pycache__", "runs", "results", "build", "node_modules"})
 
 
-class MachineLike(Protocol):
-    """What is used of `svload.host.machines.RemoteMachine`."""
-
-    name: str
-    address: str
-
-    def offset(self) -> Offset:
-        """Its clock minus this one's."""
-
-    def collect(self, path: str | Path) -> bytes:
-        """A file of it, whole."""
-
-    def hand(self, name: str, made_by: str, fields: Mapping[str, Any]) -> None:
-        """Have an object of a higher room made there."""
-
-    def tell(self, name: str, method: str, words: Sequence[Any], waiting: Callable[[], None]) -> Any:
-        """Call a method of it; `waiting` is called again and again until it answers."""
-
-
 class There:
     """The servers on `machine`. Files of the study are copied there first (`study`: its folder). Raises SvloadError."""
 
     def __init__(
         self,
-        machine: MachineLike,
+        machine: RemoteMachine,
         study: Path,
         folder: Path,
         emit: Callable[[Any], None],
@@ -185,7 +166,7 @@ class There:
         return facts.model_copy(update={"admin": {**facts.admin, "object_store": store}})
 
 
-def _numeric(machine: MachineLike) -> str:
+def _numeric(machine: RemoteMachine) -> str:
     """The machine's address as servers listen at it. Raises SvloadError fleet-on."""
     try:
         return str(socket.getaddrinfo(machine.address, None, type=socket.SOCK_STREAM)[0][4][0])

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from svload.host.process.interpreter import python
 from svload.watch.series import SeriesReader, together
 
 if TYPE_CHECKING:
+    from svload.host.agent.client import Agent
     from svload.model.facts import ServiceFacts
-    from svload.model.messages import Action
+    from svload.watch.fleet import MachineWatch
 
 CHILD = "sampler"
 PREPARE_S = 30.0
@@ -25,29 +26,6 @@ LIVE_INTERVALS = 4
 """How many of its intervals a live look goes back: the sampler may be a little late."""
 
 
-class AgentLike(Protocol):
-    """What is used of `svload.host.Agent`."""
-
-    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        """Carry actions out, one result each."""
-
-
-class Elsewhere(Protocol):
-    """The sampler of another machine (`watch.fleet.MachineWatch`)."""
-
-    def attach(self, facts: Sequence[ServiceFacts], interval_s: float) -> dict[str, Any]:
-        """Watch that machine, and those of these services that run on it."""
-
-    def renew(self, facts: ServiceFacts) -> None:
-        """As `Sampler.renew`, if it runs on that machine."""
-
-    def mark(self) -> None:
-        """One reading of everything now: the first of the next slice."""
-
-    def readings(self, origin_ns: int) -> dict[str, tuple[str, Any]]:
-        """From the mark to now."""
-
-
 class Sampler:
     """Watches the host and every service from `start` until its agent ends. `problems`: monitors
     that could not start, in words.
@@ -55,7 +33,7 @@ class Sampler:
     `cores`: where the process may run (None: anywhere); best apart from the servers.
     """
 
-    def __init__(self, agent: AgentLike, folder: Path, cores: tuple[int, ...] | None = None) -> None:
+    def __init__(self, agent: Agent, folder: Path, cores: tuple[int, ...] | None = None) -> None:
         self._agent = agent
         self._cores = cores
         self._folder = folder
@@ -67,7 +45,7 @@ class Sampler:
         self._spawned = False
         self._news: list[str] = []
         self.problems: tuple[str, ...] = ()
-        self.elsewhere: tuple[Elsewhere, ...] = ()
+        self.elsewhere: tuple[MachineWatch, ...] = ()
         """Samplers of other machines: what they read is told with this one's."""
 
     def spawn(self) -> None:

@@ -6,14 +6,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from svload.host.process.interpreter import python
 from svload.watch.control import CHILD, PASS_NS, PREPARE_S
 from svload.watch.series import SeriesReader
 
 if TYPE_CHECKING:
-    from svload.host.clock.offset import Offset
+    from svload.host.machines.remote import RemoteMachine
     from svload.model.facts import ServiceFacts
 
 MONITOR = "fleet"
@@ -31,29 +31,10 @@ _TAKEN = {
 Table = dict[str, tuple[str, Any]]
 
 
-class MachineLike(Protocol):
-    """What is used of `svload.host.machines.remote.RemoteMachine`."""
-
-    name: str
-    pid: int
-
-    @property
-    def agent(self) -> Any: ...
-
-    @property
-    def cores(self) -> Any: ...
-
-    @property
-    def dir(self) -> Path: ...
-
-    def offset(self) -> Offset:
-        """Its clock minus this one's."""
-
-
 class MachineWatch:
     """One machine's sampler. What it wrote is copied into `folder`, from where it is read."""
 
-    def __init__(self, machine: MachineLike, folder: Path) -> None:
+    def __init__(self, machine: RemoteMachine, folder: Path) -> None:
         self._machine = machine
         self._there = machine.dir / "monitors.jsonl"
         self._here = folder / f"{machine.name}.monitors.jsonl"

@@ -16,7 +16,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from svload.model.errors import Problem, SvloadError
 from svload.model.messages import Limits, Spawn
@@ -25,8 +25,8 @@ from svload.watch.folding import FIELDS, fold
 from svload.watch.proc import ProcessTable, families
 
 if TYPE_CHECKING:
+    from svload.host.agent.client import Agent
     from svload.model.facts import ServiceFacts
-    from svload.model.messages import Action
 
 CHILD = "stacks"
 RATE_HZ = 99
@@ -49,27 +49,6 @@ TIMED = 'trap : INT; perf "$@"; code=$?; times; exit $code'
 """perf in a shell that says at its end how much CPU it took."""
 _TIMES = re.compile(r"^(\d+)m([\d.]+)s (\d+)m([\d.]+)s$", re.MULTILINE)
 _DENIED = ("perf_event_paranoid", "permission", "not permitted", "EACCES", "EPERM")
-
-
-class AgentLike(Protocol):
-    """What is used of `svload.host.Agent`."""
-
-    isolated: bool
-    cores: tuple[int, ...]
-
-    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        """Carry actions out, one result each."""
-
-    def exited(self, child: str) -> int | None:
-        """A child's exit code, None while it runs."""
-
-    def stop(
-        self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False
-    ) -> dict[str, int]:
-        """Stop children; their exit codes."""
-
-    def collect(self, path: str | Path) -> bytes:
-        """A file of the agent's machine, whole."""
 
 
 def rate_hz(cores: int) -> int:
@@ -104,7 +83,7 @@ class StackSampler:
 
     def __init__(
         self,
-        agent: AgentLike,
+        agent: Agent,
         folder: Path,
         facts: ServiceFacts,
         before_s: float,
