@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from svload.lab.groups import ServiceGroups
 from svload.lab.kit import Kit
@@ -14,6 +14,9 @@ from svload.lab.server import Server
 from svload.model.errors import Problem, fail
 from svload.model.facts import LINK_LATENCY, LINK_SPEED
 from svload.model.faults import ActKind, Unit
+
+if TYPE_CHECKING:
+    from svload.lab.place import Place
 
 Key = TypeVar("Key")
 _OF_LINKS = frozenset({LINK_SPEED, LINK_LATENCY})
@@ -148,28 +151,12 @@ class FaultHands:
             held.pop(key, None)
 
 
-class FaultyPlace(Protocol):
-    """What is used of `svload.lab.place.Place`."""
-
-    def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
-        """As `FaultHands.act`."""
-
-    def heal(self) -> tuple[list[str], list[str]]:
-        """As `FaultHands.heal`."""
-
-    def is_down(self, server: str) -> bool:
-        """As `FaultHands.is_down`."""
-
-    def was_ended(self, server: str) -> bool:
-        """As `FaultHands.was_ended`."""
-
-
 class LabFaults:
     """The faults of a whole lab: each server's are done at its place. `renewed` is told of one that was started again."""
 
-    def __init__(self, place_of: Callable[[str], FaultyPlace | None], renewed: Callable[[str], None]) -> None:
+    def __init__(self, place_of: Callable[[str], Place | None], renewed: Callable[[str], None]) -> None:
         self._place_of, self._renewed = place_of, renewed
-        self._struck: set[FaultyPlace] = set()
+        self._struck: set[Place] = set()
 
     def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
         """Carry one act out; of limits what the kernel holds then. Raises SvloadError: what was planned could not be done."""
