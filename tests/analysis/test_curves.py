@@ -77,7 +77,7 @@ def test_levels_that_bring_only_waiting_are_saturated(findings: Findings) -> Non
 def test_a_saturated_server_is_told_with_the_sign_that_was_found(findings: Findings) -> None:
     (server,) = [one for one in findings.findings if one.kind == "server"]
     assert server.sentence.startswith("SATURATED in TC18, TC24, TC30: throughput of background stays at ")
-    assert "/s over users 8 to 32 while response rises (N* = " in server.sentence
+    assert "/s over users 8 to 32 while response time rises (N* = " in server.sentence
     assert "slot" not in server.sentence
 
 

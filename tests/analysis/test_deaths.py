@@ -70,7 +70,7 @@ def test_a_finding_names_the_case_and_says_nothing_of_a_backlog(closed: Bench) -
     found = judge_run(closed.lock, closed.configs, trials).findings
     [death] = [one for one in found if one.kind == "death"]
     assert death.sentence.startswith(
-        "In 2 of 2 trials of TC1 a limited server came to its end. TC1.r1: The kernel killed"
+        "In 2 of 2 trials of TC1 a limited server ended. TC1.r1: The kernel killed"
     )
     assert death.evidence == ("trials/TC1.r1", "trials/TC1.r2")
     assert not [one for one in found if one.kind == "server" and "TC1" in one.sentence]

@@ -210,7 +210,7 @@ def test_thresholds_fail_pass_and_have_no_value(closed: Bench) -> None:
     found = judge_run(lock, configs, closed.trials())
     mine = [one for one in found.thresholds if one.case == "TC0"]
     assert [one.outcome for one in mine] == ["failed", "passed", "open", "passed"]
-    assert mine[2].sentence.endswith("the limit lies within; a longer load would decide it.")
+    assert mine[2].sentence.endswith("so the limit lies within its range; a longer load would decide it.")
 
 
 def test_a_percentile_beyond_the_time_out_fails_its_threshold(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_trial_with_a_fault_says_so_wherever_it_is_told(closed: Bench) -> None
     told = judge_run(closed.lock, closed.configs, trials)
     [finding] = [one for one in told.findings if one.kind == "fault"]
     assert finding.sentence.startswith(
-        "In TC1 the study planned it: cache was stopped at 600 ms, cache was started again at 800 ms."
+        "In TC1, planned by the study: cache was stopped at 600 ms, cache was started again at 800 ms."
     )
     assert finding.evidence == ("trials/TC1.r1", "trials/TC1.r2")
     results = {one.trial: one for one in told.trials}

@@ -22,7 +22,7 @@ ENDED = {"warm": ("", "reset", "warm"), "load": ("count",), "seal": ("settle", "
 """Phase of a trial → what its journal last said while it lasts (some last microseconds:
 then the next trial's is taken)."""
 SAID = {
-    "bring-up": "bringing the servers up",
+    "bring-up": "starting the servers",
     "analysis": "judging every trial",
     "report": "writing the report",
 }

@@ -71,7 +71,7 @@ def test_a_run_warns_before_its_first_trial_and_waits_if_asked(
     warned = world.svload("run", "mine", *short).stderr.splitlines()
     (told,) = (number for number, line in enumerate(warned) if line.startswith("This machine is busy"))
     assert "other processes use" in warned[told]
-    assert told < next(number for number, line in enumerate(warned) if "bringing the servers up" in line)
+    assert told < next(number for number, line in enumerate(warned) if "starting the servers" in line)
     waited = world.svload("load", url, "--duration", "0.5s", "--wait-quiet", "2s")
     assert "waiting for a quiet machine" in waited.stderr
     assert "was not quiet within 2 s; the run starts anyway" in waited.stderr

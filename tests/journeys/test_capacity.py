@@ -231,4 +231,4 @@ def test_a_limit_beyond_the_range_is_not_bracketed_and_no_pass(world: World):
     assert ended.returncode == 4
     found = findings(only_run(world))["capacity"]
     assert (found["state"], found["high"]) == ("above", None)
-    assert "the limit lies above" in " ".join(ended.stdout.split())
+    assert "the limit is higher" in " ".join(ended.stdout.split())

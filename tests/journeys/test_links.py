@@ -133,7 +133,7 @@ def test_nothing_is_left_after_a_kill_under_load(world: World) -> None:
     before = socket.if_nameindex()
     groups = svload_groups()
     with world.start("run", str(folder), "--trust", "--out", str(world.runs)) as command:
-        assert command.wait_for(lambda lines: any("bringing the servers up" in line for line in lines))
+        assert command.wait_for(lambda lines: any("starting the servers" in line for line in lines))
         wait_until(lambda: world.processes("delay_line") != [])
         wait_until(lambda: svload_groups() != groups)
         command.process.kill()

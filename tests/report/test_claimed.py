@@ -27,9 +27,9 @@ def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
     told = claimed(findings)
     assert [one.sentence for one in told] == [
         "https against http: the median response of probe is 2.04 times as long (1.93 to 2.16).",
-        "https against http: the median response of probe differs by less than 4 %, if at all.",
-        "https against http: not decided; the median response of probe was 8 % longer (−3 to +20 %).",
-        "https against http: nothing is said of the median response of probe, 0 of 6 pairs can be used.",
+        "https against http: the median response of probe differs by less than 4 %.",
+        "https against http: undecided; the median response of probe was 8 % longer (−3 to +20 %).",
+        "https against http: no statement about the median response of probe, 0 of 6 pairs can be used.",
     ]
     assert [one.mark for one in told] == ["●", "■", "○", "✗"]
     assert set(MARKS) == {one.outcome for one in told}
@@ -81,15 +81,15 @@ def behind(findings: Findings, at: int) -> dict[str, str]:
 def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     told = behind(findings, 0)
     assert told["rests on"] == "3 of 6 pairs, in 6 bring-ups"
-    assert told["bring-ups"].startswith("2: it speaks of these alone")
+    assert told["bring-ups"].startswith("2: the result holds for these only")
     assert told["lost pairs"] == "2 × treatment broken: the factor did not take effect; 1 × baseline missing"
     assert told["other programs"] == (
-        "12 % of the machine, 40 % at most (11 % beside http, 13 % beside https); 3 pairs weigh as much as 2.2 calm ones"
+        "12 % of the machine, 40 % at most (11 % during http, 13 % during https); 3 pairs weigh as much as 2.2 undisturbed ones"
     )
-    assert told["without the generator's delays"].endswith("; the interval reaches over both")
-    assert told["after the other side"].endswith("with the side that ran just before as a term")
+    assert told["without generator lag"].endswith("; the interval covers both")
+    assert told["order effect"].endswith("when corrected for which side ran just before")
     assert told["gate"] == "failed: worse by more than 5 %"
-    assert "1.95 to 2.13 for this one alone" in told["intervals"]
+    assert "1.95 to 2.13 for this comparison alone" in told["intervals"]
     assert "p and interval" not in told
 
 
@@ -100,8 +100,8 @@ def test_other_programs_are_told_by_side_where_they_lean(findings: Findings) -> 
         changed = first.model_copy(update={"strangers": first.strangers.model_copy(update=fields)})
         return behind(findings.model_copy(update={"claims": (changed,)}), 0)["other programs"]
 
-    assert told(lean_p=0.03).endswith("; more beside one side (p 0.03), so all pairs count alike")
-    assert told(readable=False) == "the server's machine could not be read: all pairs count alike"
+    assert told(lean_p=0.03).endswith("; more during one side (p 0.03), so all pairs have equal weight")
+    assert told(readable=False) == "the server's machine could not be read: all pairs have equal weight"
 
 
 @pytest.mark.parametrize(

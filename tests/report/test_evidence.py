@@ -29,7 +29,7 @@ CASE = CaseEvidence(limits=(CASE_LIMIT,), refusals=(CASE_COUNT,))
 def test_a_trials_lines() -> None:
     assert evidence_lines(Evidence(limits=(CLEAR, USE), refusals=(COUNT,))) == [
         "● accept queue of cache (8080): 62 % of 128 on average, 101 % at most, first full 2.1 s into the load",
-        "cache: 618 sessions dropped for a full queue (turned away), first 2.4 s into the load",
+        "cache: 618 sessions dropped for a full queue (refused), first 2.4 s into the load",
     ]
     assert [one.state for one in limit_lines((CLEAR, USE))] == ["reached", "clear"], "the nearest first"
     assert evidence_lines(Evidence()) == []
@@ -39,7 +39,7 @@ def test_a_cases_lines_and_what_gave_way_first() -> None:
     assert evidence_lines(CASE) == [
         "● accept queue of cache (8080): 62 % of 128 on average, 101 % at most, first full 2.1 s into the "
         "load, reached in 3 of 4 trials",
-        "cache: 618 sessions dropped for a full queue a trial (turned away), first 1.4 s into the load, in 4 "
+        "cache: 618 sessions dropped for a full queue per trial (refused), first 1.4 s into the load, in 4 "
         "of 4 trials",
     ]
     assert gave_way(CASE) == [
@@ -59,7 +59,7 @@ def test_why_of_a_case(evidence: CaseEvidence, capsys: pytest.CaptureFixture[str
     assert "TC7: 1 trial, server SATURATED" in told
     assert "more: svload why TC7.r1" in told
     if evidence.limits:
-        assert "first to give way: cache: sessions dropped for a full queue" in told
+        assert "reached first: cache: sessions dropped for a full queue" in told
         assert "then: the accept queue of cache (8080) was full" in told
     else:
-        assert "no monitor of its servers declares a limit" in told
+        assert "none of its monitors knows a limit" in told

@@ -38,8 +38,8 @@ def test_they_stand_in_report_and_workbook_as_text(run: RunDir) -> None:
     _, files = api.report(run)
     page = files["report.html"].read_text(encoding="utf-8")
     section = page[page.index('<section id="own"') : page.index('<section id="anatomy"')]
-    assert "Made by tables.py of this run’s findings" in section.replace("&#39;", "’").replace("'", "’")
-    assert "They are old" not in section
+    assert "Made by tables.py from this run’s findings" in section.replace("&#39;", "’").replace("'", "’")
+    assert "They are out of date" not in section
     assert "<script>x" not in section and "<b>times" not in section and "\x1b" not in section
     assert section.count("<tr>") == 3
     assert '<a href="#own"' in page
@@ -60,7 +60,9 @@ def test_those_of_fewer_trials_are_told_as_old(run: RunDir) -> None:
     path.write_text(own.model_copy(update={"trials": own.trials - 1}).to_json(), encoding="utf-8")
     _, files = api.report(run)
     told = files["report.html"].read_text(encoding="utf-8")
-    assert re.search(rf"They are old: {own.trials - 1} trials were sealed then, {own.trials} are now", told)
+    assert re.search(
+        rf"They are out of date: they cover {own.trials - 1} trials, and {own.trials} are sealed now", told
+    )
 
 
 def test_a_damaged_file_is_a_note_and_no_failure(run: RunDir) -> None:

@@ -36,12 +36,12 @@ def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 
 
 def test_every_open_group_has_its_places_and_a_closed_one_none(printed: str) -> None:
-    lines = [line for line in printed.splitlines() if "under way" in line]
+    lines = [line for line in printed.splitlines() if "in flight" in line]
     assert lines == [
-        "steady: at most 500 requests under way at once (rate × timeout)",
-        "varied: at most 50 requests under way at once in rate-10 (rate × timeout)",
-        "said: at most 7 requests under way at once (as the study says)",
-        "varied: at most 100 requests under way at once in rate-20 (rate × timeout)",
+        "steady: at most 500 requests in flight (rate × timeout)",
+        "varied: at most 50 requests in flight in rate-10 (rate × timeout)",
+        "said: at most 7 requests in flight (as the study says)",
+        "varied: at most 100 requests in flight in rate-20 (rate × timeout)",
     ]
 
 
@@ -67,9 +67,9 @@ def test_a_limit_of_writes_that_will_not_hold_is_told(
 
 def test_time_is_told_with_what_it_is_known_by(printed: str) -> None:
     (line,) = (line for line in printed.splitlines() if line.startswith("4 trials"))
-    assert "about 7.42 s, 46 % of it outside load" in line
+    assert "about 7.42 s, 46 % of it without load" in line
     assert "(what its kits state; no earlier run is known)" in line
-    assert "More blocks follow" not in printed
+    assert "Blocks are added" not in printed
 
 
 def test_blocks_that_a_gate_may_add_are_told_with_their_time(
@@ -84,10 +84,8 @@ def test_blocks_that_a_gate_may_add_are_told_with_their_time(
     }
     (tmp_path / "study.yaml").write_text(json.dumps({**STUDY, "compare": [gate]}))
     show_plan(api.plan(str(tmp_path), api.Choices(out=tmp_path / "runs")))
-    (line,) = (one for one in capsys.readouterr().out.splitlines() if one.startswith("More blocks"))
-    assert (
-        line == "More blocks follow until its intervals are narrow enough: at most 16 trials, about 29.7 s."
-    )
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if one.startswith("Blocks are added"))
+    assert line == "Blocks are added until the intervals are narrow enough: at most 16 trials, about 29.7 s."
 
 
 @pytest.mark.parametrize(("levels", "lines"), [(2, 2), (6, 1)])
@@ -110,7 +108,7 @@ def test_many_comparisons_and_left_out_cases_that_say_the_same_are_told_once(
     (tmp_path / "study.yaml").write_text(json.dumps(study))
     show_plan(api.plan(str(tmp_path), api.Choices(out=tmp_path / "runs")))
     printed = capsys.readouterr().out
-    assert printed.count("decidable, least detectable effect unknown") == lines
+    assert printed.count("decidable, minimum detectable effect unknown") == lines
     assert sum("builds" in line for line in printed.splitlines()) == levels
     told = printed.count("slow ones are known")
     assert told == (levels + 1 if levels == 2 else 1)

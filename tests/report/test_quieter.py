@@ -32,7 +32,7 @@ def test_what_is_open_beside_a_busy_machine_is_told(reported: Reporter) -> None:
     line = quieter_line(disturbed(findings, "others-cpu", "hiccups"))
     many = len(findings.trials)
     assert line.startswith(
-        f"1 comparison is open, and this machine disturbed 1 of {many} trials: --wait-quiet 10m"
+        f"1 comparison is undecided, and other work on this machine disturbed 1 of {many} trials. --wait-quiet 10m"
     )
     assert "REFUSED" not in line
 

@@ -155,7 +155,7 @@ def test_a_knee_has_its_steps_everywhere(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     findings = reported("search").findings.model_copy(update={"capacity": KNEE})
-    assert search_title(KNEE) == "the users above which more of them gain less than 10 %"
+    assert search_title(KNEE) == "the users above which more gain less than 10 %"
     assert [row.gain for row in step_rows(KNEE)] == ["98 %", "2 %"]
     show_findings(findings, {})
     said = capsys.readouterr().out

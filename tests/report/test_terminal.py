@@ -334,7 +334,7 @@ def test_why_without_a_name_shows_every_doubt(reported: Reporter, said: Callable
     assert "✗ the machine stalled, in 1 of 18 trials: probe p99" in text
     assert '"HTTPS against HTTP"' in text
     clean = doubted(reported("plain").findings, {})
-    assert "no check doubts" in said(clean, None)
+    assert "no check found a problem" in said(clean, None)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -510,9 +510,9 @@ def test_claims_of_a_run_that_is_judged_anew_are_exploratory(
         page = render_page(gather(found.run, findings))[0]
         assert ('<span class="tag">exploratory</span>' in page) is exploratory
         assert ("(exploratory) |" in summary_markdown(findings)) is exploratory
-        assert ("judged anew by rules" in said(findings.claims[0], findings)) is exploratory
+        assert ("judged again by newer rules" in said(findings.claims[0], findings)) is exploratory
         show_findings(findings, {})
-        assert ("exploratory, since newer rules judge them" in capsys.readouterr().out) is exploratory
+        assert ("exploratory, since newer rules judged them" in capsys.readouterr().out) is exploratory
 
 
 @pytest.mark.parametrize("errors", [["connect_reset"], ["", "tls_expired", "short_head", "tls_expired"]])

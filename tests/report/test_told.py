@@ -323,7 +323,7 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
                 cell,
                 value,
             )
-        least = row["least detectable effect"]
+        least = row["minimum detectable effect"]
         detectable = show_ratio(1 + least) if isinstance(least, (int, float)) else "–"
         assert cells[4:] == [str(row["pairs"]), str(row["blocks or bring-ups"]), detectable]
         assert (row["pairs"], row["outcome"], outcome) == (

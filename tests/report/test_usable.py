@@ -61,7 +61,7 @@ def test_it_is_found_where_no_time_can_be_used_and_only_there(plain: Findings) -
         )
         for case in refused.cases
     )
-    assert no_times_line(refused.model_copy(update={"cases": beyond})) == "", "worse than any limit"
+    assert no_times_line(refused.model_copy(update={"cases": beyond})) == "", "fails any limit"
 
 
 def test_it_stands_before_a_threshold_on_success_that_holds(
@@ -76,7 +76,10 @@ def test_it_stands_before_a_threshold_on_success_that_holds(
     page = render_page(gather(reported("plain").run, findings))[0]
     for text in (printed, page):
         assert text.index(LINE) < text.index(held)
-        assert "No response time and no rate can be used; what the study asks for (ok) is sound" in text
+        assert (
+            "No response time and no rate can be used; the numbers that the study asks for (ok) are reliable"
+            in text
+        )
     assert "exit 0: 1 threshold holds" in printed, "success is judged whatever disturbed the times"
     assert LINE in summary_markdown(findings)
     clean = judged(doubted(plain, {}), {case.case: "passed" for case in plain.cases})
@@ -103,7 +106,7 @@ def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Find
     )
     assert summary_markdown(refused).startswith("## ? ")
     assert api.verdict_exit(clean) == ExitCode.DONE
-    assert exit_line(clean, ExitCode.DONE) == "exit 0: the study sets no threshold and no gate"
+    assert exit_line(clean, ExitCode.DONE) == "exit 0: the study has no threshold and no gate"
 
 
 @pytest.mark.parametrize(
@@ -114,9 +117,9 @@ def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Find
         (
             {"TC0": "refused", "TC1": "passed"},
             ExitCode.REFUSED,
-            "exit 4: could not decide: 1 threshold is open",
+            "exit 4: could not decide: 1 threshold is undecided",
         ),
-        ({"TC0": "failed"}, ExitCode.DONE, "exit 0: the run is complete, though 1 threshold failed"),
+        ({"TC0": "failed"}, ExitCode.DONE, "exit 0: the run is complete, but 1 threshold failed"),
         ({"TC0": "failed"}, ExitCode.LAB_FAILED, "exit 3: the lab or the machine failed"),
         ({"TC0": "failed"}, ExitCode.INTERRUPTED, "exit 130: interrupted"),
     ],
@@ -133,9 +136,9 @@ def test_an_exit_code_is_told_with_its_reason(
 def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> None:
     search = CapacityResult(over="users", state="found", limit=12.0, low=8, high=16, sentence="12 users.")
     alone = plain.model_copy(update={"claims": (), "thresholds": (), "capacity": search})
-    assert exit_line(alone, ExitCode.DONE) == "exit 0: the search has its answer"
+    assert exit_line(alone, ExitCode.DONE) == "exit 0: the search found its answer"
     told = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)
-    assert told == "exit 0: the search has its answer and 1 threshold holds"
+    assert told == "exit 0: the search found its answer and 1 threshold holds"
 
 
 def test_where_only_what_is_not_asked_for_is_doubted_it_says_what_is(plain: Findings) -> None:
@@ -143,4 +146,7 @@ def test_where_only_what_is_not_asked_for_is_doubted_it_says_what_is(plain: Find
     asked = (SUCCESS, "cache.hit_ratio")
     cases = tuple(one.model_copy(update={"asked": asked, "instrument": "VALID"}) for one in found.cases)
     told = [one.text for one in answer(found.model_copy(update={"cases": cases, "claims": ()})).unsaid]
-    assert "What the study asks for (ok and cache hits) is sound; other numbers are rough (~)." in told
+    assert (
+        "The numbers that the study asks for (ok and cache hits) are reliable; other numbers are rough (~)."
+        in told
+    )

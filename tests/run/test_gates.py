@@ -59,7 +59,7 @@ def test_a_gate_of_trials_that_run_as_listed_is_refused(tmp_path: Path):
         api.run_study(study, api.Choices(out=tmp_path / "runs"), lambda event: None)
     assert {problem.code for problem in caught.value.problems} == {"study-undecidable"}
     assert "trials run as listed" in str(caught.value)
-    assert "Leave order: as-listed out, or drop fail_if." in str(caught.value)
+    assert "Remove order: as-listed, or drop fail_if." in str(caught.value)
     ungated = api.plan(write_study(tmp_path, None, 6, order="as-listed"), api.Choices())
     assert {(entry["state"], entry["gated"]) for entry in ungated["comparisons"]} == {("undecidable", False)}
 

@@ -50,7 +50,7 @@ def test_it_waits_until_the_machine_is_quiet_for_some_looks_in_a_row() -> None:
         "waiting for a quiet machine, 1 s of 10 min 0 s: other processes use 1.5 of 2 cores: cargo"
         in clock.said[0]
     )
-    assert clock.said[-1] == "the machine is quiet (7 s waited)"
+    assert clock.said[-1] == "the machine is quiet (waited 7 s)"
 
 
 def test_the_wait_is_bounded_and_says_that_it_was_in_vain() -> None:

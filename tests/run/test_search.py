@@ -274,8 +274,8 @@ def test_what_was_found_is_told_with_every_load_and_trial(study: Callable[..., s
 @pytest.mark.parametrize(
     ("breaks_above", "asked", "state", "words"),
     [
-        (10_000, {}, "above", "the limit lies above"),
-        (0.5, {}, "below", "the limit lies below"),
+        (10_000, {}, "above", "the limit is higher"),
+        (0.5, {}, "below", "the limit is lower"),
         (100, {"within_s": 14.4}, "undecided", "held at 64 and broke at 128"),
     ],
 )
@@ -311,7 +311,7 @@ def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[...,
     told = capacity_of(lock, results, sealed_s, 1e9)
     assert told is not None
     assert told.ended
-    assert "its time of 60 s is over" in told.sentence
+    assert "the time of 60 s is over" in told.sentence
 
 
 def unanswered(batch_trial: Any) -> TrialResult:

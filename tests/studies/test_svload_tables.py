@@ -348,7 +348,7 @@ def test_the_report_of_a_committed_pack_tells_the_papers_mistakes_by_name(
     assert run.path.is_relative_to(tmp_path)
     page = api.report(run)[1]["report.html"].read_text(encoding="utf-8")
     own = page[page.index('<section id="own"') : page.index('<section id="anatomy"')]
-    assert "They are old" not in own
+    assert "They are out of date" not in own
     assert [check for check in MISTAKES if check not in own] == []
     for words in ("Table VII", "What gives way first", "before: queue, limit or counter"):
         assert words in own

@@ -291,19 +291,19 @@ def _threshold(
         known = f"it is {show(criterion.ref, value)}{_ends(criterion.ref, within, estimate)}{margin}"
     if overloaded:
         result: Outcome = "failed"
-        told = f"failed (the server is OVERLOADED, which is worse than any limit; {known})"
+        told = f"failed (the server is OVERLOADED, which fails any limit; {known})"
     elif held is not None:
         result = "passed" if held else "failed"
         told = f"{'holds' if held else 'failed'} ({known})"
     elif is_broken(estimate):
-        result, told = "refused", f"is open: this number can't be believed ({estimate.reason or known})"
+        result, told = "refused", f"is undecided: this number is unreliable ({estimate.reason or known})"
     elif value is not None and within is not None and estimate.why == "grows":
-        result, told = "open", f"is open: {known}, and in some of its trials it {estimate.reason}"
+        result, told = "open", f"is undecided: {known}, and in some trials it {estimate.reason}"
     elif value is not None and within is not None:
         result = "open"
-        told = f"is open: {known}, and the limit lies within; {_decides(criterion, estimate, value, within, case)}"
+        told = f"is undecided: {known}, so the limit lies within its range; {_decides(criterion, estimate, value, within, case)}"
     else:
-        result, told = "no value", f"has no number ({estimate.reason})"
+        result, told = "no value", f"has no value ({estimate.reason})"
     return ThresholdResult(
         case=case.case,
         that=text,
@@ -322,7 +322,7 @@ def _ends(ref: MetricRef, within: tuple[float, float], estimate: Estimate) -> st
     if low == high:
         return ""
     if estimate.high is None and ref.metric.source == "traffic" and ref.stat not in (None, "min", "max"):
-        return f", at least {show(ref, low)}" if low > 0 else ", from too few requests for an interval"
+        return f", at least {show(ref, low)}" if low > 0 else ", too few requests for an interval"
     return f", {show(ref, low)} to {show(ref, high)}"
 
 
@@ -348,7 +348,7 @@ def _decides(
     disturbed = ends(value, estimate) or within
     pushed = (disturbed[1] - value) if upper else (value - disturbed[0])
     if pushed >= away:
-        return "a calmer machine would decide it"
+        return "a quieter machine would decide it"
     scatter = (within[1] - value if upper else value - within[0]) - pushed
     if away == 0 or isinf(scatter) or (upper and estimate.high is None):
         return "a longer load would decide it"
@@ -356,4 +356,6 @@ def _decides(
     if len(case.trials) < 2:
         return f"a load {max(times, 1.1):.2g} times as long would decide it"
     wanted = replicates_for(scatter / (away - pushed), len(case.trials))
-    return f"{wanted} replicates would decide it" if wanted else "more replicates would hardly decide it"
+    return (
+        f"{wanted} replicates would decide it" if wanted else "more replicates would probably not decide it"
+    )

@@ -22,7 +22,7 @@ from svload.study.order import is_split
 if TYPE_CHECKING:
     from svload.analysis.floor import LabFloor
 
-NO_LAST_RUN = "no run or A/A of this lab is known yet, so its noise isn't either"
+NO_LAST_RUN = "this lab's noise is unknown until a first run or A/A"
 HARD = ("restart", "rebuild")
 _MARGIN = re.compile(r"by more than (\d+(?:\.\d+)?) ?%")
 Cell = tuple[str, ...]
@@ -218,15 +218,15 @@ class Hopeless(NamedTuple):
 def hopeless(lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Hopeless | None:
     """What keeps a contrast open whatever is measured; None where it can be decided."""
     if not contrast.cells:
-        return Hopeless("undecidable", "no case matches, so nothing can be compared", "Leave more cases in")
+        return Hopeless("undecidable", "no cases match, so nothing can be compared", "Include more cases")
     if clause := confounding(configs, contrast.pairs):
-        return Hopeless("confounded", f"confounded, {clause}", "Let its levels change one thing alone")
+        return Hopeless("confounded", f"confounded, {clause}", "Let its levels change only one thing")
     if not lock.measure.blocked:
-        reason = "undecidable, since trials run as listed: drift would be inside any difference"
-        return Hopeless("undecidable", reason, "Leave order: as-listed out")
+        reason = "undecidable, because trials run as listed: drift would be part of any difference"
+        return Hopeless("undecidable", reason, "Remove order: as-listed")
     if planned_units(lock, contrast)[0] < contrast.least_units:
         blocks, what = planned_blocks(lock, contrast), "bring-ups" if contrast.hard else "blocks"
-        reason = f"undecidable at {_count(blocks, 'block')}, {contrast.least_units} {what} would do"
+        reason = f"undecidable with {_count(blocks, 'block')}; needs at least {contrast.least_units} {what}"
         return Hopeless("undecidable", reason, f"Use at least {contrast.least_units} replicates")
     return None
 
@@ -287,19 +287,19 @@ def _planned_sentence(
     bring_ups, blocks = units_and_bring_ups[1], planned_blocks(lock, contrast)
     head = _head(lock, contrast)
     if why_not is not None:
-        return f"{head}: {why_not.reason}; nothing will be claimed."
-    detects = f"detects {100 * mde:.3g} % or more" if mde is not None else f"least detectable effect unknown: {reason}"  # fmt: skip
+        return f"{head}: {why_not.reason}."
+    detects = f"detects {100 * mde:.3g} % or more" if mde is not None else f"minimum detectable effect unknown: {reason}"  # fmt: skip
     parts = [f"{head}: decidable, {detects}."]
     if wanted := wanted_widths(lock).get(contrast.name):
         parts.append(
-            f"Blocks are added until its interval is ± {100 * expm1(wanted):.2g} %, {most_blocks(lock)} at most."
+            f"Blocks are added until its interval is ± {100 * expm1(wanted):.2g} %, at most {most_blocks(lock)}."
         )
     if lock.measure.order == "turns" and not is_split(lock):
-        parts.append("It will speak of these servers as they run today.")
+        parts.append("The result holds for these running servers only.")
     elif bring_ups < limits.CLAIM_BRING_UPS and bring_ups < blocks:
         of_these = "this one bring-up" if bring_ups == 1 else f"these {bring_ups} bring-ups"
         parts.append(
-            f"It will speak of {of_these}; with bring_ups: {limits.CLAIM_BRING_UPS} it speaks of any."
+            f"The result holds for {of_these} only; bring_ups: {limits.CLAIM_BRING_UPS} would make it general."
         )
     return " ".join(parts)
 
@@ -315,7 +315,7 @@ def _expected_mde(
     earlier: Sequence[Claim],
     floor: LabFloor | None,
 ) -> tuple[float | None, str]:
-    """(least detectable effect, or None and why). An effect below the lab's own floor is no claim,
+    """(minimum detectable effect, or None and why). An effect below the lab's own floor is no claim,
     however many blocks there are."""
     units, bring_ups = units_and_bring_ups
     before = next((claim for claim in earlier if claim.name == contrast.name), None)

@@ -1,4 +1,4 @@
-"""Tests and intervals (docs/method.md §2): sign flips, Holm, t on logs, least detectable effects, batch means.
+"""Tests and intervals (docs/method.md §2): sign flips, Holm, t on logs, minimum detectable effects, batch means.
 
 All of it on plain arrays of numbers, one per block (paired) or per run (unpaired). Random draws are seeded.
 """

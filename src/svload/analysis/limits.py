@@ -25,7 +25,7 @@ BATCHES = 20
 ENUMERATE_UP_TO = 16
 """Sign flips are enumerated up to 2^this, drawn above."""
 POWER = 0.8
-"""Probability with which the least detectable effect is detected."""
+"""Probability with which the minimum detectable effect is detected."""
 DESCRIBE_BLOCKS = 3
 """Replicates (bring-ups, where those were randomised) needed to describe a case; fewer left make it refused."""
 CLAIM_BLOCKS = 3

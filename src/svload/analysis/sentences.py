@@ -100,7 +100,7 @@ def _faults(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Itera
         back = "; ".join(_back(name, mine) for name in groups)
         yield Finding(
             kind="fault",
-            sentence=f"In {case.case} the study planned it: {told or 'no fault was reached'}."
+            sentence=f"In {case.case}, planned by the study: {told or 'no fault was reached'}."
             + (f" {back}." if back else ""),
             evidence=tuple(f"trials/{trial.trial}" for trial in mine),
             certainty="measured",
@@ -150,7 +150,7 @@ def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterato
         if fallen:
             yield Finding(
                 kind="death",
-                sentence=f"In {len(fallen)} of {len(mine)} trials of {case.case} a limited server came to its end. "
+                sentence=f"In {len(fallen)} of {len(mine)} trials of {case.case} a limited server ended. "
                 f"{fallen[0].trial}: {' '.join(fallen[0].deaths)}",
                 evidence=tuple(f"trials/{trial.trial}" for trial in fallen),
                 certainty="certain",
@@ -165,7 +165,7 @@ def _overloaded(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> I
     if named:
         yield Finding(
             kind="server",
-            sentence=f"OVERLOADED in {', '.join(named)}: the backlog grows, percentiles grow with the run's length.",
+            sentence=f"OVERLOADED in {', '.join(named)}: the backlog grows, so percentiles grow with the run's length.",
             evidence=tuple(f"cases/{name}" for name in named),
             certainty="measured",
         )
@@ -214,7 +214,7 @@ def _stays(curve: LoadCurve) -> str:
     known = f" ({limit.name} = {shown_limit(limit)})" if limit and limit.value is not None else ""
     return (
         f"throughput of {curve.group} stays at {rate_rps:.4g}/s over {curve.factor} {flat[0].level} to "
-        f"{flat[-1].level} while response rises{known}"
+        f"{flat[-1].level} while response time rises{known}"
     )
 
 
@@ -236,7 +236,7 @@ def _gave_way(cases: Sequence[CaseResult]) -> Iterator[Finding]:
         more = f"; {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
         yield Finding(
             kind="limit",
-            sentence=f"First to give way in {', '.join(case.case for case in same)}: {told[0]}{at}{then}{more}.",
+            sentence=f"First limit reached in {', '.join(case.case for case in same)}: {told[0]}{at}{then}{more}.",
             evidence=tuple(f"cases/{case.case}" for case in same),
             certainty="measured",
         )
@@ -246,7 +246,7 @@ def _order(lock: Lock) -> Iterator[Finding]:
     if not lock.measure.blocked:
         yield Finding(
             kind="design",
-            sentence="Trials ran as listed, not in random order: drift of the machine is inside every comparison.",
+            sentence="Trials ran as listed, not in random order: drift of the machine is part of every comparison.",
             evidence=(),
             certainty="certain",
         )

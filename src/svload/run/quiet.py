@@ -20,7 +20,7 @@ def warning(look: Look) -> str:
     if not found:
         return ""
     return (
-        f"This machine is busy: {'; '.join(found)}. Answers will be less precise or take more trials; "
+        f"This machine is busy: {'; '.join(found)}. Results will be less precise or need more trials; "
         f"--wait-quiet 10m waits for a quiet machine first."
     )
 
@@ -44,7 +44,7 @@ def wait_for_quiet(
         looks = [*looks[1 - QUIET_LOOKS :], look()]
         waited_s, found = now() - begun, "; ".join(disturbances(looks[-1]))
         if is_quiet(looks):
-            say(f"the machine is quiet ({show_duration(waited_s)} waited)")
+            say(f"the machine is quiet (waited {show_duration(waited_s)})")
             return True
         if waited_s >= bound_s:
             say(f"the machine was not quiet within {show_duration(bound_s)}; the run starts anyway" + (f": {found}" if found else ""))  # fmt: skip

@@ -40,10 +40,10 @@ class Budget:
     def why_over(self, made: int, wanted: int) -> str:
         """Why `wanted` more trials do not fit after `made`; "" where they do. The first one always does."""
         if self.most_trials is not None and made >= self.most_trials:
-            return f"the {self.most_trials:,} trials that its time allows are made"
+            return f"the {self.most_trials:,} trials that the time allows are done"
         if self.within_s is None or not made or wanted * self.trial_s <= self.left_s:
             return ""
-        return f"its time of {show_duration(self.within_s)} is over (--for)"
+        return f"the time of {show_duration(self.within_s)} is over (--for)"
 
 
 UNBOUNDED = Budget()
@@ -238,7 +238,7 @@ def next_step(search: Search, seen: Sequence[Reading]) -> Step | Answer:
     if now.next_look is not None:
         step = Step((now.next_look,), _why_look(now))
     elif not any(one.margin is not None for one in seen):
-        return answer(now, "no trial has a number")
+        return answer(now, "no trial has a value")
     elif _is_enough(now):
         return answer(now)
     else:
@@ -258,12 +258,12 @@ def answer(now: Progress, over: str = "") -> Answer:
     if burst := _bursts(now, limit):
         return Answer("undecided", limit, held, broke, burst)
     if limit is None:
-        why = over or "what the trials say does not depend on the load"
+        why = over or "the results don't depend on the load"
         return Answer("undecided", None, held, broke, why)
     if limit.low > search.most or limit.high < search.least:
         return Answer("above" if limit.low > search.most else "below", limit, held, broke)
     if limit.width > WIDEST:
-        return Answer("undecided", limit, held, broke, over or "the trials scatter too much")
+        return Answer("undecided", limit, held, broke, over or "the trials vary too much")
     return Answer("found", limit, held, broke, "" if _is_narrow(now) else over)
 
 
@@ -339,7 +339,7 @@ def _bursts(now: Progress, limit: Limit | None) -> str:
         if share > allowed:
             failing = sum(bad > allowed for bad, _ in found)
             return (
-                f"{name} fails whatever the load: in {failing} of {len(found)} trials at {round(top):,} or less, "
+                f"{name} fails at any load: in {failing} of {len(found)} trials at {round(top):,} or less, "
                 f"{100 * share:.2g} % of requests on average"
             )
     return ""

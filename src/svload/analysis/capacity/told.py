@@ -37,10 +37,10 @@ from svload.model.study import CapacitySearch, Lock
 
 _MUCH = 0.1
 STATE_WORDS: Mapping[SearchState, str] = {
-    "searching": "not at its end",
+    "searching": "still running",
     "found": "95 % interval",
-    "above": "above the loads that were allowed",
-    "below": "below the loads that were allowed",
+    "above": "above the largest allowed load",
+    "below": "below the smallest allowed load",
     "undecided": "undecided",
 }
 
@@ -165,7 +165,7 @@ def _level(lock: Lock, load: int, mine: Sequence[tuple[Measured, TrialResult]]) 
 
 def _sentence(asked: CapacitySearch, told: CapacityResult, now: Progress, step: Step | Answer) -> str:
     if isinstance(step, Step):
-        return f"The search for the largest {noun_of(asked.over)} is not at its end: next, {step.because}."
+        return f"The search for the largest {noun_of(asked.over)} is still running; next: {step.because}."
     text, limit = _head(asked, told), step.limit
     if told.state == "found":
         text += f" ({told.low:,} to {told.high:,}: 95 % interval from {len(told.trials)} trials)"
@@ -174,16 +174,16 @@ def _sentence(asked: CapacitySearch, told: CapacityResult, now: Progress, step: 
     text += "."
     if told.drift:
         way = "fell" if told.drift < 0 else "rose"
-        text += f" While it was searched the limit {way} by {100 * abs(told.drift):.0f} %."
+        text += f" During the search the limit {way} by {100 * abs(told.drift):.0f} %."
     if limit is not None and limit.far_off:
-        text += f" {limit.far_off} of them lie far off the others and are left out."
+        text += f" {limit.far_off} of these trials are outliers and left out."
     strangers = mean([one.strangers for one in now.seen] or [0.0])
     if strangers >= _MUCH:
-        text += f" Other programs used {100 * strangers:.0f} % of this machine: on a quiet one the limit may be higher."
+        text += f" Other programs used {100 * strangers:.0f} % of this machine; on a quiet machine the limit may be higher."
     if told.why_open and told.state == "found":
         text += f" The interval is wider than {100 * asked.tolerance:.3g} %: {told.why_open}."
     if asked.given_up_s is not None:
-        text += f" Requests were given up after {asked.given_up_s:.3g} s since time is short (--timeout)."
+        text += f" Requests timed out after {asked.given_up_s:.3g} s because time was short (--timeout)."
     return text + _unseen(told, now)
 
 
@@ -195,18 +195,18 @@ def _head(asked: CapacitySearch, told: CapacityResult) -> str:
             case "found":
                 return f"Above about {round(told.limit or 0):,} {noun} {gains}"
             case "above":
-                return f"Up to {most:,} {noun}, the most that was allowed, every step gains more than {100 * asked.gain:.3g} % (ask for more with --to)"
+                return f"Up to {most:,} {noun}, the largest allowed load, every step gains more than {100 * asked.gain:.3g} % (search higher with --to)"
             case "below":
-                return f"Already at {least:,}, the least that was allowed, {gains} (ask for less with --from)"
-        return f"Undecided where {gains}{_rough(told)}"
+                return f"Already at {least:,}, the smallest allowed load, {gains} (search lower with --from)"
+        return f"Undecided: where {gains}{_rough(told)}"
     that = " and ".join(asked.that).replace("<=", "≤").replace(">=", "≥")
     match told.state:
         case "found":
             return f"{that} holds up to about {round(told.limit or 0):,} {noun}"
         case "above":
-            return f"{that} holds at {most:,} {noun}, the most that was allowed: the limit lies above (ask for more with --to)"
+            return f"{that} holds at {most:,} {noun}, the largest allowed load: the limit is higher (search higher with --to)"
         case "below":
-            return f"{that} does not hold at {least:,} {noun}, the least that was allowed: the limit lies below (ask for less with --from)"
+            return f"{that} fails even at {least:,} {noun}, the smallest allowed load: the limit is lower (search lower with --from)"
     return f"Undecided: {that}{_rough(told)}"
 
 
@@ -232,12 +232,12 @@ def _unseen(told: CapacityResult, now: Progress) -> str:
         return ""
     rarest = 100 * (1 - 0.05 ** (1 / len(below)))
     return (
-        f" No request failed in {len(below)} trial{'s' * (len(below) > 1)} at {top:,} or less; failures that come in fewer than "
-        f"{rarest:.0f} % of the trials may have been missed."
+        f" No request failed in {len(below)} trial{'s' * (len(below) > 1)} at {top:,} or less; failures that occur in fewer than "
+        f"{rarest:.0f} % of trials may have been missed."
     )
 
 
-_WORDS = {"pass": "passed", "fail": "failed", "open": "open"}
+_WORDS = {"pass": "passed", "fail": "failed", "open": "undecided"}
 
 
 def gate_of(at_least: int | None, found: CapacityResult) -> CapacityGate | None:
@@ -245,7 +245,7 @@ def gate_of(at_least: int | None, found: CapacityResult) -> CapacityGate | None:
     if at_least is None:
         return None
     outcome, why = _judged(at_least, found)
-    need = f"{at_least:,} {noun_of(found.over)} {'is' if at_least == 1 else 'are'} needed"
+    need = f"{at_least:,} {noun_of(found.over)} {'is' if at_least == 1 else 'are'} required"
     return CapacityGate(
         at_least=at_least, outcome=outcome, sentence=f"Gate {_WORDS[outcome]}: {need}, and {why}."
     )
@@ -253,14 +253,14 @@ def gate_of(at_least: int | None, found: CapacityResult) -> CapacityGate | None:
 
 def _judged(at_least: int, found: CapacityResult) -> tuple[Literal["pass", "fail", "open"], str]:
     if not found.ended:
-        return "open", "the search is not at its end"
+        return "open", "the search is still running"
     if found.state == "above" and found.most is not None and at_least <= found.most:
-        return "pass", f"{found.most:,} hold"
+        return "pass", f"{found.most:,} pass"
     if found.state == "below" and found.least is not None and at_least >= found.least:
-        return "fail", f"{found.least:,} are too many"
+        return "fail", f"{found.least:,} fail"
     if found.state != "found" or found.low is None or found.high is None:
-        return "open", "the limit is not known"
-    ends = f"the limit lies between {found.low:,} and {found.high:,}"
+        return "open", "the limit is unknown"
+    ends = f"the limit is between {found.low:,} and {found.high:,}"
     if found.low >= at_least:
         return "pass", ends
     return ("fail", ends) if found.high < at_least else ("open", ends)

@@ -112,7 +112,7 @@ class SmallerLimitFaster(_OfLimits, TableCheck):
             f"{100 * (1 / worst.ratio - 1):.0f} % faster than {high}; "
             "one run a row tells neither that it is nor that it makes no significant difference."
         )
-        instead = "Replicates in randomised blocks; the least detectable effect is stated before the run."
+        instead = "Replicates in randomised blocks; the minimum detectable effect is stated before the run."
         return self.finding(
             table, [row for step in odd for row in (step.tight, step.loose)], sentence, instead
         )

@@ -137,7 +137,7 @@ class NoReplicates(TableCheck):
             f"No interval and no replicate stands in {listed([table.name for table in bare])}: one run "
             f"a row tells no difference from noise."
         )
-        instead = "Replicates in randomised order, intervals between runs, the least detectable effect before the run."
+        instead = "Replicates in randomised order, intervals between runs, the minimum detectable effect before the run."
         yield self.finding(bare[0], [], sentence, instead)
 
 

@@ -21,7 +21,7 @@ _RATIO = 2
 _NUMBERS = ("baseline", "treated", "ratio", "change", "baseline success", "treated success",
             "(before − after) / max, as in the paper")  # fmt: skip
 _CLAIM = ("comparison", "outcome", "pooled ratio", "low 95 %", "high 95 %", "p", "p (Holm)", "p (sign flips)",
-          "least detectable effect", "blocks or bring-ups", "pairs")  # fmt: skip
+          "minimum detectable effect", "blocks or bring-ups", "pairs")  # fmt: skip
 
 Pair = tuple[Claim, CaseResult, CaseResult]
 

@@ -32,8 +32,8 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 _PHASES = {
     "waiting": "waiting for another load on this machine",
     "install": "installing what the kits need",
-    "look": "looking at what else runs on this machine",
-    "up": "bringing the servers up",
+    "look": "checking what else runs on this machine",
+    "up": "starting the servers",
     "fill": "filling the stores and listing every URL",
     "analyse": "judging every trial",
     "report": "writing the report",
@@ -46,8 +46,8 @@ _PHASES = {
     "load": "under load",
     "settle": "waiting for the counters",
     "write": "writing the trial",
-    "heal": "healing what was planned",
-    "drain": "waiting until the servers rest",
+    "heal": "ending planned faults",
+    "drain": "waiting for the servers to become idle",
     "seal": "sealing",
 }
 

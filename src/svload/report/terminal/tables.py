@@ -192,7 +192,7 @@ def _claims(claims: Sequence[Claimed], most: int) -> Iterator[Text | Table]:
         return
     keys = list(dict.fromkeys(one.key for one in claims))
     about = f" of {number_words(keys[0])}" if len(keys) == 1 else ""
-    anew = "; exploratory, since newer rules judge them" if claims[0].anew else ""
+    anew = "; exploratory, since newer rules judged them" if claims[0].anew else ""
     yield Text(visible(f"Comparisons{about}, with 95 % intervals{anew}:"), style="dim")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
@@ -299,7 +299,7 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         out.print(Text(str(planned["question"]), style="italic"))
     factors = list(dict.fromkeys(name for case in planned["cases"] for name in case["levels"]))
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("case", *factors, "is run"):
+    for heading in ("case", *factors, "run"):
         table.add_column(heading, overflow="fold")
     together = _left_out_together(planned["cases"])
     for case in planned["cases"]:
@@ -313,7 +313,7 @@ def show_plan(planned: Mapping[str, Any]) -> None:
     outside = 1 - planned["estimated_load_s"] / planned["estimated_s"]
     out.print(
         f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, {100 * outside:.0f} % of "
-        f"it outside load "
+        f"it without load "
         f"({planned['estimated_from']}), about {show_size(planned['estimated_bytes'])} on disk, "
         f"{planned['restarts']} restarts, seed {planned['seed']}"
     )
@@ -352,7 +352,7 @@ def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tupl
         if len(these) < _MANY:
             yield from ((f"• {one['sentence']}", decidable) for one in these)
             continue
-        yield f"• {len(these)} comparisons, of each: {told}", decidable
+        yield f"• {len(these)} comparisons, each: {told}", decidable
         yield from ((f"  {one['name']}", decidable) for one in these)
 
 
@@ -372,14 +372,14 @@ def _turns_line(turns: Mapping[str, Any]) -> str:
 def _until_line(planned: Mapping[str, Any]) -> str:
     """What blocks that are added until an interval is narrow enough may add to the estimate."""
     most, each_s = planned["most_trials"], planned["estimated_s"] / planned["trials"]
-    return f"More blocks follow until its intervals are narrow enough: at most {most} trials, about {show_duration(most * each_s)}."
+    return f"Blocks are added until the intervals are narrow enough: at most {most} trials, about {show_duration(most * each_s)}."
 
 
 def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
     """`shoppers: at most 15,000 requests under way at once (rate ×
     timeout)`, and in which cases where others differ."""
     where = _where(group["cases"], cases)
-    return f"{group['group']}: at most {group['max_vus']:,} requests under way at once{where} ({group['because']})"
+    return f"{group['group']}: at most {group['max_vus']:,} requests in flight{where} ({group['because']})"
 
 
 def _fault_line(fault: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
@@ -491,12 +491,12 @@ def show_aa(certificate: AaCertificate | None, run: Path) -> None:
     """The floors of an A/A run, by load and metric, or that none were made."""
     out = console()
     if certificate is None:
-        out.print(f"No certificate: too few pairs are left, or the run did not end. Its trials: {run}")
+        out.print(f"No certificate: too few usable pairs, or the run is incomplete. Its trials: {run}")
         return
     out.print(
         f"{certificate.pairs} pairs of {', '.join(certificate.cases)}"
         + (", restarted before each trial" if certificate.restarts else "")
-        + "; the floor is the effect that 95 % of the pairs do not reach"
+        + "; the floor is larger than the effect in 95 % of the pairs"
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("metric", "floor", "sd of a pair"):
@@ -505,7 +505,7 @@ def show_aa(certificate: AaCertificate | None, run: Path) -> None:
         if floor.metric.endswith((".p50", ".p95", ".p99", ".mean", ".throughput")):
             table.add_row(floor.metric, percent_of_log(floor.floor), percent_of_log(floor.sd))
     out.print(table)
-    out.print(f"It holds for these settings on {certificate.place}. Its trials: {run}")
+    out.print(f"The floor applies to these settings on {certificate.place}. Its trials: {run}")
 
 
 def _short(path: Path) -> str:

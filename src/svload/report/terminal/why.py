@@ -94,8 +94,8 @@ def show_case(case: CaseResult) -> None:
     state = f", server {case.server}" if case.server else ""
     out.print(Text(visible(f"{case.case}: {count_words(len(case.trials), 'trial')}{state}"), style="bold"))
     for at, told in enumerate(gave_way(case.evidence)):
-        _say(out, f"{'first to give way' if not at else 'then'}: {told}", "red" if not at else "yellow")
-    for line in evidence_lines(case.evidence, clear=True) or ["no monitor of its servers declares a limit"]:
+        _say(out, f"{'reached first' if not at else 'then'}: {told}", "red" if not at else "yellow")
+    for line in evidence_lines(case.evidence, clear=True) or ["none of its monitors knows a limit"]:
         _say(out, line)
     if case.trials:
         _say(out, f"more: svload why {case.trials[0]}", "dim")
@@ -195,14 +195,14 @@ def _show_doubts(out: Console, findings: Findings) -> None:
     """All doubts of a run, a check a line, the most frequent first; then the names that can be asked for."""
     found = doubts(findings)
     if not found:
-        out.print(Text("no check doubts any number of this run", style="green"))
+        out.print(Text("no check found a problem in this run", style="green"))
     elif told := summary(findings, most=4):
         out.print(Text(visible(told), style="bold"))
     for one in found:
         _doubt(out, one)
     for case in findings.cases:
         if first := gave_way(case.evidence)[:1]:
-            _say(out, f"{case.case}: first to give way: {first[0]}", "yellow")
+            _say(out, f"{case.case}: limit reached first: {first[0]}", "yellow")
     names = [f'"{one.claim.name}"' for one in claimed(findings)]
     trials = dict.fromkeys(name for one in found for name in one.trials[:1])
     full = [case.case for case in findings.cases if gave_way(case.evidence)]

@@ -24,7 +24,5 @@ def anew_words(findings: Findings) -> str:
     """`judged anew by rules 6, not those of its time (5)`; "" where its own rules judge it."""
     own = findings.own_verdicts
     return (
-        f"judged anew by rules {findings.analysis_version}, not those of its time ({own.version})"
-        if own
-        else ""
+        f"judged again by newer rules ({findings.analysis_version} instead of {own.version})" if own else ""
     )

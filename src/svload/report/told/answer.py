@@ -23,7 +23,7 @@ from svload.report.told.usable import no_times_line
 MOST_SENTENCES = 10
 _MOST_GATES = 3
 """Failed gates that are told in sentences; all stand among the comparisons."""
-LIMITS_TITLE = "How far to trust it, and what could not be said"
+LIMITS_TITLE = "How reliable it is, and what remains undecided"
 _OWN_PLACE = ("planted", "gone", "capacity", "refused", "failures", "comparison", "threshold", "weak")
 """Kinds of findings that have a place of their own; the last five are in the findings of earlier versions alone."""
 _BEFORE = ("death", "level", "fault")
@@ -151,7 +151,7 @@ def _unsaid(findings: Findings) -> list[Sentence]:
         reasons = [one.text for one in found[:MOST_SHOWN]]
         if len(found) > MOST_SHOWN:
             reasons.append(f"{count_words(len(found) - MOST_SHOWN, 'more reason')}: {COMMAND}")
-        asked = f"what the study asks for ({asked_words(findings)}) is sound"
+        asked = f"the numbers that the study asks for ({asked_words(findings)}) are reliable"
         no_times = "No response time and no rate can be used" if no_times_line(findings) else ""
         head = told or (
             f"{no_times}; {asked}" if no_times else f"{asked.capitalize()}; other numbers are rough (~)"
@@ -225,7 +225,7 @@ def why_nothing(findings: Findings) -> str | None:
     if any(one.outcome == "failed" for one in findings.thresholds):
         return None
     if not findings.trials:
-        return "no trial is sealed: nothing was measured to its end"
+        return "no trial is sealed: none was completed"
     refused = [trial for trial in findings.trials if trial.verdict.instrument == "REFUSED"]
     if len(refused) < len(findings.trials):
         head = f"too few trials are left: {len(refused)} of {len(findings.trials)} are broken (REFUSED)"
@@ -279,4 +279,4 @@ def headline(findings: Findings) -> str:
             interval = "95 % interval" if median.interval else "no interval from so few runs"
             n = count_words(median.believed, "trial")
             return f"{told.group}: the median response in {case.case} is {median.whole} ({interval}, {n})."
-    return f"{count_words(findings.sealed_trials, 'trial')} sealed; no response time is a number (the report says why)."
+    return f"{count_words(findings.sealed_trials, 'trial')} sealed, but no usable response time (the report says why)."

@@ -162,14 +162,14 @@ class Claimed:
         if self.outcome == "decided" and self.effect:
             return f"{sides}: {what} is {self.effect_words}."
         if self.outcome == "no difference" and claim.within is not None:
-            return f"{sides}: {what} differs by less than {percent_words(claim.within)}, if at all."
+            return f"{sides}: {what} differs by less than {percent_words(claim.within)}."
         if self.outcome == "refused":
             believed, made = claim.believed_of
             rest = f", {believed} of {count_words(made, 'pair')} can be used" if made else ""
-            return f"{sides}: nothing is said of {what}{rest}."
+            return f"{sides}: no statement about {what}{rest}."
         if not self.effect:
-            return f"{sides}: {what} is not decided."
-        return f"{sides}: not decided; {what} was {self.effect_words}."
+            return f"{sides}: {what} is undecided."
+        return f"{sides}: undecided; {what} was {self.effect_words}."
 
     @property
     def pooled(self) -> str:
@@ -264,17 +264,20 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     yield "lost pairs", "; ".join(f"{count} × {why}" for why, count in lost_reasons(claim.lost))
     yield "left out", list_words(list(claim.dropped_cases))
     yield "other programs", _strangers(claim)
-    yield "with all pairs alike", _alike(one)
-    yield "without the generator's delays", _without_lag(one)
+    yield "with equal weights", _alike(one)
+    yield "without generator lag", _without_lag(one)
     yield "what it cannot rule out", _cannot_rule_out(claim)
-    yield "beyond the time-out", _by_side(claim.timed_out, "pairs: worse than any number")
+    yield "beyond the timeout", _by_side(claim.timed_out, "pairs: worse than any number")
     yield "overloaded", _by_side(claim.overloaded, "trials")
-    yield "after the other side", _carry_over(one)
+    yield "order effect", _carry_over(one)
     yield "matched cases", _apart(findings, one)
     yield "success", _success(claim)
-    yield "least detectable effect", percent_words(claim.mde) if claim.mde is not None else ""
+    yield "minimum detectable effect", percent_words(claim.mde) if claim.mde is not None else ""
     floor = claim.floor
-    yield "the lab's own noise", f"{percent_words(expm1(floor))} against itself" if floor is not None else ""
+    yield (
+        "the lab's own noise",
+        f"{percent_words(expm1(floor))} (measured by A/A)" if floor is not None else "",
+    )
 
 
 def _intervals(one: Claimed) -> str:
@@ -284,8 +287,8 @@ def _intervals(one: Claimed) -> str:
     alone = ""
     if single is not None:
         ratio = one.claim.ratio.model_copy(update={"low": single[0], "high": single[1]})
-        alone = f"; {change_interval(ratio, one.dimension)} for this one alone"
-    return f"{one.interval} for all comparisons of the study together{alone}"
+        alone = f"; {change_interval(ratio, one.dimension)} for this comparison alone"
+    return f"{one.interval}, adjusted for all comparisons of the study{alone}"
 
 
 def _p(claim: Claim) -> str:
@@ -293,7 +296,7 @@ def _p(claim: Claim) -> str:
         return ""
     told = f"{claim.p:.2g}"
     if claim.p_adjusted is not None:
-        told += f", {claim.p_adjusted:.2g} after Holm over the study's comparisons"
+        told += f", {claim.p_adjusted:.2g} after Holm's correction over the study's comparisons"
     if claim.p_sign_flip is not None:
         told += f"; {claim.p_sign_flip:.2g} by sign flips of single pairs"
     return told
@@ -317,7 +320,7 @@ def _bring_ups(claim: Claim) -> str:
     if not claim.bring_ups:
         return ""
     if claim.bring_ups < _FEW_BRING_UPS:
-        return f"{claim.bring_ups}: it speaks of these alone ({_FEW_BRING_UPS} would speak of any)"
+        return f"{claim.bring_ups}: the result holds for these only ({_FEW_BRING_UPS} would make it general)"
     return str(claim.bring_ups)
 
 
@@ -355,17 +358,17 @@ def _strangers(claim: Claim) -> str:
     if found is None or not claim.evidence:
         return ""
     if not found.readable:
-        return "the server's machine could not be read: all pairs count alike"
+        return "the server's machine could not be read: all pairs have equal weight"
     before, after = (f"{100 * share:.2g} %" for share in found.sides)
-    told = f"{100 * found.mean:.2g} % of the machine, {100 * found.most:.2g} % at most ({before} beside {claim.baseline}, {after} beside {claim.treatment})"
+    told = f"{100 * found.mean:.2g} % of the machine, {100 * found.most:.2g} % at most ({before} during {claim.baseline}, {after} during {claim.treatment})"
     pairs = len(claim.evidence)
     if claim.turns is not None:
         return f"{told}; both sides met them alike"
     if found.lean_p < LEANING:
-        return f"{told}; more beside one side (p {found.lean_p:.2g}), so all pairs count alike"
+        return f"{told}; more during one side (p {found.lean_p:.2g}), so all pairs have equal weight"
     if found.calm_pairs < 1:
-        return f"{told}; {count_words(pairs, 'pair')} together weigh less than one calm pair"
-    return f"{told}; {count_words(pairs, 'pair')} weigh as much as {found.calm_pairs:.2g} calm ones"
+        return f"{told}; {count_words(pairs, 'pair')} together weigh less than one undisturbed pair"
+    return f"{told}; {count_words(pairs, 'pair')} weigh as much as {found.calm_pairs:.2g} undisturbed ones"
 
 
 def _alike(one: Claimed) -> str:
@@ -379,7 +382,7 @@ def _without_lag(one: Claimed) -> str:
     ratio = one.claim.without_lag
     if ratio is None:
         return ""
-    return f"{change_words(ratio, one.dimension)}; the interval reaches over both"
+    return f"{change_words(ratio, one.dimension)}; the interval covers both"
 
 
 def _cannot_rule_out(claim: Claim) -> str:
@@ -389,7 +392,7 @@ def _cannot_rule_out(claim: Claim) -> str:
 
 def rules_out(claim: Claim) -> str:
     """What so few replicates cannot have seen, with the worst trial and the scatter of both sides."""
-    told = f"{claim.blocks} replicates rule out slow runs more frequent than {100 * (1 - 0.05 ** (1 / claim.blocks)):.0f} %"
+    told = f"{claim.blocks} replicates rule out slow runs that are more frequent than {100 * (1 - 0.05 ** (1 / claim.blocks)):.0f} %"
     if claim.spread is None:
         return told
     before, after = claim.spread
@@ -404,8 +407,8 @@ def _carry_over(one: Claimed) -> str:
     if found is None:
         return ""
     ratio = one.claim.ratio.model_copy(update={"low": found.low, "high": found.high})
-    told = f"{change_words(found.ratio, one.dimension)} ({change_interval(ratio, one.dimension)}) with the side that ran just before as a term"
-    return f"{told}: that decides otherwise, so nothing is claimed" if found.differs else told
+    told = f"{change_words(found.ratio, one.dimension)} ({change_interval(ratio, one.dimension)}) when corrected for which side ran just before"
+    return f"{told}: that changes the outcome, so nothing is claimed" if found.differs else told
 
 
 def _apart(findings: Findings, one: Claimed) -> str:

@@ -39,11 +39,11 @@ def criteria_ending(findings: Findings) -> Ending:
     found, out = _outcomes(findings), findings.capacity
     search = "" if out is None else search_outcome(out)
     failed = [*_counted(found, "failed", "failed")]
-    is_open = [*_counted(found, "open", "open", "is ", "are ")]
-    failed += ["the load that is needed surely breaks"] if search == "fail" else []
+    is_open = [*_counted(found, "open", "undecided", "is ", "are ")]
+    failed += ["the required load breaks the criteria"] if search == "fail" else []
     if out is None and (gone := [trial for trial in findings.trials if trial.outages]):
-        failed.insert(0, f"a server went away in {count_words(len(gone), 'trial')}")
-    is_open += ["the search is open"] if search == "open" else []
+        failed.insert(0, f"a server disappeared in {count_words(len(gone), 'trial')}")
+    is_open += ["the search is undecided"] if search == "open" else []
     return Ending(tuple(failed), tuple(is_open))
 
 
@@ -65,17 +65,17 @@ def exit_line(findings: Findings, code: ExitCode) -> str:
     if code is not ExitCode.DONE:
         return f"exit {int(code)}: {'; '.join(told)}" if told else f"exit {int(code)}"
     if told:
-        return f"exit 0: the run is complete, though {'; '.join(told)}"
+        return f"exit 0: the run is complete, but {'; '.join(told)}"
     kept = [
         count_words(count, what, what + "s") + (" holds" if count == 1 else " hold")
         for what, outcomes in _outcomes(findings).items()
         if (count := sum(one == "kept" for one in outcomes))
     ]
     if findings.capacity is not None:
-        return f"exit 0: {list_words(['the search has its answer', *kept])}"
+        return f"exit 0: {list_words(['the search found its answer', *kept])}"
     undecided = sum(one.outcome in UNDECIDED for one in findings.claims)
     of = f"{undecided} of {count_words(len(findings.claims), 'comparison')} {'is' if undecided == 1 else 'are'} undecided"
-    said = list_words(kept) or "the study sets no threshold and no gate"
+    said = list_words(kept) or "the study has no threshold and no gate"
     return f"exit 0: {said}" + (f"; {of}" if undecided else "")
 
 

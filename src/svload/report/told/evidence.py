@@ -20,7 +20,7 @@ from svload.model.units import show_duration
 
 STATE_MARK: dict[LimitState, str] = {"reached": "●", "approached": "◐", "clear": "○"}
 _ORDER: tuple[LimitState, ...] = ("reached", "approached", "clear")
-_BECAME = {"refused": "turned away", "lost": "lost", "failed": "failed", "waited": "made to wait"}
+_BECAME = {"refused": "refused", "lost": "lost", "failed": "failed", "waited": "delayed"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _refusal(one: RefusalCount | CaseRefusal) -> RefusalLine:
     of_case = isinstance(one, CaseRefusal)
     return RefusalLine(
         what=owner("", one.service, one.entity),
-        count=f"{one.count:,.4g} {one.means}" + (" a trial" if of_case else ""),
+        count=f"{one.count:,.4g} {one.means}" + (" per trial" if of_case else ""),
         became=_BECAME[one.kind],
         first=show_duration(one.first_s),
         trials=f"{one.moved} of {one.trials} trials" if isinstance(one, CaseRefusal) else "",

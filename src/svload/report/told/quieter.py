@@ -25,8 +25,8 @@ def quieter_line(findings: Findings) -> str:
         return ""
     verb = "is" if open_claims + criteria == 1 else "are"
     return (
-        f"{list_words(parts)} {verb} open, and this machine disturbed {disturbed} of "
-        f"{count_words(len(findings.trials), 'trial')}: --wait-quiet 10m waits for a quieter moment first."
+        f"{list_words(parts)} {verb} undecided, and other work on this machine disturbed {disturbed} of "
+        f"{count_words(len(findings.trials), 'trial')}. --wait-quiet 10m waits for a quiet machine first."
     )
 
 

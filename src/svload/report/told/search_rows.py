@@ -44,7 +44,7 @@ class StepRow:
 def search_title(found: CapacityResult) -> str:
     """`the largest users that keep response.p95 ≤ 200 ms`."""
     if found.gain is not None:
-        return f"the {noun_of(found.over)} above which more of them gain less than {100 * found.gain:.3g} %"
+        return f"the {noun_of(found.over)} above which more gain less than {100 * found.gain:.3g} %"
     return f"the largest {noun_of(found.over)} that keep {' and '.join(map(criterion_words, found.that))}"
 
 
@@ -61,7 +61,7 @@ def limit_words(found: CapacityResult) -> str:
         return f"between {low:,} and {high:,} {noun}, by single trials"
     if low is not None:
         return f"{low:,} {noun} or more"
-    return f"less than {high:,} {noun}" if high is not None else "not known"
+    return f"less than {high:,} {noun}" if high is not None else "unknown"
 
 
 def level_rows(findings: Findings) -> list[LevelRow]:
