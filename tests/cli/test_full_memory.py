@@ -34,21 +34,6 @@ def test_another_import_that_fails_is_a_defect(
     assert "[internal]" in said
 
 
-@pytest.mark.parametrize(
-    ("limit", "small"), [(140 << 20, True), (1_500_000 << 10, True), (3 << 30, False), (-1, False)]
-)
-def test_an_address_space_in_which_libraries_end_the_process_is_refused_before(
-    limit: int, small: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(main.resource, "getrlimit", lambda _: (limit, limit))
-    if small:
-        with pytest.raises(SystemExit) as left:
-            main.run()
-        assert (left.value.code, "[memory-short]" in capsys.readouterr().err) == (3, True)
-    else:
-        assert _said(MemoryError(), monkeypatch, capsys)[0] == 3  # the command itself was reached
-
-
 def _said(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str]:

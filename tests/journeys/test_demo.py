@@ -134,7 +134,7 @@ def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
     elsewhere = World(tmp_path / "elsewhere")
     elsewhere.root.mkdir()
     checked = json.loads(elsewhere.svload("verify", str(packed), "--json").stdout)
-    assert checked == {"sealed": 8, "thinned": 0, "damage": [], "made_anew": [], "builds": []}
+    assert checked == {"sealed": 8, "thinned": 0, "damage": [], "made_anew": [], "builds": [], "altered": []}
     assert "TC9.r1" in elsewhere.svload("why", "TC9.r1", "--run", str(packed)).stdout
     sql = "select sum(ok) as ok from trials"
     asked = json.loads(elsewhere.svload("query", str(packed), sql, "--json").stdout)

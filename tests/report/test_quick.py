@@ -253,6 +253,23 @@ def test_parts_of_a_line_stand_beneath_those_of_the_last(capsys: pytest.CaptureF
     assert len({line.index("in flight") for line in lines}) == 1
 
 
+FAILED = (
+    "A generator failed: generator.0.0 ended (exit -9).",
+    "The system refused /x (No space left on device).",
+)
+
+
+@pytest.mark.parametrize("sentence", FAILED, ids=["generator", "disk"])
+@pytest.mark.parametrize("view", [PlainLoad(10.0), ScreenLoad(10.0)], ids=["lines", "screen"])
+def test_a_load_that_is_made_again_is_told(
+    view: PlainLoad | ScreenLoad, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view.on_event(Event("trial-failed", {"trial": "load.r1", "code": "x", "sentence": sentence}))
+    assert capsys.readouterr().err == f"this load does not count: {sentence}\n"
+    assert f"made again, since an earlier load failed: {sentence}" in shown(capsys, made_again=(sentence,))
+    assert "made again" not in shown(capsys)
+
+
 def test_a_line_a_second_whoever_many_generators_report(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainLoad(10.0)
     for event in (progress(1.0, 100), progress(1.01, 200), progress(2.0, 1300, errors={"status": 3})):

@@ -10,6 +10,7 @@ from tests.run.test_gates import write_study
 
 from svload import api
 from svload.model.errors import ExitCode, SvloadError
+from svload.model.units import show_size
 from svload.run import execution
 
 Usage = namedtuple("Usage", "total used free")
@@ -35,7 +36,8 @@ def test_a_run_that_the_disk_cannot_hold_is_refused(
     assert result.outcome.error is not None
     (problem,) = result.outcome.error.problems
     assert problem.code == "disk-full"
-    assert "MiB" in str(problem)
+    assert f"has {show_size(free)} free" in str(problem)
+    assert "about 0" not in str(problem)
     assert "run-started" not in events
     assert not (tmp_path / "state" / "labs").exists(), "no lab was begun"
 

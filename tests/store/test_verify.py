@@ -17,7 +17,7 @@ from svload import api
 from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.store import Journal, RunDir, changed_since_sealed, verify_run
-from svload.store.seal import journal_mark, sha256_file
+from svload.store.seal import altered_reports, journal_mark, sha256_file
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +184,32 @@ def test_findings_that_were_edited_are_made_anew_and_said(run: RunDir) -> None:
     (said,) = checked["made_anew"]
     assert "findings.json was not what the sealed trials give" in said
     assert api.verify(str(run.path))["made_anew"] == []
+
+
+def test_a_report_that_is_not_as_it_was_written_is_named(run: RunDir) -> None:
+    """Whatever is changed of it, by one byte or to nothing; a deleted file misleads nobody."""
+    _, files = api.report(run)
+    assert api.verify(str(run.path))["altered"] == []
+    files.pop("findings.json")  # made again of the rest
+    assert {
+        "report.html",
+        "report.xlsx",
+        "junit.xml",
+        "summary.md",
+        "probe.parquet",
+        "checks.parquet",
+    } <= set(files)
+    for number, path in enumerate(files.values()):
+        whole = path.read_bytes()
+        path.write_bytes(b"" if number % 2 else whole[:-1] + bytes([whole[-1] ^ 1]))
+        assert altered_reports(run) == [path]
+        path.write_bytes(whole)
+        assert altered_reports(run) == []
+    path.write_bytes(b"")
+    (said,) = api.verify(str(run.path))["altered"]
+    assert said == f"{path} is not as svload wrote it; “svload report {run.path}” writes it again"
+    path.unlink()
+    assert api.verify(str(run.path))["altered"] == []
 
 
 @pytest.mark.parametrize(

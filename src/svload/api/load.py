@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_study
@@ -21,6 +20,7 @@ from svload.model.events import Event
 from svload.model.outputs import write_output
 from svload.model.private import private_folder
 from svload.model.request_hints import HINTS, no_answer, no_server
+from svload.run.attempts import without_logs
 from svload.run.configs import case_configs
 from svload.run.hands import early_hands, hold_ready
 from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, quick_study, study_text
@@ -169,6 +169,8 @@ def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None)
         # A load asks for nothing but its thresholds: one that a busy machine refused is shown as that, and ends with 0.
         code = ExitCode.worst([result.outcome.exit_code, criteria_ending(result.findings).code])
         summary = _summary(ask, result.run, trial, result)
+        again = tuple(str(one["text"]) for one in result.findings.attempts)
+        summary = summary.model_copy(update={"made_again": again})
         if unanswered := hopeless(target.endpoint, summary.ok, summary.errors):
             raise unanswered
         if not summary.ok:
@@ -194,11 +196,8 @@ def _nothing_ok(summary: LoadSummary) -> SvloadError:
 
 def _unkept(problem: Problem) -> Problem:
     """Nothing is left of a load without `out` that could be resumed or looked at."""
-    place = "" if problem.place.startswith("lab.") else problem.place
-    if {name for _, name, _, _ in Formatter().parse(problem.kind.remedy)} & {"run", "log"}:
-        remedy = "With --out DIR its run is kept, logs and all."
-        return replace(problem, place=place, details={**problem.details, "remedy": remedy})
-    return replace(problem, place=place)
+    found = without_logs(problem, "With --out DIR its run is kept, logs and all.")
+    return replace(found, place="" if found.place.startswith("lab.") else found.place)
 
 
 def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None) -> LoadSummary:

@@ -234,11 +234,13 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
     from svload.analysis.phases import OF_TRIALS
     from svload.report import write_all
     from svload.store.leftovers import sweep
+    from svload.store.seal import write_report_digests
 
     sweep(found.derived)
     findings = analyse(found, emit)
     with _phase("report", emit):
         files = write_all(found, findings)
+        write_report_digests(found, files.values())
     of_trials = {name: seconds for name, seconds in findings.phases_s.items() if name in OF_TRIALS}
     findings = _with_phases(found, findings, [of_trials])
     return findings, {"findings.json": found.findings_path, **files}
@@ -334,11 +336,13 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
 def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
     """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than
     was sealed, "damage": a sentence for each, "builds": a sentence for trials of another build
-    than later ones, "made_anew": a sentence where findings.json was not what the sealed trials give}.
+    than later ones, "made_anew": a sentence where findings.json was not what the sealed trials give,
+    "altered": a sentence for each file of the last report that is not as it was written}.
 
     Damage is detected, not forgery.
     """
     from svload.store import find_run, other_builds, verify_run
+    from svload.store.seal import altered_reports
 
     found = find_run(run_name, out)
     damage = [str(problem) for problem in verify_run(found)]
@@ -356,6 +360,10 @@ def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
             for names, trials in builds.items()
         ],
         "made_anew": [] if damage or _as_packed(found) else _findings_made_anew(found),
+        "altered": [
+            f"{path} is not as svload wrote it; “svload report {found.path}” writes it again"
+            for path in altered_reports(found)
+        ],
     }
 
 

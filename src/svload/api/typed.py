@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,12 +31,22 @@ def seconds(text: str, option: str) -> float:
 @contextmanager
 def writing(to: Path) -> Iterator[None]:
     """What cannot be written there is the user's mistake, or their full disk: said in one
-    sentence. Raises SvloadError usage."""
+    sentence. Raises SvloadError usage; an OSError that names a file elsewhere stays what it is."""
     try:
         yield
     except OSError as why:
+        if not _lies_in(why.filename, to):
+            raise
         reason = f"{to} cannot be written: {why.strerror or why}"
         raise fail("usage", reason=reason, hint="Name another place, or make room.") from why
+
+
+def _lies_in(name: object, to: Path) -> bool:
+    """Whether an error is about `to`: a file within it, a folder above it that lacks, a fresh file beside it, or no file."""
+    if not isinstance(name, str | bytes | os.PathLike):
+        return True
+    path, place = Path(os.fsdecode(name)).absolute(), to.absolute()
+    return path.is_relative_to(place) or place.is_relative_to(path) or path.name.startswith(f".{place.name}.")
 
 
 def authority(pem: str, file: Path) -> str:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from svload.cli import streams, warm_client
 from svload.host.process.algebra import stay_single_threaded
+from svload.host.process.limits import Short, short
+from svload.host.process.signals import hear
 
-LEAST_ADDRESS_SPACE = 3 << 30
-"""With 1.5 GB OpenBLAS tries to allocate for ever, deaf to signals, when a load is judged; with 2.9 GB it does not."""
 _REFUSALS = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
@@ -38,11 +38,11 @@ def run() -> NoReturn:
     streams.sound_streams()
     os.umask(os.umask(0o077) | 0o022)  # what others could change in a run would be believed
     stay_single_threaded()
-    if _too_small():
-        sys.exit(_out_of_memory())
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+    if lacking := tuple(short()):
+        sys.exit(_limited(lacking))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            hear(number, signal.default_int_handler)
     try:
         import typer
 
@@ -69,13 +69,6 @@ def run() -> NoReturn:
         sys.exit(_out_of_memory() if full else _internal(error))
     except Exception as error:
         sys.exit(_usage(error) if hasattr(error, "format_message") else _internal(error))
-
-
-def _too_small() -> bool:
-    """Whether the address space is limited to less than OpenBLAS needs, which ends the process by
-    itself where it has too little, or never returns."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return 0 <= limit < LEAST_ADDRESS_SPACE
 
 
 def _say_interrupted() -> NoReturn:
@@ -120,6 +113,15 @@ def _refused(error: OSError) -> int:
         _print_traceback()
     said = fail("file-refused", path=os.fsdecode(path), reason=error.strerror or error)
     print(f"svload: {said}", file=sys.stderr)
+    return int(ExitCode.LAB_FAILED)
+
+
+def _limited(lacking: Sequence[Short]) -> int:
+    """Limits with which libraries would spin, crash or blame a file: nothing is begun."""
+    from svload.model.errors import ExitCode, fail
+
+    for one in lacking:
+        print(f"svload: {fail('limit-low', **one._asdict())}", file=sys.stderr)
     return int(ExitCode.LAB_FAILED)
 
 

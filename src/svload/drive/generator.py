@@ -20,6 +20,7 @@ from typing import Any
 
 from svload import _native
 from svload.drive.share.write import begun
+from svload.model.errors import error_line
 from svload.store.raw import write_tables
 
 PRIORITY = -10
@@ -60,7 +61,7 @@ def main() -> int:
             elif "stop" in message and load is not None and load.is_alive():
                 os.write(stop_write, b"x")
         except (ValueError, OSError, KeyError) as why:
-            _say({"error": {"code": "generator-failed", "details": {"reason": str(why)}}})
+            _say(error_line(why, ""))
     if load is not None and load.is_alive():
         os.write(stop_write, b"x")
         load.join(5)
@@ -86,7 +87,7 @@ def _load(prepared: dict[str, Any], start_at_ns: int, stop_read: int, stop_write
         write_tables(prepared["out"], tables)
         _say({"done": {"summary": summary, "tables": str(prepared["out"]), "start_at_ns": start_at_ns}})
     except (ValueError, OSError) as why:
-        _say({"error": {"code": "generator-failed", "details": {"reason": str(why)}}})
+        _say(error_line(why, prepared["out"]))
     finally:
         os.close(stop_read)
         os.close(stop_write)

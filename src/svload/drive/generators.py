@@ -15,8 +15,8 @@ from svload.drive.progress import continued
 from svload.drive.share.write import plain
 from svload.host.process.interpreter import EXECUTABLE, python
 from svload.model.bounds import VUS
-from svload.model.errors import SvloadError, fail
-from svload.model.messages import Limits, Notice, Spawn, Tell
+from svload.model.errors import SvloadError, error_of, fail
+from svload.model.messages import DELAY_LINE, Limits, Notice, Spawn, Tell
 
 if TYPE_CHECKING:
     from svload.drive.share.cut import Share
@@ -210,7 +210,7 @@ class Generators:
                 share = waiting.pop(notice.child)
                 load.results.append(ShareResult(share, done["summary"], self._fetched(share, done["tables"])))
             elif "error" in notice.data:
-                raise fail("generator-failed", **notice.data["error"].get("details", {}))
+                raise error_of(notice.child, notice.data["error"])
             elif "progress" in notice.data:
                 name = waiting[notice.child].name
                 heard[name] = continued(heard.get(name), notice.data["progress"])
@@ -238,8 +238,9 @@ def _died(notice: Notice) -> SvloadError | None:
     if notice.data.get("role") != "server":
         return None
     tail = str(notice.data.get("tail", "")).strip()[-300:]
-    service = notice.child.split(".", 1)[0]
-    return fail("service-died", service=service, exit=notice.data.get("exit"), tail=tail or "none")
+    service, _, part = notice.child.partition(".")
+    code = "link-died" if part == DELAY_LINE else "service-died"
+    return fail(code, service=service, exit=notice.data.get("exit"), tail=tail or "none")
 
 
 def _is_awaited(notice: Notice, start_at_ns: int, may_end: Callable[[str, int], bool]) -> bool:

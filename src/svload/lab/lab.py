@@ -317,16 +317,14 @@ class Lab:
         return endpoints(self.facts())
 
     def alive(self) -> list[Problem]:
-        """service-died for each service that ended by itself, service-out-of-memory for one
-        that lost a process to its limit.
-
-        But for those whose death is a finding: `deaths` tells these.
+        """service-died for each service that ended by itself, service-out-of-memory for one that lost a process to
+        its limit, but for those whose death is a finding: `deaths` tells these. link-died for each link.
         """
         return [
             problem
             for name in self._up
-            if self._options[name].on_death == "failure"
             for problem in self._ends_of(name)
+            if self._options[name].on_death == "failure" or problem.code == "link-died"
         ]
 
     def deaths(self) -> list[Death]:

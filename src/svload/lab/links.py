@@ -13,13 +13,13 @@ from svload.host.machine import fabric
 from svload.host.machine.delay_line import change_delay, read_told, write_told
 from svload.host.process.interpreter import python
 from svload.lab.kit import Host, KitOptions
-from svload.model.errors import fail
+from svload.lab.server import tail
+from svload.model.errors import Problem, fail
 from svload.model.facts import LINK_LATENCY, LINK_SPEED, LinkFact, Setting
-from svload.model.messages import DropLink, Limits, LinkLimits, MakeLink, OpenLinks, Spawn
+from svload.model.messages import DELAY_LINE, DropLink, Limits, LinkLimits, MakeLink, OpenLinks, Spawn
 from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
 
-DELAY_LINE = "delay-line"
 _READY_BOUND_S = 15.0
 _POLL_S = 0.01
 
@@ -147,6 +147,14 @@ class ServiceLinks:
         if made.process is not None:
             self._host.stop([f"{name}.{DELAY_LINE}"], now=True)
         self._host.prepare([DropLink(name=name)])
+
+    def ends(self, name: str) -> list[Problem]:
+        """link-died where its delay line has ended by itself."""
+        made, child = self._made.get(name), f"{name}.{DELAY_LINE}"
+        if made is None or made.process is None or (code := self._host.exited(child)) is None:
+            return []
+        log = self._folder / f"{name}.log"
+        return [Problem("link-died", {"service": name, "exit": code, "tail": tail(log), "log": log}, name)]
 
     def facts(self, name: str) -> tuple[LinkFact, ...]:
         """The service's link, with what holds it; nothing where it has none."""

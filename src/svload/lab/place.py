@@ -117,6 +117,7 @@ class Here:
 
     def ends(self, name: str) -> tuple[list[Problem], int]:
         ended = [problem for part in self._standing[name].parts for problem in part.alive()]
+        ended += self._starter.links.ends(name)
         return [one for one in ended if not self._faults.excuses(name, one)], self._starter.groups.oom_kills(
             name
         )

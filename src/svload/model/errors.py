@@ -7,10 +7,12 @@ the command line loads it first.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -86,6 +88,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("tool-missing", _LAB, "{kit} needs {what}, which is not installed on this machine.", "{hint}"),
         ErrorKind("build-failed", _LAB, "Building {service} with {tool} failed: {reason}.", "Fix the build; its full output is in {log}."),
         ErrorKind("service-died", _LAB, "The service {service} exited unexpectedly (exit {exit}). Its last output: {tail}", "See {log}; “svload resume {run}” continues where the run stopped."),
+        ErrorKind("link-died", _LAB, "The delay line of {service}'s link exited unexpectedly (exit {exit}), and nothing reached {service} since. Its last output: {tail}", "See {log}; “svload resume {run}” continues where the run stopped."),
         ErrorKind("service-out-of-memory", _LAB, "The kernel killed {count} of {service}'s processes for lack of memory (limit: {limit}).", "Give it more memory, or set on_death: finding if the study expects this. See {log}."),
         ErrorKind("service-not-ready", _LAB, "The service {service} was not ready within {seconds} s. Its last output: {tail}", "See {log}."),
         ErrorKind("port-taken", _LAB, "Port {port} of {service} is already in use by {holder}.", "Stop that program, or leave the port out so that svload picks one."),
@@ -103,7 +106,8 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("lab-failed-thrice", _LAB, "The lab failed three times in a row; the run was stopped.", "Fix the cause, then continue with “svload resume {run}”."),
         ErrorKind("not-yours", _LAB, "{path} belongs to another user (uid {owner}), so svload does not use it.", "Copy it to a folder of your own; SVLOAD_STATE and SVLOAD_CACHE name svload's folders."),
         ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),
-        ErrorKind("file-refused", _LAB, "The system refused access to {path} ({reason}).", "Use another path, free space, or raise the limit."),
+        ErrorKind("file-refused", _LAB, "The system refused access to {path} ({reason}).", "Free space, raise the limit, or use another path (SVLOAD_STATE and SVLOAD_CACHE name svload's own folders)."),
+        ErrorKind("limit-low", _LAB, "This shell's limit for {what} is {found}, but svload needs {needed}.", "Raise it with “{command}”, or ask the machine's administrator."),
         ErrorKind("memory-short", _LAB, "svload needs more memory than it is allowed to use.", "Raise the limit (ulimit -v), or free memory."),
         ErrorKind("not-undone", _LAB, "An svload that was killed ({lab}) left a change that could not be undone: {what}.", "Restore it by hand; {path} has the original value. Until then every command that uses a lab tries again."),
         ErrorKind("agent-lost", _LAB, "svload's agent on this machine ended unexpectedly ({reason}); everything it had started was stopped.", "“svload resume {run}” continues where the run stopped."),
@@ -214,3 +218,22 @@ def fail(code: str, place: str = "", **details: object) -> SvloadError:
     """The error to raise: `raise fail("run-not-found", path=p)`. Raises KeyError for a code outside the catalogue."""
     CATALOGUE[code]
     return SvloadError(Problem(code, details, place))
+
+
+def error_line(why: Exception, file: object) -> dict[str, object]:
+    """A failure as a generator or a sampler tells it to its agent: what the system refused, with its file (`file`:
+    the one that was written), else as generator-failed."""
+    if isinstance(why, OSError) and why.errno:
+        told = {"path": os.fsdecode(why.filename) if isinstance(why.filename, str | bytes) else str(file)}
+        return {"error": {"code": "file-refused", "details": told | {"reason": why.strerror or str(why)}}}
+    return {"error": {"code": "generator-failed", "details": {"reason": f"{type(why).__name__}: {why}"}}}
+
+
+def error_of(name: str, line: object) -> SvloadError:
+    """The error that such a line of the process `name` tells; an unknown code is generator-failed with all that was said."""
+    said: dict[str, Any] = line if isinstance(line, dict) else {}
+    details: dict[str, object] = dict(said.get("details") or {})
+    code = str(said.get("code", ""))
+    if code in CATALOGUE and code != "generator-failed":
+        return SvloadError(Problem(code, details))
+    return fail("generator-failed", reason=f"{name}: {details.get('reason', line)}")

@@ -135,6 +135,8 @@ class LoadSummary(Artefact):
     """who waits for whom: N users for their answers, or arrivals for nothing"""
     interrupted: bool = False
     """it was stopped before its end"""
+    made_again: tuple[str, ...] = ()
+    """why each load before this one failed, and counts nowhere"""
     requests: int
     """requests that ended, ok or failed"""
     ok: int

@@ -160,6 +160,10 @@ class DropGroup(Message):
     name: str
 
 
+DELAY_LINE = "delay-line"
+"""The part of a linked service that is no server of its own: what delays its packets."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinkLimits(Message):
     """What a service's link holds: bytes a second each way, what it adds to a round trip, and TCP's

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from string import Formatter
 
+from svload.model.errors import Problem, SvloadError
 from svload.model.events import Event
 from svload.model.outputs import write_output
 from svload.model.plan import TrialPlan
@@ -47,7 +51,7 @@ def keep_attempt(run: RunDir, trial: str, attempt: int, why: str, sentence: str 
 def keep_logs(lab: Path, target: Path) -> Path:
     """Copy the last part of every log of a lab, since the lab's folder goes with it; returns `target`."""
     for log in sorted(lab.rglob("*.log")):
-        kept = target / "-".join(log.relative_to(lab).parts)
+        kept = _kept_as(log, lab, target)
         try:
             with log.open("rb") as file:
                 file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
@@ -57,3 +61,31 @@ def keep_logs(lab: Path, target: Path) -> Path:
         except OSError:
             continue
     return target
+
+
+def name_kept_logs(lab: Path, target: Path, error: SvloadError) -> None:
+    """Where problems name files of a lab, which goes: keep its logs in `target`, and name them there."""
+    for problem in error.problems:
+        for name, value in problem.details.items():
+            if isinstance(value, Path | str) and str(lab) in str(value):
+                keep_logs(lab, target)
+                problem.details[name] = _named_there(str(value), lab, target)
+
+
+def _named_there(said: str, lab: Path, target: Path) -> str:
+    for log in sorted(lab.rglob("*.log"), reverse=True):
+        kept = _kept_as(log, lab, target)
+        if kept.is_file():
+            said = said.replace(str(log), str(kept))
+    return re.sub(re.escape(str(lab)) + r"[\w./-]*?(?=\.?(\s|$))", str(target), said)
+
+
+def _kept_as(log: Path, lab: Path, target: Path) -> Path:
+    return target / "-".join(log.relative_to(lab).parts)
+
+
+def without_logs(problem: Problem, remedy: str) -> Problem:
+    """What names a log or a run that nobody kept says `remedy` instead."""
+    if {name for _, name, _, _ in Formatter().parse(problem.kind.remedy)} & {"run", "log"}:
+        return replace(problem, details={**problem.details, "remedy": remedy})
+    return problem

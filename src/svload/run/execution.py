@@ -39,8 +39,9 @@ from svload.model.parameters import is_network
 from svload.model.plan import Batch, Placement, Room, TrialPlan
 from svload.model.study import CaseConfig, Lock
 from svload.model.summaries import TrialSummary
+from svload.model.units import show_size
 from svload.run.aborting import abort_of
-from svload.run.attempts import keep_attempt, keep_logs, keep_unfinished
+from svload.run.attempts import keep_attempt, keep_logs, keep_unfinished, name_kept_logs
 from svload.run.block import BlockRun, Planned
 from svload.run.configs import case_config
 from svload.run.filling import fill
@@ -325,9 +326,9 @@ class _Execution:
         if need > free:
             raise fail(
                 "disk-full",
-                need=f"{need / 2**20:.0f} MiB",
+                need=show_size(need),
                 path=self.run.path,
-                free=f"{free / 2**20:.0f} MiB",
+                free=show_size(free),
             )
 
     def _look_round(self) -> None:
@@ -365,6 +366,7 @@ class _Execution:
         config = self._config(first[1])
         hands = self._hands(stack)
         agent, cores = hands.agent, hands.cores
+        stack.push(partial(self._keep_words, agent.dir))
         fleet = self._fleet(stack, agent)
         stack.enter_context(agent.joined())
         room = hands.machine.room(VUS.most) if fleet is None else fleet.room
@@ -422,6 +424,11 @@ class _Execution:
         if self.in_turns:
             self.sides[side] = SideBench.of(bench, lab, side, self.sides)
         return bench
+
+    def _keep_words(self, lab: Path, kind: object, error: BaseException | None, trace: object) -> None:
+        """Before the lab's folder goes: logs that the error names are kept with the run."""
+        if isinstance(error, SvloadError):
+            name_kept_logs(lab, self.run.path / "logs", error)
 
     def _longest_timeout_s(self) -> float:
         groups = [group for config in self.configs.values() for group in config.groups]

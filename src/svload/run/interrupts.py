@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from svload.host.process.signals import hear
+
 
 @contextmanager
 def interrupts() -> Iterator[threading.Event]:
@@ -19,6 +21,7 @@ def interrupts() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
+        hear(number, handler)
 
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -26,9 +29,9 @@ def interrupts() -> Iterator[threading.Event]:
     asks = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         asks.append(signal.SIGHUP)
-    old = {number: signal.signal(number, handler) for number in asks}
+    old = {number: hear(number, handler) for number in asks}
     try:
         yield stop
     finally:
         for number, before in old.items():
-            signal.signal(number, before)
+            hear(number, before)

@@ -25,6 +25,7 @@ from svload.model.events import Event
 from svload.model.messages import Lease
 from svload.model.outputs import write_output
 from svload.model.study import Lock
+from svload.run.attempts import without_logs
 from svload.run.kept import FACTS, LOCK, SOCKET
 
 
@@ -48,7 +49,10 @@ def main(folder: Path, until_wall: float) -> int:
             finally:
                 lab.down()
     except SvloadError as error:
-        told = [{"code": p.code, "details": p.details, "place": p.place} for p in error.problems]
+        problems = [
+            without_logs(p, "A run of the study (svload run) keeps its logs.") for p in error.problems
+        ]
+        told = [{"code": p.code, "details": p.details, "place": p.place} for p in problems]
         write_output(folder / "failure.json", json.dumps(told, default=str))
         return int(error.exit_code)
     shutil.rmtree(folder, ignore_errors=True)

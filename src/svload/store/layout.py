@@ -132,6 +132,11 @@ class RunDir:
         return self.derived / "findings.json"
 
     @property
+    def report_digests_path(self) -> Path:
+        """The digests of the files that the last report wrote, as sha256sum has them."""
+        return self.derived / "SHA256SUMS"
+
+    @property
     def findings_digest_path(self) -> Path:
         """derived/findings.sha256: the digest of findings.json as it was written."""
         return self.derived / "findings.sha256"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,23 @@ def findings_are_as_written(run: RunDir) -> bool:
     thinned = run.thinned()
     known = thinned.files.get(run.findings_path.relative_to(run.path).as_posix()) if thinned else None
     return known is not None and known.kept == digest
+
+
+def write_report_digests(run: RunDir, files: Iterable[Path]) -> None:
+    """Write down what a report has just written into derived/. Raises OSError."""
+    lines = [f"{sha256_file(path)}  {path.name}\n" for path in files]
+    write_text(run.report_digests_path, "".join(lines))
+
+
+def altered_reports(run: RunDir) -> list[Path]:
+    """Files of the last report that are there and are not as it wrote them. One that was deleted misleads nobody."""
+    try:
+        lines = run.report_digests_path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    wanted = {Path(name).name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    files = [run.derived / name for name in wanted if name]
+    return [path for path in files if path.is_file() and sha256_file(path) != wanted[path.name]]
 
 
 def sha256_file(path: Path) -> str:

@@ -20,9 +20,11 @@ import select
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from svload.model.errors import error_line
 from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors import load_monitors, monitors_for
 from svload.watch.series import SeriesWriter
@@ -72,7 +74,8 @@ class Sampler:
 
     def __init__(self) -> None:
         self._series: SeriesWriter | None = None
-        self._out: Path | None = None
+        self.out: Path | None = None
+        self._unwritten: OSError | None = None
         self._attached: list[Attached] = []
         self._interval_ns = 0
         self._missed = 0
@@ -90,11 +93,12 @@ class Sampler:
         agent); the host's monitors are told.
         """
         self._detach()
-        if out != self._out and self._series is not None:
+        self._unwritten = None
+        if out != self.out and self._series is not None:
             self._series.close()
             self._series = None
         if self._series is None:
-            self._series, self._out = SeriesWriter(out), out
+            self._series, self.out = SeriesWriter(out), out
         self._series.forget()
         interval_s = max(interval_s, SHORTEST_INTERVAL_S)
         self._interval_ns = round(interval_s * 1e9)
@@ -145,15 +149,21 @@ class Sampler:
         return found
 
     def tick(self) -> None:
-        """Read what is due, then set `due_ns` to the next moment of the grid; moments that have
-        passed are left out and counted."""
-        self._read()
+        """Read what is due, then set `due_ns` to the next moment of the grid; moments that have passed are left out
+        and counted. What cannot be written ends it: who asks next hears why."""
+        try:
+            self._read()
+        except OSError as why:
+            self._unwritten, self.due_ns = why, 0
+            return
         steps = max(0, time.monotonic_ns() - self.due_ns) // self._interval_ns + 1
         self._missed += steps - 1
         self.due_ns += steps * self._interval_ns
 
     def _read(self) -> int:
         began_ns = time.monotonic_ns()
+        if self._unwritten is not None:
+            raise self._unwritten
         if self._series is None:
             return began_ns
         for one in self._attached:
@@ -168,8 +178,9 @@ class Sampler:
         """Let go of all."""
         self._detach()
         if self._series is not None:
-            self._series.close()
-        self._series = self._out = None
+            with suppress(OSError):  # it was told, or nobody asks any more
+                self._series.close()
+        self._series = self.out = None
 
     def _read_self(self, began_ns: int) -> None:
         assert self._series is not None
@@ -234,13 +245,11 @@ def _obey(sampler: Sampler, line: bytes) -> dict[str, Any]:
             wanted.get("own", ()),
         )
         return {"ready": True, **made}
-    except (ValueError, KeyError, TypeError, OSError) as why:
-        return {
-            "error": {
-                "code": "agent-refused",
-                "details": {"reason": f"the sampler: {type(why).__name__}: {why}", "hint": ""},
-            }
-        }
+    except OSError as why:
+        return error_line(why, sampler.out)
+    except (ValueError, KeyError, TypeError) as why:
+        reason = f"the sampler: {type(why).__name__}: {why}"
+        return {"error": {"code": "agent-refused", "details": {"reason": reason, "hint": ""}}}
 
 
 def _say(answers: int, answer: dict[str, Any]) -> None:

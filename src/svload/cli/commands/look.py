@@ -218,7 +218,7 @@ def verify(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
     else:
         for line in checked["damage"]:
             typer.echo(line, err=True)
-        for line in (*checked["builds"], *checked["made_anew"]):
+        for line in (*checked["builds"], *checked["made_anew"], *checked["altered"]):
             typer.echo(line, err=True)
         typer.echo(f"{checked['sealed']} sealed trials checked: {_condition(checked)}")
     leave(ExitCode.USAGE if checked["damage"] else ExitCode.DONE)

@@ -18,7 +18,7 @@ from svload.host.agent.notices import Notices
 from svload.host.machine import linux
 from svload.host.process import spawn
 from svload.host.process.spawn import Started, refused
-from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
+from svload.model.errors import error_of, fail
 from svload.model.messages import Spawn
 
 SPEAKING = ("generator", "monitor")
@@ -135,7 +135,7 @@ class Children:
             child.answer = None
         if "error" not in line:
             return line
-        raise _said_error(name, line["error"])
+        raise error_of(name, line["error"])
 
     def start_at(self, names: Sequence[str], at_ns: int) -> None:
         """Tell all of them when to begin. Raises SvloadError agent-refused, before telling any."""
@@ -357,16 +357,6 @@ class Children:
         if not child.speaks:
             raise refused(f"{name} is a {child.order.role} and takes no messages")
         return child
-
-
-def _said_error(name: str, error: object) -> SvloadError:
-    """A child's {"error": {"code", "details"}} as ours; an unknown code is generator-failed with all that was said."""
-    said: dict[str, Any] = error if isinstance(error, dict) else {}
-    details: dict[str, object] = dict(said.get("details") or {})
-    code = str(said.get("code", ""))
-    if code in CATALOGUE:
-        return SvloadError(Problem(code, details))
-    return fail("generator-failed", reason=f"{name}: {details.get('reason', error)}")
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> bool:

@@ -40,6 +40,22 @@ def unshare(flags: int) -> None:
     _call("unshare", flags)
 
 
+class _Sigaction(ctypes.Structure):
+    _fields_ = (("handler", ctypes.c_void_p), ("mask", ctypes.c_ulong * 16), ("flags", ctypes.c_int), ("restorer", ctypes.c_void_p))  # fmt: skip
+
+
+_SA_RESETHAND = 0x80000000
+
+
+def handle_once(number: int) -> None:
+    """The kernel forgets the signal's present handler when it calls it: the next such signal does what it
+    does to a program without one."""
+    libc, action = ctypes.CDLL(None, use_errno=True), _Sigaction()
+    libc.sigaction(number, None, ctypes.byref(action))
+    action.flags |= _SA_RESETHAND - (1 << 32)
+    libc.sigaction(number, ctypes.byref(action), None)
+
+
 def die_with_parent() -> None:
     """SIGKILL for this process when the thread that forked it ends. Not inherited by its own children."""
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -74,6 +74,8 @@ def _stages(summary: LoadSummary) -> Table:
 
 def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     """How many were ok; then what failed, how often, what it means and how long it took."""
+    for text in summary.made_again:
+        yield f"made again, since an earlier load failed: {text}", "yellow"
     for text in summary.gone:
         yield f"✗ {text}", "bold red"
     if any("until the end" in text for text in summary.gone):

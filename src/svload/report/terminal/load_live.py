@@ -84,6 +84,14 @@ class _Seconds:
         return f"{self.group.get('in_flight', 0):,} in flight"
 
 
+def _not_counted(data: dict[str, Any]) -> str:
+    return f"this load does not count: {data.get('sentence', '')}"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 class PlainLoad(_Seconds):
     """One line a second, for logs and pipes."""
 
@@ -93,13 +101,11 @@ class PlainLoad(_Seconds):
             line = (
                 f"{self.offset_s:4.0f} s  {self.last_second:9,}/s  {self.quantiles:26}  {self.under_way:>15}"
             )
-            self._say(line + (f"  failed: {self.errors}" if self.errors else ""))
+            _say(line + (f"  failed: {self.errors}" if self.errors else ""))
         elif event.kind == "notice":
-            self._say(str(data.get("text", "")))
-
-    @staticmethod
-    def _say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+            _say(str(data.get("text", "")))
+        elif event.kind == "trial-failed":
+            _say(_not_counted(data))
 
 
 class ScreenLoad(_Seconds):
@@ -122,8 +128,12 @@ class ScreenLoad(_Seconds):
             self.latencies.append(self.group["last"].get("response_p99_ns") or 0)
         elif event.kind == "notice":
             self.note = str(data.get("text", ""))
+        elif event.kind == "trial-started" and self.display is None:
+            self._open()
         elif event.kind in ("trial-sealed", "trial-stopped", "trial-failed"):
             self.close()
+            if event.kind == "trial-failed":
+                _say(_not_counted(data))
 
     def close(self) -> None:
         """Take the lines away."""

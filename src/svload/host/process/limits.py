@@ -1,0 +1,89 @@
+"""What this process may use, read before anything is loaded: with less, libraries spin, crash or blame a file."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+MIB = 1 << 20
+
+
+class Need(NamedTuple):
+    """The least that svload needs of one limit, and how a shell raises it (`ulimit` counts in `unit` bytes)."""
+
+    limit: int
+    least: int
+    what: str
+    flag: str
+    unit: int
+
+
+NEEDS = (
+    # with 1.5 GB OpenBLAS tries to allocate for ever, deaf to signals, when a load is judged; with 2.9 GB it does not
+    Need(resource.RLIMIT_AS, 3072 * MIB, "memory", "-v", 1024),
+    Need(resource.RLIMIT_DATA, 1024 * MIB, "memory for data", "-d", 1024),
+    Need(resource.RLIMIT_FSIZE, 256 * MIB, "in one file", "-f", 1024),
+    Need(resource.RLIMIT_NOFILE, 128, "open files", "-n", 1),
+)
+LEAST_TASKS = 24 + 4 * (os.cpu_count() or 1)
+"""Processes and threads of a command, its agent, its generators and the libraries that judge, which start some a core:
+15 on two cores."""
+
+
+class Short(NamedTuple):
+    """One limit that is too low, in words."""
+
+    what: str
+    found: str
+    needed: str
+    command: str
+
+
+def short(proc: str = "/proc") -> Iterator[Short]:
+    """Each limit of this process that is lower than svload needs."""
+    for need in NEEDS:
+        soft, _ = resource.getrlimit(need.limit)
+        if 0 <= soft < need.least:
+            yield Short(
+                need.what,
+                _amount(soft, need),
+                _amount(need.least, need),
+                _raise(need.flag, need.least // need.unit),
+            )
+    yield from _tasks(proc)
+
+
+def _amount(value: int, need: Need) -> str:
+    return f"{value / MIB:.0f} MiB" if need.unit > 1 else str(value)
+
+
+def _raise(flag: str, to: int) -> str:
+    return f"ulimit {flag} {to}"
+
+
+def _tasks(proc: str) -> Iterator[Short]:
+    """RLIMIT_NPROC counts what the user runs anywhere, and holds for root nowhere."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if soft < 0 or os.getuid() == 0:
+        return
+    running = _running(os.getuid(), proc)
+    if running + LEAST_TASKS > soft:
+        found = f"{soft} (user {os.getuid()} runs {running} already)"
+        yield Short(
+            "processes and threads", found, f"{LEAST_TASKS} more", _raise("-u", running + LEAST_TASKS)
+        )
+
+
+def _running(user: int, proc: str) -> int:
+    """Processes and threads of `user` that this process can see."""
+    count = 0
+    with os.scandir(proc) as entries:
+        for entry in entries:
+            if entry.name.isdecimal():
+                with suppress(OSError):  # it has just ended
+                    if entry.stat().st_uid == user:
+                        count += os.stat(f"{entry.path}/task").st_nlink - 2
+    return count

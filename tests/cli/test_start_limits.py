@@ -1,0 +1,130 @@
+"""Limits with which libraries spin, crash or blame a file are read at the start, and a second signal ends what is deaf."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.bounds import HANG_S
+
+from svload.host.process import limits
+
+MIB = 1 << 20
+NEEDED = 5 + limits.LEAST_TASKS
+LOW = {
+    "as-140M": (resource.RLIMIT_AS, 140 * MIB, "memory is 140 MiB", "ulimit -v 3145728"),
+    "as-1.5G": (resource.RLIMIT_AS, 1_500_000 << 10, "memory is 1465 MiB", "ulimit -v 3145728"),
+    "data-200M": (resource.RLIMIT_DATA, 200 * MIB, "memory for data is 200 MiB", "ulimit -d 1048576"),
+    "data-900M": (resource.RLIMIT_DATA, 900 * MIB, "memory for data is 900 MiB", "ulimit -d 1048576"),
+    "fsize-1M": (resource.RLIMIT_FSIZE, MIB, "in one file is 1 MiB", "ulimit -f 262144"),
+    "fsize-100M": (resource.RLIMIT_FSIZE, 100 * MIB, "in one file is 100 MiB", "ulimit -f 262144"),
+    "nofile-40": (resource.RLIMIT_NOFILE, 40, "open files is 40", "ulimit -n 128"),
+    "nofile-100": (resource.RLIMIT_NOFILE, 100, "open files is 100", "ulimit -n 128"),
+}
+ENOUGH = {need.flag: (need.limit, need.least) for need in limits.NEEDS}
+
+
+def limited(limit: int, value: int) -> subprocess.CompletedProcess[str]:
+    """The command that does least, with this limit."""
+    begin = f"import resource; resource.setrlimit({limit}, ({value}, {value})); "
+    code = begin + "import sys; sys.argv = ['svload', '--version']; from svload.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
+
+
+@pytest.mark.parametrize(("limit", "value", "what", "remedy"), LOW.values(), ids=LOW)
+def test_a_limit_that_is_too_low_is_one_message(limit: int, value: int, what: str, remedy: str) -> None:
+    done = limited(limit, value)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert f"limit for {what}, but svload needs" in done.stderr
+    assert f"“{remedy}”" in done.stderr and "[limit-low]" in done.stderr
+
+
+@pytest.mark.parametrize(("limit", "value"), ENOUGH.values(), ids=ENOUGH)
+def test_a_limit_that_suffices_is_not_named(limit: int, value: int) -> None:
+    done = limited(limit, value)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_each_low_limit_has_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    low = {resource.RLIMIT_FSIZE: 5 * MIB, resource.RLIMIT_NOFILE: 20}
+    monkeypatch.setattr(limits.resource, "getrlimit", lambda limit: (low.get(limit, -1), -1))
+    assert [one.what for one in limits.short()] == ["in one file", "open files"]
+
+
+@pytest.mark.parametrize(
+    ("soft", "user", "lacks"),
+    [(8, 1000, True), (NEEDED - 1, 1000, True), (NEEDED, 1000, False), (-1, 1000, False), (8, 0, False)],
+    ids=["eight", "one-too-few", "enough", "none", "root"],
+)
+def test_processes_of_the_user_count_with_their_threads(
+    soft: int, user: int, lacks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = os.getuid()
+    for pid, threads in (("17", 3), ("4711", 2)):
+        for thread in range(threads):
+            (tmp_path / pid / "task" / str(thread)).mkdir(parents=True)
+    (tmp_path / "sys").mkdir()
+    monkeypatch.setattr(
+        limits.resource, "getrlimit", lambda limit: (soft if limit == resource.RLIMIT_NPROC else -1, -1)
+    )
+    monkeypatch.setattr(limits, "_running", lambda _, proc, count=limits._running: count(owner, proc))
+    monkeypatch.setattr(limits.os, "getuid", lambda: user)
+    found = list(limits.short(str(tmp_path)))
+    assert [(one.found, one.command) for one in found] == (
+        [(f"{soft} (user 1000 runs 5 already)", f"ulimit -u {NEEDED}")] if lacks else []
+    )
+
+
+DEAF = {"sum": "sum(endless)", "all": "all(endless)", "deque": "collections.deque(endless, 0)"}
+"""C code that says when it is at work and never returns."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+@pytest.mark.parametrize("work", DEAF.values(), ids=DEAF)
+def test_a_second_signal_ends_what_python_does_not_hear(work: str, number: signal.Signals) -> None:
+    code = (
+        "import collections, functools, itertools, os, signal; from svload.host.process.signals import hear\n"
+        "for number in (signal.SIGINT, signal.SIGTERM): hear(number, signal.default_int_handler)\n"
+        "said = map(functools.partial(os.write, 1), [b'deaf\\n'])\n"
+        f"endless = itertools.chain(said, itertools.repeat(1)); {work}"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "deaf\n"
+            process.send_signal(number)
+            _wait_until_caught_no_more(process.pid, number)
+            assert process.poll() is None, "the first one is Python's to hear"
+            process.send_signal(number)
+            assert process.wait(HANG_S) == -number
+        finally:
+            process.kill()
+
+
+def _wait_until_caught_no_more(pid: int, number: int) -> None:
+    ends = time.monotonic() + HANG_S
+    while (
+        int(re.search(r"SigCgt:\t(\w+)", Path(f"/proc/{pid}/status").read_text())[1], 16) >> (number - 1) & 1
+    ):  # type: ignore[index]
+        assert time.monotonic() < ends, "it was never delivered"
+
+
+def test_a_run_that_hears_its_first_signal_takes_the_second_in_its_own_way() -> None:
+    """The handler stands again as soon as Python has run it."""
+    code = (
+        "import os, signal; from svload.run.interrupts import interrupts\n"
+        "try:\n"
+        "    with interrupts() as stop:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM); print(stop.wait(9), flush=True)\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('put back', flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
+    assert (done.returncode, done.stdout) == (0, "True\nput back\n")

@@ -1,0 +1,125 @@
+"""A full disk, a limit, a killed helper: the message names what is short, and where."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.api.typed import writing
+from svload.drive import generator
+from svload.drive.generators import ended_server
+from svload.model.errors import ExitCode, SvloadError, error_line, error_of
+from svload.model.messages import Notice
+from svload.watch.sampler import Sampler, _obey
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+TOLD: dict[str, tuple[Exception, str]] = {
+    "full disk": (FULL, "The system refused access to the.tables (No space left on device)."),
+    "quota of another file": (OSError(errno.EDQUOT, "Disk quota exceeded", "/x/y"), "The system refused access to /x/y (Disk quota exceeded)."),
+    "file limit": (OSError(errno.EFBIG, "File too large"), "The system refused access to the.tables (File too large)."),
+    "no descriptors": (OSError(errno.EMFILE, "Too many open files", b"/z"), "The system refused access to /z (Too many open files)."),
+    "another": (ValueError("no such table"), "A load generator failed: load.0: ValueError: no such table."),
+    "without a number": (OSError("cut off"), "A load generator failed: load.0: OSError: cut off."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "said"), TOLD.values(), ids=TOLD)
+def test_what_a_process_tells_of_a_failure_names_the_file(why: Exception, said: str) -> None:
+    line = json.loads(json.dumps(error_line(why, "the.tables")))
+    assert error_of("load.0", line["error"]).problems[0].sentence == said
+
+
+@pytest.mark.parametrize(
+    "line", ["no", {}, {"code": "of-tomorrow", "details": {"reason": "tides"}}, {"code": "generator-failed"}]
+)
+def test_what_is_no_error_of_ours_is_repeated(line: object) -> None:
+    [problem] = error_of("load.0", line).problems
+    assert problem.code == "generator-failed" and "load.0: " in problem.sentence
+
+
+def test_a_generator_that_cannot_write_its_tables_names_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def full(path: Path, tables: Any) -> None:
+        raise FULL
+
+    monkeypatch.setattr(generator, "begun", lambda *_: "")
+    monkeypatch.setattr(generator._native, "run_share", lambda *_: {"summary": {"json": (0, ["{}"])}})
+    monkeypatch.setattr(generator, "write_tables", full)
+    read, write = os.pipe()
+    generator._load({"share": {}, "inputs": {}, "out": tmp_path / "load.tables"}, 0, read, write)
+    [problem] = error_of("load.0", json.loads(capsys.readouterr().out)["error"]).problems
+    assert (problem.code, problem.details["path"]) == ("file-refused", str(tmp_path / "load.tables"))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EIO])
+def test_a_sampler_that_cannot_write_says_so_when_it_is_asked(number: int, tmp_path: Path) -> None:
+    sampler = Sampler()
+    sampler.prepare([], 0.05, tmp_path / "monitors.jsonl")
+    assert sampler._series is not None
+    sampler._series.flush = _refuse(number)  # type: ignore[method-assign]
+    sampler.tick()
+    assert sampler.due_ns == 0, "it does not try again and again"
+    [problem] = error_of("sampler", _obey(sampler, b'{"sample": true}')["error"]).problems
+    assert (problem.code, problem.details["path"]) == ("file-refused", str(tmp_path / "monitors.jsonl"))
+    sampler.close()
+
+
+def _refuse(number: int) -> Any:
+    def refuse() -> None:
+        raise OSError(number, "no")
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("child", "code", "said"),
+    [
+        ("cache.delay-line", "link-died", "The delay line of cache's link exited unexpectedly (exit -9)"),
+        ("b.delay-line", "link-died", "The delay line of b's link exited unexpectedly (exit -9)"),
+        ("cache.server", "service-died", "The service cache exited unexpectedly (exit -9)"),
+    ],
+)
+def test_a_link_that_is_cut_is_not_its_service(child: str, code: str, said: str) -> None:
+    ended = Notice(
+        number=1, monotonic_ns=5, child=child, kind="exit", data={"exit": -9, "role": "server", "tail": ""}
+    )
+    error = ended_server(ended, 0, lambda service, offset: False)
+    assert error is not None
+    assert (error.problems[0].code, said in error.problems[0].sentence) == (code, True)
+
+
+OUT = Path("/data/runs")
+ELSEWHERE = {
+    "state": "/home/u/.local/state/svload/labs/x",
+    "a file beside": "/data/runs2/x",
+    "input": "/etc/x.csv",
+}
+THERE = {
+    "itself": "/data/runs",
+    "within": b"/data/runs/a/lock",
+    "a parent": "/data",
+    "fresh": "/data/.runs.17.x1",
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_file_elsewhere_is_not_called_the_place_to_write_to(name: str) -> None:
+    with pytest.raises(OSError, match="No space") as caught, writing(OUT):
+        raise OSError(errno.ENOSPC, "No space left on device", name)
+    assert caught.value.filename == name
+
+
+@pytest.mark.parametrize("name", [*THERE.values(), None], ids=[*THERE, "none"])
+def test_what_cannot_be_written_there_is_the_users_place(name: Any) -> None:
+    with (
+        pytest.raises(SvloadError, match="/data/runs cannot be written: No space left") as caught,
+        writing(OUT),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", name)
+    assert caught.value.exit_code == ExitCode.USAGE
