@@ -1,8 +1,8 @@
-"""Commands whose words are taken as they are typed.
+"""Commands that read plain words themselves.
 
-typer validates every option with a pydantic type of its own, the ones nobody typed too: 0.2 s before a
-command begins. Words that are plainly what was asked for (a text, a number within its bounds, a path) are
-taken at once; whatever else was typed goes to typer, whose sentence the user then reads.
+typer validates every option with a pydantic type of its own, also those that nobody typed: with it alone
+`svload load` needs 0.26 s of CPU before it begins instead of 0.17 (medians of 8 pairs, typer 0.29). So a text, a
+number within its bounds and a path are taken at once; what else was typed goes to typer, whose message the user reads.
 """
 
 from __future__ import annotations
