@@ -6,14 +6,26 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import collaboration.client.Client;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Start a whole cloud of processes, as by hand. */
 @Timeout(90)
 class BalancerTest {
+    /** An address and states of sockets, as /proc/net writes them. */
+    private static final String LOOPBACK = "0100007F";
+    private static final String LISTEN = "0A";
+    private static final String UNCONNECTED = "07";
+
     @Test
     void aCloudOfProcessesServesScalesAndCountsItsHours() throws Exception {
         try (CloudProcesses cloud = new CloudProcesses(21_000); Crowd crowd = new Crowd(cloud.port)) {
@@ -24,6 +36,8 @@ class BalancerTest {
             cloud.await(1);
             double startS = (System.nanoTime() - beforeNs) / 1e9;
             System.out.printf("a server serves %.2f s after its start%n", startS);
+            assertEquals(Set.of(LOOPBACK), addresses(cloud.process("balancer").pid()));
+            assertEquals(Set.of(LOOPBACK), addresses(cloud.process("server-1").pid()));
             cloud.server(2, "--start", "standby");
             List<Client> clients = new ArrayList<>();
             for (int i = 0; i < 14; i++) {
@@ -43,6 +57,33 @@ class BalancerTest {
             assertTrue(cloud.get(cloud.port, "/presence/late").contains("\"status\":\"session\""));
             assertTrue(cloud.get(cloud.port, "/").contains("<title>Collaboration cloud</title>"));
             assertTrue(Crowd.metric(cloud, cloud.port, "collaboration_server_hours_total") > 0);
+        }
+    }
+
+    /** Return the addresses at which a process listens or receives datagrams, as /proc/net writes them. */
+    private static Set<String> addresses(long pid) throws IOException {
+        Set<String> own;
+        try (Stream<Path> open = Files.list(Path.of("/proc", Long.toString(pid), "fd"))) {
+            own = open.map(BalancerTest::socket).collect(Collectors.toSet());
+        }
+        Set<String> found = new TreeSet<>();
+        for (String kind : List.of("tcp", "tcp6", "udp", "udp6")) {
+            for (String line : Files.readAllLines(Path.of("/proc", Long.toString(pid), "net", kind))) {
+                String[] cells = line.trim().split(" +");
+                if (cells[3].equals(kind.startsWith("tcp") ? LISTEN : UNCONNECTED) && own.contains(cells[9])) {
+                    found.add(cells[1].replaceFirst("^0{16}F{4}0{4}", "").replaceFirst(":.*", ""));
+                }
+            }
+        }
+        return found;
+    }
+
+    /** Return the inode of an open socket. */
+    private static String socket(Path descriptor) {
+        try {
+            return Files.readSymbolicLink(descriptor).toString().replaceAll("socket:\\[(\\d+)]", "$1");
+        } catch (IOException e) {
+            return "closed meanwhile";
         }
     }
 

@@ -116,9 +116,7 @@ final class Crowd implements AutoCloseable {
 
     /** Describe where each client stands, for a failure's message. */
     static String standing(List<Client> clients) {
-        return clients.stream().map(client -> get(client.look(one -> one.user + (one.ready() ? "" : " not ready")
-            + (one.state() == null ? " without a state" : " at " + one.state().order()) + ", " + one.waiting()
-            + " unacknowledged" + (one.lastError == null ? "" : ", last error " + one.lastError)))).collect(joining("; "));
+        return clients.stream().map(client -> get(client.look(Client::standing))).collect(joining("; "));
     }
 
     /** Read one series of a Prometheus page. */
@@ -132,7 +130,7 @@ final class Crowd implements AutoCloseable {
     }
 
     /** Print a result for the README. */
-    static void tell(String format, Object... values) {
+    static void report(String format, Object... values) {
         System.out.println("RESULT " + String.format(Locale.ROOT, format, values));
     }
 

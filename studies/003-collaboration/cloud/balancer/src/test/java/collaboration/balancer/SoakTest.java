@@ -3,7 +3,7 @@ package collaboration.balancer;
 import static collaboration.balancer.Crowd.count;
 import static collaboration.balancer.Crowd.get;
 import static collaboration.balancer.Crowd.metric;
-import static collaboration.balancer.Crowd.tell;
+import static collaboration.balancer.Crowd.report;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -70,7 +70,7 @@ class SoakTest {
                 assertEquals(count(client, one -> one.acknowledged),
                     count(clients.get(39), one -> one.state().number(client.user)), "none is lost");
             }
-            tell("order: %d deliveries of %d messages in %.0f s, 0 out of order, 0 lost; %d joins, "
+            report("order: %d deliveries of %d messages in %.0f s, 0 out of order, 0 lost; %d joins, "
                 + "after each ten of them all 40 states equal by digest; %d sent again", deliveries, acknowledged, seconds,
                 joins, crowd.sum(one -> one.resent));
             assertTrue(deliveries >= DELIVERIES && joins >= JOINS);
@@ -134,7 +134,7 @@ class SoakTest {
             }
         }
         List<Double> sorted = back.stream().sorted().toList();
-        tell("kills: %d of servers among 3 and 2; all clients back within 2 s in %d; of %d returns median %.0f ms, worst %.0f ms; "
+        report("kills: %d of servers among 3 and 2; all clients back within 2 s in %d; of %d returns median %.0f ms, worst %.0f ms; "
             + "%d messages acknowledged, every one there", kills, within, sorted.size(), sorted.get(sorted.size() / 2),
             sorted.get(sorted.size() - 1), acknowledged);
         assertTrue(within >= 45, within + " of " + kills);
@@ -161,7 +161,7 @@ class SoakTest {
         for (int[] step : steps) {
             int outgoing = step[1] * (step[0] - 1);
             double[] found = carried(step[0], step[1], quota);
-            tell("capacity %s: %d streams × %d members (%d outgoing): %.0f of %d frames/s, CPU of the server %.2f cores, of its "
+            report("capacity %s: %d streams × %d members (%d outgoing): %.0f of %d frames/s, CPU of the server %.2f cores, of its "
                 + "clients %.2f; slowest answer to /health %.0f ms", within, step[1], step[0], outgoing, found[0], 25 * outgoing,
                 found[1], found[2], found[3]);
             if (found[0] < 0.95 * 25 * outgoing) {
@@ -169,7 +169,7 @@ class SoakTest {
             }
             most = outgoing;
         }
-        tell("capacity %s: the most carried with 95 %% of its frames: %d outgoing streams", within, most);
+        report("capacity %s: the most carried with 95 %% of its frames: %d outgoing streams", within, most);
         return most;
     }
 
@@ -287,7 +287,7 @@ class SoakTest {
             Crowd.await("its connection ends", 60, () -> read(cloud, port, ENDED_SLOW) == 1);
             double before = p99(calm);
             double with = p99(beside);
-            tell("slow reader: p99 of another's frames %.2f ms beside one that reads, %.2f ms beside one that does not (%d and %d "
+            report("slow reader: p99 of another's frames %.2f ms beside one that reads, %.2f ms beside one that does not (%d and %d "
                 + "frames); its frames dropped: %.0f; then its connection ended", before, with, calm.size(), beside.size(),
                 read(cloud, port, "collaboration_frames_dropped_total"));
             assertTrue(with <= 1.5 * before, with + " > 1.5 × " + before);

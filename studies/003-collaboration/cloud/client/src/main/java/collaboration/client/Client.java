@@ -25,11 +25,11 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * Be one user of the cloud, for tests: connects where it is told to, joins again after a break, sends what was not
- * acknowledged again, and notes whatever breaks the protocol's promises. All of it runs on one context of Vert.x.
+ * Act as one user of the cloud, for tests: connect, join again after a break, send unacknowledged messages again, and
+ * record each violation of the protocol. Everything runs on one Vert.x context.
  */
 public final class Client {
-    /** Take note of what happens; called on the client's context. */
+    /** Observe a client; called on its context. */
     public interface Listener {
         default void event(Client client, JsonObject event) {
         }
@@ -65,12 +65,14 @@ public final class Client {
     private URI moved;
     private String session;
     private SessionState state;
-    /** Answers that are awaited: id → who waits. */
+    /** Awaited answers: by id. */
     private final Map<String, CompletableFuture<JsonObject>> answers = new LinkedHashMap<>();
-    /** Messages without an acknowledgement, in their order, with when they were sent last. */
+    /** Messages without an acknowledgement, in order, and when each was last sent. */
     private final Map<String, JsonObject> unacknowledged = new LinkedHashMap<>();
     private final Map<String, Long> sentAtMs = new LinkedHashMap<>();
     private long number;
+    /** The highest number that was acknowledged: a later state must not stand below it. */
+    private long acknowledgedNumber;
     private String joinId;
     private JsonObject creation;
     private CompletableFuture<JsonObject> joined;
@@ -78,10 +80,10 @@ public final class Client {
     private int frames;
     private long brokenAtNs;
 
-    /** From the stamp of each frame to its arrival, where all clients are of one process; the first so many. */
+    /** Times from each frame's stamp to its arrival; valid if all clients are in one process. The first 100,000. */
     private final List<Double> delaysMs = new ArrayList<>();
 
-    /** What was broken, in words; empty: nothing. */
+    /** Violations of the protocol, in words. */
     public final List<String> faults = new ArrayList<>();
     /** The last error that the server answered with; null: none. */
     public JsonObject lastError;
@@ -91,7 +93,7 @@ public final class Client {
     public long framesOut;
     public long resent;
     public long reconnections;
-    /** Times in ms from each break of an attached connection to being attached again. */
+    /** Time in ms from each break of an attached connection until the client is attached again. */
     public final List<Double> backMs = new ArrayList<>();
 
     public Client(Vertx vertx, WebSocketClient sockets, Context context, String user, Supplier<Future<URI>> places,
@@ -116,7 +118,7 @@ public final class Client {
         return Buffer.buffer(bytes);
     }
 
-    /** Ask for servers in another way from now on. */
+    /** Change how servers are found. */
     public void findBy(Supplier<Future<URI>> other) {
         context.runOnContext(ignored -> places = other);
     }
@@ -142,7 +144,7 @@ public final class Client {
         URI there = moved;
         moved = null;
         long attempt = ++attempts;
-        // An attempt may never end: a server that dies in the midst of a handshake leaves it open.
+        // An attempt may never end: a server that dies during a handshake leaves it open.
         vertx.setTimer(ATTEMPT_MS, timer -> {
             if (attempt == attempts && socket == null && wanted) {
                 open();
@@ -185,7 +187,7 @@ public final class Client {
         }
         ready = false;
         socket = null;
-        // What was asked there is not asked again: who asked decides.
+        // Requests are not repeated: that is up to the caller.
         List<String> open = answers.keySet().stream().filter(id -> !id.equals("welcome")).toList();
         open.forEach(id -> answer(id, new JsonObject().put("type", "error").put("code", "disconnected")));
         if (wanted) {
@@ -215,8 +217,10 @@ public final class Client {
             case "event" -> event(message);
             case "ack" -> {
                 sentAtMs.remove(message.getString("id"));
-                if (unacknowledged.remove(message.getString("id")) != null) {
+                JsonObject arrived = unacknowledged.remove(message.getString("id"));
+                if (arrived != null) {
                     acknowledged++;
+                    acknowledgedNumber = Math.max(acknowledgedNumber, arrived.getLong("number"));
                 }
                 answer(message.getString("id"), message);
             }
@@ -274,6 +278,10 @@ public final class Client {
         if (state != null && came.order() < state.order()) {
             faults.add(user + ": the session went back from " + state.order() + " to " + came.order());
         }
+        if (message.getLong("number") < acknowledgedNumber) {
+            faults.add(user + ": message " + acknowledgedNumber + " was acknowledged, the session has only those up to "
+                + message.getLong("number"));
+        }
         state = came;
         number = Math.max(number, message.getLong("number"));
         attached(message);
@@ -318,7 +326,7 @@ public final class Client {
         events++;
         listener.event(this, event);
         if (event.getString("kind").equals("left") && event.getString("user").equals(user) && !leaving) {
-            // Taken for away.
+            // The server took this client for away.
             ready = false;
             sendJoin();
         }
@@ -337,7 +345,7 @@ public final class Client {
         }
     }
 
-    /** Send what has waited too long for its acknowledgement again. */
+    /** Send again what has waited too long for its acknowledgement. */
     private void again() {
         long now = System.currentTimeMillis();
         if (!ready) {
@@ -374,7 +382,7 @@ public final class Client {
         return answer;
     }
 
-    /** Create a session, and be its manager and member. */
+    /** Create a session as its manager and first member. */
     public CompletableFuture<JsonObject> create(String name, String control, String invite) {
         CompletableFuture<JsonObject> answer = new CompletableFuture<>();
         context.runOnContext(ignored -> {
@@ -424,12 +432,13 @@ public final class Client {
                 session = null;
                 state = null;
                 number = 0;
+                acknowledgedNumber = 0;
             });
             return answer;
         });
     }
 
-    /** Send a chat message; it is sent again until it is acknowledged. */
+    /** Send a chat message, repeatedly until it is acknowledged. */
     public void chat(String text) {
         message(new JsonObject().put("type", "chat").put("text", text));
     }
@@ -476,7 +485,7 @@ public final class Client {
         frames++;
     }
 
-    /** Run on the client's own context, and complete with what came of it. */
+    /** Ask the client on its own context. */
     public <T> CompletableFuture<T> look(java.util.function.Function<Client, T> question) {
         CompletableFuture<T> answer = new CompletableFuture<>();
         context.runOnContext(ignored -> answer.complete(question.apply(this)));
@@ -488,19 +497,26 @@ public final class Client {
         context.runOnContext(ignored -> action.accept(this));
     }
 
-    /** Return the frames' delays, to be read and cleared; of the client's context alone. */
+    /** Return the frames' delays, to be read and cleared on the client's context only. */
     public List<Double> delaysMs() {
         return delaysMs;
     }
 
-    /** Return the state of the session; of the client's context alone. */
+    /** Return the state of the session; on the client's context only. */
     public SessionState state() {
         return state;
     }
 
-    /** Tell whether it is connected, and a member where it wants to be. */
+    /** Tell whether it is connected and, if it wants to be in a session, a member. */
     public boolean ready() {
         return ready;
+    }
+
+    /** Describe where it stands, for a failure's message; on the client's context only. */
+    public String standing() {
+        return user + (ready ? "" : " not ready") + (state == null ? " without a state" : " at " + state.order()) + ", "
+            + unacknowledged.size() + " unacknowledged, " + reconnections + " reconnections"
+            + (lastError == null ? "" : ", last error " + lastError) + (faults.isEmpty() ? "" : ", " + faults.get(0));
     }
 
     /** Count messages that wait for their acknowledgement. */
@@ -508,7 +524,7 @@ public final class Client {
         return unacknowledged.size();
     }
 
-    /** Stop reading, or read again: a slow reader. */
+    /** Stop or resume reading. */
     public void reading(boolean on) {
         context.runOnContext(ignored -> {
             if (socket != null && on) {
@@ -519,7 +535,7 @@ public final class Client {
         });
     }
 
-    /** End the connection, and connect no more. */
+    /** Close the connection for good. */
     public void close() {
         context.runOnContext(ignored -> {
             wanted = false;

@@ -32,29 +32,35 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 /** Serve clients: the connections, what they ask for, their frames. All of it runs on one event loop. */
 public final class CloudServer implements Sessions.Outside, Group.Listener {
-    /** State how to run one. `cpus` is the quota its CPU is held against; `boot` how long waking takes. */
+    /** Configure a server. Its CPU is measured against the quota `cpus`; waking takes `bootS`. */
     public record Settings(String name, String host, int port, int groupPort, int framesPort,
                            List<InetSocketAddress> peers, String secret, boolean active, double bootS, double periodS,
                            double cpus, LatencyModel model, SelfOrganizing.Limits limits) {
     }
 
-    /** Name what a server is doing: only an active one admits clients, active and draining ones hold sessions. */
+    /** List the phases: only an active server admits clients; loading, active and draining ones hold sessions. */
     enum Phase { STANDBY, BOOTING, LOADING, ACTIVE, DRAINING }
+
+    static {
+        // Vert.x's resolver of names opens a port at all addresses; Java's does not.
+        System.setProperty("vertx.disableDnsResolver", "true");
+    }
 
     private static final long TICK_MS = 250;
     private static final long STATUS_MS = 1_000;
     private static final long MOVE_WITHIN_MS = 2_000;
     private static final long LOAD_AGAIN_MS = 1_000;
-    /** A client that does not read cannot answer the end of its connection: it is cut off then. */
+    /** A client that does not read cannot answer a close frame: after this long its connection is cut. */
     private static final int CLOSING_WITHIN_S = 2;
     private final Settings settings;
     public final String id;
     private final Vertx vertx = Vertx.vertx(new VertxOptions().setEventLoopPoolSize(1).setWorkerPoolSize(1)
         .setInternalBlockingPoolSize(2));
-    private final Context loop = vertx.getOrCreateContext();
+    final Context loop = vertx.getOrCreateContext();
     private final Counts counts = new Counts();
     private final Sessions sessions;
     private final Presence presence;
@@ -67,15 +73,18 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     /** Session → its clients here. */
     private final Map<String, Set<Connection>> members = new HashMap<>();
     private final Map<String, Set<Connection>> watchers = new HashMap<>();
-    /** The other members of the group, as each last told of itself. */
+    /** The other members of the group: id → its last status. */
     private final Map<String, JsonObject> others = new LinkedHashMap<>();
-    /** While loading: whose state has not come yet; null: not known yet who has some. */
+    /** While loading: the servers whose state has not arrived; null: not yet known which servers have one. */
     private Set<String> loadingFrom;
-    private volatile Phase phase = Phase.STANDBY;
+    private Phase phase = Phase.STANDBY;
     private boolean admits = true;
     private double predictedMs;
+    private long bootTimer = -1;
     private double wokenS = Double.NaN;
     private double servedS;
+    /** Completed when this server has handed everything over before it stops; null: it is not stopping. */
+    private CompletableFuture<Void> handedOver;
     private long now = System.currentTimeMillis();
 
     public CloudServer(Settings settings) throws Exception {
@@ -109,7 +118,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
                 wake(0);
             }
             vertx.setPeriodic(TICK_MS, timer -> tick());
-            vertx.setPeriodic(STATUS_MS, timer -> tellStatus());
+            vertx.setPeriodic(STATUS_MS, timer -> sendStatus());
         });
         http.listen().toCompletionStage().toCompletableFuture().get(5, TimeUnit.SECONDS);
         organizer.start();
@@ -118,18 +127,15 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
 
     /** Hand all clients and sessions over, then stop; bounded by two moves. */
     public void stop() throws Exception {
-        CompletableFuture<Void> draining = new CompletableFuture<>();
+        CompletableFuture<Void> done = new CompletableFuture<>();
         loop.runOnContext(ignored -> {
+            handedOver = done;
             drain();
-            draining.complete(null);
         });
-        draining.get(5, TimeUnit.SECONDS);
-        long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(2 * MOVE_WITHIN_MS);
-        while (phase == Phase.DRAINING) {
-            if (System.nanoTime() > until) {
-                break;
-            }
-            TimeUnit.MILLISECONDS.sleep(50);
+        try {
+            done.get(2 * MOVE_WITHIN_MS, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException e) {
+            System.err.println(id + ": stops before everything was handed over");
         }
         halt();
     }
@@ -154,6 +160,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     private void connected(ServerWebSocket socket) {
         now = System.currentTimeMillis();
         Connection client = new Connection(socket, counts, now);
+        // A broken connection is handled where it closes.
         socket.exceptionHandler(error -> { });
         ((WebSocketInternal) socket).channelHandlerContext().pipeline().addFirst(new SizeGuard(() ->
             client.refuse(null, new Misuse(Code.TOO_LARGE, "a message has at most " + Limits.MESSAGE_BYTES + " bytes"))));
@@ -194,8 +201,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
 
     private void detach(Connection client) {
         if (client.session != null) {
-            Set<Connection> there = members.get(client.session);
-            if (there != null && there.remove(client) && there.isEmpty()) {
+            Set<Connection> attached = members.get(client.session);
+            if (attached != null && attached.remove(client) && attached.isEmpty()) {
                 members.remove(client.session);
             }
             client.session = null;
@@ -207,7 +214,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         client.session = session.state.name;
         members.computeIfAbsent(client.session, name -> new HashSet<>()).add(client);
         client.joining = null;
-        tellPresence(client);
+        client.answeredJoin = client.joinId;
+        publishPresence(client);
         List<JsonObject> missed = client.joinAfter == null ? null : session.after(client.joinAfter);
         if (missed == null) {
             client.send(state(session, client).put("id", client.joinId));
@@ -223,7 +231,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             .put("digest", session.state.digest());
     }
 
-    private void tellPresence(Connection client) {
+    private void publishPresence(Connection client) {
         presence.set(client.user, client.session != null ? "session" : client.busy ? "busy" : "online", client.session,
             client.sinceMs);
     }
@@ -259,7 +267,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             case CONTACTS -> contacts(client, request);
             case STATUS -> {
                 client.busy = body.getBoolean("busy");
-                tellPresence(client);
+                publishPresence(client);
                 client.ok(request.id());
             }
             case CREATE, JOIN -> join(client, request);
@@ -290,11 +298,11 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         }
         Presence.Entry known = presence.of(client.user);
         String session = known == null ? null : known.session();
-        Replica there = session == null ? null : sessions.all.get(session);
-        tellPresence(client);
+        Replica replica = session == null ? null : sessions.all.get(session);
+        publishPresence(client);
         JsonObject welcome = new JsonObject().put("type", "welcome").put("version", Limits.VERSION)
             .put("user", client.user).put("server", settings.name());
-        if (there != null && there.state.members().containsKey(client.user)) {
+        if (replica != null && replica.state.members().containsKey(client.user)) {
             welcome.put("session", session);
         }
         client.send(welcome);
@@ -312,8 +320,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     }
 
     private void unwatch(Connection client, String user) {
-        Set<Connection> there = watchers.get(user);
-        if (there != null && there.remove(client) && there.isEmpty()) {
+        Set<Connection> watching = watchers.get(user);
+        if (watching != null && watching.remove(client) && watching.isEmpty()) {
             watchers.remove(user);
         }
     }
@@ -331,10 +339,10 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             detach(own);
             own.end(Code.REPLACED, "the same user connected at another server");
         }
-        Set<Connection> there = watchers.get(user);
-        if (there != null) {
+        Set<Connection> watching = watchers.get(user);
+        if (watching != null) {
             String text = presenceText(user, entry);
-            new ArrayList<>(there).forEach(client -> client.send(text));
+            new ArrayList<>(watching).forEach(client -> client.send(text));
         }
     }
 
@@ -343,12 +351,12 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         if (client.session != null && !client.session.equals(session)) {
             throw new Misuse(Code.IN_SESSION, "you are in " + client.session + ": leave it first");
         }
-        if (session.equals(client.session) && client.joining == null && request.id().equals(client.joinId)) {
-            // Sent again before its answer arrived: that one is on its way, and events after it.
+        if (request.id().equals(client.answeredJoin)) {
+            // Sent again before its answer arrived: that is on its way, and so is the client's removal if it came after.
             return;
         }
-        Replica there = sessions.all.get(session);
-        if (!admits && (there == null || !there.state.members().containsKey(client.user))) {
+        Replica replica = sessions.all.get(session);
+        if (!admits && (replica == null || !replica.state.members().containsKey(client.user))) {
             throw new Misuse(Code.REFUSED, "this server takes no further members of sessions");
         }
         client.joining = session;
@@ -398,9 +406,9 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     // ---- what sessions bring
 
     private static String eventText(String session, JsonObject event) {
-        JsonObject told = event.copy().put("type", "event").put("session", session);
-        told.remove("server");
-        return told.encode();
+        JsonObject message = event.copy().put("type", "event").put("session", session);
+        message.remove("server");
+        return message.encode();
     }
 
     @Override
@@ -422,7 +430,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         }
         if (kind.equals("left") && client != null && name.equals(client.session)) {
             detach(client);
-            tellPresence(client);
+            publishPresence(client);
         }
         if (client != null) {
             answered(name, client.user, event.getString("id"), null);
@@ -443,10 +451,10 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             client.refuse(id, refusal);
             return;
         }
-        Replica there = sessions.all.get(session);
+        Replica replica = sessions.all.get(session);
         if (session.equals(client.joining) && id.equals(client.joinId)) {
-            if (there != null && this.id.equals(there.state.members().get(user))) {
-                attach(client, there);
+            if (replica != null && this.id.equals(replica.state.members().get(user))) {
+                attach(client, replica);
             }
             return;
         }
@@ -455,7 +463,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             counts.acks++;
             counts.messageLatency.add((System.nanoTime() - cameNs) / 1e6);
             client.send(new JsonObject().put("type", "ack").put("id", id)
-                .put("order", there == null ? null : there.state.order()));
+                .put("order", replica == null ? null : replica.state.order()));
         } else {
             client.ok(id);
         }
@@ -540,7 +548,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         }
     }
 
-    /** Count the streams that leave this server now. Other servers' streaming clients are in what they tell. */
+    /** Count the streams that leave this server now; other servers state their streaming clients in their status. */
     private int outgoing() {
         List<Streams.Session> found = new ArrayList<>();
         members.forEach((name, here) -> {
@@ -552,7 +560,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             }
             sit.put(id, here.size());
             Map<String, Integer> stream = new HashMap<>();
-            others.forEach((other, told) -> stream.put(other, told.getJsonObject("streaming", new JsonObject())
+            others.forEach((other, status) -> stream.put(other, status.getJsonObject("streaming", new JsonObject())
                 .getInteger(name, 0)));
             stream.put(id, (int) here.stream().filter(client -> client.streaming).count());
             found.add(new Streams.Session(sit, stream));
@@ -562,7 +570,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
 
     // ---- the group
 
-    private void tellStatus() {
+    private void sendStatus() {
         JsonObject streaming = new JsonObject();
         members.forEach((name, here) -> {
             int count = (int) here.stream().filter(client -> client.streaming).count();
@@ -577,7 +585,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             .put("predicted", organizer.predicted(out, users.size())).put("admits", phase == Phase.ACTIVE && admits)
             .put("load", organizer.load(out)).put("streaming", streaming);
         if (phase == Phase.STANDBY) {
-            // Behind what was sent of sessions to the same servers: these learn of the new homes first.
+            // By unicast, behind the sessions' messages: the other servers must learn of the new homes first.
             others.keySet().forEach(other -> group.send(other, status.copy()));
         } else {
             group.multicast(status);
@@ -591,9 +599,9 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             case "status" -> {
                 JsonObject before = others.put(from, message);
                 if (before == null) {
-                    // To all, so that it keeps its place among the changes that are multicast too.
+                    // To all, so that it stays in order with the changes, which are multicast too.
                     group.multicast(presence.own());
-                    tellStatus();
+                    sendStatus();
                 }
                 if (before == null || !before.getString("phase").equals(message.getString("phase"))) {
                     holdersChanged();
@@ -602,8 +610,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             case "presence" -> presence.received(from, message.getJsonArray("users"));
             case "wake" -> wake(message.getDouble("boot", settings.bootS()));
             case "drain" -> drain();
-            case "held-you" -> group.load(from).thenAccept(came -> {
-                if (came) {
+            case "held-you" -> group.load(from).thenAccept(loaded -> {
+                if (loaded) {
                     loadedFrom(from);
                 }
             });
@@ -618,7 +626,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             loadingFrom.retainAll(ids);
         }
         holdersChanged();
-        tellStatus();
+        sendStatus();
         if (merged) {
             sessions.announceAll();
             group.multicast(presence.own());
@@ -634,9 +642,9 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
 
     private Set<String> inPhase(Phase... phases) {
         Set<String> found = new HashSet<>();
-        others.forEach((other, told) -> {
+        others.forEach((other, status) -> {
             for (Phase one : phases) {
-                if (one.name().equals(told.getString("phase"))) {
+                if (one.name().equals(status.getString("phase"))) {
                     found.add(other);
                 }
             }
@@ -650,20 +658,18 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         }
         phase = Phase.BOOTING;
         wokenS = System.nanoTime() / 1e9;
-        tellStatus();
-        vertx.setTimer(Math.max(1, (long) (bootS * 1e3)), timer -> {
-            if (phase == Phase.BOOTING) {
-                sessions.hold(true);
-                phase = Phase.LOADING;
-                loadingFrom = null;
-                holdersChanged();
-                tellStatus();
-                load();
-            }
+        sendStatus();
+        bootTimer = vertx.setTimer(Math.max(1, (long) (bootS * 1e3)), timer -> {
+            sessions.hold(true);
+            phase = Phase.LOADING;
+            loadingFrom = null;
+            holdersChanged();
+            sendStatus();
+            load();
         });
     }
 
-    /** Load the sessions of each server that holds some; again, until each has answered or has gone. */
+    /** Load the sessions of each server that holds some; repeat until each has answered or left. */
     private void load() {
         if (phase != Phase.LOADING) {
             return;
@@ -693,7 +699,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         phase = Phase.ACTIVE;
         admits = true;
         holdersChanged();
-        tellStatus();
+        sendStatus();
         System.err.println(id + ": serves at http://" + settings.host() + ":" + settings.port());
     }
 
@@ -710,31 +716,36 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     private void drain() {
         if (phase == Phase.ACTIVE) {
             phase = Phase.DRAINING;
-            tellStatus();
+            sendStatus();
             new ArrayList<>(connections).forEach(this::move);
         } else if (phase != Phase.DRAINING) {
-            phase = Phase.STANDBY;
-            sessions.hold(false);
-            countServed();
+            vertx.cancelTimer(bootTimer);
+            standBy();
         }
     }
 
-    private void countServed() {
+    private void standBy() {
+        phase = Phase.STANDBY;
+        sessions.hold(false);
         if (!Double.isNaN(wokenS)) {
             servedS += System.nanoTime() / 1e9 - wokenS;
             wokenS = Double.NaN;
+        }
+        sendStatus();
+        if (handedOver != null) {
+            handedOver.complete(null);
         }
     }
 
     /** Ask a client to go to the server with the least predicted latency, and end its connection soon. */
     private void move(Connection client) {
-        JsonObject told = new JsonObject().put("type", "move");
+        JsonObject message = new JsonObject().put("type", "move");
         Balancing.LATENCY.choose(servers(), new java.util.Random()).ifPresent(server -> {
             JsonObject other = others.get(server.id());
-            told.put("url", "ws://" + other.getString("host") + ":" + other.getInteger("port") + "/v1/connect");
+            message.put("url", "ws://" + other.getString("host") + ":" + other.getInteger("port") + "/v1/connect");
         });
         counts.handedOver++;
-        client.send(told);
+        client.send(message);
         vertx.setTimer(MOVE_WITHIN_MS, timer -> {
             if (client.ended(Counts.MOVED)) {
                 client.socket.close((short) 1001, "moved");
@@ -752,10 +763,7 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             }
         }
         if (phase == Phase.DRAINING && sessions.handHomes() && connections.isEmpty()) {
-            phase = Phase.STANDBY;
-            sessions.hold(false);
-            countServed();
-            tellStatus();
+            standBy();
         }
     }
 
@@ -767,10 +775,10 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
 
     private List<Balancing.Server> servers() {
         List<Balancing.Server> found = new ArrayList<>();
-        others.forEach((other, told) -> {
-            if ("server".equals(told.getString("role"))) {
-                found.add(new Balancing.Server(other, told.getInteger("clients"), told.getDouble("predicted"),
-                    told.getBoolean("admits")));
+        others.forEach((other, status) -> {
+            if ("server".equals(status.getString("role"))) {
+                found.add(new Balancing.Server(other, status.getInteger("clients"), status.getDouble("predicted"),
+                    status.getBoolean("admits")));
             }
         });
         return found;
@@ -786,12 +794,12 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             }
             move(client);
         }
-        tellStatus();
+        sendStatus();
     }
 
     // ---- pages
 
-    /** Tell whether this server does what it was asked to do: it serves, or waits on standby. */
+    /** Tell whether this server is in the phase it was asked for: active, or on standby. */
     private boolean ready() {
         return phase == Phase.ACTIVE || phase == Phase.STANDBY;
     }
@@ -810,9 +818,9 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             sessions.all.values().forEach(one -> found.add(summary(one)));
             answer(request, 200, new JsonObject().put("sessions", found));
         } else if (path.startsWith("/sessions/")) {
-            Replica there = sessions.all.get(path.substring("/sessions/".length()));
-            answer(request, there == null ? 404 : 200, there == null ? new JsonObject().put("error", "no-session")
-                : summary(there).put("digest", there.state.digest()));
+            Replica replica = sessions.all.get(path.substring("/sessions/".length()));
+            answer(request, replica == null ? 404 : 200, replica == null ? new JsonObject().put("error", "no-session")
+                : summary(replica).put("digest", replica.state.digest()));
         } else if (path.startsWith("/presence/")) {
             String user = path.substring("/presence/".length());
             answer(request, 200, new JsonObject(presenceText(user, presence.of(user))));
@@ -833,20 +841,20 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     private String metrics() {
         StringBuilder page = new StringBuilder(8_192);
         counts.print(page);
-        Collection<Replica> there = sessions.all.values();
+        Collection<Replica> replicas = sessions.all.values();
         long streaming = users.values().stream().filter(client -> client.streaming).count();
         double served = servedS + (Double.isNaN(wokenS) ? 0 : System.nanoTime() / 1e9 - wokenS);
         Counts.gauge(page, "collaboration_clients", "Clients connected here", users.size());
-        Counts.gauge(page, "collaboration_users", "Users known to be online anywhere", presence.count());
-        Counts.gauge(page, "collaboration_sessions", "Sessions of the cloud that are held here", there.size());
-        Counts.gauge(page, "collaboration_homes", "Sessions whose order is given here",
-            there.stream().filter(one -> one.head != null).count());
+        Counts.gauge(page, "collaboration_users", "Users online at any server", presence.count());
+        Counts.gauge(page, "collaboration_sessions", "Sessions held here", replicas.size());
+        Counts.gauge(page, "collaboration_homes", "Sessions whose home is here",
+            replicas.stream().filter(one -> one.head != null).count());
         Counts.gauge(page, "collaboration_streams_incoming", "Streaming clients here", streaming);
         Counts.gauge(page, "collaboration_streams_outgoing", "Streams to clients and other servers", outgoing());
-        Counts.gauge(page, "collaboration_predicted_latency_ms", "With one client more, by the model", predictedMs);
-        Counts.gauge(page, "collaboration_admits", "1: takes clients", phase == Phase.ACTIVE && admits ? 1 : 0);
-        Counts.gauge(page, "collaboration_served_seconds", "Time since it was woken, all such times added", served);
-        Counts.gauge(page, "collaboration_group_members", "Members of the group that are known", others.size() + 1);
+        Counts.gauge(page, "collaboration_predicted_latency_ms", "Latency with one more client, by the model", predictedMs);
+        Counts.gauge(page, "collaboration_admits", "1: admits clients", phase == Phase.ACTIVE && admits ? 1 : 0);
+        Counts.gauge(page, "collaboration_served_seconds", "Time awake, in all", served);
+        Counts.gauge(page, "collaboration_group_members", "Known members of the group", others.size() + 1);
         Counts.gauge(page, "collaboration_group_dropped", "Messages to the group that were dropped", group.dropped());
         Counts.gauge(page, "collaboration_group_refused", "Messages that did not open with the secret", group.refused());
         Counts.gauge(page, "process_cpu_seconds_total", "CPU used", Counts.cpuS());

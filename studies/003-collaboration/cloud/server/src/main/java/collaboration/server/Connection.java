@@ -19,7 +19,7 @@ final class Connection {
     private record Ping(long ns, long ms) {
     }
 
-    /** Fill with so many a second up to a most; each message takes one. */
+    /** Limit a rate: tokens arrive at a rate up to a maximum, each message takes one. */
     private static final class Bucket {
         private final double perMs;
         private final double most;
@@ -44,7 +44,7 @@ final class Connection {
         }
     }
 
-    /** As many pings are sent ahead of an answer: one a second, until the client counts as silent. */
+    /** Pings that may be unanswered: one a second, for longer than it takes to count as silent. */
     private static final int PINGS_UNANSWERED = 20;
     final ServerWebSocket socket;
     private final Counts counts;
@@ -53,17 +53,19 @@ final class Connection {
     private int refusals;
     String user = "";
     final long sinceMs;
-    /** The session whose events it gets, and the one that it has asked to join. */
+    /** The session whose events the client receives, and the session it has asked to join. */
     String session;
     String joining;
     String joinId;
+    /** The last join that was answered: it is answered once. */
+    String answeredJoin;
     Long joinAfter;
     boolean busy;
     boolean streaming;
     final Set<String> contacts = new HashSet<>();
-    /** Its messages that wait for their acknowledgement: id → when they came. */
+    /** Messages that wait for their acknowledgement: id → time of arrival. */
     final Map<String, Long> sentNs = new HashMap<>();
-    /** The pings that are not answered yet, the oldest first. */
+    /** Unanswered pings, oldest first. */
     private final Deque<Ping> pings = new ArrayDeque<>();
     private long answeredPingMs;
     private int waiting;
@@ -106,14 +108,14 @@ final class Connection {
         if (answered == null) {
             return -1;
         }
-        // The client answers in the order of the stream: what came before this ping has been read too.
+        // A client answers in order: it has read everything before this ping too.
         while (pings.remove() != answered) {
             continue;
         }
         return (System.nanoTime() - answered.ns) / 1e6;
     }
 
-    /** Tell whether the client is too far behind: what waits here or, by its pings, in the network and with itself. */
+    /** Tell whether the client is too far behind: by the bytes that wait here or, further on, by its unanswered pings. */
     private boolean behind(int size, long nowMs) {
         return waiting + size > Limits.FRAMES_WAITING_BYTES
             || !pings.isEmpty() && nowMs - pings.peek().ms > Limits.FRAMES_LATE_MS;
@@ -136,7 +138,7 @@ final class Connection {
         }
     }
 
-    /** Send a frame that came at this time, unless the client is too far behind. */
+    /** Send a frame that arrived at this time, unless the client is too far behind. */
     void frame(Buffer frame, long cameNs, long nowMs) {
         if (closed) {
             return;

@@ -20,9 +20,9 @@ import java.util.concurrent.TimeUnit;
  * loop fairly between them, so that a request for a page is answered beside any number of streams.
  */
 public final class ConnectionGuard extends ChannelInboundHandlerAdapter {
-    /** Bytes read of one connection before the others have their turn. */
+    /** Bytes read from one connection before it is the others' turn. */
     private static final int TURN_BYTES = 4_096;
-    /** Writes to one connection that are handed to the kernel together, where they come in one turn. */
+    /** Writes of one turn to one connection that are handed to the kernel together. */
     private static final int WRITES_TOGETHER = 64;
     private static final byte[] LATE = ("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
         .getBytes(StandardCharsets.US_ASCII);
@@ -48,18 +48,18 @@ public final class ConnectionGuard extends ChannelInboundHandlerAdapter {
     public void handlerAdded(ChannelHandlerContext context) {
         late = context.executor().schedule(() -> {
             halfOpen.run();
-            // From the first handler on, so that it goes out as it is.
+            // From the first handler on, past the HTTP encoder: these bytes are an answer already.
             context.pipeline().firstContext().writeAndFlush(Unpooled.wrappedBuffer(LATE))
                 .addListener(ChannelFutureListener.CLOSE);
         }, Limits.REQUEST_WITHIN_MS, TimeUnit.MILLISECONDS);
     }
 
     @Override
-    public void channelRead(ChannelHandlerContext context, Object came) {
-        if (came instanceof HttpRequest) {
+    public void channelRead(ChannelHandlerContext context, Object message) {
+        if (message instanceof HttpRequest) {
             context.pipeline().remove(this);
         }
-        context.fireChannelRead(came);
+        context.fireChannelRead(message);
     }
 
     @Override

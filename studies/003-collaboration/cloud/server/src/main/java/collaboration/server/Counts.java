@@ -6,9 +6,9 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 
-/** Hold what a server counts; of its event loop alone. */
+/** Hold a server's counters; used on its event loop only. */
 final class Counts {
-    /** Causes of a connection's end that are no error of the protocol; `LEFT`: the client ended it, or it broke. */
+    /** Ends of a connection other than by a protocol error; `LEFT`: the client closed it, or it broke. */
     static final String HALF_OPEN = "half-open";
     static final String MOVED = "moved";
     static final String LEFT = "left";
@@ -72,8 +72,8 @@ final class Counts {
             .append("# TYPE collaboration_connections_ended_total counter\n");
         ends.forEach((cause, count) -> page.append("collaboration_connections_ended_total{cause=\"").append(cause)
             .append("\"} ").append(count).append('\n'));
-        frameLatency.print(page, "collaboration_frame_latency_seconds", "From a frame's arrival to its handing to the kernel");
-        roundTrip.print(page, "collaboration_round_trip_seconds", "Of a ping in a client's own stream, behind its frames");
+        frameLatency.print(page, "collaboration_frame_latency_seconds", "From a frame's arrival until the kernel has it");
+        roundTrip.print(page, "collaboration_round_trip_seconds", "From a ping behind a client's frames to its answer");
         messageLatency.print(page, "collaboration_message_latency_seconds", "From a message's arrival to its acknowledgement");
     }
 

@@ -18,7 +18,7 @@ final class Crossings {
         void crossed(String session, Buffer frame);
     }
 
-    /** Datagrams that wait for the kernel; more are dropped. */
+    /** Datagrams that may wait for the kernel; further ones are dropped. */
     private static final int WAITING = 2_000;
     private final DatagramSocket socket;
     private final Seal seal;

@@ -43,15 +43,15 @@ import org.jgroups.protocols.pbcast.STABLE;
 import org.jgroups.protocols.pbcast.STATE_TRANSFER;
 
 /**
- * Join the servers' group by JGroups, and carry JSON messages in it. What comes is handed to the listener on the given
- * executor, in the order in which one sender sent it; sending never blocks the caller.
+ * Join the servers' group by JGroups and exchange JSON messages in it. The listener is called on the given executor, with
+ * the messages of one sender in their order; sending never blocks the caller.
  */
 public final class Group implements Receiver, AutoCloseable {
-    /** Take what the group brings; called on the executor alone. */
+    /** Receive messages and membership; called on the executor only. */
     public interface Listener {
         void received(String from, JsonObject message);
 
-        /** Learn who is in the group now, in its agreed order, as far as they are known by name. */
+        /** Receive the members of the group that are known by name, in the group's order. */
         void members(List<String> ids, boolean merged);
 
         /** Return the state for a server that loads from this one. */
@@ -59,7 +59,7 @@ public final class Group implements Receiver, AutoCloseable {
             return new JsonObject();
         }
 
-        /** Take the state of another server. */
+        /** Receive the state of another server. */
         default void loaded(JsonObject state) {
         }
     }
@@ -67,6 +67,8 @@ public final class Group implements Receiver, AutoCloseable {
     private static final Logger LOG = Logger.getLogger("org.jgroups");
     private static final int WAITING = 20_000;
     private static final long FLUSH_MS = 1_000;
+    /** The answer to leaving may be lost with the connection that the others close at once. */
+    private static final long LEAVE_WITHIN_MS = 300;
     private static final long STATE_WITHIN_MS = 3_000;
     public final String id;
     private final Executor loop;
@@ -76,7 +78,7 @@ public final class Group implements Receiver, AutoCloseable {
     private final BlockingQueue<Message> waiting = new ArrayBlockingQueue<>(WAITING);
     private final AtomicLong dropped = new AtomicLong();
     private final Thread sender;
-    /** Both of the executor alone. */
+    /** Both are used on the executor only. */
     private final Map<Address, String> names = new HashMap<>();
     private List<Address> members = List.of();
     private volatile boolean closed;
@@ -97,8 +99,11 @@ public final class Group implements Receiver, AutoCloseable {
         channel = new JChannel(tcp, this.seal, ping, new MERGE3().setMinInterval(2_000).setMaxInterval(5_000),
             new FD_SOCK2().setBindAddress(address), new FD_ALL3().setTimeout(5_000).setInterval(1_000),
             new VERIFY_SUSPECT2().setTimeout(200), new NAKACK2().useMcastXmit(false), new UNICAST3(), new STABLE(),
-            new GMS().printLocalAddress(false).setJoinTimeout(500).setMaxJoinAttempts(4).setViewAckCollectionTimeout(500), new UFC(), new MFC(),
-            new FRAG4(), new STATE_TRANSFER());
+            new GMS().printLocalAddress(false).setJoinTimeout(500).setMaxJoinAttempts(4)
+                .setViewAckCollectionTimeout(500).setLeaveTimeout(LEAVE_WITHIN_MS),
+            new UFC(), new MFC(), new FRAG4(), new STATE_TRANSFER());
+        // It would answer anyone's probes at all addresses of the machine.
+        tcp.getDiagnosticsHandler().setEnabled(false);
         channel.setName(id);
         channel.setDiscardOwnMessages(true);
         channel.setReceiver(this);
@@ -106,13 +111,13 @@ public final class Group implements Receiver, AutoCloseable {
         sender.setDaemon(true);
     }
 
-    /** Join; returns once the first view is there. */
+    /** Join; returns once the first view is installed. */
     public void join() throws Exception {
         sender.start();
         channel.connect("collaboration");
     }
 
-    /** Send to one member; false: it is not known, or too much waits already. */
+    /** Send to one member, on the executor only; false: it is unknown, or the queue is full. */
     public boolean send(String to, JsonObject message) {
         for (Map.Entry<Address, String> one : names.entrySet()) {
             if (one.getValue().equals(to) && members.contains(one.getKey())) {
@@ -151,7 +156,7 @@ public final class Group implements Receiver, AutoCloseable {
         }
     }
 
-    /** Tell whether every member of the group is known by name; of the executor alone. */
+    /** Tell whether every member of the group is known by name; on the executor only. */
     public boolean allKnown() {
         return !members.isEmpty() && names.keySet().containsAll(members);
     }
@@ -166,23 +171,23 @@ public final class Group implements Receiver, AutoCloseable {
         return seal.refused();
     }
 
-    /** Load the state of another server; it reaches the listener. Completes with whether it came in time. */
+    /** Load the state of another server and hand it to the listener. Completes with whether it arrived in time. */
     public CompletableFuture<Boolean> load(String from) {
         Address address = names.entrySet().stream().filter(one -> one.getValue().equals(from)).map(Map.Entry::getKey)
             .findFirst().orElse(null);
         CompletableFuture<Boolean> done = new CompletableFuture<>();
         Thread loader = new Thread(() -> {
-            boolean came = false;
+            boolean loaded = false;
             try {
                 if (address != null) {
                     channel.getState(address, STATE_WITHIN_MS);
-                    came = true;
+                    loaded = true;
                 }
             } catch (Exception e) {
-                System.err.println(id + ": no state came from " + from + ": " + e.getMessage());
+                System.err.println(id + ": no state arrived from " + from + ": " + e.getMessage());
             }
-            boolean result = came;
-            loop.execute(() -> done.complete(result));
+            boolean arrived = loaded;
+            loop.execute(() -> done.complete(arrived));
         }, "group-loader");
         loader.setDaemon(true);
         loader.start();
@@ -197,7 +202,7 @@ public final class Group implements Receiver, AutoCloseable {
         loop.execute(() -> {
             String from = json.getString("from");
             if (!from.equals(names.put(source, from)) && members.contains(source)) {
-                tellMembers(false);
+                notifyMembers(false);
             }
             listener.received(from, json);
         });
@@ -211,11 +216,11 @@ public final class Group implements Receiver, AutoCloseable {
             members = now;
             names.put(channel.address(), id);
             names.keySet().retainAll(now);
-            tellMembers(merged);
+            notifyMembers(merged);
         });
     }
 
-    private void tellMembers(boolean merged) {
+    private void notifyMembers(boolean merged) {
         List<String> ids = new ArrayList<>();
         for (Address member : members) {
             if (names.containsKey(member)) {
@@ -238,7 +243,7 @@ public final class Group implements Receiver, AutoCloseable {
         loop.execute(() -> listener.loaded(state));
     }
 
-    /** Leave, once what waits has been sent; bounded. */
+    /** Send what waits, then leave; bounded in time. */
     @Override
     public void close() {
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(FLUSH_MS);

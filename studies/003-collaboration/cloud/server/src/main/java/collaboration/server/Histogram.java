@@ -2,7 +2,7 @@ package collaboration.server;
 
 import java.util.Locale;
 
-/** Count times in buckets of Prometheus' kind, and give a median of what came since the last look. */
+/** Count times in Prometheus buckets, and estimate the median of the times since the last call. */
 final class Histogram {
     private static final double[] UP_TO_MS = {0.1, 0.2, 0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500,
         700, 1_000, 2_000, 5_000};
@@ -19,7 +19,7 @@ final class Histogram {
         sumMs += ms;
     }
 
-    /** Return the median in ms of what came since the last call, interpolated within its bucket; 0: nothing came. */
+    /** Return the median in ms since the last call, interpolated within its bucket; 0: there were none. */
     double medianSinceMs() {
         long[] now = new long[counts.length];
         long total = 0;

@@ -11,9 +11,9 @@ import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 
-/** Know who is online where. Each server tells the others of its own users; the latest connection of a user counts. */
+/** Keep who is online where. Each server publishes its own users; a user's latest connection counts. */
 final class Presence {
-    /** State a user as last heard of. */
+    /** Hold the last known state of a user. */
     record Entry(String server, String status, String session, long sinceMs, long goneMs) {
         JsonObject toJson(String user) {
             return new JsonObject().put("user", user).put("status", status).put("session", session)
@@ -26,7 +26,7 @@ final class Presence {
     private final Consumer<JsonObject> multicast;
     /** Called with user and entry at each change that a watcher may see. */
     private final BiConsumer<String, Entry> changed;
-    /** Whether a server is in the group now. Users of one that is not are away, and after a while offline. */
+    /** Whether a server is in the group now. Users of a server that is not are away, and after a while offline. */
     private final Predicate<String> known;
 
     Presence(String self, Predicate<String> known, Consumer<JsonObject> multicast, BiConsumer<String, Entry> changed) {
@@ -36,7 +36,7 @@ final class Presence {
         this.changed = changed;
     }
 
-    /** Tell of a user of this server. */
+    /** Set and publish the state of a user of this server. */
     void set(String user, String status, String session, long sinceMs) {
         Entry entry = new Entry(self, status, session, sinceMs, 0);
         if (put(user, entry)) {
@@ -59,9 +59,9 @@ final class Presence {
         return true;
     }
 
-    /** Take what another server tells of its users. */
-    void received(String from, JsonArray told) {
-        for (Object one : told) {
+    /** Receive the users of another server. */
+    void received(String from, JsonArray list) {
+        for (Object one : list) {
             JsonObject user = (JsonObject) one;
             Entry entry = new Entry(from, user.getString("status"), user.getString("session"), user.getLong("since"), 0);
             Entry old = users.get(user.getString("user"));
@@ -72,7 +72,7 @@ final class Presence {
         }
     }
 
-    /** Return all users of this server, for one that does not know them. */
+    /** Return all users of this server, for a server that does not know them. */
     JsonObject own() {
         JsonArray found = new JsonArray();
         users.forEach((user, entry) -> {
@@ -83,7 +83,7 @@ final class Presence {
         return new JsonObject().put("t", "presence").put("users", found);
     }
 
-    private boolean there(Entry entry) {
+    private boolean reachable(Entry entry) {
         return entry.server().equals(self) || known.test(entry.server());
     }
 
@@ -91,10 +91,10 @@ final class Presence {
         List<String> lost = new ArrayList<>();
         for (Map.Entry<String, Entry> one : users.entrySet()) {
             Entry entry = one.getValue();
-            if (there(entry) != (entry.goneMs() == 0)) {
+            if (reachable(entry) != (entry.goneMs() == 0)) {
                 one.setValue(new Entry(entry.server(), entry.status(), entry.session(), entry.sinceMs(),
-                    there(entry) ? 0 : nowMs));
-            } else if (!there(entry) && nowMs - entry.goneMs() > Limits.AWAY_MS) {
+                    reachable(entry) ? 0 : nowMs));
+            } else if (!reachable(entry) && nowMs - entry.goneMs() > Limits.AWAY_MS) {
                 lost.add(one.getKey());
             }
         }
@@ -111,7 +111,7 @@ final class Presence {
     /** Tell whether a user is connected somewhere and in this session. */
     boolean present(String user, String session) {
         Entry entry = users.get(user);
-        return entry != null && session.equals(entry.session()) && there(entry);
+        return entry != null && session.equals(entry.session()) && reachable(entry);
     }
 
     int count() {

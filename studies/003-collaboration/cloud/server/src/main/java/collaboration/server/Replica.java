@@ -13,25 +13,27 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 
-/** Hold one session as this server has it, and, where this server is its home, what it has ordered beyond that. */
+/** Hold one session as this server has it and, if this server is its home, the events ordered but not yet applied. */
 final class Replica {
     private static final int LOG = 2_000;
     final SessionState state;
-    /** Counts homes: what an older home orders is ignored. */
+    /** Counts homes: events of an earlier home are ignored. */
     long epoch;
     String home;
     /** The last events applied. */
     final Deque<JsonObject> log = new ArrayDeque<>();
-    /** Events that came before those they follow. */
+    /** Events that arrived before their predecessors. */
     final TreeMap<Long, JsonObject> early = new TreeMap<>();
     long askedAtMs;
-    /** What is here was ordered by a home that does not count: nothing is applied until its state is replaced. */
+    /** When the last event was sent to the others by the home, or the claim by a server that takes over. */
+    long sentAtMs;
+    /** The state here came from a home that lost: nothing is applied until the state is replaced. */
     boolean distrusted;
-    /** At the home: the state with all that was ordered, the events that no second server has yet, who has which. */
+    /** At the home: the state with all ordered events, the events no second server has yet, and how far each has come. */
     SessionState head;
     final Deque<JsonObject> pending = new ArrayDeque<>();
     final Map<String, Long> held = new HashMap<>();
-    /** While this server takes over: whose answers are awaited, and requests until then. */
+    /** While this server takes over: the servers whose answers are awaited, and the requests that wait for them. */
     Set<String> claiming;
     final List<Runnable> afterClaim = new ArrayList<>();
     final Map<String, Long> awaySinceMs = new HashMap<>();
@@ -67,7 +69,7 @@ final class Replica {
         distrusted = false;
     }
 
-    /** Be the home no longer. */
+    /** Follow another home. */
     void follow(long newEpoch, String newHome) {
         epoch = newEpoch;
         home = newHome;
@@ -78,7 +80,7 @@ final class Replica {
         afterClaim.clear();
     }
 
-    /** Return the events after an order; null: the log does not reach back so far. */
+    /** Return the events after an order; null: the log does not reach back that far. */
     List<JsonObject> after(long order) {
         if (order > state.order() || state.order() - order > log.size()) {
             return null;

@@ -13,8 +13,8 @@ import java.util.function.IntSupplier;
 import java.util.function.Supplier;
 
 /**
- * Be a server's self-organizing manager: a thread that measures every period, decides by the policy, and has the event
- * loop carry the decision out.
+ * Manage one server: a thread that measures every period and decides by the policy; the event loop carries the decision
+ * out.
  */
 final class SelfOrganizer extends Thread {
     private final CloudServer.Settings settings;

@@ -23,7 +23,7 @@ public final class ServerMain {
         String model = options.text("model", "");
         SelfOrganizing.Limits usual = SelfOrganizing.Limits.USUAL;
         SelfOrganizing.Limits limits = new SelfOrganizing.Limits(options.number("latency", usual.latencyMs()),
-            usual.cpuShare(), options.number("bandwidth", usual.sentBytesPerS()), usual.release());
+            usual.cpuShare(), options.number("bandwidth", usual.bytesPerS()), usual.release());
         return new CloudServer.Settings(options.text("name", null), options.text("host", "127.0.0.1"),
             options.port("port", 0), options.port("group-port", 0), options.port("frames-port", 0),
             options.addresses("peers"), secret, start.equals("active"), options.number("boot", 20),

@@ -20,10 +20,10 @@ import java.util.zip.CRC32;
 /**
  * Order sessions between servers. Each session has a home that numbers its events and sends them to all servers that
  * hold sessions; an event is applied at the home once a second server has it. When a home dies, another collects
- * what the others have and goes on. Of one thread.
+ * what the others have and goes on. Not thread-safe: all calls come from one event loop.
  */
 final class Sessions {
-    /** Act for the sessions outside of them. */
+    /** Connect the sessions with clients, presence and the other servers. */
     interface Outside {
         void send(String to, JsonObject message);
 
@@ -33,7 +33,7 @@ final class Sessions {
         /** The state here was replaced whole. */
         void replaced(Replica session);
 
-        /** A request of this server's client was refused, or was there already. */
+        /** A request of a client of this server was refused, or (refusal null) had been carried out before. */
         void answered(String session, String user, String id, Misuse refusal);
 
         boolean present(String user, String session);
@@ -43,19 +43,23 @@ final class Sessions {
 
     private static final int PENDING = 5_000;
     private static final long ASK_AGAIN_MS = 300;
+    /** After this long without an answer from another server, send the last event or the claim again. */
+    private static final long SEND_AGAIN_MS = 1_000;
+    /** Events that follow a gap and are kept until it is filled; later ones are asked for again. */
+    private static final int EARLY = 2_000;
     private static final long EMPTY_MS = 60_000;
     private static final int HOPS = 3;
-    /** So long a session may be without a home before any server that has it claims it. */
+    /** After this long without a home, any server that has the session claims it. */
     private static final long ORPHAN_MS = 2_000;
     final String self;
     final Map<String, Replica> all = new HashMap<>();
-    /** Events of sessions whose state has not come yet. */
-    private final Map<String, List<JsonObject>> unknown = new HashMap<>();
+    /** Sessions whose state is not here yet: when it was last asked for. */
+    private final Map<String, Long> askedForMs = new HashMap<>();
     private final Outside outside;
     private final Counts counts;
     /** The other servers that hold sessions. */
     private Set<String> holders = new HashSet<>();
-    /** Those of them that may become a session's home: neither loading nor leaving. */
+    /** Those holders that may become a session's home: neither loading nor leaving. */
     private Set<String> able = new HashSet<>();
     private boolean holding;
 
@@ -65,12 +69,12 @@ final class Sessions {
         this.counts = counts;
     }
 
-    /** Hold sessions from now on, or, after a drain, no longer. */
+    /** Start to hold sessions, or, after a drain, stop. */
     void hold(boolean now) {
         holding = now;
         if (!now) {
             all.clear();
-            unknown.clear();
+            askedForMs.clear();
         }
     }
 
@@ -78,7 +82,7 @@ final class Sessions {
         return holding;
     }
 
-    /** Let a client's request be ordered: an event without its order. Its id and user are repeated in answers. */
+    /** Submit a client's request, an event without its order, to the session's home. */
     void submit(String session, JsonObject event) {
         submitted(new JsonObject().put("t", "submit").put("session", session).put("origin", self).put("hops", 0)
             .put("event", event));
@@ -86,20 +90,24 @@ final class Sessions {
 
     private void submitted(JsonObject message) {
         String session = message.getString("session");
-        Replica there = all.get(session);
-        if (there == null && !"created".equals(message.getJsonObject("event").getString("kind"))) {
+        Replica replica = all.get(session);
+        if (replica == null && !"created".equals(message.getJsonObject("event").getString("kind"))) {
             answer(message, new Misuse(Code.NO_SESSION, "there is no session " + session));
             return;
         }
-        String home = there == null ? chosen(session, withSelf()) : there.home;
-        if (there != null && there.claiming != null) {
-            there.afterClaim.add(() -> submitted(message));
+        String home = replica == null ? chosen(session, withSelf()) : replica.home;
+        if (replica != null && replica.claiming != null) {
+            if (replica.afterClaim.size() >= PENDING) {
+                answer(message, new Misuse(Code.OVERLOADED, "too many messages wait for the session's new home"));
+            } else {
+                replica.afterClaim.add(() -> submitted(message));
+            }
         } else if (home.equals(self)) {
             order(session, message);
-        } else if (there != null && home.equals(message.getString("from"))) {
-            // Each of two takes the other for the home: the lesser name claims it, the other's clients ask again.
-            if (self.compareTo(home) < 0 && there.claiming == null) {
-                claim(List.of(there));
+        } else if (replica != null && home.equals(message.getString("from"))) {
+            // Two servers each take the other for the home: the lesser name claims it, clients of the other ask again.
+            if (self.compareTo(home) < 0 && replica.claiming == null) {
+                claim(List.of(replica));
             }
         } else if (message.getInteger("hops") < HOPS) {
             outside.send(home, message.copy().put("hops", message.getInteger("hops") + 1));
@@ -122,34 +130,39 @@ final class Sessions {
 
     private void order(String session, JsonObject message) {
         JsonObject event = message.getJsonObject("event").copy();
-        Replica there = all.get(session);
+        Replica replica = all.get(session);
         try {
-            if (there == null) {
-                there = new Replica(new SessionState(session), 1, self);
-                there.lead(1, self);
-                all.put(session, there);
-            } else if (isThere(there, event)) {
-                if (!isPending(there, event)) {
+            if (replica == null) {
+                replica = new Replica(new SessionState(session), 1, self);
+                replica.lead(1, self);
+                all.put(session, replica);
+            } else if (isCarriedOut(replica, event)) {
+                if (!isPending(replica, event)) {
                     answer(message, null);
                 }
                 return;
             }
-            allowed(there, event);
+            allowed(replica, event);
         } catch (Misuse refusal) {
             answer(message, refusal);
             return;
         }
-        event.put("order", there.head.order() + 1);
-        there.head.apply(event);
-        there.pending.add(event);
-        JsonObject told = new JsonObject().put("t", "event").put("session", session).put("epoch", there.epoch)
-            .put("event", event);
-        holders.forEach(holder -> outside.send(holder, told.copy()));
-        settle(there);
+        event.put("order", replica.head.order() + 1);
+        replica.head.apply(event);
+        replica.pending.add(event);
+        replica.sentAtMs = outside.nowMs();
+        JsonObject notice = ordered(replica, event);
+        holders.forEach(holder -> outside.send(holder, notice.copy()));
+        settle(replica);
     }
 
-    private static boolean isThere(Replica there, JsonObject event) {
-        SessionState head = there.head;
+    private static JsonObject ordered(Replica replica, JsonObject event) {
+        return new JsonObject().put("t", "event").put("session", replica.state.name).put("epoch", replica.epoch)
+            .put("event", event);
+    }
+
+    private static boolean isCarriedOut(Replica replica, JsonObject event) {
+        SessionState head = replica.head;
         String user = event.getString("user");
         return switch (event.getString("kind")) {
             case "created" -> head.manager().equals(user) && head.members().containsKey(user);
@@ -161,9 +174,9 @@ final class Sessions {
         };
     }
 
-    /** Tell whether what is there has not been applied yet: its answer comes when it is. */
-    private static boolean isPending(Replica there, JsonObject event) {
-        for (JsonObject one : there.pending) {
+    /** Tell whether the event was ordered but not applied yet: its answer is sent once it is. */
+    private static boolean isPending(Replica replica, JsonObject event) {
+        for (JsonObject one : replica.pending) {
             boolean same = one.getString("kind").equals(event.getString("kind"))
                 && one.getString("user").equals(event.getString("user"));
             if (same && (!event.containsKey("number") || event.getLong("number") <= one.getLong("number"))) {
@@ -173,12 +186,12 @@ final class Sessions {
         return false;
     }
 
-    private static void allowed(Replica there, JsonObject event) throws Misuse {
-        SessionState head = there.head;
+    private static void allowed(Replica replica, JsonObject event) throws Misuse {
+        SessionState head = replica.head;
         String user = event.getString("user");
         String kind = event.getString("kind");
         boolean manages = user.equals(head.manager());
-        if (there.pending.size() >= PENDING) {
+        if (replica.pending.size() >= PENDING) {
             throw new Misuse(Code.OVERLOADED, "too many messages wait for a second server");
         }
         if (kind.equals("created")) {
@@ -218,24 +231,24 @@ final class Sessions {
         }
     }
 
-    /** Apply at the home what a second server has; where there is none, all. */
-    private void settle(Replica there) {
-        long safe = there.head.order();
+    /** Apply at the home the events that a second server has; if there is no second server, all. */
+    private void settle(Replica replica) {
+        long safe = replica.head.order();
         if (!holders.isEmpty()) {
-            safe = holders.stream().mapToLong(holder -> there.held.getOrDefault(holder, 0L)).max().orElse(0);
+            safe = holders.stream().mapToLong(holder -> replica.held.getOrDefault(holder, 0L)).max().orElse(0);
         }
-        while (!there.pending.isEmpty() && there.pending.peek().getLong("order") <= safe) {
-            applied(there, there.pending.remove());
+        while (!replica.pending.isEmpty() && replica.pending.peek().getLong("order") <= safe) {
+            applied(replica, replica.pending.remove());
         }
     }
 
-    private void applied(Replica there, JsonObject event) {
-        there.apply(event);
+    private void applied(Replica replica, JsonObject event) {
+        replica.apply(event);
         counts.events++;
-        outside.applied(there, event);
+        outside.applied(replica, event);
     }
 
-    /** Take a message of another server; false: it is none of sessions. */
+    /** Handle a message of another server; false: it does not concern sessions. */
     boolean received(String from, JsonObject message) {
         switch (message.getString("t")) {
             case "submit" -> submitted(message);
@@ -269,82 +282,83 @@ final class Sessions {
         String session = message.getString("session");
         JsonObject event = message.getJsonObject("event");
         long epoch = message.getLong("epoch");
-        Replica there = all.get(session);
-        if (there == null) {
+        Replica replica = all.get(session);
+        if (replica == null) {
             if (event.getLong("order") > 1) {
-                unknown.computeIfAbsent(session, name -> new ArrayList<>()).add(message);
-                outside.send(from, new JsonObject().put("t", "resend").put("session", session).put("after", -1));
+                // The state that is asked for holds this event too, or the event comes again behind it.
+                Long asked = askedForMs.get(session);
+                if (asked == null || outside.nowMs() - asked >= ASK_AGAIN_MS) {
+                    askedForMs.put(session, outside.nowMs());
+                    outside.send(from, new JsonObject().put("t", "resend").put("session", session).put("after", -1));
+                }
                 return;
             }
-            there = new Replica(new SessionState(session), epoch, from);
-            all.put(session, there);
+            replica = new Replica(new SessionState(session), epoch, from);
+            all.put(session, replica);
         }
-        if (epoch < there.epoch || (epoch == there.epoch && !from.equals(there.home))) {
+        if (epoch < replica.epoch || (epoch == replica.epoch && !from.equals(replica.home))) {
             return;
         }
-        if (epoch > there.epoch) {
-            there.follow(epoch, from);
+        if (epoch > replica.epoch) {
+            replica.follow(epoch, from);
         }
-        if (event.getLong("order") > there.state.order()) {
-            there.early.put(event.getLong("order"), event);
+        if (event.getLong("order") > replica.state.order()) {
+            replica.early.put(event.getLong("order"), event);
+            if (replica.early.size() > EARLY) {
+                replica.early.pollLastEntry();
+            }
         }
-        if (there.distrusted || !drain(there)) {
-            ask(there);
+        if (replica.distrusted || !drain(replica)) {
+            ask(replica);
         }
-        if (there.distrusted) {
+        if (replica.distrusted) {
             return;
         }
-        outside.send(from, new JsonObject().put("t", "held").put("session", session).put("epoch", there.epoch)
-            .put("order", there.state.order()));
+        outside.send(from, new JsonObject().put("t", "held").put("session", session).put("epoch", replica.epoch)
+            .put("order", replica.state.order()));
     }
 
     /** Apply early events that follow now; false: there is a gap. */
-    private boolean drain(Replica there) {
-        there.early.headMap(there.state.order(), true).clear();
-        while (!there.early.isEmpty() && there.early.firstKey() == there.state.order() + 1) {
-            applied(there, there.early.pollFirstEntry().getValue());
+    private boolean drain(Replica replica) {
+        replica.early.headMap(replica.state.order(), true).clear();
+        while (!replica.early.isEmpty() && replica.early.firstKey() == replica.state.order() + 1) {
+            applied(replica, replica.early.pollFirstEntry().getValue());
         }
-        return there.early.isEmpty();
+        return replica.early.isEmpty();
     }
 
-    private void ask(Replica there) {
+    private void ask(Replica replica) {
         long now = outside.nowMs();
-        if (now - there.askedAtMs >= ASK_AGAIN_MS) {
-            there.askedAtMs = now;
-            outside.send(there.home, new JsonObject().put("t", "resend").put("session", there.state.name)
-                .put("after", there.distrusted ? -1 : there.state.order()));
+        if (now - replica.askedAtMs >= ASK_AGAIN_MS) {
+            replica.askedAtMs = now;
+            outside.send(replica.home, new JsonObject().put("t", "resend").put("session", replica.state.name)
+                .put("after", replica.distrusted ? -1 : replica.state.order()));
         }
     }
 
     private void held(String from, JsonObject message) {
-        Replica there = all.get(message.getString("session"));
-        if (there != null && there.head != null && message.getLong("epoch") == there.epoch) {
-            there.held.merge(from, message.getLong("order"), Math::max);
-            settle(there);
+        Replica replica = all.get(message.getString("session"));
+        if (replica != null && replica.head != null && message.getLong("epoch") == replica.epoch) {
+            replica.held.merge(from, message.getLong("order"), Math::max);
+            settle(replica);
         }
     }
 
     private void resend(String from, JsonObject message) {
-        Replica there = all.get(message.getString("session"));
-        if (there == null) {
+        Replica replica = all.get(message.getString("session"));
+        if (replica == null) {
             return;
         }
-        List<JsonObject> events = there.after(message.getLong("after"));
+        List<JsonObject> events = replica.after(message.getLong("after"));
         if (message.getLong("after") < 0 || events == null) {
-            outside.send(from, there.snapshot());
+            outside.send(from, replica.snapshot());
         } else {
-            for (JsonObject event : events) {
-                outside.send(from, new JsonObject().put("t", "event").put("session", there.state.name)
-                    .put("epoch", there.epoch).put("event", event));
-            }
+            events.forEach(event -> outside.send(from, ordered(replica, event)));
         }
-        for (JsonObject event : there.pending) {
-            outside.send(from, new JsonObject().put("t", "event").put("session", there.state.name)
-                .put("epoch", there.epoch).put("event", event));
-        }
+        replica.pending.forEach(event -> outside.send(from, ordered(replica, event)));
     }
 
-    /** Take a state of the same home or a newer one, unless what is here is further. */
+    /** Adopt a state of the same home or a newer one, unless the state here is further. */
     private void snapshot(JsonObject message) {
         Replica old = all.get(message.getString("session"));
         SessionState state = SessionState.fromJson(message.getJsonObject("state"));
@@ -353,19 +367,16 @@ final class Sessions {
             && state.order() <= old.state.order())) {
             return;
         }
-        Replica there = new Replica(state, epoch, message.getString("home"));
-        all.put(state.name, there);
+        Replica replica = new Replica(state, epoch, message.getString("home"));
+        all.put(state.name, replica);
         if (old != null) {
-            there.early.putAll(old.early);
+            replica.early.putAll(old.early);
         }
-        outside.replaced(there);
-        List<JsonObject> waited = unknown.remove(state.name);
-        if (waited != null) {
-            waited.forEach(one -> event(one.getString("from"), one));
-        }
-        drain(there);
-        outside.send(there.home, new JsonObject().put("t", "held").put("session", state.name).put("epoch", epoch)
-            .put("order", there.state.order()));
+        outside.replaced(replica);
+        askedForMs.remove(state.name);
+        drain(replica);
+        outside.send(replica.home, new JsonObject().put("t", "held").put("session", state.name).put("epoch", epoch)
+            .put("order", replica.state.order()));
     }
 
     /** Return the states of the sessions whose home this server is. */
@@ -373,13 +384,12 @@ final class Sessions {
         JsonArray found = new JsonArray();
         all.values().stream().filter(one -> one.home.equals(self)).forEach(one -> {
             found.add(one.snapshot());
-            one.pending.forEach(event -> found.add(new JsonObject().put("t", "event").put("session", one.state.name)
-                .put("epoch", one.epoch).put("event", event).put("from", self)));
+            one.pending.forEach(event -> found.add(ordered(one, event).put("from", self)));
         });
         return found;
     }
 
-    /** Take the states of another server's sessions. */
+    /** Adopt the states of another server's sessions. */
     void load(JsonArray found) {
         for (Object one : found) {
             JsonObject message = (JsonObject) one;
@@ -391,7 +401,7 @@ final class Sessions {
         }
     }
 
-    /** Learn which other servers hold sessions now, and which may be homes. Sessions without one get a new one. */
+    /** Set which other servers hold sessions now, and which may be homes. Sessions without a home get a new one. */
     void holders(Collection<String> now, Collection<String> mayBeHomes) {
         Set<String> fresh = new HashSet<>(now);
         fresh.removeAll(holders);
@@ -402,40 +412,62 @@ final class Sessions {
         }
         List<Replica> ready = new ArrayList<>();
         List<Replica> orphans = new ArrayList<>();
-        for (Replica there : all.values()) {
-            if (there.claiming != null) {
-                there.claiming.retainAll(holders);
-                if (there.claiming.isEmpty()) {
-                    ready.add(there);
+        for (Replica replica : all.values()) {
+            if (replica.claiming != null) {
+                replica.claiming.retainAll(holders);
+                if (replica.claiming.isEmpty()) {
+                    ready.add(replica);
                 }
-            } else if (there.head != null) {
-                there.held.keySet().retainAll(holders);
-                // Who was not known as a holder until now may have missed events.
-                fresh.forEach(holder -> outside.send(holder, standing(there, self)));
-                settle(there);
-            } else if (isOrphan(there) && chosen(there.state.name, withSelf()).equals(self)) {
-                orphans.add(there);
+            } else if (replica.head != null) {
+                replica.held.keySet().retainAll(holders);
+                // A new holder may have missed events.
+                fresh.forEach(holder -> outside.send(holder, standing(replica, self)));
+                settle(replica);
+            } else if (isOrphan(replica) && chosen(replica.state.name, withSelf()).equals(self)) {
+                orphans.add(replica);
             }
         }
         ready.forEach(this::takeOver);
         claim(orphans);
     }
 
-    private boolean isOrphan(Replica there) {
-        return there.head == null && there.claiming == null && !holders.contains(there.home);
+    private boolean isOrphan(Replica replica) {
+        return replica.head == null && replica.claiming == null && !holders.contains(replica.home);
     }
 
     private void claim(List<Replica> orphans) {
         JsonArray mine = new JsonArray();
-        for (Replica there : orphans) {
-            there.claiming = new HashSet<>(holders);
-            mine.add(there.claim());
+        for (Replica replica : orphans) {
+            replica.claiming = new HashSet<>(holders);
+            replica.sentAtMs = outside.nowMs();
+            mine.add(replica.claim());
         }
         if (!mine.isEmpty()) {
-            holders.forEach(holder -> outside.send(holder, new JsonObject().put("t", "claim").put("sessions", mine.copy())));
+            holders.forEach(holder -> sendClaim(holder, mine));
         }
         if (holders.isEmpty()) {
             orphans.forEach(this::takeOver);
+        }
+    }
+
+    private void sendClaim(String holder, JsonArray sessions) {
+        outside.send(holder, new JsonObject().put("t", "claim").put("sessions", sessions.copy()));
+    }
+
+    /** Send again what other servers should have answered by now: it or its answer was lost. */
+    private void sendAgain(Replica replica, long now) {
+        if (now - replica.sentAtMs < SEND_AGAIN_MS) {
+            return;
+        }
+        if (replica.claiming != null) {
+            replica.sentAtMs = now;
+            replica.claiming.forEach(holder -> sendClaim(holder, new JsonArray().add(replica.claim())));
+        } else if (!replica.pending.isEmpty()) {
+            // A server that lacks an earlier event then asks for it.
+            replica.sentAtMs = now;
+            JsonObject last = replica.pending.peekLast();
+            holders.stream().filter(holder -> replica.held.getOrDefault(holder, 0L) < last.getLong("order"))
+                .forEach(holder -> outside.send(holder, ordered(replica, last)));
         }
     }
 
@@ -465,25 +497,25 @@ final class Sessions {
         JsonArray found = new JsonArray();
         for (Object one : message.getJsonArray("sessions")) {
             JsonObject claim = (JsonObject) one;
-            Replica there = all.get(claim.getString("session"));
+            Replica replica = all.get(claim.getString("session"));
             JsonObject answer = new JsonObject().put("session", claim.getString("session"));
             found.add(answer);
-            if (there == null) {
+            if (replica == null) {
                 continue;
             }
-            List<JsonObject> more = there.after(Math.min(claim.getLong("order"), there.state.order()));
+            List<JsonObject> more = replica.after(Math.min(claim.getLong("order"), replica.state.order()));
             if (more == null) {
-                answer.put("snapshot", there.snapshot());
+                answer.put("snapshot", replica.snapshot());
             } else {
                 answer.put("events", Replica.list(more));
             }
             long epoch = claim.getLong("epoch");
-            if (there.claiming != null && epoch == there.epoch + 1 && self.compareTo(from) < 0) {
-                // Both claim it, and of two the lesser name has it: the other learns so from this server's claim.
+            if (replica.claiming != null && epoch == replica.epoch + 1 && self.compareTo(from) < 0) {
+                // Both claim it, and the lesser name gets it: the other learns this from this server's claim.
                 continue;
             }
-            if (epoch > there.epoch || epoch == there.epoch && from.compareTo(there.home) < 0) {
-                there.follow(epoch, from);
+            if (epoch > replica.epoch || epoch == replica.epoch && from.compareTo(replica.home) < 0) {
+                replica.follow(epoch, from);
             }
         }
         outside.send(from, new JsonObject().put("t", "claimed").put("sessions", found));
@@ -492,17 +524,17 @@ final class Sessions {
     private void answeredClaim(String from, JsonObject message) {
         for (Object one : message.getJsonArray("sessions")) {
             JsonObject answer = (JsonObject) one;
-            Replica there = all.get(answer.getString("session"));
-            if (there == null || there.claiming == null) {
+            Replica replica = all.get(answer.getString("session"));
+            if (replica == null || replica.claiming == null) {
                 continue;
             }
-            Replica further = there;
+            Replica further = replica;
             if (answer.containsKey("snapshot")) {
                 SessionState state = SessionState.fromJson(answer.getJsonObject("snapshot").getJsonObject("state"));
-                if (state.order() > there.state.order()) {
-                    further = new Replica(state, there.epoch, there.home);
-                    further.claiming = there.claiming;
-                    further.afterClaim.addAll(there.afterClaim);
+                if (state.order() > replica.state.order()) {
+                    further = new Replica(state, replica.epoch, replica.home);
+                    further.claiming = replica.claiming;
+                    further.afterClaim.addAll(replica.afterClaim);
                     all.put(state.name, further);
                     outside.replaced(further);
                 }
@@ -519,26 +551,26 @@ final class Sessions {
         }
     }
 
-    private void takeOver(Replica there) {
+    private void takeOver(Replica replica) {
         counts.takeovers++;
-        there.lead(there.epoch + 1, self);
-        announce(there, there.home);
-        List<Runnable> waited = new ArrayList<>(there.afterClaim);
-        there.afterClaim.clear();
+        replica.lead(replica.epoch + 1, self);
+        announce(replica, replica.home);
+        List<Runnable> waited = new ArrayList<>(replica.afterClaim);
+        replica.afterClaim.clear();
         waited.forEach(Runnable::run);
     }
 
-    private void announce(Replica there, String home) {
-        JsonObject told = standing(there, home);
-        holders.forEach(holder -> outside.send(holder, told.copy()));
+    private void announce(Replica replica, String home) {
+        JsonObject notice = standing(replica, home);
+        holders.forEach(holder -> outside.send(holder, notice.copy()));
     }
 
-    private static JsonObject standing(Replica there, String home) {
-        return new JsonObject().put("t", "home").put("session", there.state.name).put("epoch", there.epoch)
-            .put("home", home).put("order", there.state.order());
+    private static JsonObject standing(Replica replica, String home) {
+        return new JsonObject().put("t", "home").put("session", replica.state.name).put("epoch", replica.epoch)
+            .put("home", home).put("order", replica.state.order());
     }
 
-    /** Tell all where this server's sessions stand: after two parts of the group found each other again. */
+    /** Announce the sessions of this server to all: two parts of the group have merged. */
     void announceAll() {
         all.values().stream().filter(one -> one.head != null).forEach(one -> announce(one, self));
     }
@@ -547,94 +579,95 @@ final class Sessions {
         if (!holding) {
             return;
         }
-        Replica there = all.get(message.getString("session"));
+        Replica replica = all.get(message.getString("session"));
         String home = message.getString("home");
         long epoch = message.getLong("epoch");
-        if (there == null) {
+        if (replica == null) {
             outside.send(from, new JsonObject().put("t", "resend").put("session", message.getString("session"))
                 .put("after", -1));
             return;
         }
-        boolean rival = there.head != null && !home.equals(self);
-        boolean mineAlready = there.head != null && home.equals(self);
-        if (mineAlready || epoch < there.epoch || epoch == there.epoch && home.compareTo(there.home) > 0) {
+        boolean rival = replica.head != null && !home.equals(self);
+        boolean mineAlready = replica.head != null && home.equals(self);
+        if (mineAlready || epoch < replica.epoch || epoch == replica.epoch && home.compareTo(replica.home) > 0) {
             return;
         }
         long order = message.getLong("order");
-        there.early.clear();
-        there.follow(epoch, home);
+        replica.early.clear();
+        replica.follow(epoch, home);
         if (home.equals(self)) {
-            there.lead(epoch, self);
-        } else if (rival || there.state.order() > order) {
-            // Two homes ordered apart, or what is here was seen by nobody else: theirs counts.
-            there.distrusted = true;
-            there.askedAtMs = 0;
-            ask(there);
-        } else if (there.state.order() < order) {
-            there.askedAtMs = 0;
-            ask(there);
+            replica.lead(epoch, self);
+        } else if (rival || replica.state.order() > order) {
+            // Two homes gave orders independently, or nobody else has the last events here: the other home's count.
+            replica.distrusted = true;
+            replica.askedAtMs = 0;
+            ask(replica);
+        } else if (replica.state.order() < order) {
+            replica.askedAtMs = 0;
+            ask(replica);
         }
     }
 
-    /** Give every session of this server another home, if another server holds sessions; true: none is left here. */
+    /** Give every session of this server another home, if another server can be one; true: none is left here. */
     boolean handHomes() {
         if (able.isEmpty()) {
             return true;
         }
         boolean all = true;
-        for (Replica there : new ArrayList<>(this.all.values())) {
-            if (there.head != null && there.pending.isEmpty()) {
-                String home = chosen(there.state.name, able);
-                long epoch = there.epoch + 1;
-                there.epoch = epoch;
-                announce(there, home);
-                there.follow(epoch, home);
+        for (Replica replica : new ArrayList<>(this.all.values())) {
+            if (replica.head != null && replica.pending.isEmpty()) {
+                String home = chosen(replica.state.name, able);
+                long epoch = replica.epoch + 1;
+                replica.epoch = epoch;
+                announce(replica, home);
+                replica.follow(epoch, home);
             }
-            all &= there.head == null && there.claiming == null;
+            all &= replica.head == null && replica.claiming == null;
         }
         return all;
     }
 
-    /** Let members who are away leave, and forget sessions without members. */
+    /** Remove members who are away, delete sessions without members, and repeat what was not answered. */
     void tick() {
         long now = outside.nowMs();
-        for (Replica there : new ArrayList<>(all.values())) {
-            if (there.head == null) {
-                if (!isOrphan(there)) {
-                    there.orphanSinceMs = now;
-                } else if (now - there.orphanSinceMs > ORPHAN_MS) {
-                    claim(List.of(there));
+        for (Replica replica : new ArrayList<>(all.values())) {
+            sendAgain(replica, now);
+            if (replica.head == null) {
+                if (!isOrphan(replica)) {
+                    replica.orphanSinceMs = now;
+                } else if (now - replica.orphanSinceMs > ORPHAN_MS) {
+                    claim(List.of(replica));
                 }
-                if (there.distrusted || !there.early.isEmpty()) {
-                    ask(there);
+                if (replica.distrusted || !replica.early.isEmpty()) {
+                    ask(replica);
                 }
                 continue;
             }
-            Map<String, String> members = new LinkedHashMap<>(there.head.members());
-            there.awaySinceMs.keySet().retainAll(members.keySet());
+            Map<String, String> members = new LinkedHashMap<>(replica.head.members());
+            replica.awaySinceMs.keySet().retainAll(members.keySet());
             for (String user : members.keySet()) {
-                if (outside.present(user, there.state.name)) {
-                    there.awaySinceMs.remove(user);
-                } else if (now - there.awaySinceMs.computeIfAbsent(user, one -> now) > Limits.AWAY_MS) {
-                    submit(there.state.name, new JsonObject().put("kind", "left").put("user", user).put("id", ""));
+                if (outside.present(user, replica.state.name)) {
+                    replica.awaySinceMs.remove(user);
+                } else if (now - replica.awaySinceMs.computeIfAbsent(user, one -> now) > Limits.AWAY_MS) {
+                    submit(replica.state.name, new JsonObject().put("kind", "left").put("user", user).put("id", ""));
                 }
             }
             if (!members.isEmpty()) {
-                there.emptySinceMs = now;
-            } else if (there.emptySinceMs > 0 && now - there.emptySinceMs > EMPTY_MS && there.pending.isEmpty()) {
-                all.remove(there.state.name);
-                JsonObject told = new JsonObject().put("t", "end").put("session", there.state.name)
-                    .put("epoch", there.epoch);
-                holders.forEach(holder -> outside.send(holder, told.copy()));
+                replica.emptySinceMs = now;
+            } else if (replica.emptySinceMs > 0 && now - replica.emptySinceMs > EMPTY_MS && replica.pending.isEmpty()) {
+                all.remove(replica.state.name);
+                JsonObject notice = new JsonObject().put("t", "end").put("session", replica.state.name)
+                    .put("epoch", replica.epoch);
+                holders.forEach(holder -> outside.send(holder, notice.copy()));
             }
         }
-        unknown.keySet().removeIf(all::containsKey);
+        askedForMs.keySet().removeIf(all::containsKey);
     }
 
     private void end(JsonObject message) {
-        Replica there = all.get(message.getString("session"));
-        if (there != null && message.getLong("epoch") >= there.epoch && there.state.members().isEmpty()) {
-            all.remove(there.state.name);
+        Replica replica = all.get(message.getString("session"));
+        if (replica != null && message.getLong("epoch") >= replica.epoch && replica.state.members().isEmpty()) {
+            all.remove(replica.state.name);
         }
     }
 }

@@ -7,15 +7,15 @@ import io.netty.channel.ChannelInboundHandlerAdapter;
 
 /**
  * Read the heads of a client's WebSocket frames ahead of the decoder, and drop a message that is too large byte by byte:
- * the decoder itself would cut the connection before the client could be told why. One for each connection, of its loop.
+ * the decoder would cut the connection before the client learns why. One for each connection, used on its event loop.
  */
 final class SizeGuard extends ChannelInboundHandlerAdapter {
-    /** A client that goes on sending what is dropped is cut off in the end. */
+    /** After this many dropped bytes the connection is cut. */
     private static final long DROPPED_BYTES = 64L << 20;
     private static final int MASK_BYTES = 4;
     private static final int CONTROL = 0x8;
     private final Runnable tooLarge;
-    /** The beginning of a head whose rest has not come yet. */
+    /** The start of a head whose rest has not arrived. */
     private ByteBuf started;
     private long messageBytes;
     private long frameLeft;
@@ -27,8 +27,8 @@ final class SizeGuard extends ChannelInboundHandlerAdapter {
     }
 
     @Override
-    public void channelRead(ChannelHandlerContext context, Object came) {
-        ByteBuf bytes = (ByteBuf) came;
+    public void channelRead(ChannelHandlerContext context, Object message) {
+        ByteBuf bytes = (ByteBuf) message;
         if (started != null) {
             ByteBuf both = context.alloc().buffer(started.readableBytes() + bytes.readableBytes());
             both.writeBytes(started).writeBytes(bytes);
@@ -61,7 +61,7 @@ final class SizeGuard extends ChannelInboundHandlerAdapter {
         }
     }
 
-    /** Take up the next frame, its head included in what is left of it; false: more of the head must come. */
+    /** Start the next frame; its head counts among its bytes. False: the head is incomplete. */
     private boolean head(ByteBuf bytes) {
         int at = bytes.readerIndex();
         if (bytes.readableBytes() < 2) {

@@ -11,6 +11,7 @@ import io.vertx.core.buffer.Buffer;
 import io.vertx.core.http.HttpClient;
 import io.vertx.core.http.HttpClientResponse;
 import io.vertx.core.http.HttpMethod;
+import io.vertx.core.http.WebSocket;
 import io.vertx.core.http.WebSocketClient;
 import io.vertx.core.json.JsonObject;
 import java.io.IOException;
@@ -21,24 +22,35 @@ import java.net.URI;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /** Run servers of one cloud and clients within a test's own process. */
 final class Cloud implements AutoCloseable {
     static final String SECRET = "a secret of tests";
     static final int BOUND_S = 20;
+    private static final int FIRST_PORT = 10_000;
+    private static final int PORTS = 20_000;
+    /** Beside the tests of another process, begin elsewhere. */
+    private static final AtomicInteger PORT = new AtomicInteger((int) (ProcessHandle.current().pid() * 97));
     final List<CloudServer> servers = new ArrayList<>();
     final List<Integer> ports = new ArrayList<>();
+    final List<Integer> framesPorts = new ArrayList<>();
     final Vertx vertx = Vertx.vertx(new VertxOptions().setEventLoopPoolSize(1));
-    private final WebSocketClient sockets = vertx.createWebSocketClient(Client.options());
+    /** Kept here: Vert.x closes a client, and its sockets, once it is garbage. */
+    final WebSocketClient sockets = vertx.createWebSocketClient(Client.options());
     private final HttpClient pages = vertx.createHttpClient();
     private final Context context = vertx.getOrCreateContext();
     final List<InetSocketAddress> peers = new ArrayList<>();
     private final List<Client> clients = new ArrayList<>();
-    /** The managers of servers that are started from now on. */
-    double periodS = 30;
+    /** Sockets of tests that are to be closed with the cloud. */
+    final List<WebSocket> others = new CopyOnWriteArrayList<>();
+    /** The managers of servers that are started from now on; the usual period is longer than any test. */
+    double periodS = 3_600;
     LatencyModel model = LatencyModel.ofThePaper();
     SelfOrganizing.Limits limits = SelfOrganizing.Limits.USUAL;
 
@@ -61,17 +73,47 @@ final class Cloud implements AutoCloseable {
         int group = free();
         peers.add(new InetSocketAddress("127.0.0.1", group));
         int port = free();
+        int frames = free();
         CloudServer server = new CloudServer(new CloudServer.Settings("server-" + (servers.size() + 1), "127.0.0.1", port,
-            group, free(), List.copyOf(peers), SECRET, active, bootS, periodS, 1, model, limits)).start();
+            group, frames, List.copyOf(peers), SECRET, active, bootS, periodS, 1, model, limits)).start();
         servers.add(server);
         ports.add(port);
+        framesPorts.add(frames);
         return server;
     }
 
-    static int free() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
+    /** Find a free port below those that the kernel gives to clients, which might take it before it is used. */
+    static int free() {
+        while (true) {
+            int port = FIRST_PORT + Math.floorMod(PORT.getAndIncrement(), PORTS);
+            try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+                return socket.getLocalPort();
+            } catch (IOException e) {
+                // In use: try the next.
+                continue;
+            }
         }
+    }
+
+    /** Ask a server on its own event loop. */
+    static <T> T on(CloudServer server, Supplier<T> question) {
+        CompletableFuture<T> answer = new CompletableFuture<>();
+        server.loop.runOnContext(ignored -> answer.complete(question.get()));
+        return get(answer);
+    }
+
+    /** Make a member of the group that only listens. */
+    Group member(String name, String secret) throws Exception {
+        return new Group(name, new InetSocketAddress("127.0.0.1", free()), List.of(peers.get(0)), new Seal(secret),
+            Runnable::run, new Group.Listener() {
+                @Override
+                public void received(String from, JsonObject message) {
+                }
+
+                @Override
+                public void members(List<String> ids, boolean merged) {
+                }
+            });
     }
 
     /** Make a client that connects to one server, and after a break to any that serves. */
@@ -97,10 +139,14 @@ final class Cloud implements AutoCloseable {
     }
 
     static void await(String what, BooleanSupplier condition) {
+        await(() -> what, condition);
+    }
+
+    static void await(Supplier<String> what, BooleanSupplier condition) {
         long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(BOUND_S);
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() > until) {
-                throw new AssertionError("not within " + BOUND_S + " s: " + what);
+                throw new AssertionError("not within " + BOUND_S + " s: " + what.get());
             }
             try {
                 TimeUnit.MILLISECONDS.sleep(25);
@@ -139,7 +185,8 @@ final class Cloud implements AutoCloseable {
 
     /** Wait until all clients stand at one order with nothing waiting, and check that all hold one state. */
     static void settled(List<Client> clients) {
-        await("all messages are acknowledged and everywhere", () -> {
+        await(() -> "all messages are acknowledged and everywhere: " + clients.stream()
+            .map(client -> get(client.look(Client::standing))).toList(), () -> {
             long first = -1;
             for (Client client : clients) {
                 long order = get(client.look(one -> one.ready() && one.waiting() == 0 && one.state() != null
@@ -170,9 +217,10 @@ final class Cloud implements AutoCloseable {
     @Override
     public void close() throws Exception {
         clients.forEach(Client::close);
+        others.forEach(WebSocket::close);
         for (CloudServer server : servers) {
             server.halt();
         }
-        vertx.close().toCompletionStage().toCompletableFuture().get(5, TimeUnit.SECONDS);
+        vertx.close().toCompletionStage().toCompletableFuture().get(BOUND_S, TimeUnit.SECONDS);
     }
 }

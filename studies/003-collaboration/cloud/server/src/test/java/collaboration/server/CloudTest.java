@@ -11,15 +11,17 @@ import collaboration.managers.LatencyModel;
 import collaboration.managers.SelfOrganizing;
 import io.vertx.core.json.JsonArray;
 import io.vertx.core.json.JsonObject;
-import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.ToLongFunction;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 @Timeout(60)
+@Execution(ExecutionMode.CONCURRENT)
 class CloudTest {
     private static String code(JsonObject answer) {
         return answer.getString("type").equals("error") ? answer.getString("code") : answer.getString("type");
@@ -69,7 +71,7 @@ class CloudTest {
             for (CloudServer server : cloud.servers) {
                 for (int i = 0; i < 3; i++) {
                     String user = "user" + i;
-                    await(user + " is present for " + server.id, () -> server.present(user, "table"));
+                    await(user + " is present for " + server.id, () -> Cloud.on(server, () -> server.present(user, "table")));
                 }
             }
         }
@@ -209,7 +211,8 @@ class CloudTest {
             assertTrue(cloud.page(cloud.ports.get(1), "/health").contains("STANDBY"));
             assertEquals(0, cloud.metric(1, "collaboration_sessions"));
             await("they know each other", () -> cloud.metric(0, "collaboration_group_members") == 2);
-            cloud.servers.get(0).send(second.id, new JsonObject().put("t", "wake").put("boot", 0.01));
+            CloudServer first = cloud.servers.get(0);
+            first.loop.runOnContext(ignored -> first.send(second.id, new JsonObject().put("t", "wake").put("boot", 0.01)));
             await("it serves", () -> cloud.page(cloud.ports.get(1), "/health").contains("ACTIVE"));
             Client bob = cloud.client("bob", 1);
             get(bob.join("table"));
@@ -246,7 +249,7 @@ class CloudTest {
     void aServerIsNotReadyWhileItLoads() throws Exception {
         try (Cloud cloud = new Cloud(1)) {
             // A member whose name nobody knows might hold sessions: a server that starts waits for it.
-            Group unnamed = member(cloud, "unnamed", Cloud.SECRET);
+            Group unnamed = cloud.member("unnamed", Cloud.SECRET);
             unnamed.join();
             cloud.start(true, 0);
             await("it loads", () -> cloud.page(cloud.ports.get(1), "/health").contains("LOADING"));
@@ -258,26 +261,12 @@ class CloudTest {
         }
     }
 
-    /** Make a member of a cloud's group that only listens. */
-    private static Group member(Cloud cloud, String name, String secret) throws Exception {
-        return new Group(name, new InetSocketAddress("127.0.0.1", Cloud.free()), List.of(cloud.peers.get(0)),
-            new Seal(secret), Runnable::run, new Group.Listener() {
-                @Override
-                public void received(String from, JsonObject message) {
-                }
-
-                @Override
-                public void members(List<String> ids, boolean merged) {
-                }
-            });
-    }
-
     @Test
     void aServerWithAnotherSecretStaysOutside() throws Exception {
         try (Cloud cloud = new Cloud(1)) {
             Client ann = cloud.client("ann", 0);
             get(ann.create("table", "free", "anyone"));
-            Group stranger = member(cloud, "stranger", "another secret");
+            Group stranger = cloud.member("stranger", "another secret");
             stranger.join();
             assertEquals(1, cloud.metric(0, "collaboration_group_members"));
             assertTrue(cloud.metric(0, "collaboration_group_refused") > 0);

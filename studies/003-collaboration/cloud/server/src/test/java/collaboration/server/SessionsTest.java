@@ -165,6 +165,54 @@ class SessionsTest {
     }
 
     @Test
+    void whatIsLostBetweenServersIsSentAgain() {
+        cloud("a", "b", "c");
+        Random random = new Random(1);
+        Node home = nodes.get(Sessions.chosen("s", nodes.keySet()));
+        home.sessions.submit("s", event("created", "ann", 0));
+        pass(random);
+        home.sessions.submit("s", event("chat", "ann", 1));
+        links.clear();
+        pass(random);
+        assertEquals(List.of(1L), home.applied, "nobody else has the chat");
+        tick(random);
+        agree(2);
+        nodes.remove(home.sessions.self);
+        nodes.values().forEach(node -> node.sessions.holders(others(node), others(node)));
+        links.clear();
+        tick(random);
+        nodes.values().iterator().next().sessions.submit("s", event("chat", "ann", 2));
+        pass(random);
+        agree(3);
+    }
+
+    /** Let a few seconds pass. */
+    private void tick(Random random) {
+        for (int i = 0; i < 10; i++) {
+            nodes.values().forEach(node -> node.sessions.tick());
+            pass(random);
+        }
+    }
+
+    @Test
+    void whatWaitsIsBounded() {
+        cloud("a", "b");
+        Node home = nodes.get(Sessions.chosen("s", nodes.keySet()));
+        home.sessions.submit("s", event("created", "ann", 0));
+        pass(new Random(1));
+        int number = 0;
+        do {
+            home.sessions.submit("s", event("chat", "ann", ++number));
+            assertTrue(number < 100_000, "the home takes messages without end");
+        } while (home.answers.isEmpty());
+        assertEquals(List.of("ann" + number + " overloaded"), home.answers);
+        pass(new Random(1));
+        home.sessions.submit("s", event("chat", "ann", number));
+        pass(new Random(1));
+        agree(number + 1);
+    }
+
+    @Test
     void aMessageSentAgainIsThereOnce() {
         cloud("a", "b");
         Node node = nodes.get("a");

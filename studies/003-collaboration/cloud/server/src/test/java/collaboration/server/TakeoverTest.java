@@ -46,7 +46,7 @@ class TakeoverTest {
             super(id, links);
         }
 
-        void tellStatus() {
+        void sendStatus() {
             servers.keySet().forEach(to -> send(to, new JsonObject().put("t", "status").put("phase", phase)));
         }
 
@@ -65,7 +65,7 @@ class TakeoverTest {
                     }
                     String before = phases.put(from, message.getString("phase"));
                     if (before == null) {
-                        tellStatus();
+                        sendStatus();
                     }
                     if (!message.getString("phase").equals(before)) {
                         holdersChanged();
@@ -97,7 +97,7 @@ class TakeoverTest {
             sessions.tick();
             if (phase.equals("LOADING") && loadingFrom.isEmpty()) {
                 phase = "ACTIVE";
-                tellStatus();
+                sendStatus();
             } else if (phase.equals("LOADING")) {
                 loadingFrom.forEach(other -> send(other, new JsonObject().put("t", "hold-me")));
             }
@@ -213,7 +213,7 @@ class TakeoverTest {
         Server server = new Server("server" + ++started);
         server.loadingFrom = new HashSet<>(servers.keySet());
         servers.put(server.sessions.self, server);
-        server.tellStatus();
+        server.sendStatus();
     }
 
     /** Kill one: of what it sent, some arrives, and each of the others learns of its death in its own time. */
