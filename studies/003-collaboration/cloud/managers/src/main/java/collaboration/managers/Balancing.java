@@ -12,14 +12,14 @@ public enum Balancing {
     LATENCY,
     /** The fewest connections. */
     CONNECTIONS,
-    /** Any. */
+    /** Any server, at random. */
     RANDOM;
 
     /** Describe a server as a balancer sees it. */
     public record Server(String id, int clients, double predictedMs, boolean admits) {
     }
 
-    /** Find a policy by its word. Throws IllegalArgumentException naming those there are. */
+    /** Find a policy by name. Throws IllegalArgumentException that lists the names. */
     public static Balancing of(String word) {
         for (Balancing policy : values()) {
             if (policy.name().toLowerCase(Locale.ROOT).equals(word)) {
@@ -29,7 +29,7 @@ public enum Balancing {
         throw new IllegalArgumentException("a balancer's policy is latency, connections or random, not " + word);
     }
 
-    /** Choose among those that admit clients; empty: none does. Equal ones are shared out by `random`. */
+    /** Choose among the servers that admit clients; empty: none does. Ties are broken by `random`. */
     public Optional<Server> choose(List<Server> servers, RandomGenerator random) {
         List<Server> open = servers.stream().filter(Server::admits).toList();
         if (open.isEmpty()) {

@@ -16,7 +16,7 @@ public enum Scaling {
             return Math.max(settings.least(), now.servers());
         }
     },
-    /** One more above the upper load, one fewer below the lower one; none within the cooldown after a change. */
+    /** One more above the upper load, one fewer below the lower load; no change during the cooldown. */
     THRESHOLD {
         @Override
         int wish(Observation now, Memory memory, Settings settings) {
@@ -29,7 +29,7 @@ public enum Scaling {
             return now.load() < settings.lower() ? now.servers() - 1 : now.servers();
         }
     },
-    /** Kubernetes' rule: ⌈servers × load / target⌉, nothing within a tenth; downwards the most of the last minutes. */
+    /** Kubernetes' rule: ⌈servers × load / target⌉, no change within 10 %; downwards the maximum of the last minutes. */
     HPA {
         @Override
         int wish(Observation now, Memory memory, Settings settings) {
@@ -46,7 +46,7 @@ public enum Scaling {
             return Math.min(now.servers(), most);
         }
     },
-    /** The same rule for the demand that a straight line through the last samples predicts for when a server would be up. */
+    /** The same rule on the demand when a new server would be up, by a straight line through the last samples. */
     PREDICTIVE {
         @Override
         int wish(Observation now, Memory memory, Settings settings) {
@@ -56,7 +56,7 @@ public enum Scaling {
         }
     };
 
-    /** State the cloud at one moment: `active` servers serve, `booting` ones will; `load` is the mean share of capacity. */
+    /** Describe the cloud now: `active` servers serve, `booting` ones will; `load` is the mean share of capacity used. */
     public record Observation(double timeS, int active, int booting, double load) {
         public int servers() {
             return active + booting;
@@ -68,25 +68,25 @@ public enum Scaling {
         }
     }
 
-    /** State a moment that a policy remembers. */
+    /** Hold one observation that a policy remembers. */
     public record Sample(double timeS, double demand, int wanted) {
     }
 
-    /** Hold what is remembered from one decision to the next; the buckets hold seconds. */
+    /** Hold what is passed from one decision to the next; the buckets hold seconds. */
     public record Memory(double changedS, double up, double down, List<Sample> history) {
         public static final Memory NONE = new Memory(Double.NEGATIVE_INFINITY, 0, 0, List.of());
     }
 
-    /** State the bounds and times of all policies. A bucket of 0 s acts at once. */
+    /** Set the bounds and times of all policies. A bucket of 0 s acts at once. */
     public record Settings(int least, int most, double target, double upper, double lower, double cooldownS,
                            double stabilisationS, double aheadS, double upBucketS, double downBucketS) {
-        /** Return usual settings for a cloud of so many servers. */
+        /** Return default settings for a cloud of `least` to `most` servers. */
         public static Settings usual(int least, int most) {
             return new Settings(least, most, 0.6, 0.8, 0.4, 120, 300, 80, 30, 180);
         }
     }
 
-    /** State how many servers there should be now, and why. */
+    /** Hold how many servers there should be now, and why. */
     public record Step(int servers, Memory memory, String reason) {
     }
 
@@ -94,7 +94,7 @@ public enum Scaling {
 
     abstract int wish(Observation now, Memory memory, Settings settings);
 
-    /** Find a policy by its word. Throws IllegalArgumentException naming those there are. */
+    /** Find a policy by name. Throws IllegalArgumentException that lists the names. */
     public static Scaling of(String word) {
         for (Scaling policy : values()) {
             if (policy.name().toLowerCase(Locale.ROOT).equals(word)) {
@@ -105,8 +105,8 @@ public enum Scaling {
     }
 
     /**
-     * Decide. What a policy wishes fills a leaky bucket for as long as it wishes it, and the bucket leaks as fast when
-     * it does not; only a full bucket changes the cloud.
+     * Decide. While a policy wants a change its leaky bucket fills, otherwise it leaks as fast; only a full bucket changes
+     * the cloud.
      */
     public Step decide(Observation now, Memory before, Settings settings) {
         List<Sample> history = new ArrayList<>(before.history());

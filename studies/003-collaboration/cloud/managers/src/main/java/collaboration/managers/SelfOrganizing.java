@@ -4,25 +4,25 @@ import java.util.List;
 
 /** Decide, for one server, whether it admits clients, and how many it hands over. */
 public final class SelfOrganizing {
-    /** State what a server measured in its last period. */
+    /** Hold what a server measured in its last period. */
     public record Measured(int clients, double outgoing, double latencyMs, double cpuShare, double receivedBytesPerS,
                            double sentBytesPerS) {
     }
 
-    /** State what is asked of a server; above `limit × release` it hands clients over. */
-    public record Limits(double latencyMs, double cpuShare, double sentBytesPerS, double release) {
-        /** Usual limits: 50 ms, nine tenths of its CPU, nine tenths of 10 Mbit/s; over those by a fifth it hands over. */
+    /** State the limits of a server, `bytesPerS` each way; above `limit × release` it hands clients over. */
+    public record Limits(double latencyMs, double cpuShare, double bytesPerS, double release) {
+        /** 50 ms, 90 % of its CPU, 90 % of 10 Mbit/s each way; 20 % above any of them it hands clients over. */
         public static final Limits USUAL = new Limits(50, 0.9, 0.9 * 10e6 / 8, 1.2);
     }
 
-    /** State the verdict: `predictedMs` is for one client more. */
+    /** Hold the decision: `predictedMs` is for one more client. */
     public record Decision(boolean admit, int handOver, double predictedMs, String reason) {
     }
 
     private SelfOrganizing() {
     }
 
-    /** Decide. `others` are the other servers; without one that admits, nobody is handed over. */
+    /** Decide. Clients are handed over only if one of the `others` admits them. */
     public static Decision decide(Measured now, Limits limits, LatencyModel model, List<Balancing.Server> others) {
         double perClient = now.clients() > 0 ? now.outgoing() / now.clients() : 1;
         double predicted = model.latencyMs(now.outgoing() + perClient, now.clients() + 1);
@@ -32,7 +32,8 @@ public final class SelfOrganizing {
             new Pressure(predicted / limits.latencyMs(), "predicted latency"),
             new Pressure(now.latencyMs() / limits.latencyMs(), "measured latency"),
             new Pressure(now.cpuShare() / limits.cpuShare(), "CPU"),
-            new Pressure(now.sentBytesPerS() / limits.sentBytesPerS(), "bandwidth sent"))) {
+            new Pressure(now.receivedBytesPerS() / limits.bytesPerS(), "bandwidth received"),
+            new Pressure(now.sentBytesPerS() / limits.bytesPerS(), "bandwidth sent"))) {
             if (one.of() > pressure) {
                 pressure = one.of();
                 reason = one.of() > 1 ? one.what() + " over its limit" : reason;

@@ -7,7 +7,7 @@ import java.util.Map;
 
 /** Count outgoing streams: those to a server's own clients, and one crossing to each other server with members. */
 public final class Streams {
-    /** State where a session's members and its streaming clients sit: server → how many. */
+    /** Hold where a session's members and its streaming clients are: server → count. */
     public record Session(Map<String, Integer> members, Map<String, Integer> streaming) {
     }
 
@@ -28,12 +28,12 @@ public final class Streams {
         return count;
     }
 
-    /** Return the mean over servers, which is what the paper's tables print. */
+    /** Return the mean over servers, as the paper's tables print it. */
     public static double mean(List<String> servers, Collection<Session> sessions) {
         return servers.stream().mapToInt(server -> outgoing(server, sessions)).average().orElse(0);
     }
 
-    /** Share a number of members, and of streaming clients, out over servers as evenly as can be. */
+    /** Spread members and streaming clients over servers as evenly as possible. */
     public static Session even(List<String> servers, int members, int streaming) {
         return new Session(shares(servers, members), shares(servers, streaming));
     }

@@ -114,20 +114,22 @@ class PoliciesTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', value = {
-        // clients | outgoing | latency ms | CPU | sent B/s | another admits | admits | hands over
-        "0         | 0        | 0          | 0   | 0        | yes            | yes    | 0",
-        "10        | 20       | 20         | 0.3 | 500000   | yes            | yes    | 0",
-        "10        | 20       | 55         | 0.3 | 500000   | yes            | no     | 0",
-        "10        | 20       | 100        | 0.3 | 500000   | yes            | no     | 5",
-        "10        | 20       | 100        | 0.3 | 500000   | no             | no     | 0",
-        "20        | 45       | 20         | 0.3 | 500000   | yes            | no     | 10",
-        "10        | 20       | 20         | 0.95| 500000   | yes            | no     | 0",
-        "10        | 20       | 20         | 0.3 | 1250000  | yes            | no     | 0",
-        "10        | 20       | 20         | 0.3 | 2250000  | yes            | no     | 5",
+        // clients | outgoing | latency ms | CPU | received B/s | sent B/s | another admits | admits | hands over
+        "0         | 0        | 0          | 0   | 0            | 0        | yes            | yes    | 0",
+        "10        | 20       | 20         | 0.3 | 100000       | 500000   | yes            | yes    | 0",
+        "10        | 20       | 55         | 0.3 | 100000       | 500000   | yes            | no     | 0",
+        "10        | 20       | 100        | 0.3 | 100000       | 500000   | yes            | no     | 5",
+        "10        | 20       | 100        | 0.3 | 100000       | 500000   | no             | no     | 0",
+        "20        | 45       | 20         | 0.3 | 100000       | 500000   | yes            | no     | 10",
+        "10        | 20       | 20         | 0.95| 100000       | 500000   | yes            | no     | 0",
+        "10        | 20       | 20         | 0.3 | 100000       | 1250000  | yes            | no     | 0",
+        "10        | 20       | 20         | 0.3 | 100000       | 2250000  | yes            | no     | 5",
+        "10        | 20       | 20         | 0.3 | 1250000      | 500000   | yes            | no     | 0",
+        "10        | 20       | 20         | 0.3 | 2250000      | 500000   | yes            | no     | 5",
     })
-    void aServerAdmitsRefusesOrHandsOver(int clients, double outgoing, double ms, double cpu, double sent,
-                                         String another, String admits, int handOver) {
-        Decision decision = SelfOrganizing.decide(new Measured(clients, outgoing, ms, cpu, 0, sent), Limits.USUAL,
+    void aServerAdmitsRefusesOrHandsOver(int clients, double outgoing, double ms, double cpu, double received,
+                                         double sent, String another, String admits, int handOver) {
+        Decision decision = SelfOrganizing.decide(new Measured(clients, outgoing, ms, cpu, received, sent), Limits.USUAL,
             LatencyModel.ofThePaper(), List.of(new Server("b", 0, 1, another.equals("yes"))));
         assertEquals(admits.equals("yes"), decision.admit(), decision.toString());
         assertEquals(handOver, decision.handOver(), decision.toString());
