@@ -33,9 +33,9 @@ import java.util.Optional;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 
-/** Send clients to servers, and be the self-optimizing manager: add and remove servers. One event loop. */
+/** Send clients to servers, and as the self-optimizing manager add and remove servers; all on one event loop. */
 public final class Balancer implements Group.Listener {
-    /** State how to run it. */
+    /** Configure a balancer. */
     public record Settings(String host, int port, int groupPort, List<InetSocketAddress> peers, String secret,
                            Balancing balancing, Scaling scaling, Scaling.Settings bounds, double periodS, double bootS) {
     }
@@ -50,7 +50,7 @@ public final class Balancer implements Group.Listener {
         new PoolOptions().setHttp1MaxSize(64).setMaxWaitQueueSize(1_000));
     private final Group group;
     private final Random random = new Random();
-    /** Servers as each last told of itself, with the clients that were sent there since. */
+    /** Servers: id → last status, and the clients sent there since. */
     private final Map<String, JsonObject> servers = new LinkedHashMap<>();
     private final Map<String, Integer> sentSince = new LinkedHashMap<>();
     private final Buffer page = Buffer.buffer(resource("/collaboration/page.html"));
@@ -88,7 +88,7 @@ public final class Balancer implements Group.Listener {
         loop.runOnContext(ignored -> {
             vertx.setPeriodic(STATUS_MS, timer -> {
                 account();
-                tellStatus();
+                sendStatus();
             });
             vertx.setPeriodic(Math.max(1, (long) (settings.periodS() * 1e3)), timer -> manage());
         });
@@ -109,7 +109,7 @@ public final class Balancer implements Group.Listener {
 
     // ---- the group
 
-    private void tellStatus() {
+    private void sendStatus() {
         group.multicast(new JsonObject().put("t", "status").put("role", "balancer").put("phase", "BALANCER"));
     }
 
@@ -126,7 +126,7 @@ public final class Balancer implements Group.Listener {
     public void members(List<String> ids, boolean merged) {
         account();
         servers.keySet().retainAll(ids);
-        tellStatus();
+        sendStatus();
     }
 
     private String phase(JsonObject server) {
@@ -135,13 +135,13 @@ public final class Balancer implements Group.Listener {
 
     // ---- the balancer
 
-    /** Choose; who was sent somewhere since that server last told of itself counts there already. */
+    /** Choose a server; clients sent to one since its last status count as its clients. */
     private Optional<JsonObject> choose() {
-        List<Balancing.Server> there = new ArrayList<>();
-        servers.forEach((id, told) -> there.add(new Balancing.Server(id,
-            told.getInteger("clients") + sentSince.getOrDefault(id, 0), told.getDouble("predicted"),
-            told.getBoolean("admits"))));
-        Optional<Balancing.Server> chosen = settings.balancing().choose(there, random);
+        List<Balancing.Server> candidates = new ArrayList<>();
+        servers.forEach((id, status) -> candidates.add(new Balancing.Server(id,
+            status.getInteger("clients") + sentSince.getOrDefault(id, 0), status.getDouble("predicted"),
+            status.getBoolean("admits"))));
+        Optional<Balancing.Server> chosen = settings.balancing().choose(candidates, random);
         return chosen.map(one -> servers.get(one.id()));
     }
 
@@ -193,22 +193,22 @@ public final class Balancer implements Group.Listener {
         json(request, redirect ? 307 : 200, new JsonObject().put("url", url).put("server", server.getString("name")));
     }
 
-    /** Ask one of the servers that serve, any of them, and pass its answer on: all of them know the same. */
+    /** Ask any serving server and pass its answer on: all have the same sessions and users. */
     private void pass(HttpServerRequest request) {
-        List<JsonObject> there = servers.values().stream().filter(one -> phase(one).equals("ACTIVE")).toList();
-        if (there.isEmpty()) {
+        List<JsonObject> candidates = servers.values().stream().filter(one -> phase(one).equals("ACTIVE")).toList();
+        if (candidates.isEmpty()) {
             refused++;
             json(request, 503, new JsonObject().put("error", "no server serves now"));
             return;
         }
-        JsonObject server = there.get(random.nextInt(there.size()));
+        JsonObject server = candidates.get(random.nextInt(candidates.size()));
         client.request(HttpMethod.GET, server.getInteger("port"), server.getString("host"), request.path())
-            .compose(asked -> asked.send()).compose(came -> came.body().compose(body -> {
+            .compose(asked -> asked.send()).compose(answered -> answered.body().compose(body -> {
                 if (body.length() > BODY_BYTES) {
                     return Future.failedFuture("the answer is too large");
                 }
                 passed++;
-                return request.response().setStatusCode(came.statusCode())
+                return request.response().setStatusCode(answered.statusCode())
                     .putHeader("content-type", "application/json").end(body);
             })).onFailure(error -> {
                 failed++;
@@ -229,7 +229,7 @@ public final class Balancer implements Group.Listener {
             .filter(one -> phase(one).equals("BOOTING") || phase(one).equals("LOADING")).count();
     }
 
-    /** Add the time since the last account for each server that is awake. */
+    /** Add the time since the last call to the server-hours, for each server that is awake. */
     private void account() {
         long now = System.nanoTime();
         long awake = servers.values().stream().filter(one -> !phase(one).equals("STANDBY")).count();
@@ -243,7 +243,7 @@ public final class Balancer implements Group.Listener {
         Scaling.Observation seen = new Scaling.Observation((System.nanoTime() - startNs) / 1e9, serving(), booting(), load);
         served |= seen.active() > 0;
         if (!served || seen.servers() == 0 && settings.scaling() == Scaling.STATIC) {
-            // Until the first serves, a wish for one would only start the cooldown.
+            // Before the first server serves, a decision would only start the cooldown.
             return;
         }
         Scaling.Step step = settings.scaling().decide(seen, memory, settings.bounds());
@@ -276,7 +276,7 @@ public final class Balancer implements Group.Listener {
         account();
         StringBuilder text = new StringBuilder();
         series(text, "servers_serving", "gauge", "Servers that serve", serving());
-        series(text, "servers_booting", "gauge", "Servers that were woken and do not serve yet", booting());
+        series(text, "servers_booting", "gauge", "Servers that were woken and are not serving yet", booting());
         series(text, "servers_known", "gauge", "Servers in the group", servers.size());
         series(text, "cloud_clients", "gauge", "Clients of all servers",
             servers.values().stream().mapToInt(one -> one.getInteger("clients")).sum());
@@ -285,10 +285,10 @@ public final class Balancer implements Group.Listener {
             .orElse(0));
         series(text, "server_hours_total", "counter", "Server-hours from waking to the end of draining", serverS / 3_600);
         series(text, "placed_total", "counter", "Clients sent to a server", placed);
-        series(text, "placed_nowhere_total", "counter", "Clients and requests for whom no server was there", refused);
+        series(text, "placed_nowhere_total", "counter", "Clients and requests for which there was no server", refused);
         series(text, "passed_total", "counter", "Answers passed on", passed);
-        series(text, "passed_failed_total", "counter", "Answers that did not come", failed);
-        series(text, "half_open_total", "counter", "Connections ended on which no whole request came", halfOpen);
+        series(text, "passed_failed_total", "counter", "Requests passed on that were not answered", failed);
+        series(text, "half_open_total", "counter", "Connections ended without a whole request", halfOpen);
         series(text, "woken_total", "counter", "Servers woken by the manager", woken);
         series(text, "drained_total", "counter", "Servers drained by the manager", drained);
         return text.toString();

@@ -18,7 +18,7 @@ public final class BalancerMain {
         Options options = new Options(words, OPTIONS);
         double periodS = options.number("period", 30);
         Scaling.Settings usual = Scaling.Settings.usual((int) options.number("least", 1), (int) options.number("most", 3));
-        // One period of a wish fills the bucket upwards, six the one downwards.
+        // The bucket fills in one period upwards and in six downwards.
         Scaling.Settings bounds = new Scaling.Settings(usual.least(), usual.most(), usual.target(), usual.upper(),
             usual.lower(), usual.cooldownS(), usual.stabilisationS(), usual.aheadS(), periodS, 6 * periodS);
         return new Balancer.Settings(options.text("host", "127.0.0.1"), options.port("port", 0),

@@ -17,7 +17,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
-/** Start a whole cloud on this machine, a process each: one balancer and some servers, and end it with itself. */
+/** Run a cloud on this machine: a balancer and some servers, a process each, for as long as this object is open. */
 public final class CloudProcesses implements AutoCloseable {
     private static final String HOST = "127.0.0.1";
     private static final Set<String> OPTIONS = Set.of("servers", "standby", "port", "balancing", "scaling", "boot", "period");
@@ -28,7 +28,7 @@ public final class CloudProcesses implements AutoCloseable {
     private final Map<String, Process> running = new LinkedHashMap<>();
     private final HttpClient client = HttpClient.newBuilder().connectTimeout(Duration.ofSeconds(1)).build();
 
-    /** Use ports from this one on: the balancer's pages, then three for each process. */
+    /** Use ports from this one upwards: ten for each process. */
     public CloudProcesses(int port) {
         this.port = port;
         byte[] random = new byte[16];
@@ -45,7 +45,7 @@ public final class CloudProcesses implements AutoCloseable {
         return HOST + ":" + (port + 10 * process + 1);
     }
 
-    /** Start the balancer, and wait until it answers: the servers find the group by it. */
+    /** Start the balancer and wait until it answers; the servers find the group through it. */
     public void balancer(String... more) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of("--host", HOST, "--port", "" + port, "--group-port", "" + (port + 1),
             "--peers", groupOf(0)));
@@ -84,7 +84,7 @@ public final class CloudProcesses implements AutoCloseable {
         running.remove(name).destroyForcibly().waitFor();
     }
 
-    /** Get a page; an empty text where nobody answers. */
+    /** Get a page; empty if there is no answer. */
     public String get(int atPort, String path) throws InterruptedException {
         try {
             return client.send(HttpRequest.newBuilder(URI.create("http://" + HOST + ":" + atPort + path))
@@ -94,7 +94,7 @@ public final class CloudProcesses implements AutoCloseable {
         }
     }
 
-    /** Wait until so many servers serve. Throws IllegalStateException after a bounded time, or where a process ended. */
+    /** Wait until this many servers serve. Throws IllegalStateException if they do not in time, or a process ends. */
     public void await(int servers) throws InterruptedException {
         long until = System.currentTimeMillis() + START_WITHIN_MS;
         while (!get(port, "/health").contains("\"servers\":" + servers + "}")) {
@@ -120,6 +120,7 @@ public final class CloudProcesses implements AutoCloseable {
                 }
             } catch (InterruptedException e) {
                 process.destroyForcibly();
+                Thread.currentThread().interrupt();
             }
         });
         running.clear();

@@ -7,7 +7,7 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Objects;
 
-/** The sizes in bytes of ten seconds of video, 64×64 at 25 frames/s (frame-sizes.csv; the README says how made). */
+/** Give the sizes in bytes of ten seconds of video, 64×64 at 25 frames/s (frame-sizes.csv; its origin is in the README). */
 public final class FrameSizes {
     public static final int FRAMES_PER_S = 25;
     private static final int[] BYTES = load();
@@ -20,7 +20,7 @@ public final class FrameSizes {
         return BYTES[Math.floorMod(number, BYTES.length)];
     }
 
-    /** Return how many frames the table holds. */
+    /** Return the number of frames in the table. */
     public static int count() {
         return BYTES.length;
     }

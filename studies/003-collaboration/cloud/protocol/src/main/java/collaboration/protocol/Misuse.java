@@ -1,6 +1,6 @@
 package collaboration.protocol;
 
-/** Refuse a client's message: an error of the protocol's table, with what was wrong this time. */
+/** Refuse a client's message with an error of the protocol and a sentence on what was wrong. */
 public final class Misuse extends Exception {
     /** The table of errors in protocol/README.md, in its order. Where {@code close} is not 0, the connection ends. */
     public enum Code {

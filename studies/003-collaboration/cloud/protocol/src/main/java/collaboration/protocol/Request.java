@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.regex.Pattern;
 
-/** Read and check one text message of a client. What has been read here needs no further check of its form. */
+/** Read and check one text message of a client; its form needs no further check. */
 public record Request(Type type, String id, JsonObject body) {
     /** Name each kind of request, with its word in the protocol. */
     public enum Type {
@@ -131,7 +131,7 @@ public record Request(Type type, String id, JsonObject body) {
         }
         for (Object user : users) {
             if (!(user instanceof String value) || !isName(value)) {
-                throw new Misuse(Code.NAME, "users holds something that is no name");
+                throw new Misuse(Code.NAME, "users holds something that is not a name");
             }
         }
     }
@@ -143,7 +143,7 @@ public record Request(Type type, String id, JsonObject body) {
         return found;
     }
 
-    /** Tell whether users and sessions may be called so. */
+    /** Tell whether a text may be the name of a user or session. */
     public static boolean isName(String text) {
         return text.getBytes(StandardCharsets.UTF_8).length <= Limits.NAME_BYTES && NAME.matcher(text).matches();
     }

@@ -27,12 +27,12 @@ public final class SessionState {
     private String manager = "";
     private String control = "free";
     private String invite = "anyone";
-    /** Member → the server it sits at, in the order they joined. */
+    /** Member → its server, in the order they joined. */
     private final Map<String, String> members = new LinkedHashMap<>();
     private final Set<String> invited = new TreeSet<>();
     private final Map<String, String> workspace = new TreeMap<>();
     private final Deque<JsonObject> chats = new ArrayDeque<>();
-    /** Sender → its last number, the least recent first. */
+    /** Sender → its last number, least recent first. */
     private final Map<String, Long> numbers = new LinkedHashMap<>();
 
     public SessionState(String name) {
@@ -87,7 +87,7 @@ public final class SessionState {
                     workspace.put(event.getString("key"), value);
                 }
             }
-            default -> throw new IllegalStateException("no event is of kind " + event.getString("kind"));
+            default -> throw new IllegalStateException("there is no event of kind " + event.getString("kind"));
         }
     }
 
@@ -132,7 +132,7 @@ public final class SessionState {
         return new ArrayList<>(chats);
     }
 
-    /** Return the last number that this sender's messages reached; 0: none. */
+    /** Return the number of this sender's last message; 0: none. */
     public long number(String user) {
         return numbers.getOrDefault(user, 0L);
     }

@@ -27,7 +27,7 @@ public final class CloudSimulation {
     private static final int MIPS = 1_000;
     private static final long RAM_MB = 2_048;
     private static final int VMS_PER_HOST = 10;
-    /** The balancer looks at so many servers, chosen at random, for each new session. */
+    /** The balancer looks at this many servers, chosen at random, for each new session. */
     private static final int SAMPLE = 20;
     private final Scenario scenario;
     private final Random random;
@@ -71,7 +71,7 @@ public final class CloudSimulation {
             follow(timeS);
             double endS = timeS + scenario.periodS();
             simulation.runFor(endS - simulation.clock());
-            // Its own datacenter does so only when a broker submits cloudlets, an event each.
+            // The datacenter does this only when a broker submits cloudlets, which costs an event each.
             hosts.forEach(host -> host.updateProcessing(endS));
             rows.add(observe(endS));
         }
@@ -79,7 +79,7 @@ public final class CloudSimulation {
         return rows;
     }
 
-    /** End the sessions whose time has come, and the longest-lasting ones too many; begin those that are missing. */
+    /** End the sessions that are over and, if there are still too many, those that end next; start the missing ones. */
     private void follow(double timeS) {
         int wanted = (int) Math.round(scenario.users(timeS) / scenario.sessionSize());
         while (!sessions.isEmpty() && (sessions.peek().endS <= timeS || sessions.size() > wanted)) {
@@ -147,8 +147,8 @@ public final class CloudSimulation {
     }
 
     /**
-     * Add up what its cloudlets use. The machine's own figure is no help: a time-shared scheduler divides it by the number of
-     * cloudlets, however little each of them uses.
+     * Add up what a machine's cloudlets use. The machine's own figure cannot serve: the time-shared scheduler divides it by
+     * the number of cloudlets, however little each uses.
      */
     private static double cpu(Vm vm) {
         double used = 0;

@@ -4,7 +4,7 @@ import collaboration.managers.Scaling;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Hold which servers are awake, and let the scaling policy wake and drain them. Both simulations share it. */
+/** Hold which servers are awake; the scaling policy wakes and drains them. Both models share it. */
 final class Fleet {
     private final Scenario scenario;
     /** When each server that boots will serve, by its number. */

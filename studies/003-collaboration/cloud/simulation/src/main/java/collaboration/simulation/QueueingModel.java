@@ -4,8 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Compute a scenario without simulating: all servers bear the same, each is a queue of one server with general service
- * times (Pollaczek and Khinchine), fed by the frames of its outgoing streams. The policies decide as in the simulation.
+ * Compute a scenario without simulating it: all servers carry the same load, and each is an M/G/1 queue (Pollaczek and
+ * Khinchine) fed by the frames of its outgoing streams. The policies decide as in the simulation.
  */
 public final class QueueingModel {
     private static final double FRAMES_PER_S = 25;
@@ -43,7 +43,7 @@ public final class QueueingModel {
         return outgoing * scenario.cpuPerStream() + users * scenario.cpuPerUser();
     }
 
-    /** Return time in the server of one frame in ms: its service and its waiting; without end once it is saturated. */
+    /** Return the time in ms of one frame in the server, service and waiting; infinite once it is saturated. */
     double latencyMs(double outgoing, double users) {
         double busy = utilisation(outgoing, users);
         double serviceMs = scenario.cpuPerStream() / FRAMES_PER_S * 1e3;

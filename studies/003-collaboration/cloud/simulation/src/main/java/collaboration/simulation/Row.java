@@ -15,7 +15,7 @@ public record Row(double timeS, int users, int sessions, int outgoing, int activ
             active, booting, load, cpu, latencyMs, lateShare, serverHours);
     }
 
-    /** State what is compared of a run: late share by user-time; an oscillation is a change against the one before. */
+    /** Summarise a run: late share of user-time; an oscillation is a change in the opposite direction to the last one. */
     public record Summary(double serverHours, double lateShare, int oscillations, int most) {
         /** Sum rows up. */
         public static Summary of(List<Row> rows) {

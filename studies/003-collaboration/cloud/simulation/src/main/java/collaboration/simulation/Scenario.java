@@ -10,8 +10,8 @@ import java.nio.file.Path;
 import java.util.Properties;
 
 /**
- * State what is simulated. `curve` is time in seconds → users, by straight lines between its points. Each stream goes to
- * all others of its session, which sits on one server.
+ * Describe what is simulated. `curve` is time in seconds → users, with straight lines between its points. Each stream goes
+ * to all other members of its session; a session is on one server.
  */
 public record Scenario(String name, double[][] curve, double periodS, double bootS, int sessionSize, int streamsPerSession,
                        double sessionLifeS, int startServers, int mostServers, double cpuPerStream, double cpuPerUser,
@@ -92,7 +92,7 @@ public record Scenario(String name, double[][] curve, double periodS, double boo
         return streamsPerSession * (sessionSize - 1);
     }
 
-    /** Return how many outgoing streams one server bears within the limit. */
+    /** Return how many outgoing streams one server carries within the limit. */
     public double capacity() {
         return law.capacity(limitMs, (double) sessionSize / outgoingPerSession());
     }

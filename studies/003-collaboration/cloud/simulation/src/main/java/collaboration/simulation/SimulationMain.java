@@ -25,8 +25,8 @@ public final class SimulationMain {
             List<Scaling> policies = scenario.mostServers() > 100 ? List.of(scenario.policy()) : List.of(Scaling.values());
             for (Scaling policy : policies) {
                 Scenario one = scenario.with(policy);
-                tell(one, "cloudsim", new CloudSimulation(one)::run, words);
-                tell(one, "queueing", new QueueingModel(one)::run, words);
+                report(one, "cloudsim", new CloudSimulation(one)::run, words);
+                report(one, "queueing", new QueueingModel(one)::run, words);
             }
         } catch (IllegalArgumentException e) {
             System.err.println("simulation: " + e.getMessage());
@@ -38,7 +38,7 @@ public final class SimulationMain {
         List<Row> rows();
     }
 
-    private static void tell(Scenario scenario, String by, Rows rows, String[] words) throws IOException {
+    private static void report(Scenario scenario, String by, Rows rows, String[] words) throws IOException {
         long before = java.lang.management.ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
         List<Row> found = rows.rows();
         double cpuS = (java.lang.management.ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - before) / 1e9;

@@ -8,8 +8,8 @@ import org.cloudsimplus.utilizationmodels.UtilizationModelDynamic;
 import org.cloudsimplus.vms.Vm;
 
 /**
- * Be a session of users as CloudSimEx's web sessions are: one cloudlet for each user and for each stream, on one virtual
- * machine, for as long as the session lasts. A cloudlet here uses a share of its machine over time; it has no length.
+ * Model a session like CloudSimEx's web sessions: one cloudlet for each user and each stream, on one virtual machine, for
+ * as long as the session lasts. A cloudlet here uses a share of its machine over time; it has no length.
  */
 final class WebSession {
     private static final long ENDLESS = Long.MAX_VALUE / 4;
@@ -41,7 +41,7 @@ final class WebSession {
         return server;
     }
 
-    /** Begin on a server, or go on there. */
+    /** Start on a server, or move there. */
     void sit(int number, Vm vm) {
         server = number;
         for (Cloudlet cloudlet : cloudlets) {
