@@ -200,7 +200,7 @@ def test_a_delay_did_not_make_the_server_faster(closed: Bench) -> None:
     assert curve.kind == "think"
     first = curve.sentences[0]
     assert first.startswith(
-        "The 200 ms delay did not make the server faster: response fell from 223 ms to 22.4 ms"
+        "The 200 ms think time did not make the server faster: response time fell from 223 ms to 22.4 ms"
     )
     assert "throughput stayed at" in first
     assert "N = X·(R + Z) holds within 1 %" in first
@@ -235,7 +235,7 @@ def test_the_think_time_that_saturates_is_told(closed: Bench) -> None:
     assert curve.limits[0].value == pytest.approx(0.2, rel=0.05)
     told = " ".join(curve.sentences)
     assert "With a think time below Z* = 2" in told
-    assert "(CPU: 5 ms a request, of 1 core: its quota)" in told
+    assert "(CPU: 5 ms per request, 1 core: its quota)" in told
     assert "{" not in told
 
 
@@ -286,7 +286,7 @@ def test_a_full_link_is_told_as_the_limit_by_its_rate(closed: Bench) -> None:
     [limit, *_] = curve.limits
     assert limit.name == "N*"
     assert limit.value == pytest.approx(5, rel=0.1)
-    assert "(link rate out of store: 20 ms a request at 5 MB/s)" in " ".join(curve.sentences)
+    assert "(link rate out of store: 20 ms per request at 5 MB/s)" in " ".join(curve.sentences)
     assert [(one.resource, one.kind, one.bottleneck) for one in curve.demands] == [
         ("link rate out of store", "rate", True),
         ("CPU", "cpu", False),
@@ -413,7 +413,7 @@ def test_ramps_are_told_where_most_trials_broke() -> None:
     (found,) = ramp_findings(
         [broken("A", at, block=block) for block, at in enumerate((40.0, 42.0, 44.0, None), 1)]
     )
-    assert "A: as the load of users rises, response leaves its line at 42 [" in found.sentence
+    assert "A: as the load of users rises, response time starts to rise faster at 42 [" in found.sentence
     assert list(ramp_findings([broken("A", 40.0), broken("A", None), broken("A", None)])) == []
     (single,) = ramp_findings([broken("A", 40.0, "errors")])
-    assert "errors begin at 40 [38, 42] users" in single.sentence
+    assert "errors start at 40 [38, 42] users" in single.sentence

@@ -55,7 +55,7 @@ def test_the_trial_is_overloaded_by_that_cause_and_its_instrument_is_not_blamed(
     assert found.verdict.server == "OVERLOADED"
     assert KILLED.sentence in found.verdict.reasons
     assert found.verdict.instrument == clean.verdict.instrument
-    assert "went with cache" in check(trial, config, "manipulation").sentence
+    assert "were lost with cache" in check(trial, config, "manipulation").sentence
 
 
 def test_counters_that_lack_for_another_reason_still_refuse(closed: Bench) -> None:

@@ -93,7 +93,7 @@ def test_a_read_lag_on_every_request_above_1000_a_second_harms_every_number(kept
         assert found.grade == grade
         assert set(grades.values()) <= {grade, "WEAK"}
         assert grades["p50"] == grade
-        assert "of the 1,000 requests with a read stamp" in found.sentence
+        assert "of the 1,000 requests with a read timestamp" in found.sentence
     assert set(grades) == {*STATS}
 
 

@@ -301,7 +301,7 @@ def test_the_remedy_of_the_worst_check_is_the_trials(closed: Bench) -> None:
     verdict = judge_trial(trial, closed.config(trial)).verdict
     assert verdict.instrument == "REFUSED"
     assert "expect" in verdict.remedy
-    assert verdict.reasons[0].startswith("The factor did not do what it says")
+    assert verdict.reasons[0].startswith("The factor did not take effect")
 
 
 def empty(trial: TrialData) -> TrialData:

@@ -80,7 +80,7 @@ def test_load_in_stages_is_neither_cut_nor_called_unsteady(closed: Bench) -> Non
     assert trial_cut(trial, config).group == "probe"
     assert trial_cut(trial, alone(config)).cut_ns == 0
     assert "in stages" in check(trial, alone(config), "warm-up").sentence
-    assert "seeks a steady state" in check(trial, alone(config), "steadiness").sentence
+    assert "has a steady state" in check(trial, alone(config), "steadiness").sentence
     verdict = judge_trial(busy(trial, alone(config), 1.0), alone(config)).verdict
     assert verdict.server == "UNKNOWN"
     assert any("in stages" in reason for reason in verdict.reasons), verdict.reasons

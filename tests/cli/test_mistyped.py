@@ -78,7 +78,7 @@ MISTYPED = {
     f"probe {URL} -H 'a b: c'": "“a b: c” is no header",
     "probe 'http://127.0.0.1:9/a b'": "holds a space",
     "probe https://127.0.0.1:9/ --cacert s/study.yaml": "holds no certificate",
-    "why r nothing": "r has no sealed trial nothing",
+    "why r nothing": "r has no sealed trial, case or comparison “nothing”",
     "why nothing": "There is no run at “runs/latest”",
     "why r r --run r": "the run is named twice",
     "query r ''": "the statement is empty",

@@ -99,7 +99,7 @@ def test_why_says_every_check(demo: Demo) -> None:
     assert unmeasured == []
     unknown = demo.world.svload("why", "TC7.r9", "--out", str(demo.world.runs))
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "has no sealed trial TC7.r9" in unknown.stderr
+    assert "has no sealed trial, case or comparison “TC7.r9”" in unknown.stderr
 
 
 def test_query_is_sql_over_the_run(demo: Demo) -> None:

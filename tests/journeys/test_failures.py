@@ -91,6 +91,6 @@ def test_three_failures_in_a_row_stop_the_run_and_resume_goes_on_with_its_own_lo
     (study / "fate").write_text("0")
     resumed = world.svload("resume", str(only_run(world)), "--out", str(world.runs))
     found = complete(only_run(world), resumed.stderr)
-    assert "has changed since this run began; the run goes on with its own lock" in resumed.stderr
+    assert "changed after this run started; the run continues with its own lock" in resumed.stderr
     assert len({name.split("/")[1] for name in sealed(only_run(world))}) == 4
     assert found["question"] == ""

@@ -101,4 +101,4 @@ measure: {duration: 6s, replicates: 1}
     breaks = {one["what"]: one for one in found["trials"][0]["breaks"]}
     assert breaks["response"]["at"] == pytest.approx(FULL_RPS, rel=0.15), breaks
     assert breaks["errors"]["at"] is None
-    assert any("response leaves its line at" in one["sentence"] for one in found["findings"])
+    assert any("response time starts to rise faster at" in one["sentence"] for one in found["findings"])

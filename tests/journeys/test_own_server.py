@@ -73,7 +73,7 @@ def test_a_url_becomes_a_ten_line_study_that_runs(world: World, truth: dict[str,
     assert world.silent() == []
     again = world.svload("init", url, "mine")
     assert again.returncode == 2
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_a_command_becomes_a_study_that_starts_it(world: World):
@@ -250,7 +250,7 @@ SLIPS = [
     (("load", NOBODY, "--data", "x", "-H", "Content-Length: 1"), "follows from the body"),
     (("load", NOBODY, "--connect-to", "nowhere"), "--connect-to nowhere"),
     (("load", NOBODY, "--connect-to", "shop.example:80"), "--authorise shop.example"),
-    (("load", NOBODY, "--connect-to", "other:1:127.0.0.1:9"), "the URL is not"),
+    (("load", NOBODY, "--connect-to", "other:1:127.0.0.1:9"), "the URL doesn't"),
     (("load", NOBODY, "--insecure"), "the URL is http"),
     (("load", NOBODY, "--stage", "10"), "is no stage"),
     (("load", NOBODY, "-n", "5", "--rate", "5"), "Leave one of them out"),

@@ -40,7 +40,7 @@ def test_the_bias_is_told_with_its_sign_and_place() -> None:
 def test_why_marks_what_was_not_measured(capsys: pytest.CaptureFixture[str]) -> None:
     checks = (
         CheckResult(check="steal", grade="VALID", sentence="Not measured: no monitor.", measured=False),
-        CheckResult(check="clocks", grade="VALID", sentence="The clocks held."),
+        CheckResult(check="clocks", grade="VALID", sentence="The clocks were stable."),
     )
     verdict = Verdict(trial="TC0.r1", instrument="VALID", server="STEADY", reasons=(), checks=checks)
     show_why(TrialResult(trial="TC0.r1", case="TC0", replicate=1, block=1, verdict=verdict, metrics={}))

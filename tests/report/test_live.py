@@ -39,7 +39,7 @@ def events() -> list[Event]:
         ("trial-sealed", {"trial": "TC0.r1", "instrument": "VALID", "server": "STEADY", "reasons": [], "headline": "probe p50 2.5 ms, 353/s, 100 % ok"}),
         ("notice", {"text": "waiting", "waiting": "svload run demo-7, pid 4711, since 18:02"}),
         ("trial-started", {"trial": "TC23.r4"}),
-        ("trial-sealed", {"trial": "TC23.r4", "instrument": "REFUSED", "server": "UNKNOWN", "reasons": ["The factor did not do what it says."], "headline": "probe p50 2.5 ms"}),
+        ("trial-sealed", {"trial": "TC23.r4", "instrument": "REFUSED", "server": "UNKNOWN", "reasons": ["The factor did not take effect."], "headline": "probe p50 2.5 ms"}),
         ("trial-started", {"trial": "TC7.r3"}),
         *progress,
     ]  # fmt: skip
@@ -137,7 +137,7 @@ def test_without_a_terminal_it_is_plain_lines(capsys: pytest.CaptureFixture[str]
     assert "\x1b" not in told.err
     assert [line.split()[0] for line in told.err.splitlines()] == [
         "svload",
-        "bringing",
+        "starting",
         "[1/80]",
         "waiting",
         "[2/80]",

@@ -138,7 +138,7 @@ def test_without_valid_evidence_it_says_that_nothing_can_be_concluded_and_why(re
         "Nothing can be concluded , because every trial is broken (REFUSED)" in words
         or "Nothing can be concluded, because every trial is broken (REFUSED)" in words
     )
-    assert "The factor did not do what it says" in words
+    assert "The factor did not take effect" in words
     nothing_ran = Page(reported("unmeasured").page).words
     assert "because no trial is sealed" in nothing_ran
     assert "Nothing can be concluded" not in Page(reported("plain").page).words
@@ -277,7 +277,7 @@ def test_where_a_percentile_is_missing_the_count_and_once_the_rule_are_told(repo
     page, _ = render_page(gather(found.run, found.findings.model_copy(update={"cases": cases})))
     section = page[page.index('<section id="overview"') : page.index('<section id="anatomy"')]
     assert section.count(">too few</td>") == len(cases)
-    assert section.count("need this many independent requests in each trial: ") == 1
+    assert section.count("needs this many independent requests in each trial: ") == 1
     assert "368 for p99" in section
 
 

@@ -33,10 +33,10 @@ def answered(monkeypatch: pytest.MonkeyPatch, status: int, error: str = "") -> N
 @pytest.mark.parametrize(
     ("status", "says"),
     [
-        (404, "It answers 404 to GET /shop?id=1, so every request would fail: name a path that it knows."),
+        (404, "It answers 404 to GET /shop?id=1, so every request would fail: use a path that exists."),
         (401, "It answers 401 to GET /shop?id=1, so every request would fail: it wants to know who asks: give the request its headers."),
-        (405, "it takes another method there, such as POST."),
-        (503, "so every request would fail: look at its log."),
+        (405, "it needs another method there, such as POST."),
+        (503, "so every request would fail: check its log."),
     ],
 )  # fmt: skip
 def test_a_refusal_is_said_and_noted_in_the_study(
@@ -92,5 +92,5 @@ def test_a_command_with_a_port_is_not(tmp_path: Path, monkeypatch: pytest.Monkey
     for command in ("python3 -m server {port}", "python3 -m server ${port}"):
         with pytest.raises(SvloadError) as told:
             api.init(command, tmp_path / "mine")
-        assert "Mend the command, then init again." in str(told.value)
+        assert "Fix the command, then run init again." in str(told.value)
         assert "where it takes the port" not in str(told.value)

@@ -265,7 +265,7 @@ def test_another_build_is_not_resumed(changed: str, tmp_path: Path) -> None:
     assert not asked(found) and other_builds(found) == {}
     before = (folder / changed).read_text()
     (folder / changed).write_text(before + "exit 1\n")
-    assert "build-changed" in asked(found) and f"measured {changed} changed" in asked(found)
+    assert "build-changed" in asked(found) and f"{changed} changed after the first trials" in asked(found)
     assert "build-changed" in asked(found, trusted=True)
     assert asked(found, changed_build=True) == ""
     (folder / changed).write_text(before)

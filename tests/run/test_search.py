@@ -152,7 +152,7 @@ def test_a_time_out_that_was_typed_stays(tmp_path: Path, typed: str) -> None:
 
 def test_options_of_a_request_are_no_study_s(study: Callable[..., str]) -> None:
     path = study()
-    assert "about a URL" in refused(path, that=CRITERION, request=QuickLoad(path, headers=("A: b",)))
+    assert "apply to a URL" in refused(path, that=CRITERION, request=QuickLoad(path, headers=("A: b",)))
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_options_of_a_request_are_no_study_s(study: Callable[..., str]) -> None:
         ({"that": "p95 == 200 ms"}, "<= or >="),
         ({"that": "speed <= 3"}, "speed"),
         ({"that": "throughput >= 500/s"}, "grows with the load"),
-        ({"until": "gain < ten"}, "a gain was expected"),
-        ({"until": "gain < 10 %", "that": CRITERION}, "no --that beside it"),
+        ({"until": "gain < ten"}, "expected a gain"),
+        ({"until": "gain < 10 %", "that": CRITERION}, "without --that"),
         ({"until": "gain < 10 %", "at_least": 5}, "--at-least"),
         ({"that": CRITERION, "at_least": 500}, "500 is not between 1 and 400"),
         ({"that": CRITERION, "least": 5, "most": 900}, "does not fit users"),

@@ -116,8 +116,8 @@ def test_nothing_is_left_of_an_import_that_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["../x=a.jtl"], "no name of a level"),
-        (["=a.jtl"], "no name of a level"),
+        (["../x=a.jtl"], "is not a valid level name"),
+        (["=a.jtl"], "is not a valid level name"),
     ],
 )
 def test_levels_that_are_none_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_table_that_is_none_is_refused(content: str, line: int, said: str, tmp
         ("given: {colour: red}\n", "given.colour"),
         ("derive: {x: y}\n", "derive x"),
         ("given: {users: !!python/object:os.system x}\n", ""),
-        ("a: [\n", "not YAML"),
+        ("a: [\n", "Invalid YAML"),
     ],
 )
 def test_what_is_known_beside_a_table_is_checked(about: str, said: str, tmp_path: Path) -> None:

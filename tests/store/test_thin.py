@@ -64,7 +64,7 @@ def test_findings_of_a_thin_copy_may_be_made_anew_and_an_edit_of_them_is_told(
     edited = opened.findings_path.read_text().replace('"instrument": "VALID"', '"instrument": "REFUSED"', 1)
     opened.findings_path.write_text(edited)
     (said,) = api.verify(str(opened.path))["made_anew"]
-    assert "was not what the sealed trials give" in said
+    assert "did not match the sealed trials" in said
 
 
 def test_a_record_of_thinning_excuses_no_other_seal(run: SyntheticRun, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_findings_that_were_edited_are_made_anew_and_said(run: RunDir) -> None:
     checked = api.verify(str(run.path))
     assert checked["damage"] == []
     (said,) = checked["made_anew"]
-    assert "findings.json was not what the sealed trials give" in said
+    assert "findings.json did not match the sealed trials" in said
     assert api.verify(str(run.path))["made_anew"] == []
 
 

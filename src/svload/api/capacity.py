@@ -103,8 +103,8 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
     ):
         raise fail(
             "usage",
-            reason=f"--rate and options of the request are about a URL, and {ask.target} is a study",
-            hint="Write them into the study.",
+            reason=f"--rate and request options apply to a URL, but {ask.target} is a study",
+            hint="Set them in the study.",
         )
     study, chosen = (_bare(ask, choices) if bare else ask.target), replace(choices, own=bare)
     if not bare and ask.over and ask.least is not None and ask.most is not None:
@@ -139,14 +139,14 @@ def _open_factor(ask: CapacityAsk, lock: Lock) -> tuple[str, tuple[float, float]
         had = f"it has {', '.join(found)}" if found else "it has none"
         raise fail(
             "usage",
-            reason=f"{ask.target}: a search needs one open factor, and {had}",
+            reason=f"{ask.target}: a search needs one open factor, but {had}",
             hint='Write factors: {users: {open: [1, 4000]}} and vus: "${users}" in the study, or name one: '
             "--over users --from 1 --to 4000.",
         )
     if len(lock.valid_cases) != 1:
         raise fail(
             "usage",
-            reason=f"{ask.target} has {len(lock.valid_cases)} cases, and a search is about one",
+            reason=f"{ask.target} has {len(lock.valid_cases)} cases, but a search needs exactly one",
             hint=f"Choose one with --only: {', '.join(case.name for case in lock.valid_cases[:5])}.",
         )
     return next(iter(found.items()))
@@ -198,7 +198,7 @@ def _search(ask: CapacityAsk, config: CaseConfig, over: str, least: int, most: i
     if not texts:
         raise fail(
             "usage",
-            reason="a search needs a criterion, and the study has no threshold",
+            reason="a search needs a criterion, but the study has no threshold",
             hint='Write --that "p95 <= 200 ms and success_rate >= 99.9 %", or --until "gain < 10 %".',
         )
     criteria = [_criterion(text, config) for text in texts]
@@ -213,13 +213,13 @@ def _needed(ask: CapacityAsk, least: int, most: int) -> int | None:
     if ask.until:
         raise fail(
             "usage",
-            reason="--at-least is about a criterion, and --until asks for none",
+            reason="--at-least needs a criterion, which --until doesn't have",
             hint="Write --that.",
         )
     if not least <= ask.at_least <= most:
         raise fail(
             "usage",
-            reason=f"--at-least {ask.at_least:,} is not between {least:,} and {most:,}, where the search looks",
+            reason=f"--at-least {ask.at_least:,} is not between {least:,} and {most:,}, the range of the search",
             hint=f"Write --to {2 * ask.at_least}.",
         )
     return ask.at_least
@@ -230,7 +230,7 @@ def _gain(ask: CapacityAsk) -> float:
     if ask.that or not found:
         raise fail(
             "usage",
-            reason=f"--until {ask.until}: a gain was expected, and no --that beside it",
+            reason=f"--until {ask.until}: expected a gain, without --that",
             hint='Write --until "gain < 10 %".',
         )
     return float(found["percent"]) / 100
@@ -288,7 +288,7 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
     )
     study |= {
         "name": "capacity",
-        "question": literal(f"How much load does {ask.target} bear?"),
+        "question": literal(f"How much load can {ask.target} handle?"),
         "factors": {over: {"open": ends}},
         "traffic": {"load": group | load},
     }

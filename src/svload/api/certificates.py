@@ -56,7 +56,7 @@ def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCer
             "usage", reason=f"an A/A certificate needs at least {AA_PAIRS} pairs", hint="Leave --pairs out."
         )
     if pairs > MOST_PAIRS:
-        raise fail("usage", reason=f"{pairs} pairs are more than {MOST_PAIRS:,}", hint="Ask for fewer.")
+        raise fail("usage", reason=f"{pairs} pairs are more than {MOST_PAIRS:,}", hint="Use fewer.")
     whole = load_lock(study_path, choices)
     must_be_trusted(whole, study_path)
     cases = analysis.one_case_a_load(case_configs(whole))

@@ -35,7 +35,7 @@ def init(
 
     path = folder / "study.yaml"
     if path.exists():
-        raise fail("usage", reason=f"{path} is there already", hint="Name another folder.")
+        raise fail("usage", reason=f"{path} already exists", hint="Name another folder.")
     study.init_study(target)  # a slip is told before anything is made
     if (url := study.url_of(target)) is None:
         return path, _init_command(study.moved(target.strip(), Path.cwd(), folder), folder, path, tell)
@@ -63,7 +63,7 @@ def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
             with suppress(OSError):
                 part.rmdir()
         ran = command.replace("{", "{{").replace("}", "}}")
-        mend = f"It was started as “{ran}” in {folder}. Mend the command, then init again."
+        mend = f"It was started as “{ran}” in {folder}. Fix the command, then run init again."
         deaf = any(one.code in ("service-not-ready", "service-died") for one in error.problems)
         if deaf and "${port}" not in study.with_port(command):
             mend = f"It was started as “{ran}” in {folder}. {_NO_PORT}"
@@ -93,15 +93,15 @@ def _lacks(row: Mapping[str, Any], path: str) -> str:
     wanted = {
         401: "it wants to know who asks: give the request its headers",
         403: "it wants to know who asks: give the request its headers",
-        405: "it takes another method there, such as POST",
+        405: "it needs another method there, such as POST",
     }
-    mend = wanted.get(status, "name a path that it knows" if status < 500 else "look at its log")
+    mend = wanted.get(status, "use a path that exists" if status < 500 else "check its log")
     return f"It answers {status} to GET {path}, so every request would fail: {mend}."
 
 
 def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) -> str:
     if row["error"]:
-        return f"{what} was not answered ({row['error']}); the study is written all the same."
+        return f"{what} failed ({row['error']}); the study was written anyway."
     answer = f"{row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"
     if not lacks:
         return f"{what} was answered with {answer}."

@@ -70,7 +70,9 @@ def import_files(
     if "table" in forms or len(forms) > 1:
         hint = "Import tables with --as table, and files of one tool at a time."
         raise fail(
-            "usage", reason=f"these files are not of one load tester ({', '.join(sorted(forms))})", hint=hint
+            "usage",
+            reason=f"these files are from different load testers ({', '.join(sorted(forms))})",
+            hint=hint,
         )
     with writing(out):
         run = write_run(out, name, factor, sources, forms.pop(), emit, whole)
@@ -90,7 +92,7 @@ def levels_of(files: Sequence[str]) -> list[tuple[str, Path]]:
             if not _LEVEL.fullmatch(level):
                 raise fail(
                     "usage",
-                    reason=f"“{level}” is no name of a level",
+                    reason=f"“{level}” is not a valid level name",
                     hint="Write it like before=before.jtl: letters, digits, and _ . + -.",
                 )
             found.append((level, Path(rest)))
@@ -115,7 +117,9 @@ def check_tables(
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not value:
-            raise fail("usage", reason=f"--given {text} is no fact", hint="Write it like --given users=50.")
+            raise fail(
+                "usage", reason=f"--given {text} is not NAME=VALUE", hint="Write it like --given users=50."
+            )
         facts[key] = value
     return judge_tables([read_table_file(Path(file), facts, decimal) for file in files])
 

@@ -184,19 +184,19 @@ def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None)
 def _nothing_ok(summary: LoadSummary) -> SvloadError:
     """Raised by nobody: said after the summary of a load that is no measurement of anything."""
     if not summary.requests:
-        reason = f"none of {summary.begun:,} requests ended in time" if summary.begun else "no request began"
-        return fail(
-            "nothing-ok", reason=reason, hint="Look at the server, or give it longer with --duration."
+        reason = (
+            f"none of {summary.begun:,} requests completed in time"
+            if summary.begun
+            else "no request was sent"
         )
+        return fail("nothing-ok", reason=reason, hint="Check the server, or use a longer --duration.")
     reason = f"all {summary.failed:,} requests failed"
-    return fail(
-        "nothing-ok", reason=reason, hint="Ask the URL once by hand: “svload probe” shows what comes."
-    )
+    return fail("nothing-ok", reason=reason, hint="Run “svload probe” with this URL to see the response.")
 
 
 def _unkept(problem: Problem) -> Problem:
     """Nothing is left of a load without `out` that could be resumed or looked at."""
-    found = without_logs(problem, "With --out DIR its run is kept, logs and all.")
+    found = without_logs(problem, "Add --out DIR to keep the run with its logs.")
     return replace(found, place="" if found.place.startswith("lab.") else found.place)
 
 
@@ -242,7 +242,7 @@ def _connect_to(ask: QuickLoad, target: Target) -> str | None:
         raise fail("usage", reason=f"--connect-to {ask.connect_to} names no host and port", hint="Write --connect-to 127.0.0.1:8443.")  # fmt: skip
     host, port = found["host"], found["port"]
     if (host and host.strip("[]") != target.host) or (port and int(port) != target.port):
-        raise fail("usage", reason=f"--connect-to is about {host}:{port}, and the URL is not", hint="Write --connect-to HOST:PORT.")  # fmt: skip
+        raise fail("usage", reason=f"--connect-to names {host}:{port}, but the URL doesn't", hint="Write --connect-to HOST:PORT.")  # fmt: skip
     return found["to"]
 
 
@@ -256,9 +256,9 @@ def enough_ports(ask: QuickLoad, target: Target) -> None:
     if (at_once or 0) > ports:
         raise fail(
             "usage",
-            reason=f"{at_once} connections at once need as many local ports, and this machine has {ports} for "
-            f"one target",
-            hint="Ask for fewer, or raise net.ipv4.ip_local_port_range.",
+            reason=f"{at_once} concurrent connections need as many local ports, but this machine has {ports} per "
+            f"target",
+            hint="Use fewer, or widen net.ipv4.ip_local_port_range.",
         )
     if ask.keep_alive or ask.peak_rps is None:
         return
@@ -269,7 +269,7 @@ def enough_ports(ask: QuickLoad, target: Target) -> None:
             "usage",
             reason=f"--rate {ask.peak_rps:g} with a new connection each uses up this machine's local ports; "
             f"{most_rps:.0f}/s is the most for {ask.lasts_s:g} s",
-            hint="Ask for less, or leave out --no-keepalive.",
+            hint="Reduce the rate, or leave out --no-keepalive.",
         )
 
 

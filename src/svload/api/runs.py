@@ -281,7 +281,7 @@ def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | CaseRe
     claims = [f"“{claim.name}”" for claim in findings.claims[:4]]
     raise fail(
         "usage",
-        reason=f"{found.name} has no sealed trial {name}, and no case or comparison of that name",
+        reason=f"{found.name} has no sealed trial, case or comparison “{name}”",
         hint=f"It has {', '.join([*found.sealed_trials()[:6], *claims])} …",
     )
 
@@ -355,8 +355,8 @@ def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
         "thinned": len(thinned.files) if thinned is not None else 0,
         "damage": damage,
         "builds": [
-            f"{', '.join(trials)} {'was' if len(trials) == 1 else 'were'} measured with another build than later trials, "
-            f"and are left out: {names} changed"
+            f"{', '.join(trials)} {'was' if len(trials) == 1 else 'were'} measured with a different build than later "
+            f"trials and are left out: {names} changed"
             for names, trials in builds.items()
         ],
         "made_anew": [] if damage or _as_packed(found) else _findings_made_anew(found),
@@ -430,7 +430,7 @@ def _findings_made_anew(found: RunDir) -> list[str]:
     with writing(path):
         _with_phases(found, findings, phases_s)
     return [
-        f"{path} was not what the sealed trials give, and was made anew. “svload report {found.path}” makes the rest."
+        f"{path} did not match the sealed trials and was generated again. “svload report {found.path}” generates the rest."
     ]
 
 

@@ -147,7 +147,7 @@ def _only(lock: Lock, only: Sequence[str]) -> Lock:
     if not any(case.excluded is None for case in cases):
         raise fail(
             "usage",
-            reason="--only leaves no case that can be run",
+            reason="--only selects no case that can run",
             hint="Name at least one case that is not excluded.",
         )
     return lock.model_copy(update={"cases": cases})
@@ -342,7 +342,7 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
             Event(
                 "notice",
                 {
-                    "text": f"{lock.study_dir} has changed since this run began; the run goes on with its own lock"
+                    "text": f"{lock.study_dir} changed after this run started; the run continues with its own lock"
                 },
             )
         )
@@ -442,7 +442,7 @@ def _must_be_possible(lock: Lock, choices: Choices) -> None:
         raise fail("fleet-cannot", what="A planted fault", hint="Run it on one machine.")
     for config in configs:
         if what := lab.cannot_be_elsewhere(config):
-            raise fail("fleet-cannot", what=what, hint="Leave it out, or let all services run here.")
+            raise fail("fleet-cannot", what=what, hint="Leave it out, or run all services here.")
 
 
 def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:

@@ -38,7 +38,7 @@ def writing(to: Path) -> Iterator[None]:
         if not _lies_in(why.filename, to):
             raise
         reason = f"{to} cannot be written: {why.strerror or why}"
-        raise fail("usage", reason=reason, hint="Name another place, or make room.") from why
+        raise fail("usage", reason=reason, hint="Use another path, or free space.") from why
 
 
 def _lies_in(name: object, to: Path) -> bool:

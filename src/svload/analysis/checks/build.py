@@ -31,11 +31,9 @@ class Build(Check):
         if changed:
             return self.result(
                 "REFUSED",
-                f"It was measured with another build than later trials: {', '.join(changed)} changed.",
+                f"This trial used a different build than later trials: {', '.join(changed)} changed.",
                 float(len(changed)),
                 0.0,
                 "Measure both builds in one study, as levels of a factor.",
             )
-        return self.result(
-            "VALID", "Its servers were started from the programs of all later trials.", 0.0, 0.0
-        )
+        return self.result("VALID", "All later trials used the same build.", 0.0, 0.0)

@@ -53,20 +53,20 @@ class CarriedOver(Check):
         found = {view.name: _carried(earlier[view.name], view) for view in closed}
         if not any(one.failed for one in found.values()):
             return self.result(
-                "VALID", "No request begun before the kept window failed in it.", 0.0, limits.CARRIED[1]
+                "VALID", "No request from before the kept window failed in it.", 0.0, limits.CARRIED[1]
             )
         grades: dict[str, Grade] = {name: above(one.off, limits.CARRIED) for name, one in found.items()}
         name, most = max(found.items(), key=lambda one: one[1].off)
-        told = f"{most.all:,} requests of {name} were under way as the kept window began, {most.failed:,} of them failed"
+        told = f"{most.all:,} requests of {name} were in flight when the kept window began; {most.failed:,} of them failed"
         return self.result(
             grades[name],
-            f"{told}: with them its success is {100 * most.off:.3g} points lower."
+            f"{told}. Counting them, its success rate is {100 * most.off:.3g} points lower."
             if most.off
-            else f"{told}: its success is no higher without them.",
+            else f"{told}. Without them its success rate is no higher.",
             most.off,
             limits.CARRIED[1],
-            "Measure for several times the time-out (measure.duration), or let users wait for less (timeout), so that "
-            "who is not answered asks again in the window.",
+            "Measure for several times the timeout (measure.duration), or shorten the timeout, so that users without a "
+            "response try again within the window.",
             [
                 harm
                 for owner, one in found.items()

@@ -44,7 +44,7 @@ class Clocks(Check):
         first, last = conditions.before.clock_source, conditions.after.clock_source
         if slept_ns > limits.SLEPT_NS:
             told = f"The machine was suspended for {show_duration(slept_ns / 1e9)}."
-            return self.result("REFUSED", told, remedy="Switch suspension off, then run it again.")
+            return self.result("REFUSED", told, remedy="Disable suspend, then run again.")
         if first and last and first != last:
             told = f"The clock source changed from {first} to {last}."
             return self.result(
@@ -56,11 +56,11 @@ class Clocks(Check):
             worst = max(conditions.clocks, key=lambda one: one.bound_ns)
             return self.result(
                 "REFUSED",
-                f"The clock of {worst.machine} is known to {show_duration(apart / 1e9)}, which is too little for "
-                "what compares its stamps with a server's.",
+                f"The clock of {worst.machine} is known to {show_duration(apart / 1e9)}, which is too inaccurate "
+                "for comparing its timestamps with a server's.",
                 apart / 1e9,
                 limits.CLOCK_OFFSET_NS / 1e9,
-                "Let the machines reach each other at svload_port (svload fleet check), on a quieter link.",
+                "Open svload_port between the machines (svload fleet check), and use a quieter link.",
                 doubted(of_two, "REFUSED"),
             )
         source = last or first
@@ -70,14 +70,14 @@ class Clocks(Check):
         shifted = [harm("timing", share, share)] if share > _NEGLIGIBLE else []
         harms = [*shifted, *_coarse(source, context)]
         grade = worst_of(harms)
-        word = "The clocks held" if grade == "VALID" else "The clocks put numbers off"
+        word = "The clocks were stable" if grade == "VALID" else "The clocks distorted numbers"
         return self.result(
             grade,
             f"{word}: source {source}, wall against monotonic {show_duration(abs(drift_ns) / 1e9)} off, no "
             f"suspension{_known(conditions)}.",
             share,
             limits.OFF,
-            "Choose the source tsc (kernel option clocksource=tsc), and let no one set the clock during a run.",
+            "Use the source tsc (kernel option clocksource=tsc), and don't set the clock during a run.",
             harms,
         )
 

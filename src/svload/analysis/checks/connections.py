@@ -70,8 +70,8 @@ def connection_reuse(trial: TrialData, context: Context) -> Part:
     planned = max((one.off for one in found), default=0.0) <= limits.REUSE
     return Part(
         grade,
-        f"connections were used {'as planned' if planned else 'otherwise than planned'}: {told}",
-        "Write connection: new in the group, or let the server (or its front) keep connections open.",
+        f"connections were used {'as planned' if planned else 'not as planned'}: {told}",
+        "Set connection: new in the group, or let the server (or its front end) keep connections open.",
     )
 
 
@@ -131,8 +131,8 @@ def tls_sessions(trial: TrialData, context: Context) -> Iterator[Part]:
     if wrong:
         yield Part(
             "REFUSED",
-            f"TLS was not as asked: {'; '.join(wrong)}",
-            "See the service's TLS front and the study's scheme.",
+            f"TLS was not as requested: {'; '.join(wrong)}",
+            "Check the service's TLS front end and the study's scheme.",
         )
     elif secure:
         full, resumed = sum(one.tls_full for one in secure), sum(one.tls_resumed for one in secure)
@@ -169,7 +169,7 @@ def _wrong(group: GroupView) -> list[str]:
     if summary.ok and not sessions:
         wrong.append(f"{group.name} had no TLS session at all")
     if not group.spec.tls_resumption and summary.tls_resumed:
-        wrong.append(f"{group.name} resumed {summary.tls_resumed:,} sessions and was told not to")
+        wrong.append(f"{group.name} resumed {summary.tls_resumed:,} sessions although it should not")
     return wrong
 
 

@@ -66,7 +66,7 @@ class GeneratorCpu(Check):
         """The fuller of the two: the busiest thread, or all of the load's cores."""
         cpu = load_cpu(trial, kept_window(trial.summary, context.cut.cut_ns))
         if cpu is None:
-            return self.unmeasured("no witness read the CPU of the load's threads")
+            return self.unmeasured("nothing measured the CPU of the load's threads")
         cores = f"of {cpu.cores} " if cpu.cores else ""
         used = (
             f"The load used {cpu.together:.2g} {cores}cores; its busiest thread {percent(cpu.busiest)} of one "
@@ -76,7 +76,7 @@ class GeneratorCpu(Check):
         if cpu.share <= limits.GENERATOR_CPU or not closed:
             return self.result("VALID", f"{used}.", cpu.share, limits.GENERATOR_CPU)
         if context.at_limit:
-            text = f"{used}, and a server worked at a limit of its own: {context.at_limit[0]}."
+            text = f"{used}, and a server reached a limit of its own: {context.at_limit[0]}."
             return self.result("VALID", text, cpu.share, limits.GENERATOR_CPU)
         heads = tuple(f"{name}." for name in closed)
         rates = [name for name in context.metrics if name.startswith(heads) and metric_name(name) in _RATES]
@@ -87,6 +87,6 @@ class GeneratorCpu(Check):
             "load bears, not the server.",
             cpu.share,
             limits.GENERATOR_CPU,
-            "Use more generators on more cores, so that a limit of the server is reached first.",
+            "Use more generators on more cores, so that the server reaches a limit first.",
             doubted(rates, "REFUSED"),
         )

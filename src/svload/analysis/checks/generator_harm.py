@@ -68,7 +68,7 @@ class Figure(NamedTuple):
         """Which number, in words."""
         name = f"{self.group}.response"
         of = f"the mean {name}" if self.stat == "mean" else f"{name}.{self.stat}"
-        return f"{of} of the {self.stamped:,} requests with a read stamp" if self.stamped else of
+        return f"{of} of the {self.stamped:,} requests with a read timestamp" if self.stamped else of
 
 
 class Missing(NamedTuple):

@@ -32,13 +32,13 @@ class ImportedInstrument(Check):
         assert told is not None
         notes = f" {' '.join(told.notes)}" if told.notes else ""
         sentence = (
-            f"Imported from {told.tool} ({told.file}): nothing says what the generator added, nor when "
-            f"a request was due.{notes}"
+            f"Imported from {told.tool} ({told.file}): the file doesn't record the generator's "
+            f"delays or when requests were due.{notes}"
         )
         return self.result(
             "WEAK",
             sentence,
-            remedy="Make the load with svload, which measures its own delays.",
+            remedy="Generate the load with svload, which measures its own delays.",
             harms=[harm(self.scope, limits.IMPORTED, 0.0)],
         )
 
@@ -61,7 +61,7 @@ class ImportedLittle(Check):
         found = [_in_flight(trial, view, told) for view in context.groups]
         known = [one for one in found if one is not None]
         if not known:
-            return self.unmeasured("the file does not say how many users there were")
+            return self.unmeasured("the file doesn't record the number of users")
         worst_share, sentence, edge = max(known)
         over = worst_share > limits.TABLE_BIAS
         if not over:

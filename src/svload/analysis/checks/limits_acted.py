@@ -125,9 +125,9 @@ def _limits_of(trial: TrialData, window: Window) -> Iterator[Part]:
         yield Part("VALID", f"nobody read how long the {lacking} held it back")
     elif idle:
         remedy = "Make the limit smaller or the load larger, or leave the limit out."
-        yield Part("WEAK", f"a limit never acted: {told}", remedy)
+        yield Part("WEAK", f"a limit was never reached: {told}", remedy)
     elif found:
-        yield Part("VALID", f"limits acted: {told}")
+        yield Part("VALID", f"limits were reached: {told}")
 
 
 def _of_groups(trial: TrialData, window: Window) -> Iterator[Limit]:

@@ -56,16 +56,16 @@ def _expects(trial: TrialData, config: CaseConfig, context: Context) -> Iterator
         if estimate.value is not None and criterion.holds(estimate.value):
             held.append(f"{text} (it was {shown})")
         elif estimate.value is None and criterion.ref.owner in fallen:
-            held.append(f"{text} (its counters went with {criterion.ref.owner})")
+            held.append(f"{text} (its counters were lost with {criterion.ref.owner})")
         elif estimate.value is None:
             broken.append(f"{text} could not be read: {estimate.reason}")
         else:
-            broken.append(f"{text} was expected, it was {shown}")
+            broken.append(f"expected {text}, got {shown}")
     if broken:
-        remedy = "Make the level act (see the service's settings and reset), or correct its expect."
-        yield Part("REFUSED", f"the factor did not do what it says: {'; '.join(broken)}", remedy)
+        remedy = "Make the level take effect (check the service's settings and reset), or correct its expect."
+        yield Part("REFUSED", f"the factor did not take effect: {'; '.join(broken)}", remedy)
     elif held:
-        yield Part("VALID", f"the factors did what they say: {'; '.join(held)}")
+        yield Part("VALID", f"the factors took effect: {'; '.join(held)}")
 
 
 def _repeats(config: CaseConfig, context: Context) -> Iterator[Part]:
@@ -75,8 +75,8 @@ def _repeats(config: CaseConfig, context: Context) -> Iterator[Part]:
     again = [(group.name, group.summary.early_repeats) for group in walking if group.summary.early_repeats]
     if again:
         told = ", ".join(f"{name} {count:,} times" for name, count in again)
-        remedy = "This is a defect of the load engine or of the feeder: report it with this trial."
-        yield Part("REFUSED", f"rows were asked again before the walk was over: {told}", remedy)
+        remedy = "This is a bug in the load engine or the feeder: report it with this trial."
+        yield Part("REFUSED", f"rows were requested again before the walk was complete: {told}", remedy)
     elif walking:
         names = ", ".join(group.name for group in walking)
         yield Part("VALID", f"no row was asked again before the whole table was walked ({names})")

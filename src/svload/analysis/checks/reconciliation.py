@@ -55,32 +55,34 @@ class Reconciliation(Check):
             mine = [group for group in context.groups if {host, ""} & group.spec.hosts]
             several = [group.name for group in mine if len(group.spec.hosts) > 1 or "" in group.spec.hosts]
             if several:
-                missing.append(f"{host} offers no count of what {', '.join(several)} asked it among others")
+                missing.append(
+                    f"{host} has no separate count for {', '.join(several)}, which also use other hosts"
+                )
                 continue
             offered = counter_deltas(trial, host)
             found, lacking = _compare(host, mine, offered, _forwarded(trial, config, host, hosts))
             compared += found
-            missing += [f"{host} offers no {name}" for name in lacking]
+            missing += [f"{host} doesn't count {name}" for name in lacking]
         told = f" Not reconciled: {', '.join(missing)}." if missing else ""
         if not compared:
-            return self.result("VALID", f"No server offers a count to hold against what was written.{told}")
+            return self.result("VALID", f"No server has a count to compare with the requests sent.{told}")
         most = max(compared, key=lambda one: one.off)
         grade = above(most.off, limits.RECONCILED)
         limit = limits.RECONCILED[1 if grade == "REFUSED" else 0]
         if grade == "VALID":
             return self.result(
                 grade,
-                f"Servers counted what was written: {'; '.join(map(str, compared))}.{told}",
+                f"The servers' counts match the requests sent: {'; '.join(map(str, compared))}.{told}",
                 most.off,
                 limit,
             )
         remedy = (
-            "See that nothing else asks this server during the trial, and that its counters are read "
+            "Make sure that nothing else uses this server during the trial, and that its counters are read "
             "after they settled."
         )
         return self.result(
             grade,
-            f"Servers counted otherwise: {most}, {percent(most.off)} off.{told}",
+            f"A server's count differs from the requests sent: {most}, {percent(most.off)} off.{told}",
             most.off,
             limit,
             remedy,
@@ -101,20 +103,20 @@ def _compare(
     if "requests" not in offered:
         lacking.append("requests")
     elif forwarded is None:
-        lacking.append("requests apart from what other services fetch from it")
+        lacking.append("requests separately from those of other services")
     elif redirected:
-        lacking.append("requests apart from redirects")
+        lacking.append("requests separately from redirects")
     else:
         found.append(Compared(f"{host} requests", written + forwarded, offered["requests"], slack))
     statuses = _statuses(host, groups, offered, slack) if alone and not redirected else None
     found += [statuses] if statuses else []
     # Only HTTP has statuses.
-    lacking += [] if statuses or raw else ["statuses of these requests alone"]
+    lacking += [] if statuses or raw else ["statuses of these requests separately"]
     # What a server of another protocol tells of itself goes the same way and is among its bytes.
     mine = alone and not redirected and not raw
     received = _bytes(host, groups, offered, slack, written) if mine else None
     found += [received] if received else []
-    lacking += [] if received else ["bytes of these requests alone"]
+    lacking += [] if received else ["bytes of these requests separately"]
     return found, lacking
 
 

@@ -66,7 +66,7 @@ class Steadiness(Check):
         """WEAK where a series drifts."""
         if any(backlog_grows(group) for group in context.calm):
             return self.result(
-                "VALID", "The backlog grows: its drift is the server's verdict, not the instrument's."
+                "VALID", "The backlog grows: this drift concerns the server's verdict, not the instrument's."
             )
         found = drifts(context)
         drifting = {what: one for what, one in found.items() if one.unsteady}
@@ -81,7 +81,7 @@ class Steadiness(Check):
                 f"During the load {told}.",
                 largest,
                 limits.DRIFT,
-                "Measure longer, or let the lab warm up before the trial." + _in_step(config),
+                "Measure longer, or warm up the lab before the trial." + _in_step(config),
                 [
                     harm(number, largest / 2, largest / 2)
                     for number in times_of(context, sorted({what.rpartition(".")[0] for what in drifting}))
@@ -90,14 +90,14 @@ class Steadiness(Check):
         if not found and all(group.shape != "constant" for group in context.calm):
             return self.result(
                 "VALID",
-                "No group seeks a steady state: its load comes in stages, or is a fixed amount of work.",
+                "No group has a steady state: the load comes in stages or is a fixed amount of work.",
             )
         if not found:
-            return self.result("VALID", "There are too few observations to tell whether it drifts.")
+            return self.result("VALID", "There are too few observations to detect drift.")
         largest = max(abs(one.relative) for one in found.values())
         return self.result(
             "VALID",
-            f"Steady: no rate and no time surely drifts by more than {percent(limits.DRIFT)}.",
+            f"Steady: no rate or time drifts significantly by more than {percent(limits.DRIFT)}.",
             largest,
             limits.DRIFT,
         )
@@ -110,7 +110,7 @@ def _in_step(config: CaseConfig) -> str:
     if not marching:
         return ""
     return (
-        f" Users of {' and '.join(marching)} all think equally long and so fall into step: a random "
+        f" Users of {' and '.join(marching)} all have the same think time and fall into step: a random "
         f"think_time of the same mean keeps them apart."
     )
 

@@ -73,11 +73,11 @@ class TcpLoss(Check):
             max((getattr(after, name) or 0) - (getattr(before, name) or 0), 0)
             for name in ("tcp_sent", "tcp_resent")
         )
-        told = f"{again:,} of {sent + again:,} TCP segments of the load's machine were sent again"
+        told = f"{again:,} of {sent + again:,} TCP segments of the load's machine were retransmitted"
         if any(spec.options.get("link") is not None for spec in config.services):
-            return self.result("VALID", f"{told}, with links that the study asks for.", float(again))
+            return self.result("VALID", f"{told}, with links that the study sets.", float(again))
         if on_this_host(trial):  # nothing is lost on the way: a server whose queue is full drops them
-            return self.result("VALID", f"{told}, which loopback does not lose.", float(again))
+            return self.result("VALID", f"{told}; loopback loses none.", float(again))
         asked = sum(group.summary.begun for group in context.groups)
         waited = min(again / max(asked, 1), 1.0)
         rough = [
@@ -91,9 +91,9 @@ class TcpLoss(Check):
             return self.result("VALID", f"{told}.", float(again))
         return self.result(
             "WEAK",
-            f"{told}: up to {percent(waited)} of the requests waited for one.",
+            f"{told}: up to {percent(waited)} of the requests waited for a retransmission.",
             float(again),
-            remedy="Look for loss between load and servers (ethtool -S, tc -s qdisc), or load from nearer.",
+            remedy="Look for packet loss between load and servers (ethtool -S, tc -s qdisc), or move the load closer.",
             harms=tuple(Harm(number=one, grade="WEAK", below=None, above=0.0) for one in rough),
         )
 
@@ -147,14 +147,14 @@ def _ports(trial: TrialData, context: Context) -> Iterator[str]:
         return
     count, ports = conditions.before.time_wait, conditions.machine.local_ports
     if count is not None and count > limits.TIME_WAIT * max(ports, 1):
-        yield f"at the start {count:,} of {ports:,} local ports rested in TIME_WAIT"
+        yield f"at the start {count:,} of {ports:,} local ports were in TIME_WAIT"
     lasted_s = max(trial.summary.window_ns[1] / 1e9, 1.0)
     most = ports / conditions.machine.port_reuse_s
     for group in context.groups:
         rate = group.summary.connections_opened / lasted_s / max(len(group.spec.source_addresses), 1)
         if group.spec.close == "fin" and rate > most:
             yield (
-                f"{group.name} opened {rate:,.6g} new connections a second from each address, and the local ports "
+                f"{group.name} opened {rate:,.6g} new connections per second from each address, but the local ports "
                 f"allow {most:,.6g}"
             )
 
@@ -167,7 +167,7 @@ def _look_ups(context: Context) -> Iterator[str]:
             spent_ns = group.rows["lookup_ns"]
             spent_ns = spent_ns[spent_ns > 0]
             if len(spent_ns) and float(np.median(spent_ns)) >= LEAST_LOOK_UP_NS:
-                yield f"{group.name} looked names up {len(spent_ns):,} times within the load"
+                yield f"{group.name} looked up names {len(spent_ns):,} times during the load"
 
 
 def _families(trial: TrialData, context: Context) -> Iterator[str]:
@@ -175,7 +175,7 @@ def _families(trial: TrialData, context: Context) -> Iterator[str]:
     asked = {host for group in context.groups for host in group.spec.hosts}
     for facts in trial.lab.services:
         if facts.service in asked and len({":" in end.address for end in facts.endpoints}) > 1:
-            yield f"{facts.service} is asked over IPv4 and over IPv6"
+            yield f"{facts.service} is used over both IPv4 and IPv6"
 
 
 def _dropped(trial: TrialData) -> Iterator[str]:
@@ -194,6 +194,6 @@ def _pauses(trial: TrialData, context: Context) -> Iterator[str]:
     pause, shown = float(value[inside].max()) if inside.any() else 0.0, smallest_shown_p99(context)
     if shown is not None and pause > limits.GC_PAUSE * shown[1]:
         yield (
-            f"the longest pause of a garbage collector was {show_duration(pause)}, {percent(pause / shown[1])} of "
+            f"the longest garbage collection pause was {show_duration(pause)}, {percent(pause / shown[1])} of "
             f"{shown[0]}"
         )

@@ -45,7 +45,7 @@ class WorkerSpread(Check):
         mine = trial.monitors["monitor"] == "workers"
         listeners = mine & (trial.monitors["metric"] == "listeners")
         if not np.any(listeners):
-            return self.unmeasured("no monitor looked for workers that share a port")
+            return self.unmeasured("no monitor checked for workers that share a port")
         sharing = sorted(set(trial.monitors["service"][listeners & (trial.monitors["value"] > 1)]))
         if not sharing:
             return self.result("VALID", "No server's workers share a port.", 0.0)
@@ -56,8 +56,8 @@ class WorkerSpread(Check):
         spreads = [found for service in sharing if (found := _spread(trial, service, window)) is not None]
         if not spreads:
             return self.unmeasured(
-                f"the workers of {', '.join(sharing)} share a port, and nobody counted their connections in "
-                f"the kept window"
+                f"the workers of {', '.join(sharing)} share a port, but their connections in the "
+                f"kept window were not counted"
             )
         worst = max(spreads, key=lambda one: one.uneven)
         counts = ", ".join(str(count) for count in sorted(worst.connections, reverse=True)[:8])
@@ -67,7 +67,7 @@ class WorkerSpread(Check):
             f"connections: {counts}" + (" …" if len(worst.connections) > 8 else "") + ".",
             worst.uneven,
             limits.UNEVEN_WORKERS,
-            "Ask with more connections (or connection: new), or let one process accept for all workers.",
+            "Use more connections (or connection: new), or let one process accept for all workers.",
         )
 
 

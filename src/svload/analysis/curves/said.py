@@ -48,15 +48,13 @@ def _law(curve: LoadCurve) -> str:
     """Whether N = X·(R + Z) holds, without a full stop."""
     off = curve.law_off
     if off is None:
-        return (
-            f"{_LAW} can't be held to these trials: their windows hold fewer than {limits.LAW_CYCLES} cycles"
-        )
+        return f"{_LAW} can't be checked: the trials' windows hold fewer than {limits.LAW_CYCLES} cycles"
     if abs(off) <= curve.law_allowed:
         return f"{_LAW} holds within {max(ceil(100 * abs(off)), 1)} %"
     more = (
         "late completions are counted"
         if off > 0
-        else "users spent time on what is neither response nor think time"
+        else "users spent time on something other than response and think time"
     )
     return f"{_LAW} is off by {100 * off:+.2g} %: {more}"
 
@@ -67,18 +65,18 @@ def _think_time(curve: LoadCurve) -> Iterator[str]:
     if long.response_s >= short.response_s:
         return
     pause = show_duration(long.at)
-    fell = f"response fell from {show_duration(short.response_s)} to {show_duration(long.response_s)}"
+    fell = f"response time fell from {show_duration(short.response_s)} to {show_duration(long.response_s)}"
     change = long.throughput_rps / short.throughput_rps - 1
     if _surely_more(short, long):
         yield (
             f"With a think time of {pause} {fell} and throughput rose from {_rate(short.throughput_rps)} to "
-            f"{_rate(long.throughput_rps)} ({100 * change:+.2g} %): fewer requests at once cost the server less. "
+            f"{_rate(long.throughput_rps)} ({100 * change:+.2g} %): with fewer requests at once the server is more efficient. "
             f"{_law(curve)}."
         )
     else:
         kept = "stayed at" if abs(change) <= limits.FLAT else "went to"
         yield (
-            f"The {pause} delay did not make the server faster: {fell}, since users think instead of waiting, "
+            f"The {pause} think time did not make the server faster: {fell}, because users think instead of waiting, "
             f"throughput {kept} {_rate(long.throughput_rps)} ({100 * change:+.2g} %), and {_law(curve)}."
         )
 
@@ -95,7 +93,7 @@ def _limit(curve: LoadCurve) -> str:
     limit = curve.limits[0]
     first = next((one for one in curve.demands if one.bottleneck), None)
     if limit.value is None:
-        return f"No limit of {_what(limit.name)} is told: {limit.reason}."
+        return f"No limit of {_what(limit.name)}: {limit.reason}."
     shown = shown_limit(limit)
     if limit.state != "bracketed":
         return (
@@ -103,12 +101,11 @@ def _limit(curve: LoadCurve) -> str:
             f"{_beside(curve, limit)}{_because(first, limit)}."
         )
     told = {
-        "N*": f"From N* = {shown} users on they wait for one another{_because(first, limit)}",
+        "N*": f"From N* = {shown} users on, users wait for one another{_because(first, limit)}",
         "Z*": (
-            f"With a think time below Z* = {shown} these users are more than the server can serve without a queue"
-            f"{_because(first, limit)}"
+            f"With a think time below Z* = {shown} these users saturate the server{_because(first, limit)}"
         ),
-    }.get(limit.name, f"The server is full at {shown}{_because(first, limit)}")
+    }.get(limit.name, f"The server is saturated at {shown}{_because(first, limit)}")
     return f"{told}{_breaks(curve)}."
 
 
@@ -120,16 +117,16 @@ def _breaks(curve: LoadCurve) -> str:
     agrees = (
         "they agree within 25 %"
         if curve.agree
-        else "they do not agree within 25 %: these are two quantities, and neither stands for the other"
+        else "they differ by more than 25 %: they are two different quantities"
     )
-    return f"; measured throughput breaks from its rise at {shown_limit(found)}, and {agrees}"
+    return f"; measured throughput stops rising linearly at {shown_limit(found)}, and {agrees}"
 
 
 def _peak(curve: LoadCurve) -> str:
     found = next((one for one in curve.limits if one.name == "N_peak"), None)
     if found is None or found.value is None:
         return ""
-    return f"Throughput is largest at N_peak = {shown_limit(found)} users and falls beyond (Universal Scalability Law)."
+    return f"Throughput is largest at N_peak = {shown_limit(found)} users and falls beyond it (Universal Scalability Law)."
 
 
 def _what(name: LimitName) -> str:
@@ -148,11 +145,11 @@ def _because(first: DemandFound | None, limit: LoadLimit) -> str:
     if first is None:
         return f" ({limit.reason})"
     if first.kind == "rate":
-        return f" ({first.resource}: {show_duration(first.demand_s)} a request at {first.limited_by})"
+        return f" ({first.resource}: {show_duration(first.demand_s)} per request at {first.limited_by})"
     unit = "worker" if first.kind == "workers" else "core"
     several = "" if first.capacity == 1 else "s"
     return (
-        f" ({first.resource}: {show_duration(first.demand_s)} a request, of {first.capacity:g} {unit}{several}: "
+        f" ({first.resource}: {show_duration(first.demand_s)} per request, {first.capacity:g} {unit}{several}: "
         f"{first.limited_by})"
     )
 
@@ -208,5 +205,5 @@ def _ramp(what: str, breaks: Sequence[RampBreak]) -> tuple[float, str] | None:
         if interval and interval[0] is not None and interval[1] is not None
         else ""
     )
-    word = "response leaves its line" if what == "response" else "errors begin"
+    word = "response time starts to rise faster" if what == "response" else "errors start"
     return median(values), f"{word} at {median(values):.3g}{ends}{space}{unit}"

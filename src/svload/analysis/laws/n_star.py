@@ -21,7 +21,7 @@ from svload.analysis.laws.levels import Kind, Level, Limit, Resource, Run, by_lo
 from svload.analysis.laws.mva import Station, mean_values
 from svload.analysis.laws.utilisation import Demand, demands_of, top_of
 
-NO_GROUND = "no resource that was read tells what the server bears, and throughput still grows"
+NO_GROUND = "no monitored resource limits the server, and throughput still grows"
 _MOST_USERS = 2_000
 """Mean value analysis counts them one by one; waiting at a least load above this is not taken off."""
 
@@ -164,7 +164,7 @@ def think_limit(runs: Sequence[Run], resources: Sequence[Resource]) -> tuple[Lim
         return Limit(None, reason="there are too few levels"), ground
     value = cycle.value - alone.value
     if value <= 0:
-        return Limit(None, reason="these users can't saturate it, however little they think"), ground
+        return Limit(None, reason="these users can't saturate it with any think time"), ground
     low, high = None, None
     if cycle.low is not None and cycle.high is not None and alone.low is not None and alone.high is not None:
         half = ((cycle.high - cycle.low) ** 2 + (alone.high - alone.low) ** 2) ** 0.5 / 2
@@ -185,5 +185,5 @@ def _alone_s(ground: Ground, runs: Sequence[Run]) -> float | None:
 
 def _rests_on(ground: Ground) -> str:
     if ground.bottleneck is None:
-        return "from flat throughput: what limits it is not among the resources that were measured"
+        return "from flat throughput: none of the monitored resources is the limit"
     return f"from the demand of {ground.bottleneck.resource.name}"
