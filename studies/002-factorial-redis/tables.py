@@ -296,7 +296,12 @@ def died(trials: Sequence[TrialResult]) -> str:
     counts: Counter[tuple[str, str]] = Counter()
     for trial in trials:
         told = {
-            (service, "killed for want of memory" if " of memory " in death.partition("(")[0] else "ended by itself")
+            (
+                service,
+                "killed for want of memory"
+                if " of memory " in death.partition("(")[0]
+                else "ended by itself",
+            )
             for death in trial.deaths
             for service in SERVICES
             if re.search(rf"\b{service}\b", death.partition("(")[0])
