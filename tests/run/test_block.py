@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
 from svload.run import Options, Outcome, begin, execute, warming
 from svload.run.block import Planned, plan_turns
+from svload.run.pauses import PauseReadings
 from svload.run.sides import SideHost, own_readings, plain, side_names, sided
 from svload.run.trial import TrialRun
 from svload.run.warming import Warmed
@@ -130,7 +132,7 @@ def assert_in_turns(folder: TrialDir) -> None:
     assert len(due_ns) > 0
     assert all(any(begin <= at < end for begin, end in turns_ns) for at in due_ns.tolist())
     (load,) = trial.summary.groups
-    assert load.due == len(due_ns)
+    assert load.due == len(due_ns) + load.in_flight, "what was under way at the end has no row"
     loaded_ns = sum(end - begin for begin, end in turns_ns)
     assert trial.summary.window_ns == (0, loaded_ns)
     loaded = trial.intervals["interval"][trial.intervals["due"] > 0]
@@ -362,3 +364,26 @@ def test_an_execution_that_fails_keeps_the_attempts_of_all_sides(tmp_path: Path)
     outcome = made(run)
     assert outcome.exit_code == ExitCode.LAB_FAILED
     assert not run.sealed_trials()
+
+
+class Readings:
+    """A sampler that counts what it is asked for."""
+
+    def __init__(self, wanted: int) -> None:
+        self.count, self._wanted = 0, wanted
+        self.all = threading.Event()
+
+    def read(self) -> None:
+        self.count += 1
+        if self.count == self._wanted:
+            self.all.set()
+
+
+def test_monitors_are_read_once_in_each_pause_until_the_load_is_over() -> None:
+    hour_ns = 3_600_000 * MS
+    sampler: Any = Readings(2)
+    pauses = PauseReadings(sampler, [0, hour_ns, 10 * MS], 10 * MS)
+    pauses.begin(time.monotonic_ns() - 20 * MS)
+    assert sampler.all.wait(HANG_S)
+    pauses.finish()
+    assert sampler.count == 2

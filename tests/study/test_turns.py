@@ -34,6 +34,7 @@ compare:
     [
         ("before_trial:", "faults:\n  - {at: 1s, stop: web}\nbefore_trial:", "faults:", "a fault would meet"),
         ("{reset: [web]}", "{drop_cache: [web]}", "drop_cache", "the same page cache"),
+        ("before_trial:", "profile: web\nbefore_trial:", "profile:", "slow its side alone"),
         ("path: [a, b]", "path: [a, b]\n  rate: {open: [1, 9]}", "open:", "the machine alone"),
         ("replicates: 3", "replicates: 3, bring_ups: 2", "bring_ups", "brings the servers up anyway"),
         (

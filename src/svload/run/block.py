@@ -21,6 +21,7 @@ from svload.model.results import TurnRecord
 from svload.model.seals import Seal
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group
+from svload.run.pauses import PauseReadings
 from svload.run.sides import is_of, own_readings, plain, sided
 from svload.run.trial import Readings, Stopped, TrialRun
 from svload.run.warming import Warmed, warm_up, with_rows, without_ramps
@@ -68,7 +69,7 @@ class BlockRun:
             times = self._times(self.planned, warmed)
             shares = self._shares(times, self.planned.turns.pause_ns)
             self._count(stack)
-            loads = self._load(shares, times)
+            loads = self._load(shares, times, self.planned.turns.pause_ns)
             self._keep(loads, times)
         return [side.seal(load) for side, load in zip(self.sides, loads, strict=True)]
 
@@ -122,16 +123,21 @@ class BlockRun:
         for side in self.sides:
             side.marked_ns = marked_ns
 
-    def _load(self, shares: Mapping[str, Sequence[Share]], times: Sequence[Timeline]) -> list[Load]:
+    def _load(
+        self, shares: Mapping[str, Sequence[Share]], times: Sequence[Timeline], pause_ns: int
+    ) -> list[Load]:
         """One load of all sides; what came of it, by side. Which of the generators a side has is drawn for each block."""
         named = {
             sided(share.name, side.bench.side): share
             for side in self._drawn("generators")
             for share in shares[side.bench.side]
         }
+        ends_ns = [end_ns for own in times for _, end_ns in own.turns_ns]
+        pauses = PauseReadings(self._bench.sampler, ends_ns, pause_ns)
         with ExitStack() as stack:
             for side in self.sides:
                 stack.enter_context(side.phase("load"))
+            stack.callback(pauses.finish)
             load = self._bench.generators.load(
                 [replace(share, name=name) for name, share in named.items()],
                 self._bench.tables,
@@ -141,6 +147,7 @@ class BlockRun:
                 may_end=lambda service, offset_ns: any(
                     side.may_end(service, offset_ns) for side in self.sides
                 ),
+                on_start=pauses.begin,
             )
         results = {result.share.name: result for result in load.results}
         return [

@@ -31,6 +31,9 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
     if sequence_of(data, "faults"):
         told = "a fault would meet each side at another moment of its turns"
         yield bad_value(("faults",), told, "faults", f"Leave them out, {_OR}.")
+    if data.get("profile"):
+        told = "stacks are sampled of one server at a time, and that would slow its side alone"
+        yield bad_value(("profile",), told, data["profile"], f"Leave it out, {_OR}.")
     for index, step in enumerate(sequence_of(data, "before_trial")):
         if isinstance(step, dict) and "drop_cache" in step:
             told = "the other sides' files are in the same page cache"

@@ -99,7 +99,11 @@ class Sampler:
             watch.mark()
         return self._sample(load=True)
 
-    def _sample(self, *, load: bool) -> int:
+    def read(self) -> None:
+        """One more reading of everything now, within a load."""
+        self._sample(load=None)
+
+    def _sample(self, *, load: bool | None) -> int:
         answer = self._tell({"sample": True, "load": load})
         self._news += answer.get("news", ())
         return int(answer["at_ns"])
