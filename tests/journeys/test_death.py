@@ -87,7 +87,7 @@ def test_a_death_is_what_its_trial_found_and_the_service_is_up_for_the_next(
         assert not fell or result["verdict"]["server"] == "OVERLOADED", result["verdict"]["reasons"]
         assert fell or result["metrics"]["users.success_rate"]["value"] == 1.0, "up again"
     [sentence] = [one["sentence"] for one in told["findings"] if one["kind"] == "death"]
-    assert sentence.startswith(f"In 2 of 2 trials of {by_case[does]} a limited server came to its end.")
+    assert sentence.startswith(f"In 2 of 2 trials of {by_case[does]} a limited server ended.")
     assert ("lack of memory" in sentence) == (cause == "oom_kill")
 
 

@@ -171,7 +171,7 @@ def test_the_summary_is_for_people(world: World, url: str) -> None:
 
 def test_failures_have_a_name_and_a_hint(world: World, truth: dict[str, int]) -> None:
     ended = world.svload("load", f"http://127.0.0.1:{truth['http_port']}/v1/a/c/none", "-n", "100", "-c", "2")
-    assert "100 × status: a complete answer with a status outside 200–399" in " ".join(ended.stdout.split())
+    assert "100 × status: a complete response with a status outside 200–399" in " ".join(ended.stdout.split())
     assert "0 of 100 requests ok (0 %)" in " ".join(ended.stdout.split())
     assert "failures took p50 " in ended.stdout
 
@@ -250,7 +250,7 @@ def test_ctrl_c_prints_what_was_measured(world: World, url: str) -> None:
     assert world.silent() == []
     text = " ".join(" ".join(command.printed).split())
     assert "(stopped)" in text
-    assert "Stopped after" in text
+    assert "Stopped early, after" in text
     assert "Interrupted" in command.lines[-1]
     run = only_run(world)
     assert (run / "attempts" / "load.r1.a1" / "summary.json").exists(), (
