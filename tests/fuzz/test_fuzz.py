@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from tests.bounds import HANG_S
-from tests.fuzz import answers, oracle, packs, studies
+from tests.fuzz import answers, oracle, packs, pages, studies
 from tests.fuzz.oracle import Case, Fuzzer, command, fuzz
 
 from svload.model.errors import SvloadError, fail
@@ -16,7 +16,9 @@ SEED = 20_240_229
 SECONDS = HANG_S
 
 
-@pytest.mark.parametrize(("kind", "one"), [("studies", studies.one), ("answers", answers.one)])
+@pytest.mark.parametrize(
+    ("kind", "one"), [("studies", studies.one), ("answers", answers.one), ("pages", pages.one)]
+)
 def test_nothing_breaks(kind: str, one: Fuzzer) -> None:
     tally = fuzz(kind, one, SEED, SECONDS, most=25)
     assert not tally.failures, "\n".join([f"seed {SEED}", *tally.failures])

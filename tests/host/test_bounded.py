@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 import tracemalloc
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.bounds import HANG_S
 
-from svload.host.machine.bounded import BoundedSocket
+from svload.host.machine.bounded import BoundedSocket, body_of
 from svload.lab import web
 from svload.watch.http import AdminConnection
 from svload.watch.monitor import Monitor
@@ -151,3 +152,45 @@ def test_a_monitor_that_fails_loses_its_own_readings_alone(tmp_path: Path) -> No
     notes = [line for line in lines if "cannot be read" in line]
     assert "it.prometheus" in made["monitors"] and len(notes) == 1 and '"prometheus"' in notes[0]
     assert any('"monitor":"sampler"' in line.replace(" ", "") for line in lines)
+
+
+BROKEN = {
+    "a length beyond memory": b"Content-Length: 1000000000000\r\n\r\nx",
+    "a length beyond numbers": b"Content-Length: 18446744073709551616\r\n\r\nx",
+    "a chunk beyond numbers": b"Transfer-Encoding: chunked\r\n\r\n10000000000000000\r\nx",
+    "a chunk below nothing": b"Transfer-Encoding: chunked\r\n\r\n-5\r\nx",
+    "a body cut short": b"Content-Length: 9\r\n\r\nabc",
+}
+
+
+@pytest.mark.parametrize("head", BROKEN.values(), ids=BROKEN)
+def test_what_an_answer_says_of_its_length_allocates_nothing(head: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(OSError, match="body"):
+            body_of(_answered(b"HTTP/1.1 200 OK\r\n" + head))
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 3\r\n\r\nabc",
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+        b"\r\nabc",
+    ],
+)
+def test_a_whole_body_is_read(head: bytes) -> None:
+    assert body_of(_answered(b"HTTP/1.1 200 OK\r\n" + head)) == b"abc"
+
+
+def _answered(data: bytes) -> http.client.HTTPResponse:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(data)
+        theirs.shutdown(socket.SHUT_WR)
+        answer = http.client.HTTPResponse(ours)
+        answer.begin()
+    return answer

@@ -18,6 +18,7 @@ from svload.model.facts import ProcessFact, ServiceFacts
 from svload.model.messages import Action, Spawn, Tell
 from svload.watch import Monitor, Reading, SeriesReader, sampler
 from svload.watch import Sampler as Control
+from svload.watch.monitor import number
 from svload.watch.sampler import METRICS, Attached, Sampler
 from svload.watch.series import SeriesWriter
 
@@ -311,3 +312,22 @@ def test_one_service_may_be_watched_anew_while_the_others_go_on(tmp_path: Path, 
     ]
     assert [value for service, value in read if service == "db"] == [1, 2, 3]
     assert [value for service, value in read if service == "web"] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_figure_that_is_no_number_loses_that_monitors_readings_alone(value: float, tmp_path: Path) -> None:
+    series = SeriesWriter(tmp_path / "out")
+    monitor = Fake("cache", {})
+    monitor.sample = lambda: [Reading("", "hits_total", value)]  # type: ignore[method-assign]
+    Attached(monitor, 0.1).read(1, series)
+    series.close()
+    assert SeriesReader(tmp_path / "out").notes() == [
+        f"cache.fake: cannot be read: OSError: hits_total is {value}"
+    ]
+
+
+@pytest.mark.parametrize("told", ["x", "1e999", "nan", None, {"a": 1}, "9" * 400])
+def test_a_figure_of_a_server_that_is_no_number_is_named(told: object) -> None:
+    with pytest.raises(OSError, match="used_memory is no number: “"):
+        number({"used_memory": told}, "used_memory")
+    assert number({"used_memory": "12"}, "used_memory") == 12

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from svload.host.machine.bounded import BoundedHTTP
+from svload.host.machine.bounded import BoundedHTTP, body_of
 
 MOST_BYTES = 64 << 20
 """Of an answer of the lab's own servers: a page of the known-truth server's log is the longest."""
@@ -24,7 +24,7 @@ def call(
     Raises OSError where nothing answers by then (a broken answer counts as none).
     """
     with _asked(url, method, body, timeout_s, MOST_BYTES) as answer:
-        return answer.status, answer.read()
+        return answer.status, body_of(answer)
 
 
 def status(url: str, timeout_s: float = 5.0) -> int:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
-from svload.host.machine.bounded import BoundedHTTP
+from svload.host.machine.bounded import BoundedHTTP, body_of
 
 TIMEOUT_S = 0.4
 _MOST_BYTES = 4 << 20
@@ -61,7 +61,7 @@ class AdminConnection:
     def _get(self, path: str) -> bytes:
         self._connection.request("GET", ((self._path + path) or "/") + self._query)
         answer = self._connection.getresponse()
-        body = answer.read()
+        body = body_of(answer)
         if answer.status != 200 or not answer.isclosed():
             self._connection.close()
         if answer.status != 200:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from math import isfinite, nan
 from typing import Any, ClassVar, NamedTuple
 
 from svload.model.declared import Declared, Limit, Refusal
@@ -74,6 +75,17 @@ class Monitor(ABC):
 
     def close(self) -> None:
         """Let go of what it holds."""
+
+
+def number(found: Mapping[str, Any], name: str) -> float:
+    """A figure that a server tells under this name. Raises OSError for what is no finite number."""
+    try:
+        value = float(found[name])
+    except (TypeError, ValueError, OverflowError):
+        value = nan
+    if not isfinite(value):
+        raise OSError(f"{name} is no number: “{str(found[name])[:40]}”")
+    return value
 
 
 def admin_has(facts: Mapping[str, Any] | None, kind: str, *keys: str) -> bool:

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ class Attached:
         used_ns = time.thread_time_ns()
         try:
             readings = list(self.monitor.sample())
+            if odd := next((one for one in readings if not isfinite(one.value)), None):
+                raise OSError(f"{odd.metric} is {odd.value}")
         except Exception as why:  # whatever a monitor does wrong, the others go on
             if not self.failures:
                 series.note(service, name, now_ns, f"cannot be read: {type(why).__name__}: {why}")

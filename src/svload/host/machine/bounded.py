@@ -66,6 +66,23 @@ class BoundedSocket(socket.socket):
         super().sendall(*args)
 
 
+_PIECE_BYTES = 1 << 16
+
+
+def body_of(answer: http.client.HTTPResponse) -> bytes:
+    """The whole body, read piece by piece: what an answer says of its length allocates nothing. Raises OSError for
+    one that is cut or breaks HTTP's grammar."""
+    pieces = []
+    try:
+        while piece := answer.read(_PIECE_BYTES):
+            pieces.append(piece)
+    except (http.client.HTTPException, ValueError, OverflowError) as why:
+        raise OSError(f"a broken body ({type(why).__name__}: {why})") from why
+    if answer.length:
+        raise OSError(f"the body is {answer.length:,} bytes shorter than its Content-Length")
+    return b"".join(pieces)
+
+
 class BoundedHTTP(http.client.HTTPConnection):
     """HTTP/1.1 over a `BoundedSocket`: each request is an exchange of its own."""
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import Monitor, Reading, admin_has, number
 
 TIMEOUT_S = 0.4
 _MOST_BYTES = 1 << 16
@@ -124,8 +124,8 @@ def parse_stats(answer: str) -> list[Reading]:
     """`name: value` lines as readings; statistics that this version lacks are left out."""
     found = {name: value for name, _, value in (line.partition(": ") for line in answer.splitlines())}
     readings = [
-        Reading("", metric, float(found[name])) for name, (metric, _) in _STATS.items() if name in found
+        Reading("", metric, number(found, name)) for name, (metric, _) in _STATS.items() if name in found
     ]
     if all(name in found for name in _THREAD):
-        readings.append(Reading("", "thread_seconds_total", sum(float(found[name]) for name in _THREAD)))
+        readings.append(Reading("", "thread_seconds_total", sum(number(found, name) for name in _THREAD)))
     return readings

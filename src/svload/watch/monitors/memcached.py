@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import Monitor, Reading, admin_has, number
 
 TIMEOUT_S = 0.4
 _MOST_BYTES = 1 << 18
@@ -117,4 +117,4 @@ def parse_stats(answer: str) -> list[Reading]:
         for line in answer.splitlines()
         if line.startswith("STAT ") and line.count(" ") >= 2
     )
-    return [Reading("", metric, float(found[name])) for name, (metric, _) in _STATS.items() if name in found]
+    return [Reading("", metric, number(found, name)) for name, (metric, _) in _STATS.items() if name in found]

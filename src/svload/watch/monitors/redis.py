@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import Monitor, Reading, admin_has, number
 
 TIMEOUT_S = 0.4
 _MOST_BYTES = 1 << 20
@@ -136,8 +136,8 @@ def parse_info(answer: str) -> list[Reading]:
     """INFO's lines as readings; statistics that this version lacks are left out."""
     found = {name: value for name, _, value in (line.partition(":") for line in answer.splitlines())}
     keyspace = [value for name, value in found.items() if name.startswith("db") and value.startswith("keys=")]
-    keys = sum(float(value.removeprefix("keys=").partition(",")[0]) for value in keyspace)
+    keys = sum(number({"keys": value.removeprefix("keys=").partition(",")[0]}, "keys") for value in keyspace)
     readings = [
-        Reading("", metric, float(found[name])) for name, (metric, _) in _INFO.items() if name in found
+        Reading("", metric, number(found, name)) for name, (metric, _) in _INFO.items() if name in found
     ]
     return [*readings, Reading("", "keys", keys)]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from svload.model.declared import Limit, Refusal
 from svload.watch.http import AdminConnection
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import Monitor, Reading, admin_has, number
 
 _COUNTERS = {
     "requests": "number of requests",
@@ -80,14 +80,14 @@ class TruthMonitor(Monitor):
         """Raises OSError when it does not answer."""
         found = self._admin.get_json("/counters")
         readings = [
-            Reading("", f"{_RENAMED.get(name, name)}_total", float(found[name]))
+            Reading("", f"{_RENAMED.get(name, name)}_total", number(found, name))
             for name in _COUNTERS
             if name in found
         ]
-        readings += [Reading("", name, float(found[name])) for name in _GAUGES if name in found]
+        readings += [Reading("", name, number(found, name)) for name in _GAUGES if name in found]
         for name, metric in _SUMS.items():
             if name in found:
-                readings.append(Reading("", metric, found[name] / 1e9))
+                readings.append(Reading("", metric, number(found, name) / 1e9))
         return readings
 
     def close(self) -> None:
