@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from svload.store.foreign.bounds import BLOCK_BYTES, NAMES, THREADS, shortened, 
 from svload.store.foreign.lines import csv_rows, first_fault, lines_of, open_bytes
 from svload.store.foreign.nested import PLAIN, TRANSACTION, UNKNOWN, requests_among, whole_of
 from svload.store.foreign.requests import Codes, Columns, Ints, Requests, Users, changes, from_first, mapped
+from svload.store.foreign.stamps import has_fraction, is_stamp, unix_ms
 
 MS = 1_000_000
+DELIMITERS = (",", ";", "\t", "|")
 NEEDED = ("timeStamp", "elapsed", "success")
 HEADER = (
     "timeStamp", "elapsed", "label", "responseCode", "responseMessage", "threadName", "dataType", "success", "failureMessage",
@@ -71,48 +74,94 @@ class _Faulty(Exception):
 
 def read_jtl(path: Path) -> Requests:
     """The requests of a JTL file (CSV). Raises SvloadError import-unreadable with the line of what is wrong."""
-    delimiter, names = _header(path)
+    form = _form_of(path)
     columns = Columns(path)
     labels, threads = Codes(NAMES), Codes(THREADS)
     groups = Codes(NAMES)
     group_of: dict[int, int] = {}
     try:
-        for batch in _batches(path, delimiter, names):
+        for batch in _batches(path, form):
             _add(batch, columns, labels, threads, groups, group_of)
     except (pa.ArrowException, OSError, _Faulty) as why:
-        raise _at_its_line(path, delimiter, why) from why
-    return requests_of(path, columns, labels, groups)
+        raise _at_its_line(path, form, why) from why
+    return requests_of(path, columns, labels, groups, form)
 
 
-def _header(path: Path) -> tuple[str, list[str]]:
+@dataclass(frozen=True)
+class Form:
+    """How a file's rows are written."""
+
+    delimiter: str = ","
+    names: tuple[str, ...] = HEADER
+    headed: bool = True
+    """whether its first line holds the names"""
+    written: bool = False
+    """whether its stamps are dates and times of day"""
+    clock_ns: int = MS
+
+
+def is_headless(path: Path) -> bool:
+    """Whether the first line is a row under JMeter's default columns, whose names were not written
+    (`print_field_names=false`)."""
+    return _headless(path) is not None
+
+
+def _headless(path: Path) -> Form | None:
+    for delimiter in DELIMITERS:
+        _, cells = next(csv_rows(path, delimiter), (1, []))
+        row = dict(zip(HEADER, cells, strict=False))
+        if (
+            len(cells) == len(HEADER)
+            and (row["timeStamp"].isdecimal() or is_stamp(row["timeStamp"]))
+            and row["success"].lower() in ("true", "false")
+            and all(row[name].isdecimal() for name in ("elapsed", "bytes", "allThreads"))
+        ):
+            return Form(delimiter, headed=False)
+    return None
+
+
+def _form_of(path: Path) -> Form:
+    form = _headed(path)
+    rows = csv_rows(path, form.delimiter)
+    _, cells = next(rows, (1, []))
+    if form.headed:
+        _, cells = next(rows, (1, []))
+    stamp = dict(zip(form.names, cells, strict=False)).get("timeStamp", "")
+    if not is_stamp(stamp):
+        return form
+    return replace(form, written=True, clock_ns=MS if has_fraction(stamp) else 1000 * MS)
+
+
+def _headed(path: Path) -> Form:
+    """By its first line. Raises SvloadError import-unreadable."""
     _, first = next(lines_of(path), (1, ""))
     delimiter = next(
-        (
-            sign
-            for sign in (",", ";", "\t", "|")
-            if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first
-        ),
+        (sign for sign in DELIMITERS if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first),
         ",",
     )
     _, names = next(csv_rows(path, delimiter), (1, []))
+    if "timeStamp" not in names and (headless := _headless(path)):
+        return headless
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise unreadable(path, 1, f"its first line has no column {' and no '.join(missing)}", HINT)
     if len(set(names)) < len(names):
         raise unreadable(path, 1, "two columns have one name", HINT)
-    return delimiter, names
+    return Form(delimiter, tuple(names))
 
 
-def _batches(path: Path, delimiter: str, names: list[str]) -> Iterator[pa.RecordBatch]:
-    wanted = [name for name in names if name in _TYPES]
+def _batches(path: Path, form: Form) -> Iterator[pa.RecordBatch]:
+    wanted = [name for name in form.names if name in _TYPES]
+    types = {name: _TYPES[name] for name in wanted} | ({"timeStamp": _DICTIONARY} if form.written else {})
+    names = None if form.headed else list(form.names)
     open_bytes(path).close()
     with pa.input_stream(str(path), compression=_compression(path)) as stream:
         reader = pacsv.open_csv(
             stream,
-            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=True),
-            parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=True, column_names=names),
+            parse_options=pacsv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(
-                column_types={name: _TYPES[name] for name in wanted},
+                column_types=types,
                 include_columns=wanted,
                 strings_can_be_null=False,
                 null_values=[""],
@@ -153,7 +202,11 @@ def _add(
         return
     if int(elapsed.min()) < 0 or int(elapsed.max()) > LARGEST_MS:
         raise _Faulty("elapsed is no time in ms")
-    stamps = column("timeStamp")
+    stamps = (
+        _stamps(batch)
+        if pa.types.is_dictionary(batch.schema.field("timeStamp").type)
+        else column("timeStamp")
+    )
     if int(stamps.min()) < 0 or int(stamps.max()) > 2**62 // MS:
         raise _Faulty("timeStamp is no Unix time in ms")
     pieces: dict[str, Ints] = {
@@ -193,6 +246,14 @@ def _add(
         pieces["group"] = np.array([group_of[code] for code in known.tolist()], dtype=np.int16)[codes]
         pieces["kind"] = _kinds(batch, names)
     columns.add(rows, **pieces)
+
+
+def _stamps(batch: pa.RecordBatch) -> Ints:
+    codes, words = _coded(batch, "timeStamp")
+    try:
+        return np.array(unix_ms(words), dtype=np.int64)[codes]
+    except ValueError as why:
+        raise _Faulty(str(why)) from why
 
 
 def _kinds(batch: pa.RecordBatch, names: set[str]) -> Ints:
@@ -250,7 +311,7 @@ def failure_of(code: str, message: str = "") -> int:
     return ERRORS.index("connect_timeout" if late and late in message.lower() else error)
 
 
-def requests_of(path: Path, columns: Columns, labels: Codes, groups: Codes) -> Requests:
+def requests_of(path: Path, columns: Columns, labels: Codes, groups: Codes, form: Form = Form()) -> Requests:
     """What JMeter's columns say, CSV's or XML's."""
     notes: list[str] = []
     if labels.full or groups.full:
@@ -262,7 +323,12 @@ def requests_of(path: Path, columns: Columns, labels: Codes, groups: Codes) -> R
     thread = columns.take("thread", np.int32) if columns.has("thread") else None
     label = columns.take("label", np.int16) if columns.has("label") else np.zeros(len(begun), dtype=np.int16)
     kind = columns.take("kind", np.uint8) if columns.has("kind") else None
-    if _stamped_at_end(begun, spent, thread, _alone(label, kind, labels)):
+    if form.clock_ns > MS:  # all samples of a second seem to begin at once
+        kind = None
+        notes.append(
+            "Its time stamps are whole seconds: parts of samples and transactions can't be told from requests."
+        )
+    elif _stamped_at_end(begun, spent, thread, _alone(label, kind, labels)):
         begun -= spent
         notes.append(
             "Its time stamps are those of the samples' ends (sampleresult.timestamp.start=false): so they "
@@ -302,7 +368,7 @@ def requests_of(path: Path, columns: Columns, labels: Codes, groups: Codes) -> R
     status = column("status", np.uint16)
     return Requests(
         epoch_ns=epoch,
-        clock_ns=MS,
+        clock_ns=form.clock_ns,
         begun_ns=begun,
         spent_ns=spent,
         ok=ok,
@@ -381,7 +447,7 @@ def _users(
     return changes(begun + spent, everybody), tuple(max(count, 1) for count in most.tolist())
 
 
-def _at_its_line(path: Path, delimiter: str, why: Exception) -> SvloadError:
+def _at_its_line(path: Path, form: Form, why: Exception) -> SvloadError:
     """The first row that is no sample of JMeter's."""
 
     def fault(row: dict[str, str]) -> str | None:
@@ -389,6 +455,10 @@ def _at_its_line(path: Path, delimiter: str, why: Exception) -> SvloadError:
             if name not in row or (row[name] == "" and name not in NEEDED):
                 continue
             cell = row[name].strip()
+            if name == "timeStamp" and form.written:
+                if not is_stamp(cell):
+                    return f"timeStamp is no time: “{shortened(cell, 40)}”"
+                continue
             if not re.fullmatch(r"-?\d{1,18}", cell):
                 return f"{name} is no whole number: “{shortened(cell, 40)}”"
             if int(cell) < 0 or (name == "elapsed" and int(cell) > LARGEST_MS):
@@ -402,7 +472,7 @@ def _at_its_line(path: Path, delimiter: str, why: Exception) -> SvloadError:
             return f"success is neither true nor false: “{shortened(row['success'], 40)}”"
         return None
 
-    found = first_fault(path, delimiter, fault)
+    found = first_fault(path, form.delimiter, fault, () if form.headed else form.names)
     if found is None:
         return unreadable(path, None, shortened(str(why)), HINT)
     return unreadable(path, found[0], found[1], HINT)

@@ -21,7 +21,7 @@ from svload.store.foreign.jtl import (
     thread_group,
 )
 from svload.store.foreign.lines import open_bytes
-from svload.store.foreign.nested import TRANSACTION, left_out
+from svload.store.foreign.nested import PLAIN, TRANSACTION, left_out
 from svload.store.foreign.requests import Codes, Columns, Requests
 
 HINT = "JMeter writes <testResults> with <httpSample> and <sample> in it; see that the file is whole."
@@ -98,6 +98,7 @@ class _Reader:
         self._rows: dict[str, list[int]] = {}
         self._count = 0
         self._left_out: Counter[str] = Counter()
+        self._parts: Counter[str] = Counter()
         self.events = 0
         """What expat has told so far."""
 
@@ -116,6 +117,8 @@ class _Reader:
         if len(self._open) >= _DEEPEST:
             raise unreadable(self._path, line, f"elements are nested {_DEEPEST} deep", HINT)
         if name not in _SAMPLES or self._counting:
+            if name in _SAMPLES:
+                self._parts[shortened(attributes.get("lb", ""), 80)] += 1
             self._open.append(None)
         elif attributes.get("rm", "").startswith(TRANSACTION_MESSAGE):
             self._open.append(_Transaction(attributes, line, self._samples))
@@ -208,7 +211,7 @@ class _Reader:
         if self._count:
             self._keep()
         found = requests_of(self._path, self._columns, self._labels, self._groups)
-        notes = left_out(self._left_out, TRANSACTION)
+        notes = left_out(self._left_out, TRANSACTION) + left_out(self._parts, PLAIN)
         return replace(found, notes=(*notes, *found.notes))
 
 

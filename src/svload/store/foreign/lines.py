@@ -7,7 +7,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -100,11 +100,13 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
 
 
 def first_fault(
-    path: Path, delimiter: str, fault: Callable[[dict[str, str]], str | None]
+    path: Path, delimiter: str, fault: Callable[[dict[str, str]], str | None], named: Sequence[str] = ()
 ) -> tuple[int, str] | None:
-    """(line, reason) of the first row that is torn or that `fault` finds wrong; None where all are right."""
+    """(line, reason) of the first row that is torn or that `fault` finds wrong; None where all are right.
+
+    The first row holds the names, but where they are `named`."""
     rows = csv_rows(path, delimiter)
-    _, names = next(rows, (1, []))
+    names = list(named) or next(rows, (1, []))[1]
     for line, cells in rows:
         if len(cells) != len(names):
             return line, f"{len(cells)} values stand under {len(names)} names"

@@ -1,0 +1,108 @@
+"""Files that a real JMeter 5.6.3 wrote, with its dashboard's numbers: svload reads the same of them, label by label.
+
+Percentiles are of JMeter's own rule (ranks of n + 1, straight between them), with a window larger than the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.store.jmeter.cases import CASES
+
+from svload.store.foreign.run import form_of, read_foreign
+from svload.store.foreign.tabulate import Made
+
+HERE = Path(__file__).parent / "jmeter"
+PERCENTILES = {"medianResTime": 50, "pct1ResTime": 90, "pct2ResTime": 95, "pct3ResTime": 99}
+FIRST_ROW_LOST = "no-names"
+"""The dashboard takes the first row of a file without names for them."""
+TRANSACTIONS_ALONE = "transaction-no-parts"
+"""Its transactions hold no samples: they are the requests, and JMeter's total counts none of them."""
+_LEFT_OUT = re.compile(r"^([\d,]+) (rows of transactions|parts of other samples)")
+
+
+def read(name: str) -> tuple[Made, Mapping[str, Mapping[str, Any]]]:
+    """What svload makes of a case's file, all of it measured, and JMeter's statistics by label."""
+    path = HERE / f"{name}.jtl.gz"
+    form = form_of(path)
+    assert form == "jtl"
+    return read_foreign(path, form, whole=True), json.loads((HERE / f"{name}.statistics.json").read_text())
+
+
+def by_label(made: Made) -> dict[str, dict[str, NDArray[Any]]]:
+    """Begin and length in ms, and whether each was ok, by JMeter's label."""
+    samples = made.tables["samples"]
+    found: dict[str, list[dict[str, NDArray[Any]]]] = {}
+    for number, group in enumerate(made.groups):
+        for place, step in enumerate(made.steps[group.name]):
+            mine = (samples["group"] == number) & (samples["step"] == place)
+            begun, done = samples["begun_ns"][mine] / 1e6, samples["done_ns"][mine] / 1e6
+            one = {"begun": begun, "took": done - begun, "ok": samples["error"][mine] == 0}
+            found.setdefault(made.labels[step], []).append(one)
+    return {
+        label: {key: np.concatenate([one[key] for one in parts]) for key in parts[0]}
+        for label, parts in found.items()
+    }
+
+
+def percentile(values: NDArray[Any], p: float) -> float:
+    """As JMeter has it (commons-math, LEGACY)."""
+    ordered, place = np.sort(values), p / 100 * (len(values) + 1)
+    return float(np.interp(place, np.arange(1, len(values) + 1), ordered))
+
+
+def numbers(one: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+    """A label's numbers under the dashboard's names."""
+    took, span_ms = one["took"], (one["begun"] + one["took"]).max() - one["begun"].min()
+    return {
+        "sampleCount": len(took),
+        "errorCount": int((~one["ok"]).sum()),
+        "meanResTime": float(took.mean()),
+        "minResTime": float(took.min()),
+        "maxResTime": float(took.max()),
+        "throughput": 1000 * len(took) / span_ms,
+        **{name: percentile(took, p) for name, p in PERCENTILES.items()},
+    }
+
+
+def left_out(made: Made) -> dict[str, int]:
+    """How many rows were transactions, and how many parts, as the notes say."""
+    found = [match for note in made.notes if (match := _LEFT_OUT.match(note))]
+    return {match[2]: int(match[1].replace(",", "")) for match in found}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != FIRST_ROW_LOST])
+def test_each_label_has_jmeters_numbers(name: str) -> None:
+    made, dashboard = read(name)
+    for label, one in by_label(made).items():
+        theirs = dashboard[label]
+        mine = numbers(one)
+        assert mine == {key: pytest.approx(theirs[key], rel=1e-6) for key in mine}, label
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_total_is_jmeters_with_what_was_left_out(name: str) -> None:
+    """The dashboard's total counts parts that the file has as rows, and no transactions."""
+    made, dashboard = read(name)
+    out = left_out(made)
+    counted = made.requests + out.get("parts of other samples", 0)
+    lost = 1 if name == FIRST_ROW_LOST else 0
+    alone = counted if name == TRANSACTIONS_ALONE else 0
+    assert counted - alone == dashboard["Total"]["sampleCount"] + lost
+    labels = sum(row["sampleCount"] for label, row in dashboard.items() if label != "Total")
+    assert counted + out.get("rows of transactions", 0) == labels + lost
+
+
+def test_a_changed_row_is_noticed(tmp_path: Path) -> None:
+    """The comparison can fail."""
+    made, dashboard = read("plain")
+    one = by_label(made)["home"]
+    one["took"][0] += 1
+    assert numbers(one)["meanResTime"] != pytest.approx(dashboard["home"]["meanResTime"], rel=1e-6)
