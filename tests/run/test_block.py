@@ -24,7 +24,7 @@ from svload.drive.share.timeline import Timeline
 from svload.model.errors import ExitCode
 from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
-from svload.run import Options, Outcome, begin, execute, warming
+from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, warming
 from svload.run.block import Planned, plan_turns
 from svload.run.pauses import PauseReadings
 from svload.run.sides import SideHost, own_readings, plain, side_names, sided
@@ -140,6 +140,28 @@ def assert_in_turns(folder: TrialDir) -> None:
     length_ns = turns_ns[0][1] - turns_ns[0][0]
     assert length_ns % trial.summary.interval_ns == 0
     assert load.failed == 0
+
+
+@pytest.mark.truth
+def test_a_case_takes_turns_with_itself_in_an_aa_run(tmp_path: Path, port: int) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(json.dumps(by_path(port)))
+    lock = aa_lock(api.load_lock(str(path), api.Choices(trusted=True)), ("page-b",), 2)
+    run = begin(lock, tmp_path / "runs", batch=aa_batch(lock, restarts=False))
+    outcome = made(run)
+    assert outcome.complete, outcome.error
+    assert [(one.trial, one.block) for one in run.planned_trials()] == [
+        ("page-b.r1", 1),
+        ("page-b.r2", 1),
+        ("page-b.r3", 2),
+        ("page-b.r4", 2),
+    ]
+    for block in (1, 2):
+        found = [read_trial(one) for one in trials_of(run, block)]
+        assert len({one.summary.start_at_ns for one in found}) == 1
+        assert all(one.summary.turns and one.summary.turns.sides == ("page-b", "page-b") for one in found)
+        for one in found:
+            assert_in_turns(run.trial(one.trial))
 
 
 class Killed(BaseException):

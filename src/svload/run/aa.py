@@ -8,6 +8,7 @@ from collections.abc import Collection
 from svload import study
 from svload.model.plan import Batch
 from svload.model.study import Lock
+from svload.study.order import is_split
 
 LEFT_OUT = "another case makes the same load: an A/A run needs one of them"
 
@@ -31,8 +32,11 @@ def aa_lock(lock: Lock, cases: Collection[str], pairs: int) -> Lock:
 
 def aa_batch(lock: Lock, restarts: bool) -> Batch:
     """All trials of an `aa_lock`, in order; with `restarts` services come up anew before each,
-    as between the sides of an A/B."""
+    as between the sides of an A/B. Where sides take turns, those of a pair are a block."""
     batch = study.first_batch(lock)
+    if lock.measure.order == "turns":
+        trials = tuple(one.model_copy(update={"block": (one.block + 1) // 2}) for one in batch.trials)
+        return batch.model_copy(update={"trials": trials, "because": f"A/A: {batch.because}"})
     if not restarts:
         return batch.model_copy(update={"because": f"A/A: {batch.because}"})
     trials = tuple(
@@ -45,6 +49,9 @@ def aa_batch(lock: Lock, restarts: bool) -> Batch:
 
 
 def compares_restarts(lock: Lock) -> bool:
-    """Whether any planned comparison is over a factor whose change restarts services."""
+    """Whether any planned comparison is over a factor whose change restarts services, or over sides of blocks that each
+    start them."""
+    if lock.measure.order == "turns":
+        return is_split(lock)
     split = {factor.name for factor in lock.factors if factor.change in ("restart", "rebuild")}
     return any(comparison.factor in split for comparison in lock.comparisons)

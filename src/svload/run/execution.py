@@ -628,6 +628,8 @@ class _Execution:
         if not self.in_turns:
             return ""
         turned = turned_factor(self.lock)
+        if not turned:  # of an A/A run: replicates 2k − 1 and 2k
+            return "12"[(plan.replicate - 1) % 2]
         factor = next(one for one in self.lock.factors if one.name == turned)
         return side_names([level.name for level in factor.levels])[self.lock.case(plan.case).levels[turned]]
 

@@ -98,8 +98,9 @@ def is_split(lock: Lock) -> bool:
 
 
 def turned_factor(lock: Lock) -> str:
-    """The factor whose levels take turns: that of the study's comparisons."""
-    return lock.comparisons[0].factor
+    """The factor whose levels take turns: that of the study's comparisons; empty in an A/A run, where a case takes turns
+    with itself."""
+    return lock.comparisons[0].factor if lock.comparisons else ""
 
 
 def sets_of_cases(cases: Sequence[Case], factor: str) -> list[list[Case]]:
@@ -115,9 +116,12 @@ def sets_of_turns(lock: Lock, trials: Sequence[TrialPlan]) -> list[list[TrialPla
     """The trials of one block as the sets that are up at once, in the order they run; the sides of each in the order of the
     study's cases."""
     place = {case.name: number for number, case in enumerate(lock.cases)}
-    planned = {trial.case: trial for trial in trials}
+    planned: dict[str, list[TrialPlan]] = {}
+    for trial in trials:
+        planned.setdefault(trial.case, []).append(trial)
     sets = sets_of_cases([lock.case(name) for name in planned], turned_factor(lock))
-    return [sorted((planned[case.name] for case in one), key=lambda trial: place[trial.case]) for one in sets]
+    made = ([trial for case in one for trial in planned[case.name]] for one in sets)
+    return [sorted(one, key=lambda trial: (place[trial.case], trial.replicate)) for one in made]
 
 
 def draw(seed: int, *what: str | int) -> int:
