@@ -91,7 +91,7 @@ def test_the_event_ends_the_run() -> None:
     error = abort_of(event)
     assert error is not None
     assert error.exit_code is ExitCode.THRESHOLD_FAILED
-    assert "app.fds > 90 held in TC1.r1, 12 s into its load (91 over the last 5 s)" in str(error)
+    assert "app.fds > 90 was true in TC1.r1, 12 s into its load (91 over the last 5 s)" in str(error)
     assert abort_of(Event("progress", {"offset_s": 12.0})) is None
     assert abort_of(Event("notice", {"abort": ["x", "y"]})) is None
 

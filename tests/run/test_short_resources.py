@@ -96,7 +96,7 @@ def test_a_link_that_is_cut_is_not_its_service(child: str, code: str, said: str)
 
 OUT = Path("/data/runs")
 ELSEWHERE = {
-    "state": "/home/u/.local/state/svload/labs/x",
+    "state": "/srv/u/.local/state/svload/labs/x",
     "a file beside": "/data/runs2/x",
     "input": "/etc/x.csv",
 }

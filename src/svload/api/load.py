@@ -20,7 +20,6 @@ from svload.model.events import Event
 from svload.model.outputs import write_output
 from svload.model.private import private_folder
 from svload.model.request_hints import HINTS, no_answer, no_server
-from svload.run.attempts import without_logs
 from svload.run.configs import case_configs
 from svload.run.hands import early_hands, hold_ready
 from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, quick_study, study_text
@@ -196,6 +195,8 @@ def _nothing_ok(summary: LoadSummary) -> SvloadError:
 
 def _unkept(problem: Problem) -> Problem:
     """Nothing is left of a load without `out` that could be resumed or looked at."""
+    from svload.run.attempts import without_logs  # not before the hands are started
+
     found = without_logs(problem, "Add --out DIR to keep the run with its logs.")
     return replace(found, place="" if found.place.startswith("lab.") else found.place)
 
