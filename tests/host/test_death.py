@@ -173,3 +173,29 @@ def test_a_lab_that_was_killed_before_its_owner_was_named_goes_too(tmp_path: Pat
     os.utime(folder, (an_hour_ago, an_hour_ago))
     finish_leftovers(tmp_path)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "ended", "left"])
+def test_an_agent_whose_starter_ends_before_it_is_owned_ends_too(
+    end: signal.Signals | None, tmp_path: Path, until: Callable[..., None]
+) -> None:
+    """A command that is killed while its agent comes up, not half a minute later."""
+    folder = tmp_path / "lab"
+    code = (
+        "import select, sys; from pathlib import Path; from svload.host import launch_agent\n"
+        "from svload.model.messages import Lease\n"
+        "starting = launch_agent(Path(sys.argv[1]), Lease(), 'nobody')\n"
+        "select.select([starting._ready], [], []); print('up', flush=True); sys.stdin.readline()"
+    )
+    argv = [sys.executable, "-c", code, str(folder)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdin is not None and starter.stdout is not None
+        assert starter.stdout.readline() == "up\n"
+        with (folder / "agent.log").open() as log:
+            if end is None:
+                starter.stdin.close()
+            else:
+                starter.send_signal(end)
+            starter.wait(HANG_S)
+            until(lambda: not folder.exists(), HANG_S)
+            assert "who started it ended before it had an owner" in log.read()

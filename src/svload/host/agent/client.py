@@ -288,11 +288,11 @@ class StartingAgent:
         """The agent, once it answers. Raises SvloadError agent-lost (it did not come up, with its last words)."""
         try:
             _await_ready(self.folder, self._ready)
+            if self._lease.kind == "until":
+                _detached.append(self._keeper)
+            return Agent(self.folder, self._lease, self._owner, self._keeper)
         finally:
-            os.close(self._ready)
-        if self._lease.kind == "until":
-            _detached.append(self._keeper)
-        return Agent(self.folder, self._lease, self._owner, self._keeper)
+            os.close(self._ready)  # until the agent has its owner this pipe says whether we live
 
 
 def launch_agent(

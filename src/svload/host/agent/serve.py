@@ -64,8 +64,8 @@ async def _run(folder: Path, life: int, ready: int | None, first_process: bool, 
         signal.signal(ignored, signal.SIG_IGN)
     server = await asyncio.start_unix_server(agent.serve_connection, sock=listener, limit=_LINE_BYTES)
     if ready is not None:
-        os.write(ready, b"ready\n")
-        os.close(ready)
+        os.write(ready, b"ready\n")  # fails where nobody waits any more
+        loop.add_reader(ready, agent.starter_left, ready)
     await agent.live()
     loop.remove_reader(life)
     server.close()
@@ -107,6 +107,13 @@ class AgentServer:
             print(f"the lease ended: {reason}", file=sys.stderr, flush=True)
         self._lost.set()
         self.children.silence()
+
+    def starter_left(self, ready: int) -> None:
+        """The pipe to who started us has closed: they have become the owner, or they are gone."""
+        asyncio.get_running_loop().remove_reader(ready)
+        os.close(ready)
+        if self._lease["kind"] == "connection" and not self._owned:
+            self.lose_lease("who started it ended before it had an owner")
 
     async def live(self) -> None:
         """Return when the lease is lost."""
