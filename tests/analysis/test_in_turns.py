@@ -19,10 +19,10 @@ from svload.store.load_time import monitors_in_load_time, samples_in_load_time
 NONE = dict.fromkeys(("TC1", "TC2", "TC4", "TC5"), "not asked")
 
 
-def made(folder: Path, turns: TurnModel, https: float = 1.0, **more: object) -> SyntheticRun:
+def made(folder: Path, turns: TurnModel, https: float = 1.0, more: tuple[str, ...] = ()) -> SyntheticRun:
     return make_run(
-        folder, turns=turns, excluded=NONE, effects={"protocol": {"https": https}}, replicates=8, vus=2,
-        between_runs_sigma=0.01, **more,  # type: ignore[arg-type]
+        folder, turns=turns, excluded=NONE | dict.fromkeys(more, "not asked"), replicates=8, vus=2,
+        effects={"protocol": {"https": https}}, between_runs_sigma=0.01,
     )  # fmt: skip
 
 
@@ -54,6 +54,28 @@ def test_a_gate_by_turns_says_what_was_planted(
     assert says in claim.gate.why
     assert claim.turns is not None
     assert claim.turns.rounds == 8 * turns.rounds
+
+
+@pytest.mark.parametrize(
+    ("again", "https", "outcome", "says"),
+    [
+        (1.0, 1.0, "pass", "within the margin"),
+        (1.0, 1.15, "fail", "rises by"),
+        (1.08, 1.0, "open", "the setup prefers a side (http against itself: "),
+        (1.08, 1.15, "open", "the setup prefers a side (http against itself: "),
+    ],
+)
+def test_a_control_shows_whether_the_setup_prefers_a_side(
+    tmp_path: Path, again: float, https: float, outcome: str, says: str
+) -> None:
+    turns = TurnModel(control=True, slow={"http-again": (again,) * 10})
+    (claim,) = api.analyse(made(tmp_path, turns, https, more=("TC7", "TC8"))).claims
+    assert claim.gate is not None
+    assert claim.turns is not None
+    assert claim.turns.control is not None
+    assert claim.turns.control.value == pytest.approx(again, rel=0.02)
+    assert (claim.gate.outcome, claim.treatment) == (outcome, "https"), claim.gate.why
+    assert says in claim.gate.why
 
 
 def test_weather_that_both_sides_share_is_not_in_the_ratio(tmp_path: Path) -> None:

@@ -135,6 +135,9 @@ def test_a_ratio_that_moves_by_the_margin_is_held_back_as_often_as_before() -> N
     assert held_back(0.03, 0.05) == 1.0
 
 
+ANSWER = effect_of([[0.0, 0.01, 0.02]], range(3))
+
+
 def control(effects: list[float]) -> Control:
     return Control(effect_of([effects], range(len(effects))))
 
@@ -142,7 +145,7 @@ def control(effects: list[float]) -> Control:
 def test_a_control_that_shows_nothing_changes_nothing() -> None:
     small = control([0.004, 0.006, 0.005, 0.004, 0.006, 0.005])
     assert not small.prefers_a_side(MARGIN), "surely not none, and too small to matter"
-    assert small.widened(-0.01, 0.02, MARGIN) == (-0.01, 0.02)
+    assert len(small.fits([ANSWER], MARGIN)) == 1
     assert small.sentence("main") == "main against itself: 0.5 % (+0.41 to +0.6)"
 
 
@@ -155,10 +158,13 @@ def test_a_setup_that_prefers_a_side_decides_nothing() -> None:
 def test_a_control_is_small_within_a_quarter_of_the_margin(share: float, prefers: bool) -> None:
     sure = control([share * MARGIN + one for one in (-1e-4, 1e-4, 0, 1e-4, -1e-4, 0)])
     assert sure.prefers_a_side(MARGIN) is prefers
-    assert (sure.widened(0.0, 0.01, MARGIN) == (0.0, 0.01)) is not prefers
+    assert (len(sure.fits([ANSWER], MARGIN)) == 1) is not prefers
 
 
 def test_an_unsure_control_widens_the_answer() -> None:
     unsure = control([0.2, -0.1, 0.06, -0.04, 0.1, -0.04])
     assert not unsure.prefers_a_side(MARGIN)
-    assert unsure.widened(-0.01, 0.02, MARGIN) == pytest.approx((-0.04, 0.02))
+    plain, taken_off = unsure.fits([ANSWER], MARGIN)
+    assert plain == ANSWER
+    assert float(taken_off.mean) == pytest.approx(float(ANSWER.mean) - 0.03)
+    assert taken_off.se == ANSWER.se

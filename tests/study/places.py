@@ -294,6 +294,7 @@ PLACES: dict[str, Place] = {
     "MeasurePart.until": Place(("measure", "until"), "± 5 %", "± 10 %", "it is about comparisons, which are of several cases"),
     "MeasurePart.at_most": Place(("measure", "at_most"), 12, 24, "a block holds all its cases"),
     "MeasurePart.bring_ups": Place(("measure", "bring_ups"), 1, 2, "a bring-up holds blocks with all their cases"),
+    "MeasurePart.control": Place(("measure", "control"), False, True, "a control is a side of all sets"),
     "MeasurePart.awake": Place(("measure", "awake"), True, False),
     "ThresholdPart.that": Place(("thresholds", 0, "that"), "response.p50 < 1s", "response.p50 < 2s", over={"thresholds": [{}]}),
     "ThresholdPart.when": Place(("thresholds", 0, "when"), {"f": "a"}, {"f": "b"}, MAPPING, {"thresholds": [{"that": "response.p50 < 1s"}]}),

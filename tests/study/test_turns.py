@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from svload.analysis.contrasts import contrasts_of
 from svload.model.errors import SvloadError
 from svload.model.study import Lock
 from svload.study import first_batch, load_study, resolve
@@ -123,3 +124,26 @@ def test_every_group_records_rows(load: Callable[..., Lock]) -> None:
     lock, without = load(STUDY), load(STUDY.replace(", order: turns", ""))
     for study, rows in ((lock, True), (without, False)):
         assert {group.keeps_rows for group in resolve(study, study.cases[0]).groups} == {rows}
+
+
+def test_a_control_is_one_more_side_of_each_set(load: Callable[..., Lock]) -> None:
+    lock = load(STUDY.replace("order: turns", "order: turns, control: true"))
+    sets = sets_of_turns(lock, [trial for trial in first_batch(lock).trials if trial.block == 1])
+    assert [[lock.case(one.case).levels["build"] for one in of_set] for of_set in sets] == [
+        ["old", "new", "old-again"]
+    ] * 2
+    workers = {
+        case.levels["build"]: resolve(lock, case).services[0].options["workers"] for case in lock.cases
+    }
+    assert workers == {"old": 1, "new": 2, "old-again": 1}
+    assert [one.treatment for one in contrasts_of(lock)] == ["new"]
+    assert {cell for one in contrasts_of(lock) for cell in one.control} == {
+        (f"build-old_path-{path}", f"build-old-again_path-{path}") for path in "ab"
+    }
+    assert lock.comparisons[0].name == "build: new against old"
+
+
+def test_a_control_without_turns_is_told(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY.replace("order: turns", "control: true"), encoding="utf-8")
+    with pytest.raises(SvloadError, match=r"a control is one more side"):
+        load_study(tmp_path)

@@ -12,6 +12,7 @@ from typing import Any
 import svload
 from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure, Threshold
+from svload.study.order import control_level
 
 PROTOCOL, SERVER, USERS = "protocol", "server", "users"
 SERVERS: Mapping[str, tuple[str, float, dict[str, Any]]] = {
@@ -24,6 +25,7 @@ SERVERS: Mapping[str, tuple[str, float, dict[str, Any]]] = {
     ),
 }
 """Server level → (role, factor on the median, fields of the level)."""
+AGAIN = control_level("http")
 PROTOCOLS = {"http": 1.0, "https": 1.2}
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -61,6 +63,7 @@ def design(
     plants: Mapping[str, str],
     hostile: bool,
     turns: bool = False,
+    control: bool = False,
 ) -> Design:
     """Cases are all combinations of `extra`, protocol and server; a number of cases adds a factor
     `variant` until there are enough."""
@@ -70,7 +73,7 @@ def design(
     base = prod(len(values) for values in levels.values()) * len(PROTOCOLS) * len(SERVERS)
     if wanted is not None and wanted > base:
         levels["variant"] = [f"v{number}" for number in range(ceil(wanted / base))]
-    levels |= {PROTOCOL: list(PROTOCOLS), SERVER: list(SERVERS)}
+    levels |= {PROTOCOL: [*PROTOCOLS, *([AGAIN] if control else [])], SERVER: list(SERVERS)}
     shown = {
         name: _hostile(name, values) if hostile and name in extra else values
         for name, values in levels.items()
@@ -88,17 +91,17 @@ def design(
         roles[name] = SERVERS[chosen[SERVER]][0]
         on_median[name] = prod(weights[factor][level] for factor, level in chosen.items())
     lock = _lock(made, shown, replicates, duration_ns, background, probe, seed, plants, hostile)
-    return Design(_in_turns(lock) if turns else lock, roles, on_median)
+    return Design(_in_turns(lock, control) if turns else lock, roles, on_median)
 
 
-def _in_turns(lock: Lock) -> Lock:
+def _in_turns(lock: Lock, control: bool) -> Lock:
     """The study whose protocols take turns, under a gate."""
     gate = {"name": "gate", "factor": PROTOCOL, "baseline": "http", "metric": "probe.response.p50"}
     gate["fail_if"] = "worse by more than 5 %"
     measure = {**lock.source["measure"], "order": "turns"}
     return lock.model_copy(
         update={
-            "measure": lock.measure.model_copy(update={"order": "turns"}),
+            "measure": lock.measure.model_copy(update={"order": "turns", "control": control}),
             "comparisons": (Comparison.model_validate(gate),),
             "source": {**lock.source, "measure": measure, "compare": [gate]},
         }
@@ -163,7 +166,7 @@ def _lock(
 
 def _level(factor: str, name: str) -> Level:
     if factor != SERVER:
-        return Level(name=name, value=int(name) if factor == USERS else name)
+        return Level(name=name, value=int(name) if factor == USERS else "http" if name == AGAIN else name)
     fields = dict(SERVERS[name][2])
     return Level(name=name, fields=fields, expect=(fields.pop("expect"),))
 

@@ -154,6 +154,7 @@ def make_run(
         plants={},
         hostile="hostile-names" in planted.values(),
         turns=turns is not None,
+        control=turns is not None and turns.control,
     )
     case_plants = {
         case.name: fault

@@ -29,6 +29,7 @@ class TurnModel:
     rounds: int = 10
     p99_ns: float = 20_000_000.0
     slow: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    control: bool = False
 
     @property
     def duration_ns(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, expm1, log1p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from svload.analysis.confounded import confounding
 from svload.model.results import Claim
 from svload.model.study import CaseConfig, Comparison, Factor, Lock
 from svload.study.config import measure_of
-from svload.study.order import is_split
+from svload.study.order import control_level, is_split
 
 if TYPE_CHECKING:
     from svload.analysis.floor import LabFloor
@@ -41,6 +41,8 @@ class Contrast:
     cells: tuple[Cell, ...]
     hard: bool
     by_levels: tuple[str, str] | None = None
+    control: tuple[Cell, ...] = ()
+    """of sides that take turns: each baseline with its second server; empty: the study has no control"""
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -51,7 +53,7 @@ class Contrast:
     @property
     def cases(self) -> tuple[str, ...]:
         """Every case that it needs."""
-        return tuple(dict.fromkeys(case for cell in self.cells for case in cell))
+        return tuple(dict.fromkeys(case for cell in (*self.cells, *self.control) for case in cell))
 
     @property
     def least_units(self) -> int:
@@ -70,14 +72,18 @@ def _contrasts(lock: Lock, comparison: Comparison) -> Iterable[Contrast]:
     factor = factors.get(comparison.factor)
     if factor is None:
         return
-    treatments = [level.name for level in factor.levels if level.name != comparison.baseline]
+    control = control_level(comparison.baseline) if lock.measure.control else ""
+    treatments = [level.name for level in factor.levels if level.name not in (comparison.baseline, control)]
+    again = dict(matched_pairs(lock, comparison, control)) if control else {}
     by = factors.get(comparison.by) if comparison.by else None
     hard = factor.change in HARD or (by is not None and by.change in HARD)
     for treatment in treatments:
         name = comparison.name if len(treatments) == 1 else f"{comparison.name}: {treatment}"
         pairs = matched_pairs(lock, comparison, treatment)
         if by is None:
-            yield from _named(name, comparison, treatment, pairs, hard, None)
+            for one in _named(name, comparison, treatment, pairs, hard, None):
+                baselines = dict.fromkeys(cell[0] for cell in one.cells if cell[0] in again)
+                yield replace(one, control=tuple((case, again[case]) for case in baselines))
             continue
         first, *others = [level.name for level in by.levels]
         for other in others:

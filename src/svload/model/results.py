@@ -332,6 +332,8 @@ class ClaimTurns(Frozen):
     """share of them in which a request was still in flight as the next turn began"""
     guards: tuple[str, ...] = ()
     """why no pass, and no "no difference", is said by turns, as clauses; empty: nothing holds it back"""
+    control: Estimate | None = None
+    """the ratio of the baseline's second server over the baseline; null: the study has no control, or it has too few blocks"""
 
 
 class Claim(Frozen):

@@ -104,6 +104,8 @@ class Measure(Frozen):
     """seconds of the run in which a block may be added (--for); null: no bound"""
     bring_ups: int = Field(default=1, ge=1)
     """bring-ups of the lab that the blocks are spread over, evenly; a factor that needs a restart makes more"""
+    control: bool = False
+    """with turns: a second server of the baseline is one more side, so that the baseline is compared with itself"""
     awake: bool = False
     """CPUs are kept from sleeping between requests while load is made"""
 

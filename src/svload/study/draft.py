@@ -36,7 +36,7 @@ from svload.study.repair import repaired
 from svload.study.sets import network_mistakes
 from svload.study.steps import INLINE, variables
 from svload.study.tree import Node, Path, kit_of, plain, section_of, value_at
-from svload.study.turns import side_mistakes
+from svload.study.turns import side_mistakes, with_control
 
 CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
 """Services → what is wrong with them, at paths that begin with `lab`."""
@@ -149,6 +149,7 @@ class Checks:
                 for name, raw in section_of(data, "factors").items()
                 if (factor := read_factor(name, raw)[0])
             ]
+            factors = with_control(data, factors)
             too_much = self._too_much(data, factors)
             cases, mistakes = ((), [too_much]) if too_much else cases_of(data, factors, self.folder, whole)
             sound = data if not found.at("measure") else data | {"measure": {"duration": _LONGEST}}

@@ -18,6 +18,7 @@ from svload.study.draft import CheckCase, CheckLab, Checks, Draft, Measures
 from svload.study.factors import Kits, level_name
 from svload.study.mistakes import bad_value, nearest, unknown_key
 from svload.study.monitored import Known, none_known
+from svload.study.order import control_level
 from svload.study.references import unescaped
 from svload.study.repair import repaired
 from svload.study.sets import read_sets, set_files
@@ -195,7 +196,7 @@ def _lock(draft: Draft, file: FilePath, digest: str, profile: str | None, seed: 
         factors=draft.factors,
         cases=draft.cases,
         measure=_most(draft.measures),
-        comparisons=tuple(_comparison(part, draft.factors) for part in study.compare),
+        comparisons=tuple(_comparison(part, draft.factors, study.measure.control) for part in study.compare),
         thresholds=tuple(Threshold(that=part.that, when=dict(part.when)) for part in study.thresholds),
         source=draft.data,
     )
@@ -210,18 +211,20 @@ def _most(measures: Sequence[Measure]) -> Measure:
     return measures[0].model_copy(update=most)
 
 
-def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor]) -> str:
+def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor], control: bool) -> str:
     """Of several levels each claim adds its own to the name."""
     levels = next(factor.levels for factor in factors if factor.name == part.factor)
-    others = [level.name for level in levels if level.name != level_name(part.baseline)]
+    baseline = level_name(part.baseline)
+    untold = (baseline, control_level(baseline)) if control else (baseline,)
+    others = [level.name for level in levels if level.name not in untold]
     if len(others) == 1:
         return f"{part.factor}: {others[0]} against {part.baseline}"
     return f"{part.factor} against {part.baseline}"
 
 
-def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor]) -> Comparison:
+def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor], control: bool) -> Comparison:
     return Comparison(
-        name=part.name or _own_name(part, factors),
+        name=part.name or _own_name(part, factors, control),
         factor=part.factor,
         baseline=part.baseline,
         metric=canonical_limit(part.metric),

@@ -103,6 +103,11 @@ def turned_factor(lock: Lock) -> str:
     return lock.comparisons[0].factor if lock.comparisons else ""
 
 
+def control_level(baseline: str) -> str:
+    """The level of a study's control: the baseline once more."""
+    return f"{baseline}-again"
+
+
 def sets_of_cases(cases: Sequence[Case], factor: str) -> list[list[Case]]:
     """Cases that take turns with each other: they differ in `factor` alone."""
     sets: dict[tuple[tuple[str, str], ...], list[Case]] = {}

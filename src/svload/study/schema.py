@@ -335,6 +335,10 @@ class MeasurePart(Part):
             "of any bring-up",
         )
     )
+    control: Annotated[Flag, WithoutReference("a control is a side of all sets")] = Field(
+        False,
+        description="with order: turns: a second server of the baseline is one more side, and shows what the setup itself does",
+    )
     awake: Flag = Field(
         False,
         description="true: CPUs are kept from sleeping between requests, where root allows; else as the machine is set",

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from svload.model.metrics import Source, parse_metric
-from svload.model.study import Case, CaseConfig
+from svload.model.study import Case, CaseConfig, Factor
 from svload.model.traffic import Group
+from svload.study.factors import level_name
 from svload.study.mistakes import Mistake, bad_value
-from svload.study.order import sets_of_cases
+from svload.study.order import control_level, sets_of_cases
 from svload.study.tree import Path, dicts_of, section_of, sequence_of
 
 AT = ("measure", "order")
@@ -20,6 +21,11 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
     """What must have the machine alone, and comparisons that turns can't answer."""
     measure = section_of(data, "measure")
     if measure.get("order") != "turns":
+        if measure.get("control") is True:
+            told = "a control is one more side of those that take turns"
+            yield bad_value(
+                ("measure", "control"), told, True, "Write order: turns beside it, or leave it out."
+            )
         return
     yield from _comparisons(data, owners)
     for name, levels in section_of(data, "factors").items():
@@ -55,6 +61,24 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
             yield bad_value((*path, "record"), told, "histogram", "Leave it out: turns record rows.")
 
 
+def with_control(data: Mapping[str, Any], factors: Sequence[Factor]) -> list[Factor]:
+    """The factors; with `control: true` the turned one has its baseline once more, under another name."""
+    measure = section_of(data, "measure")
+    compared = next((item for item in sequence_of(data, "compare") if isinstance(item, dict)), {})
+    if measure.get("order") != "turns" or measure.get("control") is not True:
+        return list(factors)
+    name, baseline = compared.get("factor"), level_name(compared.get("baseline"))
+
+    def controlled(factor: Factor) -> Factor:
+        found = next((level for level in factor.levels if level.name == baseline), None)
+        if factor.name != name or found is None:
+            return factor
+        again = found.model_copy(update={"name": control_level(baseline)})
+        return factor.model_copy(update={"levels": (*factor.levels, again)})
+
+    return [controlled(factor) for factor in factors]
+
+
 def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable[Mistake]:
     compared = [
         (index, item) for index, item in enumerate(sequence_of(data, "compare")) if isinstance(item, dict)
@@ -70,6 +94,12 @@ def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable
             yield bad_value(
                 (*path, "factor"), told, item.get("factor"), f"Compare one factor a study, {_OR}."
             )
+        elif item.get("baseline") != compared[0][1].get("baseline"):
+            told = f"sides that take turns have one baseline, and that is {compared[0][1].get('baseline')}"
+            yield bad_value((*path, "baseline"), told, item.get("baseline"), f"Compare with it, {_OR}.")
+        if item.get("by") is not None and section_of(data, "measure").get("control") is True:
+            told = "a control is the baseline of one effect, and an interaction has two"
+            yield bad_value((*path, "by"), told, item["by"], "Leave control out.")
         if _is_sampled(item.get("metric"), owners):
             told = "it is read at moments of its own, which turns of half a second fall between"
             yield bad_value((*path, "metric"), told, item["metric"], f"Compare a response, {_OR}.")

@@ -24,7 +24,8 @@ from svload.analysis.claims.gates import Facts, Limit, limit_of, success_interva
 from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.made import Made, seconds_a_trial
 from svload.analysis.claims.pairs import gather, names_of, spread_of
-from svload.analysis.claims.statistic import half_width
+from svload.analysis.claims.statistic import half_width, largest_p
+from svload.analysis.claims.turn_guards import Control
 from svload.analysis.claims.turned import TurnedBlocks, turned_blocks
 from svload.analysis.confounded import confounding
 from svload.analysis.contrasts import Contrast, contrasts_of
@@ -37,6 +38,7 @@ from svload.model.pairs import CarryOver, Gate, SideSpread
 from svload.model.results import Claim, ClaimTurns, Estimate, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
+from svload.study.order import control_level
 
 Outcome = Literal["decided", "no difference", "open", "refused"]
 
@@ -67,6 +69,8 @@ class Judged:
     confounded: str
     turned: TurnedBlocks | None = None
     """its blocks by turns; None: its sides took none, or its number is none of single requests"""
+    control: Control | None = None
+    """the baseline against itself, where the study asks for it"""
 
     @property
     def floor(self) -> float | None:
@@ -164,10 +168,39 @@ def _judged(
     carry = after_each_other(found, effect) if blocked and turned is None else None
     confounded = confounding(configs, contrast.pairs)
     why_open = _why_open(contrast, found, effect, carry, blocked) or (turned.too_short if turned else "")
+    control = _control(lock, contrast, configs, trials, made) if turned else None
+    if control is not None:
+        margin = _margin(contrast, configs)
+        if control.prefers_a_side(margin):
+            why_open = (
+                why_open or f"the setup prefers a side ({control.sentence(contrast.comparison.baseline)})"
+            )
+        fits = control.fits(effect.fits, margin)
+        p = None if effect.p is None else float(largest_p(fits))
+        effect = replace(effect, fits=fits, p=p)
     return Judged(
         contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
-        confounded or why_open, confounded, turned,
+        confounded or why_open, confounded, turned, control,
     )  # fmt: skip
+
+
+def _control(
+    lock: Lock,
+    contrast: Contrast,
+    configs: Mapping[str, CaseConfig],
+    trials: Sequence[TrialResult],
+    made: Mapping[str, Made],
+) -> Control | None:
+    """The baseline against its second server; None without one, or with too few of its blocks."""
+    if not contrast.control:
+        return None
+    against_itself = replace(
+        contrast, treatment=control_level(contrast.comparison.baseline), cells=contrast.control, control=()
+    )
+    _, effect, turned = _shown(lock, against_itself, configs, trials, made)
+    if turned is None or effect.mean is None or effect.interval() is None:
+        return None
+    return Control(effect.effect)
 
 
 def _shown(
@@ -179,8 +212,7 @@ def _shown(
 ) -> tuple[Gathered, Shown, TurnedBlocks | None]:
     """A contrast's pairs and their effect: by turns where its number was read so, else by whole trials."""
     found = gather(lock, contrast, configs, trials, made)
-    limit = _limit(contrast, configs)
-    margin = no_difference_margin(limit.share if limit else None)
+    margin = _margin(contrast, configs)
     numbers = names_of(found.cells, contrast, configs, lock)
     of_trials = {name: one.turned for name, one in made.items()}
     turned = turned_blocks(found, trials, of_trials, numbers, margin)
@@ -231,6 +263,11 @@ def _limit(contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Limit | Non
     config = next((configs[case] for case in contrast.cases if case in configs), None)
     better = metric_of(contrast.comparison.metric, config).metric.better if config else "neither"
     return limit_of(contrast.comparison.fail_if, better)
+
+
+def _margin(contrast: Contrast, configs: Mapping[str, CaseConfig]) -> float:
+    limit = _limit(contrast, configs)
+    return no_difference_margin(limit.share if limit else None)
 
 
 def _claim(
@@ -343,7 +380,15 @@ def _turns(one: Judged) -> ClaimTurns | None:
         rounds=one.turned.rounds,
         in_flight=one.turned.in_flight,
         guards=one.shown.guards,
+        control=_against_itself(one.control),
     )
+
+
+def _against_itself(control: Control | None) -> Estimate | None:
+    if control is None:
+        return None
+    low, high = map(exp, control.interval)
+    return Estimate(value=exp(float(control.effect.mean)), low=low, high=high, n=int(control.effect.units))
 
 
 def _alike(effect: Shown) -> Estimate | None:

@@ -6,6 +6,7 @@ difference, neither "no difference" nor a pass is said.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, nan
 
@@ -92,7 +93,7 @@ def waits(requests: Requests, turns: Turns) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Control:
-    """The baseline against itself, in log ratios, and what it means for an answer of the interval [low, high]."""
+    """The baseline against itself, in log ratios, and what it means for an answer."""
 
     effect: Effect
 
@@ -105,12 +106,12 @@ class Control:
         """The setup itself makes a difference: nothing is decided."""
         return not self._is_small(margin) and float(p_of(self.effect)) <= limits.ALPHA
 
-    def widened(self, low: float, high: float, margin: float) -> tuple[float, float]:
-        """The answer's interval, over itself with and without the control's estimate taken off; as it is where that is small."""
+    def fits(self, fits: Sequence[Effect], margin: float) -> tuple[Effect, ...]:
+        """The answer's effects, over which its interval reaches: each with and without the control's estimate taken off, unless
+        that is small."""
         if self._is_small(margin):
-            return low, high
-        off = float(self.effect.mean)
-        return min(low, low - off), max(high, high - off)
+            return tuple(fits)
+        return (*fits, *(fit._replace(mean=fit.mean - self.effect.mean) for fit in fits))
 
     def _is_small(self, margin: float) -> bool:
         return abs(float(self.effect.mean)) <= limits.TURN_CONTROL * margin

@@ -213,7 +213,12 @@ def _claims(claims: Sequence[Claimed], most: int) -> Iterator[Text | Table]:
     for one in claims[:most]:
         if one.pooled:
             name = f"{one.claim.name}: " if len(claims) > 1 else ""
-            yield Text(visible(f"  {name}by turns; over all requests together {one.pooled}"), style="dim")
+            itself = (
+                f"; {one.claim.baseline} against itself: {one.against_itself}" if one.against_itself else ""
+            )
+            yield Text(
+                visible(f"  {name}by turns; over all requests together {one.pooled}{itself}"), style="dim"
+            )
 
 
 _MOST_LOAD_LINES = 2
