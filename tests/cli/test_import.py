@@ -85,7 +85,7 @@ def test_locusts_final_statistics_are_a_table(say: Say, tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("import none.jtl", "none.jtl cannot be imported: there is no such file"),
-        ("import torn.jtl", "torn.jtl:3: torn.jtl cannot be imported: elapsed is no whole number"),
+        ("import torn.jtl", "torn.jtl:3: torn.jtl cannot be imported: elapsed is not a whole number"),
         ("import torn.jtl --given users=5", "--given applies only to finished tables"),
         ("import --as table torn.jtl --given users", "--given users is not NAME=VALUE"),
         ("import torn.jtl table.csv", "from different load testers"),

@@ -307,7 +307,9 @@ def test_a_row_that_is_no_json_value_is_a_mistake_of_the_study(tmp_path: Path) -
     (tmp_path / "words.csv").write_text("text,number\na,1\nb,two\n")
     with pytest.raises(SvloadError) as caught:
         api.plan(str(tmp_path), api.Choices(out=tmp_path))
-    assert re.search(r"study\.yaml:7: .*row 2 \(.two.\) of word\.number is no JSON value", str(caught.value))
+    assert re.search(
+        r"study\.yaml:7: .*row 2 \(.two.\) of word\.number is not a JSON value", str(caught.value)
+    )
 
 
 ROOT = Path(__file__).parents[2]

@@ -229,10 +229,10 @@ def test_a_scheduler_without_workers_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
-        ("10.0.0.1", "that is no address of a scheduler"),
-        ("http://10.0.0.1:8786", "that is no address of a scheduler"),
+        ("10.0.0.1", "that is not a scheduler's address"),
+        ("http://10.0.0.1:8786", "that is not a scheduler's address"),
         ("tcp://127.0.0.1:9", "can't be used"),
-        ("tcp://127.0.0.1:none", "that is no address of a scheduler"),
+        ("tcp://127.0.0.1:none", "that is not a scheduler's address"),
     ],
 )
 def test_a_wrong_address_is_told_in_a_line(

@@ -149,7 +149,7 @@ def test_only_its_own_plain_file_is_the_machines_lock(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name in ("hard", "soft", "pipe", "folder"):
         with (
-            pytest.raises(SvloadError, match="is no plain file of its own"),
+            pytest.raises(SvloadError, match="is not a regular file of its own"),
             machine_lock("me", 0.0, path=tmp_path / name),
         ):
             pass

@@ -41,9 +41,9 @@ def test_a_limit_has_one_spelling(typed: str, spelt: str) -> None:
         ("goodput(fast)", "not a number with a unit"),
         ("goodput(0 ms)", "above 0"),
         ("goodput(200 ms).p50", "one number"),
-        ("cache.goodput(200 ms)", "no metric of a service"),
-        ("throughput(200 ms)", "no metric of traffic"),
-        ("goodput(200 ms", "no metric of traffic"),
+        ("cache.goodput(200 ms)", "not a metric of a service"),
+        ("throughput(200 ms)", "not a metric of traffic"),
+        ("goodput(200 ms", "not a metric of traffic"),
     ],
 )
 def test_a_limit_that_is_none_says_what_was_expected(typed: str, words: str) -> None:

@@ -74,11 +74,11 @@ def test_a_damaged_file_is_a_note_and_no_failure(run: RunDir) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "it is no JSON"),
+        ("{", "it is not JSON"),
         ("7", "valid list"),
         ('{"tables": [{"title": "t", "head": ["a"], "rows": [["1", "2"]]}]}', "row 1 of “t” has 2 cells, its head 1"),
         ('[{"title": "t", "head": [], "rows": []}]', "0.head"),
-        ("[" * 100_000, "it is no JSON"),
+        ("[" * 100_000, "it is not JSON"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_told_in_one_sentence(text: str, told: str, tmp_path: Path) -> None:

@@ -351,7 +351,7 @@ def test_a_lock_may_say_what_a_study_may(
 )
 def test_the_agent_refuses_what_no_study_may_set(name: str, tmp_path: Path) -> None:
     """Whoever asks it: the rule is held on the host too."""
-    with pytest.raises(SvloadError, match="no setting that a study may name"):
+    with pytest.raises(SvloadError, match="not a setting that a study may change"):
         Settings(Journal(tmp_path), None).hold(HoldSysctls(values={name: "1"}, host=True))
 
 

@@ -42,7 +42,7 @@ def test_a_lock_that_is_none(text: str, tmp_path: Path) -> None:
 
 def test_a_pipe_as_lock_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "study.lock.json")
-    assert "no plain file" in refusal(tmp_path / "study.lock.json")
+    assert "not a regular file" in refusal(tmp_path / "study.lock.json")
     with pytest.raises(SvloadError):
         find_run(str(tmp_path), tmp_path.parent)
 
@@ -52,6 +52,6 @@ def test_a_pipe_in_a_run_is_not_waited_for(tmp_path: Path) -> None:
     (run / "plan").mkdir(parents=True)
     (run / "study.lock.json").write_text("{}")
     os.mkfifo(run / "plan" / "000.json")
-    with pytest.raises(SvloadError, match="no plain file"):
+    with pytest.raises(SvloadError, match="not a regular file"):
         find_run("x-1", tmp_path)
     assert unfinished_runs(tmp_path) == []

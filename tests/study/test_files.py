@@ -63,15 +63,15 @@ def test_a_file_that_is_no_text_is_told_with_its_line(load: Load, folder: Path):
     (folder / "study.yaml").write_bytes(b"name: x\nquestion: f\xfcr\n")
     from svload.study import load_study
 
-    with pytest.raises(SvloadError, match=r"study.yaml:2: Invalid YAML: it is no UTF-8 text"):
+    with pytest.raises(SvloadError, match=r"study.yaml:2: Invalid YAML: it is not UTF-8 text"):
         load_study(folder)
 
 
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ("duration: 1e999s", "“1e999s” is no number to measure with"),
-        ("duration: 1e300s", "“1e300s” is no number to measure with"),
+        ("duration: 1e999s", "“1e999s” is not a usable number"),
+        ("duration: 1e300s", "“1e300s” is not a usable number"),
         ("duration: 1e9h", "at most 7,776,000 seconds can be planned (90 days"),
         ("duration: 0s", "it must be above 0"),
         ("duration: 1s, replicates: 1000000", "at most 50,000 trials can be planned"),

@@ -70,25 +70,29 @@ CSV = "feeders: {f: {csv: c.csv}}\n"
 NAMES = "factors: {a: [1, 2]}\ncase_names: c.csv\n"
 
 INTERNAL = [
-    group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is no number to measure with"),
-    group("decimal digits", f"constant-vus, vus: {'1' * 5000}", "is no number to measure with"),
+    group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is not a usable number"),
+    group("decimal digits", f"constant-vus, vus: {'1' * 5000}", "is not a usable number"),
     added("NUL in a CSV's name", 'feeders: {f: {csv: "a\\0b.csv"}}\n', "a file inside the study's folder"),
     added("NUL in the table of cases' name", 'case_names: "a\\0b"\n', "a file inside the study's folder"),
     asking(
         "NUL in a body's name", '{post: http://w/, body: {file: "a\\0b"}}', "a file inside the study's folder"
     ),
-    added("case names that are no UTF-8", NAMES, "line 2 is no UTF-8 text", 6, c_csv=b"case,a\n\xff,1\n"),
+    added("case names that are no UTF-8", NAMES, "line 2 is not UTF-8 text", 6, c_csv=b"case,a\n\xff,1\n"),
     added("a long case name", NAMES, "field larger than", 6, c_csv=b'case,a\nA,"' + b"x" * 140_000 + b'"\n'),
     added("a long CSV field", CSV, "line 2: field larger", c_csv=b"a\n" + b"x" * 140_000 + b"\n"),
     added("a long CSV heading", CSV, "line 1: field larger", c_csv=b"a" * 140_000 + b"\nx\n"),
     added("half a surrogate pair", 'question: "\\ud800"\n', "half a surrogate pair"),
     added("half a surrogate pair as a key", '"\\ud800": 1\n', "a key must be a word"),
-    lab("a directive's value with ;", '{w: {kit: nginx, tuning: {sendfile: "on; x"}}}', "no plain value"),
-    lab("a directive's odd name", '{w: {kit: nginx, tuning: {"Send File": "on"}}}', "no name of a directive"),
+    lab("a directive's value with ;", '{w: {kit: nginx, tuning: {sendfile: "on; x"}}}', "not a valid value"),
+    lab(
+        "a directive's odd name",
+        '{w: {kit: nginx, tuning: {"Send File": "on"}}}',
+        "not a valid directive name",
+    ),
     lab(
         "a directive with a second one behind it",
         '{w: {kit: nginx, tuning: {"sendfile on; include /x": "on"}}}',
-        "no name of a directive",
+        "not a valid directive name",
     ),
     Hostile(
         "a directive that nginx does not know",
@@ -107,7 +111,7 @@ INTERNAL = [
         "{w: {kit: nginx, tuning: {default_type: text/plain}}}",
         "svload writes default_type itself",
     ),
-    lab("DEL in an address", '{w: {at: "http://127.0.0.1\\x7f:1"}}', "no host name"),
+    lab("DEL in an address", '{w: {at: "http://127.0.0.1\\x7f:1"}}', "not a valid host name"),
     added(
         "factors to compare by in a profile",
         "factors: {a: [x, y], b: [x, y]}\nprofiles: {p: {compare: [{factor: a, baseline: x, metric: g.response.p50, by: [b, b]}]}}\n",

@@ -62,12 +62,12 @@ def test_a_profile_may_hold_them(load: Callable[..., Lock]) -> None:
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("\n- iteration_duration: p(95)<500", "“iteration_duration: p(95)<500” is not a criterion: iteration_duration has no exact equal: svload keeps the times of requests, and none of whole iterations. Write response.p95 < 500 ms, which is the nearest."),
+        ("\n- iteration_duration: p(95)<500", "“iteration_duration: p(95)<500” is not a criterion: iteration_duration has no exact equal: svload keeps the times of requests, and none of whole iterations. Write response.p95 < 500 ms, which is the closest."),
         ("\n- http_req_duration: p(98)<500", "“p(98)” is not among the percentiles that are kept"),
         ("\n- http_req_failed: rate<5", "as a share 5 is 500 %, which always holds"),
         ("\n- http_req_duration: [{threshold: p(95)<500, abortOnFail: true}]", "Unknown key “abortOnFail” in thresholds[0]. A threshold is judged when its trial is over; abort_if ends a run"),
         ("\n- {when: {users: 8}, that: 'http_req_duration{name:a}: p(95)<9'}", "Write GROUP.response.p95 < 9 ms for a group under traffic"),
-        ("\n- respons.p95 < 5 ms", "“respons” is no metric of traffic; did you mean “response”"),
+        ("\n- respons.p95 < 5 ms", "“respons” is not a metric of traffic; did you mean “response”"),
         ("\n- http_req_duration: p(95)<${users.slow}", "${users.slow}"),
     ],
 )  # fmt: skip
@@ -100,9 +100,9 @@ def test_the_pages_table_is_what_svload_understands() -> None:
 
 
 def test_the_pages_table_of_the_nearest_is_what_svload_says() -> None:
-    rows = rows_of("| k6 | the nearest here | why it is not the same |")
+    rows = rows_of("| k6 | closest here | difference |")
     assert len(rows) >= 5
     for typed, nearest in rows:
         with pytest.raises(NoCriterion) as caught:
             from_k6(typed)
-        assert caught.value.hint == f"Write {nearest}, which is the nearest."
+        assert caught.value.hint == f"Write {nearest}, which is the closest."

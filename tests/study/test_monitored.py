@@ -55,13 +55,13 @@ def test_what_monitors_read_may_be_asked_for(load: Load, that: str) -> None:
     [
         (
             "app.treads_limited == 0",
-            "no metric of a service, nor does a monitor read it (Did you mean “threads_limited",
+            "not a metric of a service, nor does a monitor read it (Did you mean “threads_limited",
         ),
         ("app.throttled < 1 s", "throttled is a share of the time: write it in %"),
         ("app.fds < 10 MiB", "fds is read so: write it as a number without a unit"),
         ("app.rss < 10", "rss is read so: write it in B, kB"),
         ("app.threads_limited.max == 0", "threads_limited is one number and has no “.max”"),
-        ("users.fds < 10", "“fds” is no metric of traffic"),
+        ("users.fds < 10", "“fds” is not a metric of traffic"),
     ],
 )
 def test_what_is_none_is_refused_at_its_line(load: Load, that: str, told: str) -> None:
@@ -96,5 +96,5 @@ def test_a_page_of_its_own_may_hold_any_name(load: Load) -> None:
 
 
 def test_without_the_monitors_names_none_may_be_asked_for(load: Load) -> None:
-    with pytest.raises(SvloadError, match="no metric of a service"):
+    with pytest.raises(SvloadError, match="not a metric of a service"):
         load(STUDY.format(threshold='"app.fds < 10"', abort=""))

@@ -166,7 +166,7 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
         ("a: !!python/object/apply:os.system [echo]", "is not data"),
         ("a: !x {b: 1}", "is not data"),
         ("a: 1\nb: 2\na: 3", "a second time"),
-        ("a: .inf", "no number to measure with"),
+        ("a: .inf", "not a usable number"),
         ("? [a, b]\n: 1", "a key must be a word"),
     ],
 )

@@ -82,7 +82,7 @@ def test_the_page_is_asked_at_its_url() -> None:
 
 @pytest.mark.parametrize("body", [b"<html></html>", b"", b"# TYPE x gauge\n"])
 def test_another_page_is_none(body: bytes) -> None:
-    with pytest.raises(OSError, match="no page in Prometheus"):
+    with pytest.raises(OSError, match="not a page in Prometheus"):
         prometheus.parse_page(body.decode())
 
 
@@ -204,7 +204,7 @@ def test_the_longest_collection_since_the_reading_before(
 
 @pytest.mark.parametrize("data", [b"", b"x" * 100, page(**G1)[:60], b"\xca\xfe\xc0\xc0\x00" + bytes(60)])
 def test_another_file_is_no_page(data: bytes) -> None:
-    with pytest.raises(OSError, match="no page of a Java"):
+    with pytest.raises(OSError, match="not a page of a Java"):
         parse_page(data)
 
 

@@ -87,7 +87,7 @@ def test_nginx() -> None:
         "writing": 1,
         "waiting": 2,
     }
-    with pytest.raises(OSError, match="no stub_status"):
+    with pytest.raises(OSError, match="not a stub_status"):
         parse_status("<html>404</html>")
     asked: list[bytes] = []
 
@@ -209,7 +209,7 @@ def test_varnish() -> None:
     assert {r.metric: r.value for r in found} == {"threads": 200, "cache_hit_total": 4}
     assert parse_counters(VARNISH[len('{"version": 1, "counters": ') : -1]) == parse_counters(VARNISH)
     for text in ("", "[]", '{"counters": {"MAIN.threads": {}}}', "Could not get hold of varnishd"):
-        with pytest.raises(OSError, match="no output of varnishstat"):
+        with pytest.raises(OSError, match="not output of varnishstat"):
             parse_counters(text)
     assert VarnishMonitor.reads({"admin": {"varnish": {"dir": "/x"}}})
 

@@ -57,7 +57,7 @@ def read_tables(path: Path) -> list[OwnTable]:
         where = ".".join(map(str, first["loc"]))
         raise wrong(f"{where}: {first['msg']}" if where else first["msg"]) from why
     except ValueError as why:
-        raise wrong(f"it is no JSON ({' '.join(str(why).split())[:120]})") from why
+        raise wrong(f"it is not JSON ({' '.join(str(why).split())[:120]})") from why
     except OSError as why:
         raise wrong(why.strerror or str(why)) from why
 

@@ -74,7 +74,7 @@ def parse_url(url: str, raw: bool = False) -> Target:
         raise fail("url-bad", url=url, reason="it names no host")
     if not is_host(parts.hostname):
         raise fail(
-            "url-bad", url=url, reason="its host is no host name: letters, digits, - and . were expected"
+            "url-bad", url=url, reason="its host is not a valid host name: use letters, digits, - and ."
         )
     if parts.username or parts.password:
         raise fail("url-bad", url=url, reason="it carries a user or password, which would reach the record")

@@ -34,7 +34,7 @@ def workers_of(scheduler: str) -> tuple[Reach, ...]:
     fleet-worker, tool-missing."""
     if not _is_address(scheduler):
         raise fail(
-            "fleet-scheduler", address=scheduler, reason="that is no address of a scheduler", hint=_SECURE
+            "fleet-scheduler", address=scheduler, reason="that is not a scheduler's address", hint=_SECURE
         )
     try:
         from distributed import Client

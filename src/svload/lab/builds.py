@@ -273,7 +273,7 @@ def source_files(source: Path, tool: Tool) -> Iterator[Path]:
 
 
 def _told(log: Path, begin: int) -> str:
-    """The compiler's first errors, or its last words."""
+    """The compiler's first errors, or its last output."""
     try:
         with log.open("rb") as file:
             file.seek(begin)

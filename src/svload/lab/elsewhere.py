@@ -172,7 +172,7 @@ def _numeric(machine: RemoteMachine) -> str:
         return str(socket.getaddrinfo(machine.address, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as why:
         reason, hint = (
-            f"{machine.address} is no address ({why.strerror})",
+            f"{machine.address} is not an address ({why.strerror})",
             "Name one as svload_address in the inventory.",
         )
         raise fail("fleet-on", service="a server", on=machine.name, reason=reason, hint=hint) from why

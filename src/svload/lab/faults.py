@@ -112,7 +112,7 @@ class FaultHands:
         """The server's own processes, and those of its TLS front where the whole of it is meant."""
         found = self.up.get(server)
         if found is None or not isinstance(found.kit, Server):
-            raise fail("fault-failed", target=server, reason="it is no server that svload has started")
+            raise fail("fault-failed", target=server, reason="svload did not start it")
         return [found.kit, *([found.front] if found.front is not None and not part else [])]
 
     def _start(self, server: str, one: Server, part: str) -> None:
@@ -162,7 +162,7 @@ class LabFaults:
         """Carry one act out; of limits what the kernel holds then. Raises SvloadError: what was planned could not be done."""
         place = self._place_of(server)
         if place is None:
-            raise fail("fault-failed", target=server, reason="it is no server that svload has started")
+            raise fail("fault-failed", target=server, reason="svload did not start it")
         self._struck.add(place)
         found = place.act(do, server, part, limits)
         if do == "start":

@@ -29,7 +29,7 @@ def read_files(written: Any) -> Any:
     if isinstance(written, str):
         if not _FOLDER.fullmatch(written) or ".." in written.split("/"):
             raise ValueError(
-                f"“{shortened(written, 60)}” is no folder beside the study, nor one of ${{build}}"
+                f"“{shortened(written, 60)}” is neither a folder beside the study nor one in ${{build}}"
             )
         return written
     if not isinstance(written, Mapping):
@@ -39,7 +39,7 @@ def read_files(written: Any) -> Any:
     found = {str(name): size_bytes(size) for name, size in written.items()}
     for name in found:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"“{shortened(name, 60)}” is no plain file name such as 1KB")
+            raise ValueError(f"“{shortened(name, 60)}” is not a plain file name such as 1KB")
     if sum(found.values()) > FILES_BYTES.most:
         raise ValueError(FILES_BYTES.told)
     return found

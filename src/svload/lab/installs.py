@@ -47,7 +47,7 @@ def _no_daemons() -> Iterator[None]:
 
 
 def run_installer(argv: Sequence[str], within_s: float = APT_WITHIN_S) -> str:
-    """Run an installer to its end and return its output. Raises SvloadError lab-failed with its last words."""
+    """Run an installer to its end and return its output. Raises SvloadError lab-failed with its last output."""
     return _run(argv, within_s)
 
 
@@ -72,6 +72,6 @@ def _run(argv: Sequence[str], within_s: float = APT_WITHIN_S) -> str:
         raise fail(
             "lab-failed",
             reason=f"“{' '.join(argv)}” failed ({done.returncode}): {words}",
-            hint="Mend it, then repeat.",
+            hint="Fix it, then repeat.",
         )
     return done.stdout

@@ -155,4 +155,4 @@ def _size(spec: Mapping[str, Any], draw: random.Random) -> int:
     if kind == "lognormal":
         median, p99 = size_bytes(value["median"]), size_bytes(value["p99"])
         return max(1, round(median * math.exp(math.log(p99 / median) / Z99 * draw.gauss(0.0, 1.0))))
-    raise ValueError(f"“{kind}” is no distribution of sizes (constant, uniform, lognormal)")
+    raise ValueError(f"“{kind}” is not a distribution of sizes (constant, uniform, lognormal)")

@@ -55,12 +55,14 @@ class Artefact(Frozen):
     def read(cls, path: Path) -> Self:
         """The artefact at `path`. Raises SvloadError: run-damaged, format-newer; FileNotFoundError if absent."""
         if path.exists() and not path.is_file():
-            raise fail("run-damaged", path=path, reason="it is no plain file")
+            raise fail("run-damaged", path=path, reason="it is not a regular file")
         try:
             raw = parsed(path.read_text(encoding="utf-8"))
             found = int(raw["format"])
         except (ValueError, KeyError, TypeError, OverflowError) as why:
-            raise fail("run-damaged", path=path, reason=f"it is no artefact ({_short(why)})") from why
+            raise fail(
+                "run-damaged", path=path, reason=f"it is not a valid artefact ({_short(why)})"
+            ) from why
         if found >= _NO_FORMAT:
             raise fail("run-damaged", path=path, reason="its format is no number of one")
         if found > cls.FORMAT:
@@ -68,7 +70,9 @@ class Artefact(Frozen):
         try:
             return cls.model_validate(cls.upgrade(raw))
         except (KeyError, TypeError, AttributeError, RecursionError) as why:
-            raise fail("run-damaged", path=path, reason=f"it is no artefact ({_short(why)})") from why
+            raise fail(
+                "run-damaged", path=path, reason=f"it is not a valid artefact ({_short(why)})"
+            ) from why
         except ValidationError as why:
             first = why.errors()[0]
             where = ".".join(str(part) for part in first["loc"])

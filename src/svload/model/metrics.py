@@ -185,7 +185,9 @@ def parse_metric(text: str, owners: dict[str, Source], dimension: Dimension = "c
         return MetricRef(owner, Metric(found[1], "service", dimension, _READ, monitored=True), found[2])
     if metric is None:
         known = sorted(known_name for (known_source, known_name) in CATALOGUE if known_source == source)
-        raise ValueError(f"“{name}” is no metric of {_WHOSE[source]}{_nearest(name, known + sorted(owners))}")
+        raise ValueError(
+            f"“{name}” is not a metric of {_WHOSE[source]}{_nearest(name, known + sorted(owners))}"
+        )
     limit_ns = _limit_ns(metric, limit[2] if limit else None)
     if matched := _K6_STAT.match(stat):
         stat = f"p{matched[1]}"
@@ -194,7 +196,7 @@ def parse_metric(text: str, owners: dict[str, Source], dimension: Dimension = "c
     if metric.default_stat is None:
         raise ValueError(f"{metric.name} is one number and has no “.{stat}”")
     if stat not in STATS:
-        raise ValueError(f"“{stat}” is no statistic{_nearest(stat, list(STATS))}")
+        raise ValueError(f"“{stat}” is not a statistic{_nearest(stat, list(STATS))}")
     return MetricRef(owner, metric, stat)
 
 

@@ -48,7 +48,7 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
         raise ValueError("a quantity was expected, not a truth value")
     if isinstance(text, (int, float)):
         if not math.isfinite(text * _FINEST):
-            raise ValueError(f"{text} is no number to measure with")
+            raise ValueError(f"{text} is not a usable number")
         if dimension in ("count", "ratio", "rate_rps") or text == 0:
             return float(text)
         raise ValueError(f"a unit is missing ({', '.join(units_of(dimension))})")
@@ -60,7 +60,7 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
         raise ValueError(f"“{text}” is not a number with a unit ({', '.join(units_of(dimension)) or 'none'})")
     value = float(match[1])
     if not math.isfinite(value * _FINEST * (_UNITS[match[2]][1] if match[2] in _UNITS else 1.0)):
-        raise ValueError(f"“{text}” is no number to measure with")
+        raise ValueError(f"“{text}” is not a usable number")
     unit = match[2]
     if unit is None:
         return parse_quantity(value, dimension)

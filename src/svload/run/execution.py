@@ -540,7 +540,7 @@ class _Execution:
         except SvloadError as error:
             self._failed(bench, attempts, error)
         except OSError as why:
-            hint = "Mend the cause; the trial is tried once more."
+            hint = "Fix the cause; the trial is retried once."
             self._failed(bench, attempts, fail("lab-failed", reason=str(why), hint=hint))
         else:
             self.in_a_row = 0

@@ -29,7 +29,7 @@ def _value(secret: str, variable: str) -> str:
         try:
             value = Path(named).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as why:
-            reason = why.strerror if isinstance(why, OSError) else "it is no UTF-8 text"
+            reason = why.strerror if isinstance(why, OSError) else "it is not UTF-8 text"
             raise _missing(secret, variable, f"{named} cannot be read: {reason}") from why
     if not value:
         raise _missing(secret, variable, f"{variable} is {'not set' if value is None else 'empty'}")

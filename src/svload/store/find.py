@@ -54,7 +54,7 @@ def _no_plain_file(folder: Path) -> Path | None:
 def _strange(path: Path) -> SvloadError:
     if path.is_symlink():
         return fail("run-linked", path=path, target=os.readlink(path))
-    return fail("run-damaged", path=path, reason="it is no plain file")
+    return fail("run-damaged", path=path, reason="it is not a regular file")
 
 
 def unfinished_runs(out_dir: Path) -> list[RunDir]:

@@ -102,7 +102,7 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     except _UNREADABLE as why:
         if isinstance(why, OSError) and why.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OSError(why.errno, why.strerror, str(home)) from why
-        raise fail("run-damaged", path=path, reason=f"it is no readable pack ({why})") from why
+        raise fail("run-damaged", path=path, reason=f"it is not a readable pack ({why})") from why
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
         with contextlib.suppress(OSError):

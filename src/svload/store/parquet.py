@@ -259,7 +259,7 @@ def read_table(path: Path, names: Sequence[str] | None = None) -> Arrays:
         with pq.ParquetFile(path, memory_map=False) as file:
             table = file.read(columns=None if names is None else list(names), use_threads=False)
     except (OSError, pa.ArrowException) as why:
-        raise fail("run-damaged", path=path, reason=f"it is no readable Parquet file ({why})") from why
+        raise fail("run-damaged", path=path, reason=f"it is not a readable Parquet file ({why})") from why
     return {name: table.column(name).to_numpy() for name in table.column_names}
 
 

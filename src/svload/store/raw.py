@@ -96,7 +96,7 @@ def _length(table: str, name: str, code: str, cells: Any) -> int:
         raise ValueError(f"{table}.{name} has the unknown type {code!r}")
     size = memoryview(cells).nbytes
     if size % WIDTH[code]:
-        raise ValueError(f"{table}.{name} holds {size} bytes, which is no whole number of {code}")
+        raise ValueError(f"{table}.{name} holds {size} bytes, which is not a whole number of {code}")
     return size // WIDTH[code]
 
 

@@ -23,4 +23,4 @@ def text_beside(file: Path, most_bytes: int) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as why:
-        raise ValueError(f"line {1 + data.count(10, 0, why.start)} is no UTF-8 text") from why
+        raise ValueError(f"line {1 + data.count(10, 0, why.start)} is not UTF-8 text") from why

@@ -533,7 +533,7 @@ class _Reader:
             hint = "Give the step the group's when."
             self.mistakes.append(bad_value((*path, "populate"), told, part.populate, hint))
         if group is not None and part.lasts is None and group.executor.shape != "finite":
-            told = f"{part.populate} is no fixed amount of work, so it must be said how long it lasts"
+            told = f"{part.populate} is not a fixed amount of work, so it needs a duration (lasts)"
             hint = "Write lasts: 30s, or take the executor shared-iterations."
             self.mistakes.append(bad_value((*path, "populate"), told, part.populate, hint))
         lasts = {} if part.lasts is None else {"lasts_ns": part.lasts}

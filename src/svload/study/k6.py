@@ -127,7 +127,7 @@ def _criterion(text: str) -> str:
         value += " B"
     criterion = f"{metric} {op} {value}"
     if apart:
-        raise NoCriterion(f"{of} has no exact equal: {apart}", f"Write {criterion}, which is the nearest.")
+        raise NoCriterion(f"{of} has no exact equal: {apart}", f"Write {criterion}, which is the closest.")
     if match["tags"]:
         if (of, "".join(match["tags"].split())) != ("http_req_duration", _OK_ONLY):
             hint = f"Write GROUP.{criterion} for a group under traffic, GROUP.STEP.{criterion} for a step."
@@ -153,7 +153,7 @@ def _metric(of: str | None, what: str) -> tuple[str, Dimension, str]:
         near = difflib.get_close_matches(of, known, n=1, cutoff=0.7)
         names = ", ".join(name for name, one in known.items() if not one.apart)
         hint = f"; did you mean “{near[0]}”" if near else f" (known: {names})"
-        raise NoCriterion(f"“{of}” is no metric{hint}")
+        raise NoCriterion(f"“{of}” is not a metric{hint}")
     metric = known[of or "response"]
     if what in metric.numbers:
         return *metric.numbers[what], metric.apart

@@ -80,7 +80,7 @@ def load_study(
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as why:
         line = 1 + why.object.count(b"\n", 0, why.start)
-        raise fail("study-syntax", place=f"{file}:{line}", reason="it is no UTF-8 text") from why
+        raise fail("study-syntax", place=f"{file}:{line}", reason="it is not UTF-8 text") from why
     except OSError as why:
         raise fail("study-syntax", place=str(file), reason=str(why)) from why
     tree, problems = read_tree(text, str(file))

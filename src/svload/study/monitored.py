@@ -59,7 +59,7 @@ def _wrong(ref: MetricRef, criterion: bool, known: Known, data: Mapping[str, Any
             return ""
         words = {metric for source, metric in CATALOGUE if source == "service"}
         words |= {found.names[-1] for found in names.values()}
-        return f"“{name}” is no metric of a service, nor does a monitor read it ({nearest(name, words)})"
+        return f"“{name}” is not a metric of a service, nor does a monitor read it ({nearest(name, words)})"
     if ref.stat and one.how != "gauge":
         return f"{name} is one number and has no “.{ref.stat}”"
     written = ref.metric.dimension

@@ -338,7 +338,7 @@ def header_of(text: str) -> tuple[str, str]:
     """Name and value of `Name: value`. Raises SvloadError usage."""
     match = _HEADER.fullmatch(text)
     if not match:
-        raise _wrong(f"“{text}” is no header", "Write “Name: value”.")
+        raise _wrong(f"“{text}” is not a header", "Write “Name: value”.")
     return match[1], match[2]
 
 
@@ -368,7 +368,7 @@ def literal(text: str) -> str:
 def _stage(text: str) -> dict[str, str]:
     match = _STAGE.fullmatch(text)
     if not match:
-        raise _wrong(f"“{text}” is no stage", "Write 30s:100 for users, 30s:500/s for a rate.")
+        raise _wrong(f"“{text}” is not a stage", "Write 30s:100 for users, 30s:500/s for a rate.")
     _number(match["target"])
     return {"lasts": match["lasts"].strip(), "target": match["target"], "rate": match["rate"] or ""}
 
@@ -377,7 +377,7 @@ def _number(text: str) -> float:
     try:
         return parse_quantity(text, "count")
     except ValueError as why:
-        raise _wrong(f"“{text}” is no number", "Write a stage like 30s:100.") from why
+        raise _wrong(f"“{text}” is not a number", "Write a stage like 30s:100.") from why
 
 
 def _time_s(text: str, option: str) -> float:

@@ -45,7 +45,7 @@ class StepForm:
         words = value.split()[:1] if isinstance(value, str) else value if isinstance(value, Mapping) else ()
         if words and all(str(word).lower() in PAUSES for word in words):
             hint = "Write the pause at the step before it: {request: NAME, think_time: 2s}."
-            raise wrong("a pause is no step of its own, but its think_time", hint)
+            raise wrong("a pause is not a step; use the step's think_time", hint)
         alone = isinstance(value, str) or (isinstance(value, Mapping) and "request" not in value)
         return {"request": value} if alone else value
 

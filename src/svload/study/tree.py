@@ -72,7 +72,7 @@ def _of_json(text: str, file: str) -> Node:
     """The tree of one JSON document. Raises SvloadError study-syntax."""
 
     def refuse(number: str) -> None:
-        raise ValueError(f"“{_shortened(number)}” is no number to measure with")
+        raise ValueError(f"“{_shortened(number)}” is not a usable number")
 
     def whole(number: str) -> int:
         if len(number) > DIGITS.most:
@@ -168,7 +168,7 @@ class _Reader:
                     return number
                 raise ValueError
         except ValueError:
-            self.faults.append(_syntax(f"“{_shortened(text)}” is no number to measure with", place))
+            self.faults.append(_syntax(f"“{_shortened(text)}” is not a usable number", place))
             return _shortened(text)
         if tag not in ("str", "timestamp", "merge", "value"):
             self._no_tag(raw, place)

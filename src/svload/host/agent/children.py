@@ -266,7 +266,7 @@ class Children:
             self._hear(child)
         child.exit_code = code
         if child.answer is not None and not child.answer.done():
-            reason = f"{child.name} ended (exit {code}) instead of answering. Its last words: {child.tail()}"
+            reason = f"{child.name} ended (exit {code}) instead of answering. Its last output: {child.tail()}"
             child.answer.set_exception(fail("generator-failed", reason=reason))
         self._notices.add(child.name, "exit", {"exit": code, "role": child.order.role, "tail": child.tail()})
         child.ended.set()

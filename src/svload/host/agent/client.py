@@ -249,7 +249,7 @@ class Agent:
 
     def _why_lost(self, reason: str) -> str:
         last = "" if self._closing else _tail(self.dir / AGENT_LOG)
-        return f"{reason}; its last words: {last}" if last else reason
+        return f"{reason}; its last output: {last}" if last else reason
 
     def _hang_up(self) -> None:
         with contextlib.suppress(OSError):
@@ -285,7 +285,7 @@ class StartingAgent:
         self._ready = ready
 
     def connect(self) -> Agent:
-        """The agent, once it answers. Raises SvloadError agent-lost (it did not come up, with its last words)."""
+        """The agent, once it answers. Raises SvloadError agent-lost (it did not come up, with its last output)."""
         try:
             _await_ready(self.folder, self._ready)
             if self._lease.kind == "until":
@@ -325,7 +325,7 @@ def start_agent(
 
     `owner` says to others whose lab it is. `isolate` False makes no PID namespace, `own_network` a network
     namespace (where root lacks, there are none anyway). Raises SvloadError agent-refused (a living agent has
-    the folder) or agent-lost (it did not come up, with its last words).
+    the folder) or agent-lost (it did not come up, with its last output).
     """
     return launch_agent(folder, lease, owner, isolate=isolate, own_network=own_network).connect()
 

@@ -258,7 +258,7 @@ def sysctl_path(name: str) -> Path:
     """/proc/sys/… of `net.ipv4.x` or `net/ipv4/x`. Raises ValueError for a name that leaves the folder."""
     parts = name.split("/") if "/" in name else name.split(".")
     if not parts or any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"“{name}” is no name of a system setting")
+        raise ValueError(f"“{name}” is not a valid system setting")
     return Path("/proc/sys", *parts)
 
 

@@ -44,7 +44,7 @@ class Settings:
         """All of them or none: if one cannot even be tried, what this call had set is put back.
         Raises SvloadError agent-refused."""
         if strange := [name for name in order.values if not may_be_set(name)]:
-            raise refused(f"{strange[0]} is no setting that a study may name")
+            raise refused(f"{strange[0]} is not a setting that a study may change")
         before = {name: held.value for name, held in self._held.items()}
         try:
             for name in [name for name in self._held if name not in order.values]:

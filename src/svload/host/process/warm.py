@@ -129,7 +129,7 @@ def end_warm() -> bool:
 def keep_warm(lease_s: float) -> dict[str, Any]:
     """Start the warm process (an earlier one ends) for `lease_s`; its state once the next load would find it.
 
-    Raises SvloadError lab-failed with its last words if it does not come up.
+    Raises SvloadError lab-failed with its last output if it does not come up.
     """
     import subprocess
     import time

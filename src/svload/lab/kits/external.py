@@ -33,7 +33,7 @@ def _whole_server(url: str) -> str:
     if parts.scheme not in SCHEMES or not parts.hostname:
         raise ValueError("write the server's address, such as http://127.0.0.1:8080")
     if not is_host(parts.hostname):
-        raise ValueError("its host is no host name: letters, digits, - and . were expected")
+        raise ValueError("its host is not a valid host name: use letters, digits, - and .")
     if parts.path not in ("", "/") or parts.query or parts.username:
         raise ValueError("only scheme, host and port belong here; the path goes into the request")
     if parts.port == 0 or (parts.port is None and SCHEMES[parts.scheme] is None):
@@ -94,7 +94,7 @@ def must_answer(service: str, options: ExternalOptions, timeout_s: float) -> Non
             "lab-failed",
             place=f"lab.{service}.at",
             reason=f"nothing answers at {options.connect_to or options.at} ({why.strerror or why})",
-            hint="Start the server first, or mend the address.",
+            hint="Start the server first, or fix the address.",
         ) from why
 
 

@@ -35,7 +35,7 @@ class HitchOptions(KitOptions):
     def _plain_settings(cls, tuning: dict[str, Any]) -> dict[str, Any]:
         for name, value in tuning.items():
             if not _PARAMETER.fullmatch(name):
-                raise ValueError(f"“{shortened(name, 60)}” is no name of a setting")
+                raise ValueError(f"“{shortened(name, 60)}” is not a valid setting name")
             _spelled(name, value)
         return tuning
 
@@ -130,7 +130,7 @@ def _spelled(name: str, value: Any) -> str:
         return str(value)
     text = str(value)
     if isinstance(value, dict | list) or not text.isprintable() or '"' in text or "\\" in text:
-        raise ValueError(f"“{shortened(text, 60)}” is no plain value of a setting")
+        raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a setting")
     if name in _WORDS:
         if not re.fullmatch(r"[A-Za-z0-9. ]+", text):
             raise ValueError(f"“{shortened(text, 60)}” are no plain words, such as TLSv1.2 TLSv1.3")

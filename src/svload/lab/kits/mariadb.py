@@ -67,7 +67,7 @@ class MariadbOptions(KitOptions):
     def _plain_variables(cls, tuning: dict[str, Any]) -> dict[str, Any]:
         for name, value in tuning.items():
             if not _PARAMETER.fullmatch(name):
-                raise ValueError(f"“{shortened(name, 60)}” is no name of a variable, such as back_log")
+                raise ValueError(f"“{shortened(name, 60)}” is not a valid variable name, such as back_log")
             _spelled(value)
         return tuning
 
@@ -297,7 +297,7 @@ def _spelled(value: Any) -> str:
         return "ON" if value else "OFF"
     text = str(value)
     if isinstance(value, dict | list) or not text.isprintable():
-        raise ValueError(f"“{shortened(text, 60)}” is no plain value of a variable")
+        raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a variable")
     return text
 
 

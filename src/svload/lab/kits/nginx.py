@@ -41,7 +41,7 @@ def _files(written: Any) -> dict[str, int]:
         raise ValueError(f"{FILES_BYTES.told}, in {MOST_FILES:,} files")
     for path, size in found.items():
         if not _PATH.fullmatch(path) or ".." in path:
-            raise ValueError(f"“{path}” is no plain path such as /1k")
+            raise ValueError(f"“{path}” is not a plain path such as /1k")
         if size > MOST_FILE_BYTES:
             raise ValueError(f"“{path}” is larger than {MOST_FILE_BYTES >> 20} MiB")
     return found
@@ -50,7 +50,7 @@ def _files(written: Any) -> dict[str, int]:
 def _directive(name: str) -> str:
     """A directive that may stand in the http block; any other nginx would refuse when it is brought up."""
     if not _NAME.fullmatch(name):
-        raise wrong(f"“{shortened(name, 60)}” is no name of a directive")
+        raise wrong(f"“{shortened(name, 60)}” is not a valid directive name")
     if name in OWN:
         raise wrong(f"svload writes {name} itself, and another one would not count")
     if name not in DIRECTIVES:
@@ -271,5 +271,5 @@ def _user() -> str:
 def _spelled(value: Any) -> str:
     text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
     if isinstance(value, (dict, list)) or not text.isprintable() or any(sign in text for sign in ";{}#'\"\\"):
-        raise ValueError(f"“{shortened(text, 60)}” is no plain value of a directive")
+        raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a directive")
     return text

@@ -51,7 +51,7 @@ class RedisOptions(KitOptions):
     def _plain_parameters(cls, tuning: dict[str, Any]) -> dict[str, Any]:
         for name, value in tuning.items():
             if not _PARAMETER.fullmatch(name):
-                raise ValueError(f"“{shortened(name, 60)}” is no name of a parameter")
+                raise ValueError(f"“{shortened(name, 60)}” is not a valid parameter name")
             _spelled(value)
         return tuning
 
@@ -317,7 +317,7 @@ def _spelled(value: Any) -> str:
         return "yes" if value else "no"
     text = str(value)
     if isinstance(value, dict | list) or not text.isprintable() or any(sign in text for sign in "\"'\\#"):
-        raise ValueError(f"“{shortened(text, 60)}” is no plain value of a parameter")
+        raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a parameter")
     return text or '""'
 
 

@@ -208,7 +208,7 @@ def _add(
         else column("timeStamp")
     )
     if int(stamps.min()) < 0 or int(stamps.max()) > 2**62 // MS:
-        raise _Faulty("timeStamp is no Unix time in ms")
+        raise _Faulty("timeStamp is not a Unix time in ms")
     pieces: dict[str, Ints] = {
         "timeStamp": stamps,
         "elapsed": elapsed.astype(np.uint32),
@@ -225,7 +225,7 @@ def _add(
         if name in names:
             cells = column(name)
             if int(cells.min()) < 0 or int(cells.max()) > np.iinfo(dtype).max:
-                raise _Faulty(f"{name} is no sensible number")
+                raise _Faulty(f"{name} is not a valid number")
             pieces[name] = cells.astype(dtype)
     if "responseCode" in names:
         codes, words = _coded(batch, "responseCode")
@@ -460,7 +460,7 @@ def _at_its_line(path: Path, form: Form, why: Exception) -> SvloadError:
                     return f"timeStamp is no time: “{shortened(cell, 40)}”"
                 continue
             if not re.fullmatch(r"-?\d{1,18}", cell):
-                return f"{name} is no whole number: “{shortened(cell, 40)}”"
+                return f"{name} is not a whole number: “{shortened(cell, 40)}”"
             if int(cell) < 0 or (name == "elapsed" and int(cell) > LARGEST_MS):
                 return f"{name} is beyond all sense: {shortened(cell, 40)}"
             if (

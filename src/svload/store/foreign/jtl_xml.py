@@ -71,7 +71,7 @@ def read_jtl_xml(path: Path) -> Requests:
                 path, why.lineno, f"this is not XML ({expat.errors.messages[why.code]})", HINT
             ) from why
         except (OSError, EOFError) as why:
-            raise unreadable(path, None, f"it is no whole gzip file ({why})", HINT) from why
+            raise unreadable(path, None, f"it is not a complete gzip file ({why})", HINT) from why
     return reader.done()
 
 
@@ -178,7 +178,7 @@ class _Reader:
             if cell == "" and name not in _NEEDED:
                 return 0
             raise unreadable(
-                self._path, line, f"{name} is no sensible whole number: “{shortened(cell, 40)}”", HINT
+                self._path, line, f"{name} is not a valid whole number: “{shortened(cell, 40)}”", HINT
             )
         if int(cell) > 2**62 // 1_000_000:
             raise unreadable(self._path, line, f"{name} is beyond all sense: {cell}", HINT)
@@ -221,4 +221,4 @@ def is_xml(path: Path) -> bool:
         try:
             return file.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
         except (OSError, EOFError) as why:
-            raise unreadable(path, None, f"it is no whole gzip file ({why})", HINT) from why
+            raise unreadable(path, None, f"it is not a complete gzip file ({why})", HINT) from why

@@ -333,7 +333,7 @@ def _error(code: str) -> int:
 
 
 def _json_fault(path: Path, why: Exception) -> SvloadError:
-    """The first line that is no record of k6's."""
+    """The first line that is not a k6 record."""
     for line, text in lines_of(path):
         reason = _wrong_json(text)
         if reason:
@@ -349,12 +349,12 @@ def _wrong_json(text: str) -> str | None:
     except ValueError:
         return "this is not JSON"
     if not isinstance(said, dict) or not isinstance(said.get("data"), dict | None):
-        return "this is no record of k6's (type, metric, data)"
+        return "this is not a k6 record (type, metric, data)"
     if said.get("type") != "Point" or said.get("metric") not in _READ:
         return (
             None
             if isinstance(said.get("type", ""), str) and isinstance(said.get("metric", ""), str)
-            else "this is no record of k6's (type, metric, data)"
+            else "this is not a k6 record (type, metric, data)"
         )
     data = said.get("data") or {}
     value, tags = data.get("value"), data.get("tags")
@@ -364,13 +364,13 @@ def _wrong_json(text: str) -> str | None:
         or not abs(value) <= _MS_MOST
         or (value < 0)
     ):
-        return f"value is no sensible number: “{shortened(str(value), 40)}”"
+        return f"value is not a valid number: “{shortened(str(value), 40)}”"
     if not isinstance(data.get("time"), str) or not _is_moment(data["time"]):
-        return f"time is no moment: “{shortened(str(data.get('time')), 40)}”"
+        return f"time is not a time: “{shortened(str(data.get('time')), 40)}”"
     if not isinstance(tags, dict | None) or any(
         not isinstance(tag, str | None) for name, tag in (tags or {}).items() if name in _TAGS
     ):
-        return "tags are no texts"
+        return "tags are not texts"
     return None
 
 
@@ -385,13 +385,13 @@ def _is_moment(text: str) -> bool:
 def _csv_fault(path: Path, why: Exception) -> SvloadError:
     def fault(row: dict[str, str]) -> str | None:
         if not re.fullmatch(r"\d{1,19}", row["timestamp"].strip()):
-            return f"timestamp is no Unix time: “{shortened(row['timestamp'], 40)}”"
+            return f"timestamp is not a Unix time: “{shortened(row['timestamp'], 40)}”"
         try:
             value = float(row["metric_value"])
         except ValueError:
             value = -1.0
         if row["metric_name"] in _READ and not 0 <= value <= _MS_MOST:
-            return f"metric_value is no sensible number: “{shortened(row['metric_value'], 40)}”"
+            return f"metric_value is not a valid number: “{shortened(row['metric_value'], 40)}”"
         return None
 
     found = first_fault(path, ",", fault)

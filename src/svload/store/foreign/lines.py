@@ -24,7 +24,7 @@ def open_bytes(path: Path) -> BinaryIO:
             raise unreadable(
                 path,
                 None,
-                "there is no such file" if not path.exists() else "it is no plain file",
+                "there is no such file" if not path.exists() else "it is not a regular file",
                 "Name the file itself.",
             )
         file = path.open("rb")
@@ -45,7 +45,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
             try:
                 raw = file.readline(LINE_BYTES + 1)
             except (OSError, EOFError, zlib.error) as why:
-                raise unreadable(path, number + 1, f"it is no whole gzip file ({why})", PLAIN) from why
+                raise unreadable(path, number + 1, f"it is not a complete gzip file ({why})", PLAIN) from why
             if not raw:
                 return
             number += 1
@@ -59,7 +59,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
             try:
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as why:
-                raise unreadable(path, number, "it is no UTF-8 text", PLAIN) from why
+                raise unreadable(path, number, "it is not UTF-8 text", PLAIN) from why
             if "\0" in text:
                 raise unreadable(path, number, "it holds a NUL character", PLAIN)
             yield number, text

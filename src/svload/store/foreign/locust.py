@@ -92,7 +92,7 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
         return 0.0
     value = float(cell) if re.fullmatch(r"\d{1,15}(\.\d{1,30})?", cell) else math.nan
     if not 0 <= value <= _MOST:
-        raise unreadable(path, line, f"{name} is no sensible number: “{shortened(cell, 40)}”", HINT)
+        raise unreadable(path, line, f"{name} is not a valid number: “{shortened(cell, 40)}”", HINT)
     return value
 
 

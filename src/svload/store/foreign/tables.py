@@ -38,7 +38,7 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
     if not names or any(not _NAME.fullmatch(name) for name in names):
         odd = next((name for name in names if not _NAME.fullmatch(name)), "")
         raise unreadable(
-            path, line, f"“{odd}” is no name of a column" if names else "it has no line of names", _HINT
+            path, line, f"“{odd}” is not a valid column name" if names else "it has no line of names", _HINT
         )
     if len(set(names)) < len(names) or len(names) > TABLE_COLUMNS:
         raise unreadable(
@@ -86,7 +86,7 @@ def _about(path: Path, over: Mapping[str, str]) -> About:
             raise unreadable(
                 file,
                 1,
-                "it is no mapping",
+                "it is not a mapping",
                 "Write given:, columns:, derive:, quotes:, headlines: or models:.",
             )
         raw = value

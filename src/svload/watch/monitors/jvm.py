@@ -141,7 +141,7 @@ def parse_page(page: bytes) -> dict[str, float | str]:
     try:
         magic, order, _, _, _, _, _, _, at, count = _HEAD.unpack_from(page)
         if magic != _MAGIC or order != 1:
-            raise OSError("this is no page of a Java virtual machine's figures")
+            raise OSError("this is not a page of a Java virtual machine's figures")
         found: dict[str, float | str] = {}
         for _ in range(count):
             length, name_at, vector, kind, _, _, _, data_at = _ENTRY.unpack_from(page, at)
@@ -157,7 +157,7 @@ def parse_page(page: bytes) -> dict[str, float | str]:
             at += length
         return found
     except (struct.error, ValueError, IndexError) as why:
-        raise OSError(f"this is no page of a Java virtual machine's figures ({why})") from why
+        raise OSError(f"this is not a page of a Java virtual machine's figures ({why})") from why
 
 
 def heap_of(found: Mapping[str, float | str]) -> Heap | None:

@@ -81,7 +81,7 @@ def parse_status(page: str) -> list[Reading]:
     """The page as readings. Raises OSError for any other page."""
     match = _PAGE.search(page)
     if match is None:
-        raise OSError("this is no stub_status page")
+        raise OSError("this is not a stub_status page")
     found = {metric: float(value) for metric, value in match.groupdict().items()}
     found["unhandled_total"] = found["accepted_total"] - found["handled_total"]
     return [Reading("", metric, value) for metric, value in found.items()]

@@ -87,7 +87,7 @@ def parse_page(text: str) -> list[Reading]:
                 else:
                     left_out += 1
     if not readings:
-        raise OSError("this is no page in Prometheus' text format")
+        raise OSError("this is not a page in Prometheus' text format")
     return [*readings, Reading("", "series_left_out", left_out)]
 
 

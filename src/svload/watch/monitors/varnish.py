@@ -174,7 +174,7 @@ def parse_counters(text: str) -> dict[str, float]:
             if name.startswith(("MAIN.", "SMA."))
         }
     except (ValueError, TypeError, AttributeError, KeyError) as why:
-        raise OSError(f"this is no output of varnishstat ({why})") from why
+        raise OSError(f"this is not output of varnishstat ({why})") from why
 
 
 def readings_of(
