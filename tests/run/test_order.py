@@ -128,6 +128,19 @@ def test_no_block_is_added_that_would_end_after_its_time(within_s: float | None,
     assert (policy(gated, Sealed([first_batch(gated)], {}, told)) is not None) == adds
 
 
+@pytest.mark.parametrize(("within_s", "adds"), [(211.0, True), (200.0, False)])
+def test_a_block_of_turns_takes_the_time_between_two_blocks(within_s: float, adds: bool):
+    """Six blocks of 30 s, all sides of each sealed at its end, after a bring-up: one more ends at 210 s."""
+    gated = lock(fail_if="worse by more than 5 %")
+    measure = {"order": "turns", "within_s": within_s}
+    gated = gated.model_copy(update={"measure": gated.measure.model_copy(update=measure)})
+    sealed_s = {f"c{side}.r{n}": 1000.0 + 30 * n + 0.01 * side for n in range(1, 7) for side in range(3)}
+    told = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
+    policy = policy_of(gated)
+    assert policy is not None
+    assert (policy(gated, Sealed([first_batch(gated)], {}, told)) is not None) == adds
+
+
 def test_without_a_gate_or_until_the_planned_blocks_are_all():
     assert after(lock(), {"f: l1": 9.0}) is None
     assert policy_of(lock()) is None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
 from svload.analysis.capacity.search import spent_s
 from svload.analysis.contrasts import contrasts_of, most_blocks, wanted_widths
-from svload.model.plan import Batch
+from svload.model.plan import Batch, TrialPlan
 from svload.model.study import Lock
-from svload.run.policies.base import Sealed, Verdicts
+from svload.run.policies.base import Sealed
 from svload.study.order import block_of
 
 
@@ -26,7 +27,10 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
     if not wide or block > most_blocks(lock):
         return None
     cases = {case for contrast in contrasts_of(lock) if contrast.name in wide for case in contrast.cases}
-    if not _fits(lock.measure.within_s, sealed.verdicts, len(cases)):
+    ends, more = sorted(sealed.verdicts.sealed_s.values()), len(cases)
+    if lock.measure.order == "turns":
+        ends, more = _ends_of_blocks(made, sealed.verdicts.sealed_s), 1
+    if not _fits(lock.measure.within_s, sealed.verdicts.begun_s, ends, more):
         return None
     told = ", ".join(
         f"{name} ± {_percent(widths[name])}, wanted ± {_percent(wanted[name])}" for name in sorted(wide)
@@ -34,15 +38,24 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
     return sealed.batch(f"block {block}: {told}", block_of(lock, block, made, cases))
 
 
-def _fits(within_s: float | None, verdicts: Verdicts, trials: int) -> bool:
-    """Whether this many more trials end within the time that `--for` gives, by what those before took."""
-    times = sorted(verdicts.sealed_s.values())
-    if within_s is None or len(times) < 2:
+def _ends_of_blocks(made: Sequence[TrialPlan], sealed_s: Mapping[str, float]) -> list[float]:
+    """When each block was sealed whose trials were made together."""
+    ends: dict[int, float] = {}
+    for trial in made:
+        if trial.trial in sealed_s:
+            ends[trial.block] = max(ends.get(trial.block, 0.0), sealed_s[trial.trial])
+    return sorted(ends.values())
+
+
+def _fits(within_s: float | None, begun_s: float | None, ends: Sequence[float], more: int) -> bool:
+    """Whether this many more trials, or blocks of turns, end within the time that `--for` gives, by what those before took,
+    which were sealed at `ends`."""
+    if within_s is None or len(ends) < 2:
         return True
-    gaps = [after - before for before, after in pairwise(times)]
+    gaps = [after - before for before, after in pairwise(ends)]
     each_s = median(gaps)
-    first_s = each_s if verdicts.begun_s is None else max(times[0] - verdicts.begun_s, 0.0)
-    return spent_s(gaps, first_s, each_s) + trials * each_s <= within_s
+    first_s = each_s if begun_s is None else max(ends[0] - begun_s, 0.0)
+    return spent_s(gaps, first_s, each_s) + more * each_s <= within_s
 
 
 def _percent(log_ratio: float | None) -> str:
