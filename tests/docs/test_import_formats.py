@@ -1,0 +1,166 @@
+"""The table of import formats in docs/how-to.md is what happens when a field is taken out of real small files.
+
+JMeter's and Locust's files were made by those tools; k6's are written as k6 writes them. `python -m
+tests.docs.test_import_formats` writes the table anew.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from tests.store.foreign_files import closed_loop, write_k6_csv, write_k6_json
+
+from svload.model.errors import SvloadError
+from svload.store.foreign.run import read_foreign
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "how-to.md"
+STORE = ROOT / "tests" / "store"
+HEAD = "| format | needed | read where it is there | not read |\n|---|---|---|---|\n"
+ASKED = [
+    replace(one, status=200) if number % 2 else one  # a failure that only its tag tells
+    for number, one in enumerate(closed_loop(users=3, lasts=1_500, failing=0.4))
+]
+Without = Callable[[str, str], str]
+
+
+def jmeter(*names: str) -> list[str]:
+    """The texts of files that JMeter wrote."""
+    return [gzip.decompress((STORE / "jmeter" / f"{name}.jtl.gz").read_bytes()).decode() for name in names]
+
+
+def written(write: Callable[[Path], object]) -> list[str]:
+    """The text of a file of this writer's."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made"
+        write(path)
+        return [path.read_text(encoding="utf-8")]
+
+
+def columns(text: str) -> Iterable[str]:
+    return next(csv.reader(io.StringIO(text)))
+
+
+def without_column(text: str, name: str) -> str:
+    rows = list(csv.reader(io.StringIO(text)))
+    place = rows[0].index(name)
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(row[:place] + row[place + 1 :] for row in rows)
+    return out.getvalue()
+
+
+def attributes(text: str) -> Iterable[str]:
+    return dict.fromkeys(
+        re.findall(r'(?<=[ ])([a-z]+)="', "".join(re.findall(r"<(?:httpSample|sample) [^>]*>", text)))
+    )
+
+
+def without_attribute(text: str, name: str) -> str:
+    return re.sub(rf'(<(?:httpSample|sample)(?: [^>]*?)?) {name}="[^"]*"', r"\1", text)
+
+
+def keys(text: str) -> Iterable[str]:
+    points = [json.loads(line) for line in text.splitlines()]
+    data = [point["data"] for point in points if point["type"] == "Point"]
+    tags = dict.fromkeys(f"data.tags.{tag}" for one in data for tag in one["tags"])
+    return ["type", "metric", "data.time", "data.value", *tags]
+
+
+def without_key(text: str, name: str) -> str:
+    lines = []
+    for line in text.splitlines():
+        point = json.loads(line)
+        *path, last = name.split(".")
+        place = point
+        for part in path:
+            place = place.get(part, {})
+        if point["type"] == "Point":
+            place.pop(last, None)
+        lines.append(json.dumps(point))
+    return "\n".join(lines) + "\n"
+
+
+FORMATS: dict[str, tuple[str, Callable[[], list[str]], Callable[[str], Iterable[str]], Without]] = {
+    "JMeter, CSV": ("jtl", partial(jmeter, "groups", "refused", "failing", "resources-unnamed"), columns, without_column),
+    "JMeter, XML": ("jtl", partial(jmeter, "xml", "xml-redirects", "xml-transaction"), attributes, without_attribute),
+    "Locust, `_stats_history.csv`": ("locust", lambda: [(STORE / "formats" / "locust_stats_history.csv").read_text()], columns, without_column),
+    "k6, JSON lines": ("k6", partial(written, lambda path: write_k6_json(path, ASKED)), keys, without_key),
+    "k6, CSV": ("k6", partial(written, lambda path: write_k6_csv(path, ASKED)), columns, without_column),
+}  # fmt: skip
+
+
+def outcome(text: str, form: str) -> str | None:
+    """All that svload makes of a file, but its sentences; None: it is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        path.write_text(text, encoding="utf-8")
+        try:
+            made = read_foreign(path, form, whole=True)
+        except SvloadError:
+            return None
+    tables = {
+        name: {column: cells.tolist() for column, cells in table.items()}
+        for name, table in made.tables.items()
+    }
+    return repr(replace(made, notes=(), tables={})) + repr(tables)
+
+
+def row(name: str) -> str:
+    """A format's line of the table. What changes nothing alone may be one of two fields that tell the same."""
+    form, read, fields, without = FORMATS[name]
+    texts = [(text, outcome(text, form)) for text in read()]
+    assert None not in [was for _, was in texts]
+
+    def left(*gone: str) -> str:
+        kinds = set()
+        for text, was in texts:
+            for field in gone:
+                text = without(text, field) if field in fields(text) else text
+            now = outcome(text, form)
+            kinds.add("not read" if now == was else "needed" if now is None else "read")
+        return next(kind for kind in ("needed", "read", "not read") if kind in kinds)
+
+    found = {
+        field: left(field) for field in dict.fromkeys(field for text, _ in texts for field in fields(text))
+    }
+    for pair in combinations([field for field, kind in found.items() if kind == "not read"], 2):
+        if left(*pair) != "not read":
+            found |= dict.fromkeys(pair, "read")
+    cells = [
+        [f"`{field}`" for field, kind in found.items() if kind == wanted]
+        for wanted in ("needed", "read", "not read")
+    ]
+    return f"| {name} | {' | '.join(', '.join(cell) or '–' for cell in cells)} |"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_table_says_what_becomes_of_each_field(name: str) -> None:
+    [line] = [
+        line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {name} |")
+    ]
+    assert line == row(name), "python -m tests.docs.test_import_formats writes it anew"
+
+
+def main() -> int:
+    """Write the table anew."""
+    page = PAGE.read_text(encoding="utf-8")
+    begin = page.index(HEAD)
+    end = page.index("\n\n", begin)
+    PAGE.write_text(page[:begin] + HEAD + "\n".join(map(row, FORMATS)) + page[end:], encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
