@@ -52,7 +52,7 @@ HELD = {
     "TURN_DEFERRED": 0.05,
     "TURN_CONTROL": 0.25,
     "TURN_LEAST_NS": 500_000_000,
-    "TURN_P99S": 20.0,
+    "TURN_P99S": 10.0,
     "TURN_MOST_NS": 5_000_000_000,
     "TURN_HOLDS": 30,
     "TURN_PAUSE": 2.0,

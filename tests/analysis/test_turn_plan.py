@@ -17,11 +17,11 @@ MS = 1_000_000
     [
         (1, 1000, 0, 500),  # the least
         (1, 0, 0, 500),  # no rate is known
-        (40, 1000, 0, 800),  # twenty times the p99
+        (80, 1000, 0, 800),  # ten times the p99
         (1, 40, 0, 800),  # 30 requests take 750 ms, head and tail 31
         (1, 40, 10, 1050),  # 40 of them
-        (100, 1000, 0, 2000),
-        (26, 1000, 0, 550),  # 520, rounded up to whole intervals
+        (200, 1000, 0, 2000),
+        (52, 1000, 0, 550),  # 520, rounded up to whole intervals
     ],
 )
 def test_a_turn_is_as_long_as_its_slower_side_asks(

@@ -102,7 +102,7 @@ TURN_CONTROL = 0.25
 """An effect of the baseline against itself within this share of the margin changes nothing."""
 TURN_LEAST_NS = 500_000_000
 """A turn is at least this long,"""
-TURN_P99S = 20.0
+TURN_P99S = 10.0
 """and so many times the p99 of the slower side,"""
 TURN_MOST_NS = 5_000_000_000
 """though for the p99's sake no longer than this, or than leaves half of it measured;"""
