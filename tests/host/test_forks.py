@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -116,15 +116,25 @@ def test_a_worker_that_stands_still_is_not_waited_for(
 
 
 def test_a_worker_that_only_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_IDLE_S", 0.3)
+    monkeypatch.setattr(forks, "_IDLE_S", 0.01)
+    ended, end = os.pipe()
+    looks = itertools.count(1)
+
+    def ticks(_: object) -> int:
+        """More at each look; after the third the workers come to their end."""
+        look = next(looks)
+        if look == 3:
+            os.write(end, b"....")
+        return look
 
     def work(n: int) -> int:
-        end = time.process_time() + 1.0
-        while time.process_time() < end:
-            pass
+        os.read(ended, 1)
         return os.getpid()
 
+    monkeypatch.setattr(forks._Workers, "_cpu_ticks", ticks)
     assert os.getpid() not in spread(work, range(4))
+    os.close(ended)
+    os.close(end)
 
 
 def test_where_no_process_can_be_made_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
