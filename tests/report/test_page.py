@@ -157,7 +157,7 @@ def test_percentiles_stand_beside_both_clocks_load_model_and_silence(reported: R
     section = words[words.index("Each case") :]
     for needed in (
         "response, from the intended start",
-        "service, from the begin",
+        "service, from sending",
         "closed loop: 10 VUs",
         "longest silence",
         "n = 3 trials",
@@ -240,7 +240,7 @@ def test_every_monitored_resource_is_drawn_or_said_not_to_have_moved(reported: R
 def test_outliers_are_named_or_said_to_be_none(reported: Reporter) -> None:
     found = reported("plain")
     page = Page(found.page)
-    named = page.words.count("Outliers: what stands apart") + page.words.count("stands apart from the rest.")
+    named = page.words.count("Outliers of this case, and what") + page.words.count("This case has no outliers.")
     assert named == len([case for case in found.findings.cases if case.trials])
 
 
@@ -262,8 +262,8 @@ def test_every_cell_says_how_many_trials_count_of_those_that_were_made(reported:
     }
     assert {name for name, css in cells.items() if "few" in css.split()} == {"TC1", "TC3", "TC5"}
     legend = matrix[matrix.index("<caption>") : matrix.index("</caption>")]
-    assert "trials that count of those that were made" in legend
-    assert "fewer count than the 4 that were planned" in legend
+    assert "trials used out of those completed" in legend
+    assert "fewer were used than the 4 planned" in legend
 
 
 def test_where_a_percentile_is_missing_the_count_and_once_the_rule_are_told(reported: Reporter) -> None:

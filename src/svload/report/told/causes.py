@@ -15,7 +15,7 @@ _CAUSES = {
     "steadiness": "the numbers drifted during the load",
     "imported-instrument": "the other tool's own delays are unknown",
     # broken: the load or the instrument was not what the study asked for
-    "accounting": "the load was not as requested, or its counts don't add up",
+    "accounting": "the load was not as requested, or its counts do not add up",
     "warm-up": "the load was too short to settle",
     "carried-over": "requests from before the measurement dominate it",
     "generator-cpu": "svload's CPU was full",
