@@ -240,7 +240,9 @@ def test_every_monitored_resource_is_drawn_or_said_not_to_have_moved(reported: R
 def test_outliers_are_named_or_said_to_be_none(reported: Reporter) -> None:
     found = reported("plain")
     page = Page(found.page)
-    named = page.words.count("Outliers of this case, and what") + page.words.count("This case has no outliers.")
+    named = page.words.count("Outliers of this case, and what") + page.words.count(
+        "This case has no outliers."
+    )
     assert named == len([case for case in found.findings.cases if case.trials])
 
 

@@ -9,7 +9,7 @@ _CAUSES = {
     "hiccups": "the machine stalled",
     "run-queue": "svload waited for a core",
     "steal": "the hypervisor gave CPU time to other virtual machines",
-    "calibration": "the machine's speed changed",
+    "calibration": "the machine changed speed",
     "clocks": "the clock was set or is too coarse",
     "tcp-loss": "TCP segments were lost",
     "steadiness": "the numbers drifted during the load",
