@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ from tests.support import SyntheticRun, TurnModel, make_run
 from tests.support.turns import in_real_time
 
 from svload import api
+from svload.analysis.claims.turned import _within_and_between
 from svload.analysis.claims.turns import Turns
+from svload.analysis.readings import Series
 from svload.model.errors import ExitCode
 from svload.model.results import TurnRecord
 from svload.store import read_trial
@@ -141,6 +144,28 @@ def test_a_counter_grows_by_what_it_grew_within_the_turns() -> None:
 def test_other_readings_are_those_within_the_turns_and_right_after() -> None:
     found = readings("rss_bytes", (50, 1.0), (150, 2.0), (210, 3.0), (300, 4.0), (450, 5.0), (700, 6.0))
     assert found == [(-50, 1.0), (50, 2.0), (100, 3.0), (150, 5.0), (400, 6.0)]
+
+
+EACH_20 = range(0, 501, 20)
+
+
+@pytest.mark.parametrize(
+    ("grown", "idle", "used"),
+    [
+        (lambda at: at / 100, 0.0, (2.0, 2.0)),
+        (lambda at: min(at, 200) / 100 + max(at - 400, 0) / 100, 0.0, (2.0, 0.0)),
+        (lambda at: min(max(at - 220, 0), 100) / 100, 0.0, (0.0, 10 / 9)),
+        (lambda at: at / 100, 1e9, (2.0, 0.0)),
+    ],
+    ids=["all the time", "in its turns", "after them", "idles"],
+)
+def test_what_a_side_uses_between_its_turns_is_told_apart(
+    grown: Callable[[int], float], idle: float, used: tuple[float, float]
+) -> None:
+    series = Series(np.array(EACH_20, dtype=float), np.array([grown(at) for at in EACH_20]))
+    assert _within_and_between(series, TURNS, idle) == pytest.approx(used)
+    sparse = Series(np.array([0.0, 500.0]), np.array([0.0, 9.0]))
+    assert _within_and_between(sparse, TURNS, idle) is None, "no look lies wholly on one side"
 
 
 def test_a_synthetic_side_goes_to_real_time_and_back() -> None:

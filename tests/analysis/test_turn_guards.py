@@ -103,9 +103,12 @@ def test_a_rate_near_a_known_capacity_is_told(rate: float | None, told: str) -> 
 
 def test_work_that_is_put_off_is_told() -> None:
     assert defers(10.0, 0.5, "CPU") == ""
-    assert defers(10.0, 2.0, "CPU").startswith("its CPU between its turns is 20 % of that within")
+    assert defers(10.0, 2.0, "CPU").startswith("what it uses of CPU between its turns is 20 % of that within")
     assert defers(10.0, 0.6, "CPU")
-    assert defers(0.0, 3.0, "CPU") == ""
+    assert defers(0.0, 3.0, "the disk").startswith(
+        "what it uses of the disk between its turns is all that it has"
+    )
+    assert defers(0.0, 0.0, "CPU") == ""
 
 
 def test_a_ratio_that_still_moves_is_not_warm() -> None:

@@ -308,10 +308,10 @@ def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -
     assert after == before - 1
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert table.descriptors(child.pid)
-    assert table.from_disk(child.pid) is not None
+    assert None not in table.disk(child.pid)
     child.communicate(timeout=HANG_S)
     assert table.descriptors(child.pid) is None
-    assert table.from_disk(child.pid) is None
+    assert table.disk(child.pid) == (None, None)
     assert table.now(child.pid) is None
     table.close()
 

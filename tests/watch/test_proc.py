@@ -149,7 +149,12 @@ def test_what_a_kernel_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_what_a_disk_read(text: bytes, found: float | None) -> None:
-    assert proc.read_from_disk(text) == found
+    assert proc.disk_bytes(text, b"read_bytes") == found
+
+
+def test_what_a_disk_wrote() -> None:
+    text = b"rchar: 9\nread_bytes: 4096\ncancelled_write_bytes: 7\nwrite_bytes: 8\n"
+    assert proc.disk_bytes(text, b"write_bytes") == 8
 
 
 def test_the_machine_is_told_anew_as_soon_as_its_files_change(

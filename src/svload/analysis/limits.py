@@ -97,7 +97,9 @@ TURN_WAITS = 0.05
 TURN_CAPACITY = 0.8
 """The same of an open loop's rate over a capacity that is known."""
 TURN_DEFERRED = 0.05
-"""What a side uses between its turns over what it uses in them, above which it defers work."""
+"""What a side uses between its turns over what it uses in them, above which it defers work,"""
+TURN_IDLE = (0.01, 100_000.0)
+"""unless that is less than this: cores of CPU, and bytes a second written for a disk, as a server uses that idles."""
 TURN_CONTROL = 0.25
 """An effect of the baseline against itself within this share of the margin changes nothing."""
 TURN_LEAST_NS = 500_000_000

@@ -135,11 +135,13 @@ def parse_cores(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def read_from_disk(text: bytes) -> float | None:
-    """Bytes that a process had a disk read, of its /proc/PID/io; None where it does not say."""
-    at = text.find(b"\nread_bytes: ")
+def disk_bytes(text: bytes, what: bytes) -> float | None:
+    """Bytes that a process had a disk read (`read_bytes`) or write (`write_bytes`), of its /proc/PID/io; None where it does not
+    say."""
+    name = b"\n" + what + b": "
+    at = text.find(name)
     end = text.find(b"\n", at + 1)
-    number = text[at + 13 : end]
+    number = text[at + len(name) : end]
     return float(number) if at >= 0 and end >= 0 and number.isdigit() else None
 
 
@@ -223,10 +225,10 @@ class ProcessTable:
             self._families[key] = self._kin.families(key)
         return self._families[key]
 
-    def from_disk(self, pid: int) -> float | None:
-        """Bytes that a process had a disk read so far; None where that can't be read."""
-        text = self._text(pid, "io", _IO_BYTES)
-        return None if text is None else read_from_disk(text)
+    def disk(self, pid: int) -> tuple[float | None, float | None]:
+        """Bytes that a process had a disk read and write so far; None where that can't be read."""
+        text = self._text(pid, "io", _IO_BYTES) or b""
+        return disk_bytes(text, b"read_bytes"), disk_bytes(text, b"write_bytes")
 
     def descriptors(self, pid: int) -> int | None:
         """Open descriptors of a process; None where we may not look. From Linux 6.2 the folder's size says it at once."""

@@ -55,10 +55,10 @@ def saturates(waited: ArrayLike, rate_per_s: float | None = None, capacity_per_s
 def defers(within: float, outside: float, what: str) -> str:
     """Why nothing is decided of a side that works on after its turns, as a clause. `within`, `outside`: what it used in its turns
     and in its off time, `what` that is, as "CPU"."""
-    share = outside / within if within > 0 else 0.0
-    if share <= limits.TURN_DEFERRED:
+    if outside <= limits.TURN_DEFERRED * within:
         return ""
-    return f"its {what} between its turns is {100 * share:.3g} % of that within{_OTHERWISE}"
+    share = f"{100 * outside / within:.3g} % of that within" if within > 0 else "all that it has"
+    return f"what it uses of {what} between its turns is {share}{_OTHERWISE}"
 
 
 def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from svload.analysis import limits
 from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.numbers import by_place, percentile_of
 from svload.analysis.claims.turn_guards import (
@@ -130,9 +131,10 @@ def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]
     turns = Turns.of_record(record)
     readings = Readings(getattr(trial.monitors, "real", trial.monitors))
     found = {}
-    for what, metric in (("CPU", "cpu_seconds_total"), ("disk writes", "write_bytes_total")):
+    resources = (("CPU", "cpu_seconds_total"), ("the disk", "written_bytes_total"))
+    for (what, metric), idle in zip(resources, limits.TURN_IDLE, strict=True):
         parts = [
-            _within_and_between(series, turns)
+            _within_and_between(series, turns, idle)
             for service in config.services
             for series in whole_of(readings.of(service.name, "process", metric))
         ]
@@ -142,9 +144,9 @@ def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]
     return found
 
 
-def _within_and_between(series: Series, turns: Turns) -> tuple[float, float] | None:
+def _within_and_between(series: Series, turns: Turns, idle: float) -> tuple[float, float] | None:
     """A counter's growth within the turns and between the first and the last, by the looks that lie wholly on one side; None
-    where no look does."""
+    where no look does. Between turns a growth below `idle` a second is none."""
     at = series.at.astype(np.int64)
     turn = turns.of(at)
     between = (turn >= 0) & (at >= turns.end_ns[turn])
@@ -156,9 +158,10 @@ def _within_and_between(series: Series, turns: Turns) -> tuple[float, float] | N
         return None
     within_ns = int((turns.end_ns - turns.begin_ns).sum())
     between_ns = int(turns.end_ns[-1] - turns.begin_ns[0]) - within_ns
+    rate = float(grown[outside].sum() / length[outside].sum())
     return (
-        float(grown[inside].sum() / length[inside].sum() * within_ns),
-        float(grown[outside].sum() / length[outside].sum() * between_ns),
+        float(grown[inside].sum() / length[inside].sum()) * within_ns,
+        rate * between_ns if rate * 1e9 >= idle else 0.0,
     )
 
 

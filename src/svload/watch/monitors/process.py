@@ -53,6 +53,7 @@ class ProcessMonitor(Monitor):
         "processes": "number of processes",
         "threads": "number of threads",
         "read_bytes_total": "bytes that they had a disk read, beyond what lay in the page cache",
+        "written_bytes_total": "bytes that they wrote for a disk, as they wrote them to the page cache",
         "fds": "number of open descriptors",
         _FULLEST: "number of open descriptors of the process that is nearest to its limit",
         _LIMIT: "number of descriptors that this process may have, its soft limit",
@@ -117,8 +118,11 @@ class ProcessMonitor(Monitor):
             "processes": 1,
             "threads": stat.threads,
         }
-        if (read := self.table.from_disk(pid)) is not None:
+        read, written = self.table.disk(pid)
+        if read is not None:
             figures["read_bytes_total"] = read
+        if written is not None:
+            figures["written_bytes_total"] = written
         if (descriptors := self.table.descriptors(pid)) is not None:
             figures["fds"] = descriptors
         return figures
