@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, inf, log
+from math import inf, log
 
 from svload.analysis.capacity.fit import FARTHEST
 from svload.analysis.capacity.search import Reading
@@ -121,14 +121,6 @@ def as_measured(estimate: Estimate) -> float | None:
     doubts = estimate.belief.doubts if estimate.belief else ()
     # Users who still wait for requests of before are what too much load does to them.
     return None if is_broken(estimate) and "carried-over" not in doubts else number_of(estimate)
-
-
-def value_at(criterion: Criterion, margin: float) -> float:
-    """The value, in base units, that lies at this margin."""
-    if _is_share(criterion):
-        bad = min(_allowed(criterion) * exp(-margin), 1.0)
-        return bad if _SHARES[criterion.ref.metric.name] else 1 - bad
-    return criterion.value * exp(-margin if criterion.op in _UPPER else margin)
 
 
 def _is_share(criterion: Criterion) -> bool:
