@@ -11,7 +11,7 @@ mkdir -p build
 # anew. It is made beside the engine, whose build has one thread at its begin and its end.
 nice python -m compileall -q -x '/tests/' .venv/lib src/svload >/dev/null 2>&1 &
 bytecode=$!
-echo "setup: building the native engine (the first time: 1 to 3 minutes on 2 cores)"
+echo "setup: building the native engine (the first time: 2 to 4 minutes on 2 cores)"
 tools/thrice.sh cargo fetch --quiet --locked --manifest-path engine/Cargo.toml --target "$(rustc -vV | sed -n 's/^host: //p')"
 maturin develop --release --locked --uv >"$log" 2>&1 || {
     kill "$bytecode" 2>/dev/null || true
