@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,12 @@ from tests.support.turns import in_real_time
 from svload import api
 from svload.analysis.claims.turned import _within_and_between
 from svload.analysis.claims.turns import Turns
+from svload.analysis.judge import judge_trial
 from svload.analysis.readings import Series
 from svload.model.errors import ExitCode
+from svload.model.executors import ConstantVus
 from svload.model.results import TurnRecord
+from svload.run.configs import case_configs
 from svload.store import read_trial
 from svload.store.load_time import monitors_in_load_time, samples_in_load_time
 
@@ -194,3 +198,22 @@ def test_turns_that_overlap_are_no_record(changes: dict[str, object]) -> None:
     TurnRecord.model_validate(sound)
     with pytest.raises(ValueError, match=r"turns_ns|next_ns"):
         TurnRecord.model_validate(sound | changes)
+
+
+@pytest.mark.parametrize(("in_turns", "grade"), [(True, "VALID"), (False, "REFUSED")])
+def test_sides_were_ramped_up_before_their_turns(tmp_path: Path, in_turns: bool, grade: str) -> None:
+    """The users of a ramp are missing in a load that began with it, and in no turn."""
+    run = made(tmp_path, TurnModel())
+    trial = read_trial(run.trial(run.sealed_trials()[0]))
+    config = case_configs(run.lock())[trial.case]
+    groups = tuple(
+        group.model_copy(update={"executor": group.executor.model_copy(update={"ramp_up_ns": 2_000_000_000})})
+        if isinstance(group.executor, ConstantVus)
+        else group
+        for group in config.groups
+    )
+    if not in_turns:
+        trial = replace(trial, summary=trial.summary.model_copy(update={"turns": None}))
+    result = judge_trial(trial, config.model_copy(update={"groups": groups}))
+    (accounting,) = [check for check in result.verdict.checks if check.check == "accounting"]
+    assert accounting.grade == grade, accounting.sentence

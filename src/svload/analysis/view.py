@@ -131,8 +131,10 @@ class GroupView:
 
 
 def look(trial: TrialData, config: CaseConfig, window: Window) -> tuple[GroupView, ...]:
-    """Each group of the trial in `window`; a group that the case's configuration lacks is left out."""
-    specs = {group.name: group for group in config.groups}
+    """Each group of the trial in `window`; a group that the case's configuration lacks is left out. Sides that take turns
+    were ramped up before the first of them."""
+    in_turns = trial.summary.turns is not None
+    specs = {group.name: group.without_ramp if in_turns else group for group in config.groups}
     return tuple(
         _group(trial, index, summary, specs[summary.name], window)
         for index, summary in enumerate(trial.summary.groups)

@@ -397,6 +397,13 @@ class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its option
         return max([len(scenario.steps) for scenario in self.scenarios], default=1)
 
     @property
+    def without_ramp(self) -> Group:
+        """The same group, whole from its beginning."""
+        if not self.executor.ramp_up_ns:
+            return self
+        return self.model_copy(update={"executor": self.executor.model_copy(update={"ramp_up_ns": 0})})
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether every request becomes a row; histograms alone otherwise."""
         if self.record != "auto":

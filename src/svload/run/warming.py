@@ -38,14 +38,8 @@ def with_rows(config: CaseConfig) -> CaseConfig:
 
 def without_ramps(config: CaseConfig) -> CaseConfig:
     """The case with its whole load from the beginning."""
-    ramped = {group.name for group in config.groups if group.executor.ramp_up_ns}
-    groups = (
-        group.model_copy(update={"executor": group.executor.model_copy(update={"ramp_up_ns": 0})})
-        if group.name in ramped
-        else group
-        for group in config.groups
-    )
-    return config.model_copy(update={"groups": tuple(groups)})
+    groups = tuple(group.without_ramp for group in config.groups)
+    return config.model_copy(update={"groups": groups})
 
 
 def warm_up(trial: TrialRun) -> Warmed:
