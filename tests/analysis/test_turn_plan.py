@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from svload.analysis.turn_plan import TurnPlan, turn_plan, turns_of
+from svload.analysis.turn_plan import TurnPlan, least_rounds, seconds_apart, turn_plan, turns_of
+from svload.study import load_study, resolve
+from svload.study.compared_urls import ComparedUrls, compare_study
+from svload.study.quick_load import QuickLoad, study_text
 
 MS = 1_000_000
 
@@ -31,6 +35,27 @@ def test_a_turn_is_as_long_as_its_slower_side_asks(
     assert (plan.length_ns, plan.rounds) == (length_ms * MS, 10)
     assert plan.length_ns % plan.interval_ns == 0
     assert plan.interval_ns % MS == 0
+
+
+def test_more_rounds_are_one_block_where_no_server_is_started(tmp_path: Path) -> None:
+    """Servers that svload starts are new in each block; a stretch of those that run already is twice as long."""
+    study = compare_study(ComparedUrls(QuickLoad("http://127.0.0.1:1/"), "http://127.0.0.1:2/"))
+    path = tmp_path / "study.json"
+    path.write_text(study_text(study))
+    lock = load_study(path)
+    config = resolve(lock, lock.cases[0])
+    assert (least_rounds(config), config.starts_servers) == (20, False)
+    started = config.services[0].model_copy(update={"kit": "command"})
+    assert least_rounds(config.model_copy(update={"services": (started,)})) == 10
+    assert turn_plan(MS, 1000, rounds=20).rounds == 20
+    assert turn_plan(MS, 1000, rounds=20, duration_ns=30_000 * MS).rounds == 60
+
+
+def test_the_time_between_stretches_is_drawn_between_its_ends() -> None:
+    found = [seconds_apart(seed, block) for seed in range(20) for block in range(2, 12)]
+    assert 1 <= min(found) < 1.2
+    assert 4.8 < max(found) <= 5
+    assert seconds_apart(3, 4) == seconds_apart(3, 4)
 
 
 @pytest.mark.parametrize(("p99_ms", "pause_ms"), [(0, 10), (1, 10), (20, 40), (125, 250), (900, 250)])

@@ -9,14 +9,51 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
-from .world import World, complete, findings, only_run, sealed
+from svload import api
+from svload.analysis import limits
+from svload.cli.app import app
+from svload.model.errors import SvloadError
+from svload.model.events import Event
+from svload.run import warming
+
+from .world import World
 
 pytestmark = pytest.mark.truth
 SHORT = ("-c", "2", "-d", "0.3s", "--blocks", "3")
 SLOW_S = 0.03
+MS = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def _short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three turns of a tenth of a second in a block, with nothing between the blocks."""
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(limits, "TURN_LEAST_NS", 100 * MS)
+    monkeypatch.setattr(limits, "TURN_STRETCH", 3)
+    monkeypatch.setattr(limits, "TURN_APART_S", (0.0, 0.01))
+    monkeypatch.setattr(warming, "STRETCHES_S", (0.2, 0.2))
+
+
+def typed(*words: str) -> Result:
+    """The command in this process, where turns are short; its run lies in runs/."""
+    ended = CliRunner().invoke(app, ["compare", *words], catch_exceptions=True)
+    assert not ended.exception or isinstance(ended.exception, SystemExit), ended.output
+    return ended
+
+
+def only_run() -> Path:
+    (found,) = Path("runs").glob("compare-*")
+    return found
+
+
+def findings() -> dict[str, Any]:
+    return dict(json.loads((only_run() / "derived" / "findings.json").read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -51,58 +88,71 @@ def url() -> Iterator[str]:
     loop.close()
 
 
-def runs_of(world: World) -> list[Path]:
-    return sorted(world.runs.glob("compare-*")) if world.runs.exists() else []
-
-
-def test_a_slow_path_is_slower(world: World, url: str) -> None:
-    asked = ("compare", f"{url}/fast", f"{url}/slow", *SHORT, "--out", str(world.runs), "--json")
-    ended = world.svload(*asked)
-    found = complete(only_run(world), ended.stderr)
+def test_a_slow_path_is_slower(url: str) -> None:
+    printed = json.loads(typed(f"{url}/fast", f"{url}/slow", *SHORT, "--json").stdout)
+    found = findings()
+    assert found["complete"]
     assert {case["levels"]["target"] for case in found["cases"]} == {"/fast", "/slow"}
     assert [(one["baseline"], one["treatment"]) for one in found["claims"]] == [("/fast", "/slow")] * 2
-    assert all(one["ratio"]["value"] > 1 for one in found["claims"]), [
-        one["ratio"] for one in found["claims"]
-    ]
-    printed = json.loads(ended.stdout)
-    assert printed["run"] == str(only_run(world))
+    assert all(one["ratio"]["value"] > 1 for one in found["claims"]), found["claims"]
+    assert printed["run"] == str(only_run())
     assert "as these servers ran today" in printed["answer"]
     assert Path(printed["files"]["report.html"]).is_file()
-    assert world.silent() == []
 
 
 @pytest.mark.timing
-def test_the_answer_is_one_sentence_and_a_gate_the_exit_status(world: World, url: str) -> None:
-    gate = ("--fail-if", "p50 worse by more than 5 %", "--out", str(world.runs))
-    slower = world.svload("compare", f"{url}/fast", f"{url}/slow", *SHORT, *gate)
+def test_the_answer_is_one_sentence_and_a_gate_the_exit_status(url: str) -> None:
+    gate = ("--fail-if", "p50 worse by more than 5 %")
+    slower = typed(f"{url}/fast", f"{url}/slow", *SHORT, *gate)
     assert slower.stdout.startswith("/slow is slower than /fast: the median response is ")
-    assert slower.returncode == 1
-    faster = world.svload("compare", f"{url}/slow", f"{url}/fast", *SHORT, *gate)
+    assert slower.exit_code == 1
+    faster = typed(f"{url}/slow", f"{url}/fast", *SHORT, *gate)
     assert faster.stdout.startswith("/fast is faster than /slow: the median response is ")
-    assert faster.returncode == 0
+    assert faster.exit_code == 0
 
 
 @pytest.mark.parametrize("order", [("fast", "none"), ("none", "fast")])
-def test_a_side_that_fails_ends_it_with_its_name(world: World, url: str, order: tuple[str, str]) -> None:
+def test_a_side_that_fails_ends_it_with_its_name(url: str, order: tuple[str, str]) -> None:
     """Its first trial has no request that succeeded, on any machine."""
-    one, other = (f"{url}/{path}" for path in order)
-    ended = world.svload("compare", one, other, *SHORT, "--out", str(world.runs))
-    assert ended.returncode == 1
-    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("svload: ")]
-    assert f"requests to {url}/none failed (status), with status 404. " in line
-    assert f"svload probe {url}/none" in line
-    assert len(sealed(only_run(world))) > 0
-    assert world.silent() == []
+    with pytest.raises(SvloadError) as caught:
+        asked(*(f"{url}/{path}" for path in order))
+    (problem,) = caught.value.problems
+    assert problem.code == "nothing-ok"
+    assert f"requests to {url}/none failed (status), with status 404" in problem.sentence
+    assert problem.remedy.endswith(f"svload probe {url}/none")
+    assert len(list(only_run().glob("trials/*/seal.json"))) == 2
 
 
-def test_a_side_without_an_answer_ends_it(world: World, url: str) -> None:
-    ended = world.svload("compare", f"{url}/fast", f"{url}/closed", *SHORT, "--out", str(world.runs))
-    assert ended.returncode in (1, 3)
-    assert f"svload: {url}" in ended.stderr
+def test_a_side_without_an_answer_ends_it(url: str) -> None:
+    with pytest.raises(SvloadError) as caught:
+        asked(f"{url}/fast", f"{url}/closed")
+    assert caught.value.problems[0].code in ("target-silent", "target-unreachable")
+
+
+def asked(first: str, second: str, emit: api.Emit = lambda event: None) -> api.RunResult:
+    request = api.QuickLoad(first, vus=2, duration="0.3s")
+    choices = api.Choices(out=Path("runs"))
+    return api.compare_urls(api.ComparedUrls(request, second, 3), choices, emit, api.LoadFiles())
+
+
+def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
+    heard = []
+
+    def stops(event: Event) -> None:
+        if event.kind == "progress" and event.text("trial").endswith(".r2") and not heard:
+            heard.append(event)
+            signal.raise_signal(signal.SIGINT)
+
+    stopped = asked(f"{url}/fast", f"{url}/slow", stops)
+    assert (stopped.exit_code, stopped.outcome.sealed) == (130, 2)
+    before = {path: path.read_bytes() for path in only_run().glob("trials/*/seal.json")}
+    assert api.resume(None, api.Choices(out=Path("runs")), lambda event: None).outcome.complete
+    assert {path: path.read_bytes() for path in before} == before
+    assert findings()["question"].startswith("Which is faster, /fast (")
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("words", "said"),
     [
         (("http://127.0.0.1:9/", "latest"), "http://127.0.0.1:9/ is a URL, and latest is a run"),
         (("latest", "http://127.0.0.1:9/"), "http://127.0.0.1:9/ is a URL, and latest is a run"),
@@ -110,37 +160,24 @@ def test_a_side_without_an_answer_ends_it(world: World, url: str) -> None:
         (("one", "two", "--spin", "60us"), "--spin is about two URLs"),
         (("http://x/", "http://y/", "--to", "page.html"), "--to is about two runs"),
         (("http://127.0.0.1:9/", "http://other.example/"), "http://other.example is not authorised"),
-        (("http://127.0.0.1:9/", "http://127.0.0.1:9/", "--fail-if", "slower"), "worse, better or different"),
+        (
+            ("http://127.0.0.1:9/", "http://127.0.0.1:9/", "--fail-if", "slower"),
+            "--fail-if: worse, better or",
+        ),
     ],
 )
 def test_what_is_typed_wrongly_is_told_before_anything_is_sent(
-    world: World, typed: tuple[str, ...], said: str
+    world: World, words: tuple[str, ...], said: str
 ) -> None:
-    ended = world.svload("compare", *typed)
+    ended = world.svload("compare", *words)
     assert ended.returncode == 2, ended.stderr
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert runs_of(world) == []
+    assert list(world.root.glob("runs/compare-*")) == []
 
 
 def test_nobody_listens(world: World, url: str) -> None:
-    ended = world.svload("compare", f"{url}/fast", "http://127.0.0.1:9/", *SHORT, "--out", str(world.runs))
+    ended = world.svload("compare", f"{url}/fast", "http://127.0.0.1:9/")
     assert ended.returncode == 3
     assert "http://127.0.0.1:9" in ended.stderr
     assert "nothing answers" in ended.stderr
-
-
-def test_an_interrupted_one_goes_on_where_it_stopped(world: World, url: str) -> None:
-    asked = ("compare", f"{url}/fast", f"{url}/slow", "-c", "2", "-d", "0.3s", "--blocks", "4")
-    with world.start(*asked, "--out", str(world.runs)) as command:
-        assert command.wait_for(lambda lines: sum(line.startswith("[") for line in lines) >= 2)
-        command.process.send_signal(signal.SIGINT)
-        assert command.end() == 130
-    run = only_run(world)
-    assert f"svload resume {run}" in command.said
-    before = sealed(run)
-    assert before
-    complete(run, world.svload("resume").stderr)
-    assert before.items() <= sealed(run).items()
-    assert findings(run)["question"].startswith("Which is faster, /fast (")
-    assert world.silent() == []

@@ -73,6 +73,8 @@ def _short_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(limits, "TURN_LEAST_NS", 100 * MS)
     monkeypatch.setattr(limits, "TURN_PLANNED", 3)
+    monkeypatch.setattr(limits, "TURN_STRETCH", 3)
+    monkeypatch.setattr(limits, "TURN_APART_S", (0.01, 0.02))
     monkeypatch.setattr(warming, "STRETCHES_S", (0.2, 0.2))
 
 
@@ -344,12 +346,12 @@ def test_a_side_has_its_own_readings_and_those_of_the_machine() -> None:
 
 def test_turns_follow_from_the_slower_side() -> None:
     fast, slow = Warmed(1e6, 900.0, 4, 2, True), Warmed(20e6, 700.0, 6, 2, True)
-    found = plan_turns([fast, slow], 0)
+    found = plan_turns([fast, slow], 0, 3)
     assert found.p99_ns == 20e6
     assert found.turns.length_ns >= 10 * 20e6
     assert found.turns.pause_ns == 40e6
     assert found.turns.rounds == 3
-    longer = plan_turns([fast, slow], 10 * found.turns.length_ns)
+    longer = plan_turns([fast, slow], 10 * found.turns.length_ns, 3)
     assert longer.turns.rounds == 10
 
 

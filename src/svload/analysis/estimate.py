@@ -12,7 +12,7 @@ from math import ceil, sqrt
 from statistics import fmean
 
 from svload.analysis.phases import AFTER_TRIALS, BEFORE_TRIALS
-from svload.analysis.turn_plan import sides_of, turn_plan
+from svload.analysis.turn_plan import least_rounds, sides_of, turn_plan
 from svload.model.costs import Costs
 from svload.model.events import Event
 from svload.model.executors import ClosedLoop, FixedWork, OpenLoop
@@ -96,7 +96,8 @@ def measured_s(config: CaseConfig) -> float:
     """How long a trial measures; with turns at least as long as its least turns and their pauses take."""
     if config.measure.order != "turns":
         return config.measure.duration_ns / 1e9
-    return turn_plan(0.0, 0.0, duration_ns=config.measure.duration_ns).seconds(sides=1)
+    plan = turn_plan(0.0, 0.0, duration_ns=config.measure.duration_ns, rounds=least_rounds(config))
+    return plan.seconds(sides=1)
 
 
 def size_of_run(lock: Lock, configs: Mapping[str, CaseConfig]) -> float:

@@ -116,6 +116,10 @@ TURN_PAUSE_NS = (10_000_000, 250_000_000)
 """within these."""
 TURN_PLANNED = 10
 """Rounds of a block: more measuring of one start buys little, more starts do."""
+TURN_STRETCH = 20
+"""Rounds of a block of servers that run already: these are not started anew for it, so more of them are one."""
+TURN_APART_S = (1.0, 5.0)
+"""And the time between two such blocks is drawn between these."""
 TURN_INTERVALS = 50
 """Intervals of a turn, of whole milliseconds each."""
 

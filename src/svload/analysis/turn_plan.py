@@ -5,11 +5,12 @@ Fixed before the first of them, for all blocks and sides. Arithmetic alone, so t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 from typing import Any, NamedTuple
 
 from svload.analysis import limits
-from svload.model.study import Lock
+from svload.model.study import CaseConfig, Lock
 from svload.study.order import draw, sets_of_cases, turned_factor
 
 Turn = tuple[int, int]
@@ -44,14 +45,24 @@ def unmeasured_ns(p99_ns: float) -> tuple[float, float]:
     return max(limits.TURN_HEAD_NS, limits.TURN_HEAD * p99_ns), p99_ns
 
 
+def least_rounds(config: CaseConfig) -> int:
+    """Of a block: a start of its servers, or, where they run already, a stretch of time."""
+    return limits.TURN_PLANNED if config.starts_servers else limits.TURN_STRETCH
+
+
 def turn_plan(
-    p99_ns: float, per_s: float, connections: int = 0, offset_ns: int = 0, duration_ns: int = 0
+    p99_ns: float,
+    per_s: float,
+    connections: int = 0,
+    offset_ns: int = 0,
+    duration_ns: int = 0,
+    rounds: int = limits.TURN_PLANNED,
 ) -> TurnPlan:
     """The plan by what the warm-up showed: the slower side's p99, and the least rate of requests of a side (0: not known).
 
     A turn holds enough requests that count, one a connection being the first after an off time. Beyond `TURN_MOST_NS` the
     p99 asks for no more than leaves half of a turn measured. `offset_ns`: how well the clocks of a fleet's machines are
-    known; `duration_ns`: how long each side is loaded at least.
+    known; `duration_ns` and `rounds`: how long, and in how many turns, each side is loaded at least.
     """
     by_p99_ns = limits.TURN_P99S * p99_ns
     by_p99_ns = min(by_p99_ns, max(limits.TURN_MOST_NS, 2 * sum(unmeasured_ns(p99_ns))))
@@ -63,8 +74,7 @@ def turn_plan(
     low_ns, high_ns = limits.TURN_PAUSE_NS
     pause_ns = min(max(limits.TURN_PAUSE * p99_ns, low_ns), high_ns)
     length_ns = ceil(least_ns / step_ns) * step_ns
-    rounds = max(limits.TURN_PLANNED, ceil(duration_ns / length_ns))
-    return TurnPlan(length_ns, ceil(pause_ns) + offset_ns, rounds)
+    return TurnPlan(length_ns, ceil(pause_ns) + offset_ns, max(rounds, ceil(duration_ns / length_ns)))
 
 
 def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 0) -> list[tuple[Turn, ...]]:
@@ -78,6 +88,13 @@ def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 
     return [tuple(one) for one in found]
 
 
+def seconds_apart(seed: int, block: int) -> float:
+    """The time before a block of servers that run already, which makes it a stretch of its own; drawn, so that nothing that
+    comes at regular times meets every block alike."""
+    least_s, most_s = limits.TURN_APART_S
+    return least_s + (most_s - least_s) * draw(seed, "apart", block) / 2**53
+
+
 def sides_of(lock: Lock) -> list[list[str]]:
     """The cases of each set of sides that are up at once; none where the study asks for no turns."""
     if lock.measure.order != "turns":
@@ -85,13 +102,14 @@ def sides_of(lock: Lock) -> list[list[str]]:
     return [[case.name for case in one] for one in sets_of_cases(lock.valid_cases, turned_factor(lock))]
 
 
-def expected_turns(lock: Lock) -> dict[str, Any] | None:
+def expected_turns(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, Any] | None:
     """What `svload plan` can say of the turns before any warm-up: who takes them with whom, and how many of at least what length;
     None where the study asks for none."""
     sets = sides_of(lock)
     if not sets:
         return None
-    least = turn_plan(0.0, 0.0, duration_ns=lock.measure.duration_ns)
+    rounds = max(map(least_rounds, configs.values()))
+    least = turn_plan(0.0, 0.0, duration_ns=lock.measure.duration_ns, rounds=rounds)
     return {
         "sides": sets,
         "rounds": least.rounds,

@@ -192,7 +192,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "trials": len(batch.trials),
         "order": [trial.trial for trial in batch.trials],
         "restarts": restarts,
-        "turns": expected_turns(lock),
+        "turns": expected_turns(lock, configs),
         "factors": [
             {"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]}
             for factor in lock.factors

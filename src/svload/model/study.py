@@ -219,6 +219,11 @@ class CaseConfig(Frozen):
         return probes[0] if probes else self.groups[-1].name
 
     @property
+    def starts_servers(self) -> bool:
+        """Whether svload starts any of its services; else all of them run already."""
+        return any(service.kit != "external" for service in self.services)
+
+    @property
     def ramp_ns(self) -> int:
         """From the load's start until every ramp has ended: excluded from measurement by definition."""
         return max((group.executor.ramp_up_ns for group in self.groups), default=0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from svload.analysis.turn_plan import TurnPlan, turn_plan, turns_of
+from svload.analysis.turn_plan import TurnPlan, least_rounds, turn_plan, turns_of
 from svload.drive.generators import Load, Progress
 from svload.drive.share.cut import Share
 from svload.drive.share.timeline import Timeline, timeline
@@ -42,12 +42,12 @@ class Planned:
         return cls(TurnPlan(end_ns - begin_ns, record.pause_ns, len(record.turns_ns)), record.p99_ns)
 
 
-def plan_turns(warmed: Sequence[Warmed], duration_ns: int) -> Planned:
-    """The turns by what the warm-ups of all sides showed; each side is loaded for `duration_ns` at least."""
+def plan_turns(warmed: Sequence[Warmed], duration_ns: int, rounds: int) -> Planned:
+    """The turns by what the warm-ups of all sides showed; each side is loaded for `duration_ns` and `rounds` at least."""
     p99_ns = max(one.p99_ns for one in warmed)
     per_s = min(one.per_s for one in warmed)
     connections = max(one.connections for one in warmed)
-    return Planned(turn_plan(p99_ns, per_s, connections, duration_ns=duration_ns), p99_ns)
+    return Planned(turn_plan(p99_ns, per_s, connections, duration_ns=duration_ns, rounds=rounds), p99_ns)
 
 
 class BlockRun:
@@ -65,7 +65,9 @@ class BlockRun:
             for side in self.sides:
                 stack.enter_context(side.begun())
             warmed = self._warmed()
-            self.planned = self.planned or plan_turns(list(warmed.values()), self._config.measure.duration_ns)
+            self.planned = self.planned or plan_turns(
+                list(warmed.values()), self._config.measure.duration_ns, least_rounds(self._config)
+            )
             times = self._times(self.planned, warmed)
             shares = self._shares(times, self.planned.turns.pause_ns)
             self._count(stack)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svload import study
+from svload.analysis.turn_plan import seconds_apart
 from svload.drive.packing import name_of, packed
 from svload.host import (
     Agent,
@@ -253,7 +254,9 @@ class _Execution:
             bench = self._bring_up(stack)
             bench.ends_by_s = ends_by_s
             while (found := self._next()) is not None and not self.stop.is_set():
-                self._attempt(bench, found[1])
+                self._rest(found[1])
+                if not self.stop.is_set():
+                    self._attempt(bench, found[1])
 
     def gone(self) -> bool:
         """Whether the run's folder is no longer the one that it began in: nothing that follows would be kept."""
@@ -666,6 +669,11 @@ class _Execution:
         block.run()
         if block.planned is not None:
             self.turns[cases] = block.planned
+
+    def _rest(self, plan: TrialPlan) -> None:
+        """Wait before a block of servers that svload does not start; but for the first one of this execution."""
+        if self.turns and not self._config(plan).starts_servers:
+            self.stop.wait(seconds_apart(self.lock.seed, plan.block))
 
     def _bench_of(self, bench: Bench, plan: TrialPlan) -> SideBench:
         """The bench of a trial's side, made when it is first needed."""

@@ -14,8 +14,8 @@ from svload.study.quick_load import QuickLoad, is_https, literal, study_of
 FACTOR = "target"
 METRICS = {"p50": "response.p50", "p95": "response.p95"}
 """What is compared, by the short names that --fail-if takes."""
-BLOCKS, LASTS = 6, "5s"
-"""Blocks, and the measured time of a side in each, where nothing else is asked for."""
+BLOCKS, LASTS = 6, "10s"
+"""Blocks, and how long each side is loaded in one: by twenty turns of half a second."""
 WIDTH, MOST_BLOCKS = "± 1 %", 120
 """With --for and without --fail-if: blocks are added until the interval is this narrow, and at most so many."""
 _LONGEST = 32
@@ -100,7 +100,7 @@ def compare_study(ask: ComparedUrls) -> dict[str, Any]:
         ),
         "lab": {"server": server},
         "factors": {FACTOR: fields},
-        "measure": one["measure"] | {"replicates": blocks} | until,
+        "measure": one["measure"] | {"replicates": blocks, "order": "turns"} | until,
         "compare": [
             {
                 "name": f"{second} against {first}, {short}",

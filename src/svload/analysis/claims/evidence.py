@@ -146,7 +146,7 @@ def shown_in_turns(
     ]
     few = (
         [f"a block has {min(rounds)} rounds, {limits.TURN_ROUNDS} are needed"]
-        if min(rounds, default=0) < limits.TURN_ROUNDS
+        if rounds and min(rounds) < limits.TURN_ROUNDS
         else []
     )
     _, strangers = _weighed(found, ())

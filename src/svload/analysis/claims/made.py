@@ -56,10 +56,13 @@ def started_order(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> li
 
 
 def seconds_a_trial(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> float | None:
-    """The usual time from one trial's begin to the next one's; of trials that begin together each has its part of it. None
-    where it is not known."""
-    begun = [made[trial.trial].started_s for trial in trials if trial.trial in made]
-    apart = sorted(set(begun))
-    gaps = sorted(after - before for before, after in pairwise(apart))
-    middle = gaps[len(gaps) // 2] * len(apart) / len(begun) if gaps else 0.0
+    """The usual time from one trial's begin to the next one's; of those of a block that take turns each has its part of
+    it. None where it is not known."""
+    known = [(trial, made[trial.trial]) for trial in trials if trial.trial in made]
+    begun: dict[str | int, float] = {}
+    for trial, how in known:
+        together = trial.block if how.turned else trial.trial
+        begun[together] = min(how.started_s, begun.get(together, how.started_s))
+    gaps = sorted(after - before for before, after in pairwise(sorted(begun.values())))
+    middle = gaps[len(gaps) // 2] * len(begun) / len(known) if gaps else 0.0
     return middle if middle > 0 else None

@@ -36,8 +36,8 @@ class Typed(Traffic):
 
     first: str = typer.Argument(help="The run or the URL that is the baseline.")
     second: str = typer.Argument(help="The other run, or the other URL.")
-    blocks: int = typer.Option(None, "--blocks", min=3, help="Of URLs: how often each is loaded; default 6.")
-    duration: str = typer.Option(None, "--duration", "-d", help="Of URLs: the measured time of each in a block; default 5s.")
+    blocks: int = typer.Option(None, "--blocks", min=3, help="Of URLs: stretches of turns, a few seconds apart; default 6, of 25 seconds each.")
+    duration: str = typer.Option(None, "--duration", "-d", help="Of URLs: how long each is loaded in a block, by 20 turns or more; default 10s.")
     fail_if: str = typer.Option(None, "--fail-if", help="Of URLs: 'worse by more than 5 %' of p50 or p95, or 'p95 worse by more than 5 %': exit 1 if so, 4 if open.")
     within: str = typer.Option(None, "--for", help="Of URLs: more blocks where they are needed, but none that would end after this time: 5m.")
     seed: int = typer.Option(None, "--seed", help="Seed of the order and of all schedules.")
@@ -59,10 +59,11 @@ def register(app: typer.Typer) -> None:
 
 @taking(Typed, group_flags())
 def compare(typed: Typed, flags: dict[str, Any]) -> None:
-    """Compare two runs case by case, or load two URLs in turn and say which is faster.
+    """Compare two runs case by case, or load two URLs by turns and say which is faster.
 
-    Runs: ratios with intervals, and a page; they were not interleaved, and it says so. URLs, what has a scheme: both
-    get the same load, in blocks, in random order; the answer has an interval, and the run is kept.
+    Runs: ratios with intervals, and a page; they were not interleaved, and it says so. URLs (with a scheme): the same load
+    alternates between them every half second, so both meet the same disturbances; the answer has an interval, and the run is
+    saved.
     """
     from svload import api
 
