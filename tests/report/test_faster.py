@@ -36,10 +36,11 @@ def said(findings: Findings, p50: Said, p95: Said, **fields: Any) -> str:
     ("p50", "p95", "sentence"),
     [
         (SLOWER, FASTER, "/v2 is faster than /v1 in one respect and slower in another: the median response is 12 % longer (9 to 15 %) and p95 is 20 % shorter (15 to 25 %)"),
-        (SLOWER, OPEN, "/v2 is slower than /v1: the median response is 12 % longer (9 to 15 %) and p95 is not decided (−2 to +8 %)"),
+        (SLOWER, OPEN, "/v2 is slower than /v1: the median response is 12 % longer (9 to 15 %) and p95 was 3 % longer (−2 to +8 %), which decides nothing"),
         (FASTER, SAME, "/v2 is faster than /v1: the median response is 20 % shorter (15 to 25 %) and p95 differs by less than 4 %"),
         (SAME, SAME, "/v2 and /v1 are equally fast: the median response differs by less than 4 % and p95 differs by less than 4 %"),
-        (SAME, OPEN, "Whether /v2 or /v1 is faster is not decided: the median response differs by less than 4 % and p95 is not decided (−2 to +8 %)"),
+        (SAME, OPEN, "Whether /v2 or /v1 is faster is not decided: the median response differs by less than 4 % and p95 was 3 % longer (−2 to +8 %), which decides nothing"),
+        (OPEN, OPEN, "Whether /v2 or /v1 is faster is not decided: the median response was 3 % longer (−2 to +8 %) and p95 was 3 % longer (−2 to +8 %)"),
     ],
 )  # fmt: skip
 def test_the_claims_are_one_sentence(findings: Findings, p50: Said, p95: Said, sentence: str) -> None:
