@@ -130,11 +130,16 @@ def read(table: Path = TABLE) -> Counts:
 
 
 def write(found: Counts, table: Path = TABLE) -> None:
-    """Make what is there the budget."""
+    """Make what is there the budget; statements and lines are rounded up to the next 50, so that a fix fits."""
+
+    def budget(room: str, name: str) -> int:
+        count = found[room][name]
+        return -(-count // 50) * 50 if name in ("statements", "lines") else count
+
     with table.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(("room", *COUNTED))
-        out.writerows((room, *(found[room][name] for name in COUNTED)) for room in sorted(found))
+        out.writerows((room, *(budget(room, name) for name in COUNTED)) for room in sorted(found))
 
 
 def excesses(found: Counts, budget: Counts) -> list[str]:
