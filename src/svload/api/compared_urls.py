@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _UNUSABLE = ("target-unreachable", "target-silent", "nothing-ok")
 """What ends a comparison at once: the run so far says nothing."""
+_FAILS_S = 3.0
+"""A server that comes up may fail for a moment, but not for so long."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -72,7 +74,10 @@ def _with_status(error: SvloadError, run: RunDir) -> SvloadError:
     (problem,) = error.problems
     if "trial" not in problem.details:
         return error
-    group = read_trial(run.trial(str(problem.details["trial"])).path).summary.groups[0]
+    folder = run.trial(str(problem.details["trial"]))
+    if not folder.seal.exists():
+        return error
+    group = read_trial(folder.path).summary.groups[0]
     if group.first_failure is None or not group.first_failure.status:
         return error
     reason = f"{problem.details['reason']}, with status {group.first_failure.status}"
@@ -103,8 +108,8 @@ class _Side:
 
 
 def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
-    """Whether events show that a side (by its case) can't be compared: none of its requests is answered, or a whole
-    trial had none that succeeded."""
+    """Whether events show that a side (by its case) can't be compared: none of its requests is answered, or none has
+    succeeded by the end of a trial, or of its first seconds."""
     of_trial: dict[str, _Side] = {}
 
     def abort_if(event: Event) -> SvloadError | None:
@@ -114,7 +119,8 @@ def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
         elif event.kind == "progress" and trial in of_trial and (groups := event.data["groups"]):
             side = of_trial[trial]
             side.ok, side.errors = groups[0]["ok"], groups[0]["errors"]  # type: ignore[index]
-            return side.no_answer()
+            failing = float(event.number("offset_s") or 0.0) >= _FAILS_S
+            return side.no_answer() or (side.none_ok(trial) if failing else None)
         elif event.kind == "trial-sealed" and trial in of_trial:
             return of_trial[trial].none_ok(trial)
         return None
