@@ -105,7 +105,7 @@ OF_FAULTS = frozenset({"recovery", "fault_errors", "fault_error_rate"})
 _NAMES = frozenset(name for _, name in CATALOGUE)
 _LIMITED = "|".join(metric.name for metric in CATALOGUE.values() if metric.has_limit)
 _WITH_LIMIT = re.compile(rf"(?<![\w-])({_LIMITED})\(([^()]*)\)")
-_CRITERION = re.compile(r"^\s*([A-Za-z_][\w\-.()]*(?:\([^()<>=!]*\))?)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*$")
+_CRITERION = re.compile(r"^\s*([^\W\d][\w\-.()]*(?:\([^()<>=!]*\))?)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*$")
 _TIMING = frozenset(
     name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("time_s", "rate_rps")
 ) | {"cpu"}

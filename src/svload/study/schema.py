@@ -34,6 +34,7 @@ from svload.study.values import (
     Count,
     FileName,
     Flag,
+    Label,
     Name,
     NoLonger,
     OrAlone,
@@ -464,14 +465,15 @@ class StudyFile(Part):
         [], description="steps before each trial: reset, restart, drop_cache, warm, populate"
     )
     requests: Annotated[
-        dict[Name, NamedRequest], Field(description="named requests: the request, or GET http://service/path")
+        dict[Label, NamedRequest],
+        Field(description="named requests: the request, or GET http://service/path"),
     ] = {}
     scenarios: Annotated[dict[Name, Steps], Field(description="named scenarios: steps in order")] = {}
     setup: list[AnySetUp] = Field(
         [], description="requests before the load, in order; their variables are for all groups"
     )
     traffic: Annotated[
-        dict[Name, AnyOneGroup],
+        dict[Label, AnyOneGroup],
         Field(description="the groups of load", min_length=1),
     ]
     faults: list[FaultPart] = Field(

@@ -19,7 +19,7 @@ from svload.study.schema_scenarios import OrName, ScenarioStepPart
 from svload.study.values import (
     AtMost,
     Count,
-    Name,
+    Label,
     NoLonger,
     OneOrMany,
     OrReference,
@@ -71,7 +71,7 @@ class GroupPart(Part):
     scenario: Annotated[str | list[ScenarioStepPart] | None, OrName()] = Field(
         None, description="in place of request: a name under scenarios, or steps in order"
     )
-    mix: dict[Name, Count] | None = Field(
+    mix: dict[Label, Count] | None = Field(
         None, min_length=1, description="in place of request: scenarios or requests, each with its weight"
     )
     start_when: str | None = Field(None, description="GROUP.ramped: begin when that group's ramp has ended")

@@ -326,7 +326,15 @@ def _name(value: str) -> str:
     return value
 
 
+def _label(value: str) -> str:
+    if not re.fullmatch(r"[^\W\d_][\w-]*", value):
+        raise wrong("a name was expected: a letter of any alphabet, then letters, digits, - and _")
+    return _name(value) if value.isascii() else value
+
+
 Name = Annotated[str, AfterValidator(_name)]
+Label = Annotated[str, AfterValidator(_label)]
+"""The name of a request or a traffic group: nothing outside svload takes it for a name."""
 FileName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"),

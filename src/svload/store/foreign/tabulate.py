@@ -182,11 +182,11 @@ def interval_of(length_ns: int, clock_ns: int) -> int:
 
 
 def plain_names(names: Iterable[str], taken: tuple[str, ...]) -> tuple[str, ...]:
-    """Each name as a study takes it (a letter, then letters, digits, - and _), all different."""
+    """Each name as a study takes it (a letter of any alphabet, then letters, digits, - and _), all different."""
     used = {*taken, "request", "vu", "iteration", "port"}
     found = []
     for number, name in enumerate(names):
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:60]
+        plain = re.sub(r"[^\w-]+", "-", name).strip("-_")[:60]
         plain = plain if plain[:1].isalpha() else f"n{number}{'-' if plain else ''}{plain}"
         base, again = plain, 1
         while plain.lower() in used:
