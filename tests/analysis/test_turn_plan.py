@@ -58,6 +58,18 @@ def test_the_time_between_stretches_is_drawn_between_its_ends() -> None:
     assert seconds_apart(3, 4) == seconds_apart(3, 4)
 
 
+def test_a_slow_server_asks_for_no_more_than_leaves_half_of_a_turn_measured() -> None:
+    at_cap, beyond = (turn_plan(p99_s * 1e9, 1000) for p99_s in (0.6, 2.0))
+    assert at_cap.length_ns == 5_000 * MS, "6 s without the bound"
+    assert beyond.length_ns == 16_000 * MS, "four times the p99 are not measured"
+    assert turn_plan(0.4e9, 1000).length_ns == 4_000 * MS, "below it nothing changes"
+
+
+def test_a_longer_duration_makes_more_rounds() -> None:
+    assert turn_plan(1e6, 1000, duration_ns=12_300 * MS).rounds == 25
+    assert turn_plan(1e6, 1000, duration_ns=2_000 * MS).rounds == 10
+
+
 @pytest.mark.parametrize(("p99_ms", "pause_ms"), [(0, 10), (1, 10), (20, 40), (125, 250), (900, 250)])
 def test_the_pause_is_twice_the_p99_within_bounds(p99_ms: float, pause_ms: int) -> None:
     assert turn_plan(p99_ms * MS, 100).pause_ns == pause_ms * MS

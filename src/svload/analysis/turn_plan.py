@@ -105,7 +105,7 @@ def sides_of(lock: Lock) -> list[list[str]]:
 def expected_turns(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, Any] | None:
     """What `svload plan` can say of the turns before any warm-up: who takes them with whom, and how many of at least what length;
     None where the study asks for none."""
-    sets = sides_of(lock)
+    sets = [one for one in sides_of(lock) if len(one) > 1]
     if not sets:
         return None
     rounds = max(map(least_rounds, configs.values()))
