@@ -17,6 +17,7 @@ from svload.drive.generators import Load, Progress
 from svload.drive.share.cut import Share
 from svload.drive.share.timeline import Timeline, timeline
 from svload.host.machine.awake import awake
+from svload.model.executors import OpenLoop
 from svload.model.results import TurnRecord
 from svload.model.seals import Seal
 from svload.model.study import CaseConfig
@@ -202,11 +203,13 @@ class BlockRun:
 
 
 def _in_turns(config: CaseConfig, pause_ns: int) -> CaseConfig:
-    """A case as it is loaded after its warm-up. What is under way at the end is followed during a pause alone: then another
-    side may have its turn."""
+    """A case as it is loaded after its warm-up. What waits for a slot at the end of an open loop is followed during a pause
+    alone: it would begin in another side's turn. In a closed loop nothing waits, and what is under way may end."""
     whole = without_ramps(with_rows(config))
     groups = (
         group.model_copy(update={"graceful_stop_ns": min(pause_ns, _graceful_ns(group))})
+        if isinstance(group.executor, OpenLoop)
+        else group
         for group in whole.groups
     )
     return whole.model_copy(update={"groups": tuple(groups)})
