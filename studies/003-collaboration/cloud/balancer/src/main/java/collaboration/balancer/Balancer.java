@@ -33,11 +33,14 @@ import java.util.Optional;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 
-/** Send clients to servers, and as the self-optimizing manager add and remove servers; all on one event loop. */
+/**
+ * Send clients to servers, and as the self-optimizing manager add and remove servers; all on one event loop.
+ */
 public final class Balancer implements Group.Listener {
     /** Configure a balancer. */
     public record Settings(String host, int port, int groupPort, List<InetSocketAddress> peers, String secret,
-                           Balancing balancing, Scaling scaling, Scaling.Settings bounds, double periodS, double bootS) {
+                           Balancing balancing, Scaling scaling, Scaling.Settings bounds, double periodS,
+                           double bootS) {
     }
 
     private static final long STATUS_MS = 1_000;
@@ -70,8 +73,8 @@ public final class Balancer implements Group.Listener {
     public Balancer(Settings settings) throws Exception {
         this.settings = settings;
         group = new Group("balancer." + Long.toHexString(System.nanoTime() & 0xffffff),
-            new InetSocketAddress(settings.host(), settings.groupPort()), settings.peers(), new Seal(settings.secret()),
-            task -> loop.runOnContext(ignored -> task.run()), this);
+            new InetSocketAddress(settings.host(), settings.groupPort()), settings.peers(),
+            new Seal(settings.secret()), task -> loop.runOnContext(ignored -> task.run()), this);
     }
 
     private static byte[] resource(String name) {
@@ -92,9 +95,9 @@ public final class Balancer implements Group.Listener {
             });
             vertx.setPeriodic(Math.max(1, (long) (settings.periodS() * 1e3)), timer -> manage());
         });
-        HttpServer http = vertx.createHttpServer(new HttpServerOptions().setHost(settings.host()).setPort(settings.port())
-            .setIdleTimeout(30).setMaxInitialLineLength(2_048).setMaxHeaderSize(4_096).setHttp2ClearTextEnabled(false))
-            .requestHandler(this::answer);
+        HttpServer http = vertx.createHttpServer(new HttpServerOptions().setHost(settings.host())
+            .setPort(settings.port()).setIdleTimeout(30).setMaxInitialLineLength(2_048)
+            .setMaxHeaderSize(4_096).setHttp2ClearTextEnabled(false)).requestHandler(this::answer);
         ConnectionGuard.guard(http, () -> halfOpen++);
         http.listen().toCompletionStage().toCompletableFuture().get(5, TimeUnit.SECONDS);
         System.err.println(group.id + ": listens at http://" + settings.host() + ":" + settings.port());
@@ -154,10 +157,12 @@ public final class Balancer implements Group.Listener {
         switch (path) {
             case "/" -> request.response().putHeader("content-type", "text/html; charset=utf-8").end(page);
             case "/health" -> json(request, 200, new JsonObject().put("servers", serving()));
-            case "/metrics" -> request.response().putHeader("content-type", "text/plain; version=0.0.4").end(metrics());
+            case "/metrics" -> request.response().putHeader("content-type", "text/plain; version=0.0.4")
+                .end(metrics());
             case "/v1/place", "/v1/connect" -> place(request, path.equals("/v1/connect"));
             default -> {
-                if (path.equals("/sessions") || path.startsWith("/sessions/") || path.startsWith("/presence/")) {
+                if (path.equals("/sessions") || path.startsWith("/sessions/")
+                    || path.startsWith("/presence/")) {
                     pass(request);
                 } else {
                     json(request, 404, new JsonObject().put("error", "there is no such page"));
@@ -167,7 +172,8 @@ public final class Balancer implements Group.Listener {
     }
 
     private static void json(HttpServerRequest request, int status, JsonObject body) {
-        request.response().setStatusCode(status).putHeader("content-type", "application/json").end(body.encode());
+        request.response().setStatusCode(status).putHeader("content-type", "application/json")
+            .end(body.encode());
     }
 
     private void place(HttpServerRequest request, boolean redirect) {
@@ -190,12 +196,14 @@ public final class Balancer implements Group.Listener {
         if (redirect) {
             request.response().putHeader("Location", url);
         }
-        json(request, redirect ? 307 : 200, new JsonObject().put("url", url).put("server", server.getString("name")));
+        json(request, redirect ? 307 : 200, new JsonObject().put("url", url)
+            .put("server", server.getString("name")));
     }
 
     /** Ask any serving server and pass its answer on: all have the same sessions and users. */
     private void pass(HttpServerRequest request) {
-        List<JsonObject> candidates = servers.values().stream().filter(one -> phase(one).equals("ACTIVE")).toList();
+        List<JsonObject> candidates = servers.values().stream().filter(one -> phase(one).equals("ACTIVE"))
+            .toList();
         if (candidates.isEmpty()) {
             refused++;
             json(request, 503, new JsonObject().put("error", "no server serves now"));
@@ -213,7 +221,8 @@ public final class Balancer implements Group.Listener {
             })).onFailure(error -> {
                 failed++;
                 if (!request.response().ended()) {
-                    json(request, 502, new JsonObject().put("error", server.getString("name") + " did not answer"));
+                    json(request, 502, new JsonObject().put("error", server.getString("name")
+                        + " did not answer"));
                 }
             });
     }
@@ -240,32 +249,35 @@ public final class Balancer implements Group.Listener {
     private void manage() {
         double load = servers.values().stream().filter(one -> phase(one).equals("ACTIVE"))
             .mapToDouble(one -> one.getDouble("load")).average().orElse(0);
-        Scaling.Observation seen = new Scaling.Observation((System.nanoTime() - startNs) / 1e9, serving(), booting(), load);
+        Scaling.Observation seen = new Scaling.Observation((System.nanoTime() - startNs) / 1e9, serving(),
+            booting(), load);
         served |= seen.active() > 0;
         if (!served || seen.servers() == 0 && settings.scaling() == Scaling.STATIC) {
             // Before the first server serves, a decision would only start the cooldown.
             return;
         }
-        Scaling.Step step = settings.scaling().decide(seen, memory, settings.bounds());
+        // A decision to wake a server that is not there would only start the cooldown.
+        Scaling.Step step = settings.scaling().decide(seen, memory, settings.bounds().within(servers.size()));
         memory = step.memory();
         if (step.servers() != seen.servers()) {
-            System.err.println(group.id + ": " + settings.scaling().name().toLowerCase(Locale.ROOT) + " wants "
-                + step.servers() + " servers in place of " + seen.servers() + " (" + step.reason() + ")");
+            System.err.println(group.id + ": " + settings.scaling().name().toLowerCase(Locale.ROOT)
+                + " wants " + step.servers() + " servers in place of " + seen.servers() + " (" + step.reason()
+                + ")");
         }
         change(step.servers() - seen.servers());
     }
 
     private void change(int by) {
         if (by > 0) {
-            servers.entrySet().stream().filter(one -> phase(one.getValue()).equals("STANDBY")).limit(by).toList()
-                .forEach(one -> {
+            servers.entrySet().stream().filter(one -> phase(one.getValue()).equals("STANDBY")).limit(by)
+                .toList().forEach(one -> {
                     woken++;
                     group.send(one.getKey(), new JsonObject().put("t", "wake").put("boot", settings.bootS()));
                 });
         } else if (by < 0) {
             servers.entrySet().stream().filter(one -> phase(one.getValue()).equals("ACTIVE"))
-                .sorted(Comparator.comparingInt(one -> one.getValue().getInteger("clients"))).limit(-by).toList()
-                .forEach(one -> {
+                .sorted(Comparator.comparingInt(one -> one.getValue().getInteger("clients"))).limit(-by)
+                .toList().forEach(one -> {
                     drained++;
                     group.send(one.getKey(), new JsonObject().put("t", "drain"));
                 });
@@ -276,16 +288,19 @@ public final class Balancer implements Group.Listener {
         account();
         StringBuilder text = new StringBuilder();
         series(text, "servers_serving", "gauge", "Servers that serve", serving());
-        series(text, "servers_booting", "gauge", "Servers that were woken and are not serving yet", booting());
+        series(text, "servers_booting", "gauge", "Servers that were woken and are not serving yet",
+            booting());
         series(text, "servers_known", "gauge", "Servers in the group", servers.size());
         series(text, "cloud_clients", "gauge", "Clients of all servers",
             servers.values().stream().mapToInt(one -> one.getInteger("clients")).sum());
-        series(text, "cloud_outgoing_mean", "gauge", "Outgoing streams, mean over servers that serve", servers.values()
-            .stream().filter(one -> phase(one).equals("ACTIVE")).mapToInt(one -> one.getInteger("outgoing")).average()
-            .orElse(0));
-        series(text, "server_hours_total", "counter", "Server-hours from waking to the end of draining", serverS / 3_600);
+        series(text, "cloud_outgoing_mean", "gauge", "Outgoing streams, mean over servers that serve",
+            servers.values().stream().filter(one -> phase(one).equals("ACTIVE"))
+            .mapToInt(one -> one.getInteger("outgoing")).average().orElse(0));
+        series(text, "server_hours_total", "counter", "Server-hours from waking to the end of draining",
+            serverS / 3_600);
         series(text, "placed_total", "counter", "Clients sent to a server", placed);
-        series(text, "placed_nowhere_total", "counter", "Clients and requests for which there was no server", refused);
+        series(text, "placed_nowhere_total", "counter", "Clients and requests for which there was no server",
+            refused);
         series(text, "passed_total", "counter", "Answers passed on", passed);
         series(text, "passed_failed_total", "counter", "Requests passed on that were not answered", failed);
         series(text, "half_open_total", "counter", "Connections ended without a whole request", halfOpen);

@@ -17,10 +17,14 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
-/** Run a cloud on this machine: a balancer and some servers, a process each, for as long as this object is open. */
+/**
+ * Run a cloud on this machine: a balancer and some servers, a process each, for as long as this object is
+ * open.
+ */
 public final class CloudProcesses implements AutoCloseable {
     private static final String HOST = "127.0.0.1";
-    private static final Set<String> OPTIONS = Set.of("servers", "standby", "port", "balancing", "scaling", "boot", "period");
+    private static final Set<String> OPTIONS = Set.of("servers", "standby", "port", "balancing", "scaling",
+        "boot", "period");
     private static final long START_WITHIN_MS = 30_000;
     private static final long END_WITHIN_S = 6;
     public final int port;
@@ -47,8 +51,8 @@ public final class CloudProcesses implements AutoCloseable {
 
     /** Start the balancer and wait until it answers; the servers find the group through it. */
     public void balancer(String... more) throws IOException, InterruptedException {
-        List<String> words = new ArrayList<>(List.of("--host", HOST, "--port", "" + port, "--group-port", "" + (port + 1),
-            "--peers", groupOf(0)));
+        List<String> words = new ArrayList<>(List.of("--host", HOST, "--port", "" + port, "--group-port", ""
+            + (port + 1), "--peers", groupOf(0)));
         words.addAll(List.of(more));
         start("balancer", "collaboration.balancer.BalancerMain", words);
         await(0);
@@ -64,9 +68,9 @@ public final class CloudProcesses implements AutoCloseable {
     }
 
     private void start(String name, String main, List<String> words) throws IOException {
-        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-            "-XX:+UseSerialGC", "-Xmx128m", "-XX:ActiveProcessorCount=1", "-XX:TieredStopAtLevel=1",
-            "-cp", System.getProperty("java.class.path"), main));
+        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java")
+            .toString(), "-XX:+UseSerialGC", "-Xmx128m", "-XX:ActiveProcessorCount=1",
+            "-XX:TieredStopAtLevel=1", "-cp", System.getProperty("java.class.path"), main));
         command.addAll(words);
         ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true)
             .redirectOutput(ProcessBuilder.Redirect.INHERIT);
@@ -94,17 +98,22 @@ public final class CloudProcesses implements AutoCloseable {
         }
     }
 
-    /** Wait until this many servers serve. Throws IllegalStateException if they do not in time, or a process ends. */
+    /**
+     * Wait until this many servers serve. Throws IllegalStateException if they do not in time, or a process
+     * ends.
+     */
     public void await(int servers) throws InterruptedException {
         long until = System.currentTimeMillis() + START_WITHIN_MS;
         while (!get(port, "/health").contains("\"servers\":" + servers + "}")) {
             for (Map.Entry<String, Process> one : running.entrySet()) {
                 if (!one.getValue().isAlive()) {
-                    throw new IllegalStateException(one.getKey() + " ended with " + one.getValue().exitValue());
+                    throw new IllegalStateException(one.getKey() + " ended with " + one.getValue()
+                        .exitValue());
                 }
             }
             if (System.currentTimeMillis() > until) {
-                throw new IllegalStateException("after " + START_WITHIN_MS + " ms there are not " + servers + " servers");
+                throw new IllegalStateException("after " + START_WITHIN_MS + " ms there are not " + servers
+                    + " servers");
             }
             TimeUnit.MILLISECONDS.sleep(20);
         }
@@ -138,13 +147,15 @@ public final class CloudProcesses implements AutoCloseable {
             CloudProcesses cloud = new CloudProcesses(options.port("port", 18_000));
             Runtime.getRuntime().addShutdownHook(new Thread(cloud::close));
             String period = options.text("period", "30");
-            cloud.balancer("--balancing", options.text("balancing", "latency"), "--scaling", options.text("scaling", "static"),
-                "--boot", options.text("boot", "20"), "--period", period, "--most", "" + (servers + standby));
+            cloud.balancer("--balancing", options.text("balancing", "latency"), "--scaling",
+                options.text("scaling", "static"), "--boot", options.text("boot", "20"), "--period", period,
+                "--most", "" + (servers + standby));
             for (int i = 1; i <= servers + standby; i++) {
                 cloud.server(i, "--start", i <= servers ? "active" : "standby", "--period", period);
             }
             cloud.await(servers);
-            System.out.println("The cloud serves. Open http://" + HOST + ":" + cloud.port + "/ in two windows; Ctrl-C ends it.");
+            System.out.println("The cloud serves. Open http://" + HOST + ":" + cloud.port
+                + "/ in two windows; Ctrl-C ends it.");
             Thread.currentThread().join();
         } catch (IllegalArgumentException | IllegalStateException e) {
             System.err.println("cloud: " + e.getMessage());

@@ -29,8 +29,8 @@ class BalancerTest {
     @Test
     void aCloudOfProcessesServesScalesAndCountsItsHours() throws Exception {
         try (CloudProcesses cloud = new CloudProcesses(21_000); Crowd crowd = new Crowd(cloud.port)) {
-            cloud.balancer("--balancing", "connections", "--scaling", "threshold", "--period", "0.5", "--boot", "0.5",
-                "--most", "2");
+            cloud.balancer("--balancing", "connections", "--scaling", "threshold", "--period", "0.5",
+                "--boot", "0.5", "--most", "2");
             long beforeNs = System.nanoTime();
             cloud.server(1);
             cloud.await(1);
@@ -38,7 +38,6 @@ class BalancerTest {
             System.out.printf("a server serves %.2f s after its start%n", startS);
             assertEquals(Set.of(LOOPBACK), addresses(cloud.process("balancer").pid()));
             assertEquals(Set.of(LOOPBACK), addresses(cloud.process("server-1").pid()));
-            cloud.server(2, "--start", "standby");
             List<Client> clients = new ArrayList<>();
             for (int i = 0; i < 14; i++) {
                 clients.add(crowd.client("user" + i));
@@ -47,6 +46,8 @@ class BalancerTest {
             for (Client client : clients.subList(0, 3)) {
                 assertEquals("ok", get(client.stream(true)).getString("type"));
             }
+            // The manager has wanted it for a while when it comes.
+            cloud.server(2, "--start", "standby");
             Crowd.await("a server is woken by the load", 60, () -> health(cloud).contains("\"servers\":2}"));
             assertTrue(Crowd.metric(cloud, cloud.port, "collaboration_woken_total") >= 1);
             clients.add(crowd.client("late"));
@@ -70,7 +71,8 @@ class BalancerTest {
         for (String kind : List.of("tcp", "tcp6", "udp", "udp6")) {
             for (String line : Files.readAllLines(Path.of("/proc", Long.toString(pid), "net", kind))) {
                 String[] cells = line.trim().split(" +");
-                if (cells[3].equals(kind.startsWith("tcp") ? LISTEN : UNCONNECTED) && own.contains(cells[9])) {
+                if (cells[3].equals(kind.startsWith("tcp") ? LISTEN : UNCONNECTED)
+                    && own.contains(cells[9])) {
                     found.add(cells[1].replaceFirst("^0{16}F{4}0{4}", "").replaceFirst(":.*", ""));
                 }
             }
@@ -100,7 +102,7 @@ class BalancerTest {
         String[] none = {"--port", "x"};
         assertThrows(IllegalArgumentException.class, () -> BalancerMain.settings(none, "a long secret"));
         String[] unknown = {"--colour", "red"};
-        assertTrue(assertThrows(IllegalArgumentException.class, () -> BalancerMain.settings(unknown, "")).getMessage()
-            .contains("--scaling"));
+        assertTrue(assertThrows(IllegalArgumentException.class, () -> BalancerMain.settings(unknown, ""))
+            .getMessage().contains("--scaling"));
     }
 }

@@ -47,7 +47,8 @@ final class Crowd implements AutoCloseable {
     }
 
     Client at(String user, int port) {
-        return client(user, () -> Future.succeededFuture(URI.create("ws://127.0.0.1:" + port + "/v1/connect")));
+        return client(user, () -> Future.succeededFuture(URI.create("ws://127.0.0.1:" + port
+            + "/v1/connect")));
     }
 
     private Client client(String user, Supplier<Future<URI>> places) {
@@ -100,10 +101,12 @@ final class Crowd implements AutoCloseable {
 
     /** Wait until these clients have one state and nothing waits; throws where a promise was broken. */
     static void settled(List<Client> clients) {
-        await(() -> "one state everywhere: " + standing(clients), BOUND_S, () -> clients.stream().map(client -> get(client.look(one ->
-            one.ready() && one.waiting() == 0 && one.state() != null ? one.state().order() : -1L))).distinct().toList()
+        await(() -> "one state everywhere: " + standing(clients), BOUND_S, () -> clients.stream()
+            .map(client -> get(client.look(one -> one.ready() && one.waiting() == 0 && one.state() != null
+            ? one.state().order() : -1L))).distinct().toList()
             .equals(List.of(count(clients.get(0), one -> one.state() == null ? -2 : one.state().order()))));
-        if (clients.stream().map(client -> get(client.look(one -> one.state().digest()))).distinct().count() != 1) {
+        if (clients.stream().map(client -> get(client.look(one -> one.state().digest()))).distinct()
+            .count() != 1) {
             throw new AssertionError("more than one state at one order");
         }
         clients.forEach(client -> {

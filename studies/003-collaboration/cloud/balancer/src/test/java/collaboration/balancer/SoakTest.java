@@ -18,7 +18,10 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Show what the README states of order, joins, deaths and capacity; `mvn -P soak verify` runs it, -Dtest=… a part. */
+/**
+ * Show what the README states of order, joins, deaths and capacity; `mvn -P soak verify` runs it, -Dtest=… a
+ * part.
+ */
 @Tag("soak")
 @Timeout(360)
 class SoakTest {
@@ -71,8 +74,8 @@ class SoakTest {
                     count(clients.get(39), one -> one.state().number(client.user)), "none is lost");
             }
             report("order: %d deliveries of %d messages in %.0f s, 0 out of order, 0 lost; %d joins, "
-                + "after each ten of them all 40 states equal by digest; %d sent again", deliveries, acknowledged, seconds,
-                joins, crowd.sum(one -> one.resent));
+                + "after each ten of them all 40 states equal by digest; %d sent again", deliveries,
+                acknowledged, seconds, joins, crowd.sum(one -> one.resent));
             assertTrue(deliveries >= DELIVERIES && joins >= JOINS);
         }
     }
@@ -94,7 +97,8 @@ class SoakTest {
                 for (int i = 0; i < 12; i++) {
                     Client client = crowd.at("user" + i, cloud.portOf(1 + i / 2 % servers));
                     // From the first break on it asks the balancer.
-                    get(i < 2 ? client.create("session" + i, "free", "anyone") : client.join("session" + i % 2));
+                    get(i < 2 ? client.create("session" + i, "free", "anyone")
+                        : client.join("session" + i % 2));
                     sessions.get(i % 2).add(client);
                 }
                 crowd.clients.forEach(client -> client.findBy(crowd.places(client.user)));
@@ -110,12 +114,14 @@ class SoakTest {
                         }
                         Crowd.pause(20);
                     }
-                    Crowd.await(() -> "all are back: " + Crowd.standing(crowd.clients) + pages(cloud, servers), 20, () -> crowd.sum(one -> one.ready() ? 0 : 1) == 0);
+                    Crowd.await(() -> "all are back: " + Crowd.standing(crowd.clients)
+                        + pages(cloud, servers), 20, () -> crowd.sum(one -> one.ready() ? 0 : 1) == 0);
                     for (List<Client> session : sessions) {
                         Crowd.settled(session);
                         for (Client client : session) {
                             assertEquals(count(client, one -> one.acknowledged),
-                                count(session.get(0), one -> one.state().number(client.user)), "every acknowledged one is there");
+                                count(session.get(0), one -> one.state().number(client.user)),
+                                "every acknowledged one is there");
                         }
                     }
                     List<Double> times = new ArrayList<>();
@@ -134,16 +140,20 @@ class SoakTest {
             }
         }
         List<Double> sorted = back.stream().sorted().toList();
-        report("kills: %d of servers among 3 and 2; all clients back within 2 s in %d; of %d returns median %.0f ms, worst %.0f ms; "
-            + "%d messages acknowledged, every one there", kills, within, sorted.size(), sorted.get(sorted.size() / 2),
-            sorted.get(sorted.size() - 1), acknowledged);
+        report("kills: %d of servers among 3 and 2; all clients back within 2 s in %d; of %d returns median "
+            + "%.0f ms, worst %.0f ms; "
+            + "%d messages acknowledged, every one there", kills, within, sorted.size(),
+            sorted.get(sorted.size() / 2), sorted.get(sorted.size() - 1), acknowledged);
         assertTrue(within >= 45, within + " of " + kills);
     }
 
-    /** Members of a session and streaming ones among them, by rising load; the first that is not carried whole ends it. */
+    /**
+     * Members of a session and streaming ones among them, by rising load; the first that is not carried whole
+     * ends it.
+     */
     private static final int[][] WITHOUT_QUOTA = {{40, 1}, {40, 4}, {40, 12}, {40, 24}};
-    private static final int[][] WITHIN_QUOTA = {{40, 1}, {40, 12}, {40, 24}, {40, 32}, {40, 40}, {60, 32}, {60, 36}, {60, 40},
-        {60, 44}, {60, 48}, {60, 54}, {60, 60}};
+    private static final int[][] WITHIN_QUOTA = {{40, 1}, {40, 12}, {40, 24}, {40, 32}, {40, 40}, {60, 32},
+        {60, 36}, {60, 40}, {60, 44}, {60, 48}, {60, 54}, {60, 60}};
 
     @Test
     void whatOneServerCarriesWithoutAQuota() throws Exception {
@@ -161,9 +171,10 @@ class SoakTest {
         for (int[] step : steps) {
             int outgoing = step[1] * (step[0] - 1);
             double[] found = carried(step[0], step[1], quota);
-            report("capacity %s: %d streams × %d members (%d outgoing): %.0f of %d frames/s, CPU of the server %.2f cores, of its "
-                + "clients %.2f; slowest answer to /health %.0f ms", within, step[1], step[0], outgoing, found[0], 25 * outgoing,
-                found[1], found[2], found[3]);
+            report("capacity %s: %d streams × %d members (%d outgoing): %.0f of %d frames/s, "
+                + "CPU of the server %.2f cores, of its "
+                + "clients %.2f; slowest answer to /health %.0f ms", within, step[1], step[0], outgoing,
+                found[0], 25 * outgoing, found[1], found[2], found[3]);
             if (found[0] < 0.95 * 25 * outgoing) {
                 break;
             }
@@ -173,7 +184,10 @@ class SoakTest {
         return most;
     }
 
-    /** Measure over five seconds: frames/s delivered, cores of the server and of its clients, slowest answer in ms. */
+    /**
+     * Measure over five seconds: frames/s delivered, cores of the server and of its clients, slowest answer
+     * in ms.
+     */
     private static double[] carried(int members, int streams, double quota) throws Exception {
         // The quota ends last: its group can go once the server has.
         try (Quota held = new Quota(quota); CloudProcesses cloud = new CloudProcesses(21_300);
@@ -199,7 +213,8 @@ class SoakTest {
             double slowestMs = 0;
             while (System.nanoTime() - startNs < 5_000_000_000L) {
                 long askedNs = System.nanoTime();
-                assertTrue(cloud.get(cloud.portOf(1), "/health").contains("ACTIVE"), "/health answers under load");
+                assertTrue(cloud.get(cloud.portOf(1), "/health").contains("ACTIVE"),
+                    "/health answers under load");
                 slowestMs = Math.max(slowestMs, (System.nanoTime() - askedNs) / 1e6);
                 Crowd.pause(100);
             }
@@ -283,13 +298,15 @@ class SoakTest {
                 beside.addAll(get(clients.get(8).look(one -> List.copyOf(one.delaysMs()))));
             }
             clients.get(9).reading(false);
-            Crowd.await("frames to it are dropped", 60, () -> read(cloud, port, "collaboration_frames_dropped_total") > 500);
+            Crowd.await("frames to it are dropped", 60, () ->
+                read(cloud, port, "collaboration_frames_dropped_total") > 500);
             Crowd.await("its connection ends", 60, () -> read(cloud, port, ENDED_SLOW) == 1);
             double before = p99(calm);
             double with = p99(beside);
-            report("slow reader: p99 of another's frames %.2f ms beside one that reads, %.2f ms beside one that does not (%d and %d "
-                + "frames); its frames dropped: %.0f; then its connection ended", before, with, calm.size(), beside.size(),
-                read(cloud, port, "collaboration_frames_dropped_total"));
+            report("slow reader: p99 of another's frames %.2f ms beside one that reads, %.2f ms beside one "
+                + "that does not (%d and %d "
+                + "frames); its frames dropped: %.0f; then its connection ended", before, with, calm.size(),
+                beside.size(), read(cloud, port, "collaboration_frames_dropped_total"));
             assertTrue(with <= 1.5 * before, with + " > 1.5 × " + before);
         }
     }
@@ -299,7 +316,8 @@ class SoakTest {
         StringBuilder found = new StringBuilder();
         try {
             for (int i = 0; i <= servers; i++) {
-                found.append('\n').append(cloud.portOf(i)).append(": ").append(cloud.get(cloud.portOf(i), "/health"))
+                found.append('\n').append(cloud.portOf(i)).append(": ")
+                    .append(cloud.get(cloud.portOf(i), "/health"))
                     .append(cloud.get(cloud.portOf(i), "/sessions"));
             }
         } catch (InterruptedException e) {

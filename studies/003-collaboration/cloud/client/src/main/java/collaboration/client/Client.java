@@ -25,8 +25,8 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * Act as one user of the cloud, for tests: connect, join again after a break, send unacknowledged messages again, and
- * record each violation of the protocol. Everything runs on one Vert.x context.
+ * Act as one user of the cloud, for tests: connect, join again after a break, send unacknowledged messages
+ * again, and record each violation of the protocol. Everything runs on one Vert.x context.
  */
 public final class Client {
     /** Observe a client; called on its context. */
@@ -80,7 +80,10 @@ public final class Client {
     private int frames;
     private long brokenAtNs;
 
-    /** Times from each frame's stamp to its arrival; valid if all clients are in one process. The first 100,000. */
+    /**
+     * Times from each frame's stamp to its arrival; valid if all clients are in one process. The first
+     * 100,000.
+     */
     private final List<Double> delaysMs = new ArrayList<>();
 
     /** Violations of the protocol, in words. */
@@ -96,8 +99,8 @@ public final class Client {
     /** Time in ms from each break of an attached connection until the client is attached again. */
     public final List<Double> backMs = new ArrayList<>();
 
-    public Client(Vertx vertx, WebSocketClient sockets, Context context, String user, Supplier<Future<URI>> places,
-                  Listener listener) {
+    public Client(Vertx vertx, WebSocketClient sockets, Context context, String user,
+                  Supplier<Future<URI>> places, Listener listener) {
         this.vertx = vertx;
         this.sockets = sockets;
         this.context = context;
@@ -108,8 +111,9 @@ public final class Client {
 
     /** Return options for sockets that take the largest state. */
     public static WebSocketClientOptions options() {
-        return new WebSocketClientOptions().setMaxFrameSize(Limits.STATE_BYTES).setMaxMessageSize(Limits.STATE_BYTES)
-            .setClosingTimeout(2).setMaxConnections(10_000).setConnectTimeout(1_000).setTcpNoDelay(true);
+        return new WebSocketClientOptions().setMaxFrameSize(Limits.STATE_BYTES)
+            .setMaxMessageSize(Limits.STATE_BYTES).setClosingTimeout(2).setMaxConnections(10_000)
+            .setConnectTimeout(1_000).setTcpNoDelay(true);
     }
 
     private static Buffer random() {
@@ -151,8 +155,9 @@ public final class Client {
             }
         });
         Future<URI> place = there != null ? Future.succeededFuture(there) : places.get();
-        place.compose(uri -> sockets.connect(new WebSocketConnectOptions().setHost(uri.getHost()).setPort(uri.getPort())
-            .setURI(uri.getPath()).setTimeout(ATTEMPT_MS))).onComplete(done -> context.runOnContext(ignored -> {
+        place.compose(uri -> sockets.connect(new WebSocketConnectOptions().setHost(uri.getHost())
+            .setPort(uri.getPort()).setURI(uri.getPath()).setTimeout(ATTEMPT_MS)))
+            .onComplete(done -> context.runOnContext(ignored -> {
                 boolean current = attempt == attempts && wanted;
                 if (done.succeeded() && current) {
                     opened(done.result());
@@ -254,7 +259,8 @@ public final class Client {
             session = state == null ? null : session;
             waits.complete(message);
         } else if (id != null && unacknowledged.containsKey(id)) {
-            if (!List.of("not-in-session", "too-fast", "overloaded", "no-session", "number").contains(message.getString("code"))) {
+            if (!List.of("not-in-session", "too-fast", "overloaded", "no-session", "number")
+                .contains(message.getString("code"))) {
                 faults.add(user + ": " + message.encode());
                 unacknowledged.remove(id);
             }
@@ -279,8 +285,8 @@ public final class Client {
             faults.add(user + ": the session went back from " + state.order() + " to " + came.order());
         }
         if (message.getLong("number") < acknowledgedNumber) {
-            faults.add(user + ": message " + acknowledgedNumber + " was acknowledged, the session has only those up to "
-                + message.getLong("number"));
+            faults.add(user + ": message " + acknowledgedNumber
+                + " was acknowledged, the session has only those up to " + message.getLong("number"));
         }
         state = came;
         number = Math.max(number, message.getLong("number"));
@@ -465,8 +471,8 @@ public final class Client {
         context.runOnContext(ignored -> {
             if (on && streamTimer < 0) {
                 frames = 0;
-                streamTimer = vertx.setPeriodic(1 + ThreadLocalRandom.current().nextInt(40), 1_000 / FrameSizes.FRAMES_PER_S,
-                    timer -> nextFrame());
+                streamTimer = vertx.setPeriodic(1 + ThreadLocalRandom.current().nextInt(40),
+                    1_000 / FrameSizes.FRAMES_PER_S, timer -> nextFrame());
             } else if (!on && streamTimer >= 0) {
                 vertx.cancelTimer(streamTimer);
                 streamTimer = -1;
@@ -514,9 +520,10 @@ public final class Client {
 
     /** Describe where it stands, for a failure's message; on the client's context only. */
     public String standing() {
-        return user + (ready ? "" : " not ready") + (state == null ? " without a state" : " at " + state.order()) + ", "
-            + unacknowledged.size() + " unacknowledged, " + reconnections + " reconnections"
-            + (lastError == null ? "" : ", last error " + lastError) + (faults.isEmpty() ? "" : ", " + faults.get(0));
+        return user + (ready ? "" : " not ready") + (state == null ? " without a state" : " at "
+            + state.order()) + ", " + unacknowledged.size() + " unacknowledged, " + reconnections
+            + " reconnections" + (lastError == null ? "" : ", last error " + lastError)
+            + (faults.isEmpty() ? "" : ", " + faults.get(0));
     }
 
     /** Count messages that wait for their acknowledgement. */

@@ -26,7 +26,8 @@ public enum Balancing {
                 return policy;
             }
         }
-        throw new IllegalArgumentException("a balancer's policy is latency, connections or random, not " + word);
+        throw new IllegalArgumentException("a balancer's policy is latency, connections or random, not "
+            + word);
     }
 
     /** Choose among the servers that admit clients; empty: none does. Ties are broken by `random`. */

@@ -22,7 +22,9 @@ public record LatencyModel(double intercept, double perStream, double perStreamS
         return read(new InputStreamReader(stream, StandardCharsets.UTF_8), "model.properties");
     }
 
-    /** Read the four coefficients from a properties file. Throws IllegalArgumentException with what is wrong. */
+    /**
+     * Read the four coefficients from a properties file. Throws IllegalArgumentException with what is wrong.
+     */
     public static LatencyModel read(Path file) {
         try {
             return read(Files.newBufferedReader(file, StandardCharsets.UTF_8), file.toString());
@@ -50,14 +52,20 @@ public record LatencyModel(double intercept, double perStream, double perStreamS
         }
     }
 
-    /** Predict in milliseconds, at least the model's minimum at fewer streams, so that more load never looks better. */
+    /**
+     * Predict in milliseconds, at least the model's minimum at fewer streams, so that more load never looks
+     * better.
+     */
     public double latencyMs(double streams, double users) {
         double least = perStreamSquared > 0 ? Math.max(0, -perStream / (2 * perStreamSquared)) : 0;
         double at = Math.max(streams, least);
         return Math.max(0, intercept + perStream * at + perStreamSquared * at * at + perUser * users);
     }
 
-    /** Return how many outgoing streams one server carries within a latency, with `usersPerStream` users for each. */
+    /**
+     * Return how many outgoing streams one server carries within a latency, with `usersPerStream` users for
+     * each.
+     */
     public double capacity(double limitMs, double usersPerStream) {
         double low = 0;
         double high = 1e6;

@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Decide how many servers a cloud should have. Pure: what a policy remembers is handed in and out as {@link Memory}.
- * The policies are ours; the paper does not state its own.
+ * Decide how many servers a cloud should have. Pure: what a policy remembers is handed in and out as {@link
+ * Memory}. The policies are ours; the paper does not state its own.
  */
 public enum Scaling {
     /** As many as at the start. */
@@ -29,7 +29,10 @@ public enum Scaling {
             return now.load() < settings.lower() ? now.servers() - 1 : now.servers();
         }
     },
-    /** Kubernetes' rule: ⌈servers × load / target⌉, no change within 10 %; downwards the maximum of the last minutes. */
+    /**
+     * Kubernetes' rule: ⌈servers × load / target⌉, no change within 10 %; downwards the maximum of the last
+     * minutes.
+     */
     HPA {
         @Override
         int wish(Observation now, Memory memory, Settings settings) {
@@ -46,7 +49,9 @@ public enum Scaling {
             return Math.min(now.servers(), most);
         }
     },
-    /** The same rule on the demand when a new server would be up, by a straight line through the last samples. */
+    /**
+     * The same rule on the demand when a new server would be up, by a straight line through the last samples.
+     */
     PREDICTIVE {
         @Override
         int wish(Observation now, Memory memory, Settings settings) {
@@ -56,7 +61,10 @@ public enum Scaling {
         }
     };
 
-    /** Describe the cloud now: `active` servers serve, `booting` ones will; `load` is the mean share of capacity used. */
+    /**
+     * Describe the cloud now: `active` servers serve, `booting` ones will; `load` is the mean share of
+     * capacity used.
+     */
     public record Observation(double timeS, int active, int booting, double load) {
         public int servers() {
             return active + booting;
@@ -84,6 +92,12 @@ public enum Scaling {
         public static Settings usual(int least, int most) {
             return new Settings(least, most, 0.6, 0.8, 0.4, 120, 300, 80, 30, 180);
         }
+
+        /** Return the same for a cloud of no more servers than are known. */
+        public Settings within(int known) {
+            return new Settings(least, Math.max(least, Math.min(most, known)), target, upper, lower, cooldownS,
+                stabilisationS, aheadS, upBucketS, downBucketS);
+        }
     }
 
     /** Hold how many servers there should be now, and why. */
@@ -101,12 +115,13 @@ public enum Scaling {
                 return policy;
             }
         }
-        throw new IllegalArgumentException("a scaling policy is static, threshold, hpa or predictive, not " + word);
+        throw new IllegalArgumentException("a scaling policy is static, threshold, hpa or predictive, not "
+            + word);
     }
 
     /**
-     * Decide. While a policy wants a change its leaky bucket fills, otherwise it leaks as fast; only a full bucket changes
-     * the cloud.
+     * Decide. While a policy wants a change its leaky bucket fills, otherwise it leaks as fast; only a full
+     * bucket changes the cloud.
      */
     public Step decide(Observation now, Memory before, Settings settings) {
         List<Sample> history = new ArrayList<>(before.history());

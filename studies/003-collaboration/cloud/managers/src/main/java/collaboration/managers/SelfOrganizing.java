@@ -5,13 +5,15 @@ import java.util.List;
 /** Decide, for one server, whether it admits clients, and how many it hands over. */
 public final class SelfOrganizing {
     /** Hold what a server measured in its last period. */
-    public record Measured(int clients, double outgoing, double latencyMs, double cpuShare, double receivedBytesPerS,
-                           double sentBytesPerS) {
+    public record Measured(int clients, double outgoing, double latencyMs, double cpuShare,
+                           double receivedBytesPerS, double sentBytesPerS) {
     }
 
     /** State the limits of a server, `bytesPerS` each way; above `limit × release` it hands clients over. */
     public record Limits(double latencyMs, double cpuShare, double bytesPerS, double release) {
-        /** 50 ms, 90 % of its CPU, 90 % of 10 Mbit/s each way; 20 % above any of them it hands clients over. */
+        /**
+         * 50 ms, 90 % of its CPU, 90 % of 10 Mbit/s each way; 20 % above any of them it hands clients over.
+         */
         public static final Limits USUAL = new Limits(50, 0.9, 0.9 * 10e6 / 8, 1.2);
     }
 
@@ -23,7 +25,8 @@ public final class SelfOrganizing {
     }
 
     /** Decide. Clients are handed over only if one of the `others` admits them. */
-    public static Decision decide(Measured now, Limits limits, LatencyModel model, List<Balancing.Server> others) {
+    public static Decision decide(Measured now, Limits limits, LatencyModel model,
+                                  List<Balancing.Server> others) {
         double perClient = now.clients() > 0 ? now.outgoing() / now.clients() : 1;
         double predicted = model.latencyMs(now.outgoing() + perClient, now.clients() + 1);
         double pressure = 0;

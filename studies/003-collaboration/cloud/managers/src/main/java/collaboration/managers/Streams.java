@@ -5,7 +5,10 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Count outgoing streams: those to a server's own clients, and one crossing to each other server with members. */
+/**
+ * Count outgoing streams: those to a server's own clients, and one crossing to each other server with
+ * members.
+ */
 public final class Streams {
     /** Hold where a session's members and its streaming clients are: server → count. */
     public record Session(Map<String, Integer> members, Map<String, Integer> streaming) {

@@ -24,12 +24,14 @@ class PoliciesTest {
     /** No buckets, a minute's cooldown, five minutes' stabilisation, 100 s ahead. */
     private static final Settings PLAIN = new Settings(1, 10, 0.5, 0.8, 0.3, 60, 300, 100, 0, 0);
 
-    private static List<Integer> servers(Scaling policy, Settings settings, int start, double everyS, double... demands) {
+    private static List<Integer> servers(Scaling policy, Settings settings, int start, double everyS,
+                                         double... demands) {
         List<Integer> found = new ArrayList<>();
         Memory memory = Memory.NONE;
         int now = start;
         for (int i = 0; i < demands.length; i++) {
-            Step step = policy.decide(new Observation(i * everyS, now, 0, demands[i] / now), memory, settings);
+            Step step = policy.decide(new Observation(i * everyS, now, 0, demands[i] / now), memory,
+                settings);
             memory = step.memory();
             now = step.servers();
             found.add(now);
@@ -61,7 +63,8 @@ class PoliciesTest {
         "PREDICTIVE  | 4     | 50      | 2.0 1.8 1.6 1.4                         | 4 4 4 4",
         "PREDICTIVE  | 2     | 50      | 9.0 9.0                                 | 10 10",
     })
-    void eachScalingPolicyByItsTable(Scaling policy, int start, double everyS, String demands, String servers) {
+    void eachScalingPolicyByItsTable(Scaling policy, int start, double everyS, String demands,
+                                     String servers) {
         List<Integer> expected = List.of(servers.trim().split(" +")).stream().map(Integer::valueOf).toList();
         assertEquals(expected, servers(policy, PLAIN, start, everyS, numbers(demands)));
     }
@@ -107,14 +110,14 @@ class PoliciesTest {
                 words[i + 3].equals("yes")));
         }
         Random random = new Random(1);
-        String found = random.ints(200).mapToObj(i -> policy.choose(there, random).map(Server::id).orElse("none"))
-            .distinct().sorted().collect(Collectors.joining(" "));
+        String found = random.ints(200).mapToObj(i -> policy.choose(there, random).map(Server::id)
+            .orElse("none")).distinct().sorted().collect(Collectors.joining(" "));
         assertEquals(chosen, found);
     }
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', value = {
-        // clients | outgoing | latency ms | CPU | received B/s | sent B/s | another admits | admits | hands over
+        // clients | outgoing | latency ms | CPU | received B/s | sent B/s | other admits   | admits | hands over
         "0         | 0        | 0          | 0   | 0            | 0        | yes            | yes    | 0",
         "10        | 20       | 20         | 0.3 | 100000       | 500000   | yes            | yes    | 0",
         "10        | 20       | 55         | 0.3 | 100000       | 500000   | yes            | no     | 0",
@@ -129,8 +132,8 @@ class PoliciesTest {
     })
     void aServerAdmitsRefusesOrHandsOver(int clients, double outgoing, double ms, double cpu, double received,
                                          double sent, String another, String admits, int handOver) {
-        Decision decision = SelfOrganizing.decide(new Measured(clients, outgoing, ms, cpu, received, sent), Limits.USUAL,
-            LatencyModel.ofThePaper(), List.of(new Server("b", 0, 1, another.equals("yes"))));
+        Decision decision = SelfOrganizing.decide(new Measured(clients, outgoing, ms, cpu, received, sent),
+            Limits.USUAL, LatencyModel.ofThePaper(), List.of(new Server("b", 0, 1, another.equals("yes"))));
         assertEquals(admits.equals("yes"), decision.admit(), decision.toString());
         assertEquals(handOver, decision.handOver(), decision.toString());
     }

@@ -28,8 +28,8 @@ class StreamsTest {
                 case "users per server", "users per session per server" -> users * servers;
                 default -> throw new IllegalArgumentException(cells[2]);
             };
-            return new Row(servers, sessions, Integer.parseInt(test[2]), perSession, Integer.parseInt(cells[9]),
-                Double.parseDouble(cells[3]));
+            return new Row(servers, sessions, Integer.parseInt(test[2]), perSession,
+                Integer.parseInt(cells[9]), Double.parseDouble(cells[3]));
         }
 
         List<String> names() {
@@ -73,7 +73,8 @@ class StreamsTest {
         for (Row row : rows) {
             double users = (double) row.perSession() * row.sessions() / row.servers();
             double squared = model.perStreamSquared() * row.printed() * row.printed();
-            double predicted = model.intercept() + model.perStream() * row.printed() + squared + model.perUser() * users;
+            double predicted = model.intercept() + model.perStream() * row.printed() + squared
+                + model.perUser() * users;
             left += Math.pow(row.medianMs() - predicted, 2);
             all += Math.pow(row.medianMs() - mean, 2);
         }

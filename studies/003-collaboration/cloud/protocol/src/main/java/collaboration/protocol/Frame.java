@@ -5,8 +5,9 @@ import io.vertx.core.buffer.Buffer;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Read and write the binary head of a frame: version (1 byte), length of the sender's name (1 byte), number (4 bytes),
- * stamp in microseconds (8 bytes), the name, then the payload. A client leaves the name out: the server puts it in.
+ * Read and write the binary head of a frame: version (1 byte), length of the sender's name (1 byte), number
+ * (4 bytes), stamp in microseconds (8 bytes), the name, then the payload. A client leaves the name out: the
+ * server puts it in.
  */
 public record Frame(String sender, int number, long stampUs, Buffer payload) {
     public static final int HEAD_BYTES = 14;

@@ -7,7 +7,10 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Objects;
 
-/** Give the sizes in bytes of ten seconds of video, 64×64 at 25 frames/s (frame-sizes.csv; its origin is in the README). */
+/**
+ * Give the sizes in bytes of ten seconds of video, 64×64 at 25 frames/s (frame-sizes.csv; its origin is in
+ * the README).
+ */
 public final class FrameSizes {
     public static final int FRAMES_PER_S = 25;
     private static final int[] BYTES = load();
@@ -26,7 +29,8 @@ public final class FrameSizes {
     }
 
     private static int[] load() {
-        var stream = Objects.requireNonNull(FrameSizes.class.getResourceAsStream("/collaboration/frame-sizes.csv"));
+        var stream = FrameSizes.class.getResourceAsStream("/collaboration/frame-sizes.csv");
+        Objects.requireNonNull(stream);
         try (var reader = new BufferedReader(new InputStreamReader(stream, StandardCharsets.US_ASCII))) {
             return reader.lines().skip(1).mapToInt(line -> Integer.parseInt(line.split(",")[1])).toArray();
         } catch (IOException e) {

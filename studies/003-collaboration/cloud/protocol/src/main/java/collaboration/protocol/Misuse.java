@@ -2,7 +2,10 @@ package collaboration.protocol;
 
 /** Refuse a client's message with an error of the protocol and a sentence on what was wrong. */
 public final class Misuse extends Exception {
-    /** The table of errors in protocol/README.md, in its order. Where {@code close} is not 0, the connection ends. */
+    /**
+     * The table of errors in protocol/README.md, in its order. Where {@code close} is not 0, the connection
+     * ends.
+     */
     public enum Code {
         VERSION("version", 4001),
         HELLO_MISSING("hello-missing", 4002),

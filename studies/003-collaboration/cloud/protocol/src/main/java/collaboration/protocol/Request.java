@@ -145,6 +145,7 @@ public record Request(Type type, String id, JsonObject body) {
 
     /** Tell whether a text may be the name of a user or session. */
     public static boolean isName(String text) {
-        return text.getBytes(StandardCharsets.UTF_8).length <= Limits.NAME_BYTES && NAME.matcher(text).matches();
+        return text.getBytes(StandardCharsets.UTF_8).length <= Limits.NAME_BYTES && NAME.matcher(text)
+            .matches();
     }
 }

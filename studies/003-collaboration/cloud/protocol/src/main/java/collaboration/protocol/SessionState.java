@@ -18,8 +18,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * Hold what all members of a session see, as of one number in the session's order. Servers and clients apply the same
- * events by the same rules, so that equal order means equal state; {@link #digest()} proves it.
+ * Hold what all members of a session see, as of one number in the session's order. Servers and clients apply
+ * the same events by the same rules, so that equal order means equal state; {@link #digest()} proves it.
  */
 public final class SessionState {
     public final String name;
@@ -42,7 +42,8 @@ public final class SessionState {
     /** Apply the next event. Throws IllegalStateException where it is not the next. */
     public void apply(JsonObject event) {
         if (event.getLong("order") != order + 1) {
-            throw new IllegalStateException(name + " stands at " + order + ", the event is " + event.getLong("order"));
+            throw new IllegalStateException(name + " stands at " + order + ", the event is "
+                + event.getLong("order"));
         }
         order++;
         String user = event.getString("user");
@@ -73,7 +74,8 @@ public final class SessionState {
             }
             case "chat" -> {
                 remember(user, event.getLong("number"));
-                chats.add(new JsonObject().put("order", order).put("user", user).put("text", event.getString("text")));
+                chats.add(new JsonObject().put("order", order).put("user", user)
+                    .put("text", event.getString("text")));
                 if (chats.size() > Limits.CHATS_KEPT) {
                     chats.remove();
                 }
@@ -87,7 +89,8 @@ public final class SessionState {
                     workspace.put(event.getString("key"), value);
                 }
             }
-            default -> throw new IllegalStateException("there is no event of kind " + event.getString("kind"));
+            default -> throw new IllegalStateException("there is no event of kind "
+                + event.getString("kind"));
         }
     }
 
@@ -161,7 +164,8 @@ public final class SessionState {
             state.members.put(((JsonArray) one).getString(0), ((JsonArray) one).getString(1));
         }
         json.getJsonArray("invited").forEach(user -> state.invited.add((String) user));
-        json.getJsonObject("workspace").forEach(one -> state.workspace.put(one.getKey(), (String) one.getValue()));
+        json.getJsonObject("workspace").forEach(one -> state.workspace.put(one.getKey(),
+            (String) one.getValue()));
         json.getJsonArray("chats").forEach(chat -> state.chats.add((JsonObject) chat));
         for (Object one : json.getJsonArray("numbers")) {
             state.numbers.put(((JsonArray) one).getString(0), ((JsonArray) one).getLong(1));
@@ -181,8 +185,8 @@ public final class SessionState {
         new TreeSet<>(members.keySet()).forEach(user -> netstring(bytes, "member", user));
         invited.forEach(user -> netstring(bytes, "invited", user));
         workspace.forEach((key, value) -> netstring(bytes, "key", key, value));
-        chats.forEach(chat -> netstring(bytes, "chat", chat.getLong("order").toString(), chat.getString("user"),
-            chat.getString("text")));
+        chats.forEach(chat -> netstring(bytes, "chat", chat.getLong("order").toString(),
+            chat.getString("user"), chat.getString("text")));
         new TreeMap<>(numbers).forEach((user, number) -> netstring(bytes, "number", user, number.toString()));
         try {
             return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes.toByteArray()));

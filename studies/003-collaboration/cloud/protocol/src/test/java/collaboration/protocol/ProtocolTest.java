@@ -70,7 +70,8 @@ class ProtocolTest {
         assertEquals(250, FrameSizes.count());
         double kbitPerS = IntStream.range(0, 250).map(FrameSizes::of).sum() * 8 / 1000.0 / 10;
         assertEquals(180, kbitPerS, 5);
-        assertTrue(IntStream.range(0, 250).map(FrameSizes::of).max().orElseThrow() < Limits.MESSAGE_BYTES / 2);
+        assertTrue(IntStream.range(0, 250).map(FrameSizes::of).max()
+            .orElseThrow() < Limits.MESSAGE_BYTES / 2);
         assertEquals(FrameSizes.of(3), FrameSizes.of(253));
     }
 
@@ -93,7 +94,8 @@ class ProtocolTest {
         assertEquals("bob", one.manager());
         apply(one, "left", "bob", new JsonObject());
         assertEquals("", one.manager());
-        assertThrows(IllegalStateException.class, () -> one.apply(new JsonObject().put("order", 99L).put("kind", "left")));
+        assertThrows(IllegalStateException.class, () ->
+            one.apply(new JsonObject().put("order", 99L).put("kind", "left")));
     }
 
     @Test
@@ -106,11 +108,12 @@ class ProtocolTest {
         for (Request.Type type : Request.Type.values()) {
             assertTrue(page.contains("`" + type.word + "`"), type.word);
         }
-        for (long limit : new long[] {Limits.MESSAGE_BYTES, Limits.STATE_BYTES, Limits.NAME_BYTES, Limits.TEXT_BYTES,
-            Limits.VALUE_BYTES, Limits.KEYS, Limits.CHATS_KEPT, Limits.NUMBERS_KEPT, Limits.MEMBERS, Limits.CONTACTS,
-            Limits.REQUESTS_PER_S, Limits.REQUESTS_AT_ONCE, Limits.FRAMES_PER_S, Limits.FRAMES_AT_ONCE, Limits.REFUSALS,
-            Limits.HELLO_WITHIN_MS, Limits.REQUEST_WITHIN_MS, Limits.FRAMES_LATE_MS, Limits.SILENCE_MS, Limits.WAITING_BYTES, Limits.FRAMES_WAITING_BYTES,
-            Limits.NO_FRAME_TAKEN_MS, Limits.AWAY_MS, Limits.CONNECTIONS}) {
+        for (long limit : new long[] {Limits.MESSAGE_BYTES, Limits.STATE_BYTES, Limits.NAME_BYTES,
+            Limits.TEXT_BYTES, Limits.VALUE_BYTES, Limits.KEYS, Limits.CHATS_KEPT, Limits.NUMBERS_KEPT,
+            Limits.MEMBERS, Limits.CONTACTS, Limits.REQUESTS_PER_S, Limits.REQUESTS_AT_ONCE,
+            Limits.FRAMES_PER_S, Limits.FRAMES_AT_ONCE, Limits.REFUSALS, Limits.HELLO_WITHIN_MS,
+            Limits.REQUEST_WITHIN_MS, Limits.FRAMES_LATE_MS, Limits.SILENCE_MS, Limits.WAITING_BYTES,
+            Limits.FRAMES_WAITING_BYTES, Limits.NO_FRAME_TAKEN_MS, Limits.AWAY_MS, Limits.CONNECTIONS}) {
             assertTrue(page.contains(String.format("%,d", limit)), "the limit " + limit);
         }
     }

@@ -38,11 +38,13 @@ import java.util.concurrent.TimeoutException;
 public final class CloudServer implements Sessions.Outside, Group.Listener {
     /** Configure a server. Its CPU is measured against the quota `cpus`; waking takes `bootS`. */
     public record Settings(String name, String host, int port, int groupPort, int framesPort,
-                           List<InetSocketAddress> peers, String secret, boolean active, double bootS, double periodS,
-                           double cpus, LatencyModel model, SelfOrganizing.Limits limits) {
+                           List<InetSocketAddress> peers, String secret, boolean active, double bootS,
+                           double periodS, double cpus, LatencyModel model, SelfOrganizing.Limits limits) {
     }
 
-    /** List the phases: only an active server admits clients; loading, active and draining ones hold sessions. */
+    /**
+     * List the phases: only an active server admits clients; loading, active and draining ones hold sessions.
+     */
     enum Phase { STANDBY, BOOTING, LOADING, ACTIVE, DRAINING }
 
     static {
@@ -94,21 +96,23 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         Seal seal = new Seal(settings.secret());
         sessions = new Sessions(id, this, counts);
         crossings = new Crossings(vertx, seal, counts);
-        group = new Group(id, new InetSocketAddress(settings.host(), settings.groupPort()), settings.peers(), seal,
-            task -> loop.runOnContext(ignored -> task.run()), this);
-        presence = new Presence(id, others::containsKey, message -> group.multicast(message), this::presenceChanged);
-        organizer = new SelfOrganizer(settings, loop, counts, this::outgoing, this::clients, this::servers, this::decided);
+        group = new Group(id, new InetSocketAddress(settings.host(), settings.groupPort()), settings.peers(),
+            seal, task -> loop.runOnContext(ignored -> task.run()), this);
+        presence = new Presence(id, others::containsKey, message -> group.multicast(message),
+            this::presenceChanged);
+        organizer = new SelfOrganizer(settings, loop, counts, this::outgoing, this::clients, this::servers,
+            this::decided);
     }
 
     /** Start; returns once it answers. */
     public CloudServer start() throws Exception {
         HttpServerOptions options = new HttpServerOptions().setHost(settings.host()).setPort(settings.port())
             .setMaxWebSocketFrameSize(Limits.MESSAGE_BYTES).setMaxWebSocketMessageSize(Limits.MESSAGE_BYTES)
-            .setSendBufferSize(Limits.FRAMES_WAITING_BYTES).setTcpNoDelay(true).setIdleTimeout(30).setHttp2ClearTextEnabled(false)
-            .setWebSocketClosingTimeout(CLOSING_WITHIN_S)
+            .setSendBufferSize(Limits.FRAMES_WAITING_BYTES).setTcpNoDelay(true).setIdleTimeout(30)
+            .setHttp2ClearTextEnabled(false).setWebSocketClosingTimeout(CLOSING_WITHIN_S)
             .setMaxInitialLineLength(2_048).setMaxHeaderSize(4_096);
-        http = vertx.createHttpServer(options).requestHandler(this::page).webSocketHandshakeHandler(this::handshake)
-            .webSocketHandler(this::connected);
+        http = vertx.createHttpServer(options).requestHandler(this::page)
+            .webSocketHandshakeHandler(this::handshake).webSocketHandler(this::connected);
         ConnectionGuard.guard(http, () -> counts.ended(Counts.HALF_OPEN));
         crossings.listen(settings.host(), settings.framesPort(), this::crossed).toCompletionStage()
             .toCompletableFuture().get(5, TimeUnit.SECONDS);
@@ -163,7 +167,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         // A broken connection is handled where it closes.
         socket.exceptionHandler(error -> { });
         ((WebSocketInternal) socket).channelHandlerContext().pipeline().addFirst(new SizeGuard(() ->
-            client.refuse(null, new Misuse(Code.TOO_LARGE, "a message has at most " + Limits.MESSAGE_BYTES + " bytes"))));
+            client.refuse(null, new Misuse(Code.TOO_LARGE, "a message has at most " + Limits.MESSAGE_BYTES
+            + " bytes"))));
         if (connections.size() >= Limits.CONNECTIONS || phase != Phase.ACTIVE) {
             client.end(Code.FULL, phase == Phase.ACTIVE ? "this server has all the connections it takes"
                 : "this server does not serve now");
@@ -221,8 +226,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             client.send(state(session, client).put("id", client.joinId));
             return;
         }
-        client.send(new JsonObject().put("type", "resumed").put("id", client.joinId).put("session", client.session)
-            .put("order", session.state.order()));
+        client.send(new JsonObject().put("type", "resumed").put("id", client.joinId)
+            .put("session", client.session).put("order", session.state.order()));
         missed.forEach(event -> client.send(eventText(client.session, event)));
     }
 
@@ -232,8 +237,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     }
 
     private void publishPresence(Connection client) {
-        presence.set(client.user, client.session != null ? "session" : client.busy ? "busy" : "online", client.session,
-            client.sinceMs);
+        presence.set(client.user, client.session != null ? "session" : client.busy ? "busy" : "online",
+            client.session, client.sinceMs);
     }
 
     // ---- requests
@@ -275,9 +280,10 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             case INVITE -> invite(client, request);
             case CONTROL -> submit(client, request, event("rules", client, request)
                 .put("control", body.getString("control")).put("invite", body.getString("invite")));
-            case CHAT -> submit(client, request, message("chat", client, request).put("text", body.getString("text")));
-            case SYNC -> submit(client, request, message("sync", client, request).put("key", body.getString("key"))
-                .put("value", body.getString("value")));
+            case CHAT -> submit(client, request, message("chat", client, request)
+                .put("text", body.getString("text")));
+            case SYNC -> submit(client, request, message("sync", client, request)
+                .put("key", body.getString("key")).put("value", body.getString("value")));
             case STREAM -> {
                 session(client);
                 client.streaming = body.getBoolean("on");
@@ -352,7 +358,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             throw new Misuse(Code.IN_SESSION, "you are in " + client.session + ": leave it first");
         }
         if (request.id().equals(client.answeredJoin)) {
-            // Sent again before its answer arrived: that is on its way, and so is the client's removal if it came after.
+            // Sent again before its answer arrived: that is on its way, and so is the client's removal if it
+            // came after.
             return;
         }
         Replica replica = sessions.all.get(session);
@@ -365,7 +372,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         boolean creates = request.type() == Request.Type.CREATE;
         JsonObject event = event(creates ? "created" : "joined", client, request).put("server", id);
         if (creates) {
-            event.put("control", request.body().getString("control")).put("invite", request.body().getString("invite"));
+            event.put("control", request.body().getString("control"))
+                .put("invite", request.body().getString("invite"));
         }
         sessions.submit(session, event);
     }
@@ -517,14 +525,16 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
                 throw new Misuse(Code.NOT_STREAMING, "ask for stream first");
             }
             counts.framesIn++;
-            Buffer named = new Frame(client.user, frame.number(), frame.stampUs(), frame.payload()).toBuffer();
+            Buffer named = new Frame(client.user, frame.number(), frame.stampUs(), frame.payload())
+                .toBuffer();
             deliver(client.session, named, client, cameNs);
             Replica session = sessions.all.get(client.session);
             if (session != null) {
                 for (String server : session.servers()) {
                     JsonObject other = others.get(server);
                     if (other != null && other.containsKey("frames")) {
-                        crossings.send(other.getString("host"), other.getInteger("frames"), client.session, named);
+                        crossings.send(other.getString("host"), other.getInteger("frames"), client.session,
+                            named);
                     }
                 }
             }
@@ -548,7 +558,10 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         }
     }
 
-    /** Count the streams that leave this server now; other servers state their streaming clients in their status. */
+    /**
+     * Count the streams that leave this server now; other servers state their streaming clients in their
+     * status.
+     */
     private int outgoing() {
         List<Streams.Session> found = new ArrayList<>();
         members.forEach((name, here) -> {
@@ -560,8 +573,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             }
             sit.put(id, here.size());
             Map<String, Integer> stream = new HashMap<>();
-            others.forEach((other, status) -> stream.put(other, status.getJsonObject("streaming", new JsonObject())
-                .getInteger(name, 0)));
+            others.forEach((other, status) -> stream.put(other, status.getJsonObject("streaming",
+                new JsonObject()).getInteger(name, 0)));
             stream.put(id, (int) here.stream().filter(client -> client.streaming).count());
             found.add(new Streams.Session(sit, stream));
         });
@@ -579,11 +592,12 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             }
         });
         int out = outgoing();
-        JsonObject status = new JsonObject().put("t", "status").put("role", "server").put("name", settings.name())
-            .put("phase", phase.name()).put("host", settings.host()).put("port", settings.port())
-            .put("frames", settings.framesPort()).put("clients", users.size()).put("outgoing", out)
-            .put("predicted", organizer.predicted(out, users.size())).put("admits", phase == Phase.ACTIVE && admits)
-            .put("load", organizer.load(out)).put("streaming", streaming);
+        JsonObject status = new JsonObject().put("t", "status").put("role", "server")
+            .put("name", settings.name()).put("phase", phase.name()).put("host", settings.host())
+            .put("port", settings.port()).put("frames", settings.framesPort()).put("clients", users.size())
+            .put("outgoing", out).put("predicted", organizer.predicted(out, users.size()))
+            .put("admits", phase == Phase.ACTIVE && admits).put("load", organizer.load(out))
+            .put("streaming", streaming);
         if (phase == Phase.STANDBY) {
             // By unicast, behind the sessions' messages: the other servers must learn of the new homes first.
             others.keySet().forEach(other -> group.send(other, status.copy()));
@@ -690,7 +704,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     }
 
     private void loadedFrom(String from) {
-        if (phase == Phase.LOADING && loadingFrom != null && loadingFrom.remove(from) && loadingFrom.isEmpty()) {
+        if (phase == Phase.LOADING && loadingFrom != null && loadingFrom.remove(from)
+            && loadingFrom.isEmpty()) {
             activate();
         }
     }
@@ -742,7 +757,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         JsonObject message = new JsonObject().put("type", "move");
         Balancing.LATENCY.choose(servers(), new java.util.Random()).ifPresent(server -> {
             JsonObject other = others.get(server.id());
-            message.put("url", "ws://" + other.getString("host") + ":" + other.getInteger("port") + "/v1/connect");
+            message.put("url", "ws://" + other.getString("host") + ":" + other.getInteger("port")
+                + "/v1/connect");
         });
         counts.handedOver++;
         client.send(message);
@@ -777,8 +793,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         List<Balancing.Server> found = new ArrayList<>();
         others.forEach((other, status) -> {
             if ("server".equals(status.getString("role"))) {
-                found.add(new Balancing.Server(other, status.getInteger("clients"), status.getDouble("predicted"),
-                    status.getBoolean("admits")));
+                found.add(new Balancing.Server(other, status.getInteger("clients"),
+                    status.getDouble("predicted"), status.getBoolean("admits")));
             }
         });
         return found;
@@ -810,7 +826,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         if (!request.method().name().equals("GET")) {
             answer(request, 405, new JsonObject().put("error", "only GET"));
         } else if (path.equals("/health")) {
-            answer(request, ready() ? 200 : 503, new JsonObject().put("phase", phase.name()).put("server", id));
+            answer(request, ready() ? 200 : 503, new JsonObject().put("phase", phase.name())
+                .put("server", id));
         } else if (path.equals("/metrics")) {
             request.response().putHeader("content-type", "text/plain; version=0.0.4").end(metrics());
         } else if (path.equals("/sessions")) {
@@ -819,8 +836,8 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
             answer(request, 200, new JsonObject().put("sessions", found));
         } else if (path.startsWith("/sessions/")) {
             Replica replica = sessions.all.get(path.substring("/sessions/".length()));
-            answer(request, replica == null ? 404 : 200, replica == null ? new JsonObject().put("error", "no-session")
-                : summary(replica).put("digest", replica.state.digest()));
+            answer(request, replica == null ? 404 : 200, replica == null ? new JsonObject()
+                .put("error", "no-session") : summary(replica).put("digest", replica.state.digest()));
         } else if (path.startsWith("/presence/")) {
             String user = path.substring("/presence/".length());
             answer(request, 200, new JsonObject(presenceText(user, presence.of(user))));
@@ -830,12 +847,14 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
     }
 
     private static JsonObject summary(Replica one) {
-        return new JsonObject().put("session", one.state.name).put("order", one.state.order()).put("home", one.home)
-            .put("members", one.state.members().size()).put("manager", one.state.manager());
+        return new JsonObject().put("session", one.state.name).put("order", one.state.order())
+            .put("home", one.home).put("members", one.state.members().size())
+            .put("manager", one.state.manager());
     }
 
     private static void answer(HttpServerRequest request, int status, JsonObject body) {
-        request.response().setStatusCode(status).putHeader("content-type", "application/json").end(body.encode());
+        request.response().setStatusCode(status).putHeader("content-type", "application/json")
+            .end(body.encode());
     }
 
     private String metrics() {
@@ -850,13 +869,18 @@ public final class CloudServer implements Sessions.Outside, Group.Listener {
         Counts.gauge(page, "collaboration_homes", "Sessions whose home is here",
             replicas.stream().filter(one -> one.head != null).count());
         Counts.gauge(page, "collaboration_streams_incoming", "Streaming clients here", streaming);
-        Counts.gauge(page, "collaboration_streams_outgoing", "Streams to clients and other servers", outgoing());
-        Counts.gauge(page, "collaboration_predicted_latency_ms", "Latency with one more client, by the model", predictedMs);
-        Counts.gauge(page, "collaboration_admits", "1: admits clients", phase == Phase.ACTIVE && admits ? 1 : 0);
+        Counts.gauge(page, "collaboration_streams_outgoing", "Streams to clients and other servers",
+            outgoing());
+        Counts.gauge(page, "collaboration_predicted_latency_ms", "Latency with one more client, by the model",
+            predictedMs);
+        Counts.gauge(page, "collaboration_admits", "1: admits clients", phase == Phase.ACTIVE && admits ? 1
+            : 0);
         Counts.gauge(page, "collaboration_served_seconds", "Time awake, in all", served);
         Counts.gauge(page, "collaboration_group_members", "Known members of the group", others.size() + 1);
-        Counts.gauge(page, "collaboration_group_dropped", "Messages to the group that were dropped", group.dropped());
-        Counts.gauge(page, "collaboration_group_refused", "Messages that did not open with the secret", group.refused());
+        Counts.gauge(page, "collaboration_group_dropped", "Messages to the group that were dropped",
+            group.dropped());
+        Counts.gauge(page, "collaboration_group_refused", "Messages that did not open with the secret",
+            group.refused());
         Counts.gauge(page, "process_cpu_seconds_total", "CPU used", Counts.cpuS());
         Runtime runtime = Runtime.getRuntime();
         Counts.gauge(page, "process_heap_bytes", "Heap in use", runtime.totalMemory() - runtime.freeMemory());

@@ -115,7 +115,10 @@ final class Connection {
         return (System.nanoTime() - answered.ns) / 1e6;
     }
 
-    /** Tell whether the client is too far behind: by the bytes that wait here or, further on, by its unanswered pings. */
+    /**
+     * Tell whether the client is too far behind: by the bytes that wait here or, further on, by its
+     * unanswered pings.
+     */
     private boolean behind(int size, long nowMs) {
         return waiting + size > Limits.FRAMES_WAITING_BYTES
             || !pings.isEmpty() && nowMs - pings.peek().ms > Limits.FRAMES_LATE_MS;
@@ -203,7 +206,8 @@ final class Connection {
         if (!ended(code.word)) {
             return;
         }
-        socket.writeTextMessage(new JsonObject().put("type", "error").put("code", code.word).put("message", why).encode());
+        socket.writeTextMessage(new JsonObject().put("type", "error").put("code", code.word)
+            .put("message", why).encode());
         socket.close((short) code.close, code.word);
     }
 

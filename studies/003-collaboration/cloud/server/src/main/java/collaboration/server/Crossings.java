@@ -9,8 +9,9 @@ import io.vertx.core.datagram.DatagramSocketOptions;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Carry frames between servers as sealed datagrams: without order, without retransmission, and beside the group's own
- * connections. A datagram is the session's name (length, bytes), then the frame with its sender's name.
+ * Carry frames between servers as sealed datagrams: without order, without retransmission, and beside the
+ * group's own connections. A datagram is the session's name (length, bytes), then the frame with its sender's
+ * name.
  */
 final class Crossings {
     /** Take a frame that another server sent. */
@@ -42,8 +43,8 @@ final class Crossings {
             return;
         }
         byte[] name = session.getBytes(StandardCharsets.UTF_8);
-        byte[] plain = Buffer.buffer(1 + name.length + frame.length()).appendByte((byte) name.length).appendBytes(name)
-            .appendBuffer(frame).getBytes();
+        byte[] plain = Buffer.buffer(1 + name.length + frame.length()).appendByte((byte) name.length)
+            .appendBytes(name).appendBuffer(frame).getBytes();
         byte[] sealed = seal.seal(plain, 0, plain.length);
         waiting++;
         counts.crossingsOut++;

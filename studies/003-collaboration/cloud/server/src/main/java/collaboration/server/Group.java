@@ -43,8 +43,8 @@ import org.jgroups.protocols.pbcast.STABLE;
 import org.jgroups.protocols.pbcast.STATE_TRANSFER;
 
 /**
- * Join the servers' group by JGroups and exchange JSON messages in it. The listener is called on the given executor, with
- * the messages of one sender in their order; sending never blocks the caller.
+ * Join the servers' group by JGroups and exchange JSON messages in it. The listener is called on the given
+ * executor, with the messages of one sender in their order; sending never blocks the caller.
  */
 public final class Group implements Receiver, AutoCloseable {
     /** Receive messages and membership; called on the executor only. */
@@ -83,8 +83,8 @@ public final class Group implements Receiver, AutoCloseable {
     private List<Address> members = List.of();
     private volatile boolean closed;
 
-    public Group(String id, InetSocketAddress at, Collection<InetSocketAddress> peers, Seal seal, Executor loop,
-                 Listener listener) throws Exception {
+    public Group(String id, InetSocketAddress at, Collection<InetSocketAddress> peers, Seal seal,
+                 Executor loop, Listener listener) throws Exception {
         this.id = id;
         this.loop = loop;
         this.listener = listener;
@@ -93,13 +93,15 @@ public final class Group implements Receiver, AutoCloseable {
         InetAddress address = at.getAddress();
         TCP tcp = new TCP();
         tcp.setBindAddress(address).setBindPort(at.getPort()).setPortRange(0);
+        // The usual bundler, one per destination, can spin on a core for good once a member has left.
+        tcp.setBundlerType("transfer-queue");
         TCPPING ping = new TCPPING();
         ping.setPortRange(0);
         ping.setInitialHosts(peers);
         channel = new JChannel(tcp, this.seal, ping, new MERGE3().setMinInterval(2_000).setMaxInterval(5_000),
             new FD_SOCK2().setBindAddress(address), new FD_ALL3().setTimeout(5_000).setInterval(1_000),
-            new VERIFY_SUSPECT2().setTimeout(200), new NAKACK2().useMcastXmit(false), new UNICAST3(), new STABLE(),
-            new GMS().printLocalAddress(false).setJoinTimeout(500).setMaxJoinAttempts(4)
+            new VERIFY_SUSPECT2().setTimeout(200), new NAKACK2().useMcastXmit(false), new UNICAST3(),
+            new STABLE(), new GMS().printLocalAddress(false).setJoinTimeout(500).setMaxJoinAttempts(4)
                 .setViewAckCollectionTimeout(500).setLeaveTimeout(LEAVE_WITHIN_MS),
             new UFC(), new MFC(), new FRAG4(), new STATE_TRANSFER());
         // It would answer anyone's probes at all addresses of the machine.
@@ -171,10 +173,13 @@ public final class Group implements Receiver, AutoCloseable {
         return seal.refused();
     }
 
-    /** Load the state of another server and hand it to the listener. Completes with whether it arrived in time. */
+    /**
+     * Load the state of another server and hand it to the listener. Completes with whether it arrived in
+     * time.
+     */
     public CompletableFuture<Boolean> load(String from) {
-        Address address = names.entrySet().stream().filter(one -> one.getValue().equals(from)).map(Map.Entry::getKey)
-            .findFirst().orElse(null);
+        Address address = names.entrySet().stream().filter(one -> one.getValue().equals(from))
+            .map(Map.Entry::getKey).findFirst().orElse(null);
         CompletableFuture<Boolean> done = new CompletableFuture<>();
         Thread loader = new Thread(() -> {
             boolean loaded = false;
@@ -196,8 +201,8 @@ public final class Group implements Receiver, AutoCloseable {
 
     @Override
     public void receive(Message message) {
-        JsonObject json = new JsonObject(new String(message.getArray(), message.getOffset(), message.getLength(),
-            StandardCharsets.UTF_8));
+        JsonObject json = new JsonObject(new String(message.getArray(), message.getOffset(),
+            message.getLength(), StandardCharsets.UTF_8));
         Address source = message.getSrc();
         loop.execute(() -> {
             String from = json.getString("from");
@@ -234,7 +239,8 @@ public final class Group implements Receiver, AutoCloseable {
     public void getState(OutputStream output) throws Exception {
         CompletableFuture<JsonObject> state = new CompletableFuture<>();
         loop.execute(() -> state.complete(listener.state()));
-        output.write(state.get(STATE_WITHIN_MS, TimeUnit.MILLISECONDS).encode().getBytes(StandardCharsets.UTF_8));
+        output.write(state.get(STATE_WITHIN_MS, TimeUnit.MILLISECONDS).encode()
+            .getBytes(StandardCharsets.UTF_8));
     }
 
     @Override

@@ -4,8 +4,8 @@ import java.util.Locale;
 
 /** Count times in Prometheus buckets, and estimate the median of the times since the last call. */
 final class Histogram {
-    private static final double[] UP_TO_MS = {0.1, 0.2, 0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500,
-        700, 1_000, 2_000, 5_000};
+    private static final double[] UP_TO_MS = {0.1, 0.2, 0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150,
+        200, 300, 500, 700, 1_000, 2_000, 5_000};
     private final long[] counts = new long[UP_TO_MS.length + 1];
     private final long[] seen = new long[UP_TO_MS.length + 1];
     private double sumMs;
@@ -41,14 +41,16 @@ final class Histogram {
     }
 
     void print(StringBuilder page, String name, String help) {
-        page.append("# HELP ").append(name).append(' ').append(help).append("\n# TYPE ").append(name).append(" histogram\n");
+        page.append("# HELP ").append(name).append(' ').append(help).append("\n# TYPE ").append(name)
+            .append(" histogram\n");
         long total = 0;
         for (int i = 0; i < UP_TO_MS.length; i++) {
             total += counts[i];
-            page.append(String.format(Locale.ROOT, "%s_bucket{le=\"%s\"} %d%n", name, UP_TO_MS[i] / 1e3, total));
+            page.append(String.format(Locale.ROOT, "%s_bucket{le=\"%s\"} %d%n", name, UP_TO_MS[i] / 1e3,
+                total));
         }
         total += counts[UP_TO_MS.length];
-        page.append(String.format(Locale.ROOT, "%s_bucket{le=\"+Inf\"} %d%n%s_sum %.6f%n%s_count %d%n", name, total, name,
-            sumMs / 1e3, name, total));
+        page.append(String.format(Locale.ROOT, "%s_bucket{le=\"+Inf\"} %d%n%s_sum %.6f%n%s_count %d%n", name,
+            total, name, sumMs / 1e3, name, total));
     }
 }

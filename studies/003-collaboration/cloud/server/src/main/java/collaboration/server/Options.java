@@ -57,10 +57,12 @@ public final class Options {
         for (String word : text(name, "").split(",")) {
             int colon = word.lastIndexOf(':');
             if (colon < 1) {
-                throw new IllegalArgumentException("--" + name + " is HOST:PORT, more of them by commas, not " + word);
+                throw new IllegalArgumentException("--" + name + " is HOST:PORT, more of them by commas, not "
+                    + word);
             }
             try {
-                found.add(new InetSocketAddress(word.substring(0, colon), Integer.parseInt(word.substring(colon + 1))));
+                found.add(new InetSocketAddress(word.substring(0, colon),
+                    Integer.parseInt(word.substring(colon + 1))));
             } catch (IllegalArgumentException e) {
                 throw new IllegalArgumentException("--" + name + " names no port in " + word, e);
             }

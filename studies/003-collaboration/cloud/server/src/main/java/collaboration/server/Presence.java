@@ -26,10 +26,14 @@ final class Presence {
     private final Consumer<JsonObject> multicast;
     /** Called with user and entry at each change that a watcher may see. */
     private final BiConsumer<String, Entry> changed;
-    /** Whether a server is in the group now. Users of a server that is not are away, and after a while offline. */
+    /**
+     * Whether a server is in the group now. Users of a server that is not are away, and after a while
+     * offline.
+     */
     private final Predicate<String> known;
 
-    Presence(String self, Predicate<String> known, Consumer<JsonObject> multicast, BiConsumer<String, Entry> changed) {
+    Presence(String self, Predicate<String> known, Consumer<JsonObject> multicast, BiConsumer<String,
+             Entry> changed) {
         this.self = self;
         this.known = known;
         this.multicast = multicast;
@@ -47,7 +51,8 @@ final class Presence {
 
     private boolean put(String user, Entry entry) {
         Entry old = users.get(user);
-        if (old != null && old.goneMs() == 0 && !old.server().equals(entry.server()) && old.sinceMs() > entry.sinceMs()) {
+        if (old != null && old.goneMs() == 0 && !old.server().equals(entry.server())
+            && old.sinceMs() > entry.sinceMs()) {
             return false;
         }
         if (entry.status().equals("offline")) {
@@ -63,7 +68,8 @@ final class Presence {
     void received(String from, JsonArray list) {
         for (Object one : list) {
             JsonObject user = (JsonObject) one;
-            Entry entry = new Entry(from, user.getString("status"), user.getString("session"), user.getLong("since"), 0);
+            Entry entry = new Entry(from, user.getString("status"), user.getString("session"),
+                user.getLong("since"), 0);
             Entry old = users.get(user.getString("user"));
             if (entry.status().equals("offline") && (old == null || !old.server().equals(from))) {
                 continue;

@@ -13,7 +13,10 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 
-/** Hold one session as this server has it and, if this server is its home, the events ordered but not yet applied. */
+/**
+ * Hold one session as this server has it and, if this server is its home, the events ordered but not yet
+ * applied.
+ */
 final class Replica {
     private static final int LOG = 2_000;
     final SessionState state;
@@ -29,11 +32,17 @@ final class Replica {
     long sentAtMs;
     /** The state here came from a home that lost: nothing is applied until the state is replaced. */
     boolean distrusted;
-    /** At the home: the state with all ordered events, the events no second server has yet, and how far each has come. */
+    /**
+     * At the home: the state with all ordered events, the events no second server has yet, and how far each
+     * has come.
+     */
     SessionState head;
     final Deque<JsonObject> pending = new ArrayDeque<>();
     final Map<String, Long> held = new HashMap<>();
-    /** While this server takes over: the servers whose answers are awaited, and the requests that wait for them. */
+    /**
+     * While this server takes over: the servers whose answers are awaited, and the requests that wait for
+     * them.
+     */
     Set<String> claiming;
     final List<Runnable> afterClaim = new ArrayList<>();
     final Map<String, Long> awaySinceMs = new HashMap<>();
@@ -95,12 +104,13 @@ final class Replica {
     }
 
     JsonObject snapshot() {
-        return new JsonObject().put("t", "snapshot").put("session", state.name).put("epoch", epoch).put("home", home)
-            .put("state", state.toJson());
+        return new JsonObject().put("t", "snapshot").put("session", state.name).put("epoch", epoch)
+            .put("home", home).put("state", state.toJson());
     }
 
     JsonObject claim() {
-        return new JsonObject().put("session", state.name).put("epoch", epoch + 1).put("order", state.order());
+        return new JsonObject().put("session", state.name).put("epoch", epoch + 1)
+            .put("order", state.order());
     }
 
     /** Return the servers where members sit. */

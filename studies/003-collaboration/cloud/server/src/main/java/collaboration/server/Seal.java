@@ -22,7 +22,8 @@ public final class Seal {
 
     public Seal(String secret) {
         if (secret == null || secret.length() < LEAST_SECRET) {
-            throw new IllegalArgumentException("the group's secret, COLLABORATION_SECRET, needs 8 characters or more");
+            throw new IllegalArgumentException(
+                "the group's secret, COLLABORATION_SECRET, needs 8 characters or more");
         }
         try {
             byte[] salt = "collaboration group".getBytes(StandardCharsets.US_ASCII);

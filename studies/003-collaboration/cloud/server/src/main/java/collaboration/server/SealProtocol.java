@@ -9,8 +9,8 @@ import org.jgroups.util.MessageBatch;
 import org.jgroups.util.Util;
 
 /**
- * Seal every message of the group whole, headers included, just above the transport: joins, views, heartbeats and
- * suspicions too. What does not open with the group's secret is dropped and counted.
+ * Seal every message of the group whole, headers included, just above the transport: joins, views, heartbeats
+ * and suspicions too. What does not open with the group's secret is dropped and counted.
  */
 public final class SealProtocol extends Protocol {
     private final Seal seal;
@@ -46,8 +46,8 @@ public final class SealProtocol extends Protocol {
 
     @Override
     public void up(MessageBatch batch) {
-        MessageBatch inner = new MessageBatch(batch.dest(), batch.sender(), batch.clusterName(), batch.multicast(),
-            batch.mode(), Math.max(1, batch.size()));
+        MessageBatch inner = new MessageBatch(batch.dest(), batch.sender(), batch.clusterName(),
+            batch.multicast(), batch.mode(), Math.max(1, batch.size()));
         for (Message message : batch) {
             Message one = opened(message);
             if (one != null) {

@@ -13,8 +13,8 @@ import java.util.function.IntSupplier;
 import java.util.function.Supplier;
 
 /**
- * Manage one server: a thread that measures every period and decides by the policy; the event loop carries the decision
- * out.
+ * Manage one server: a thread that measures every period and decides by the policy; the event loop carries
+ * the decision out.
  */
 final class SelfOrganizer extends Thread {
     private final CloudServer.Settings settings;
@@ -30,8 +30,8 @@ final class SelfOrganizer extends Thread {
     private double cpuS = Counts.cpuS();
     private long atNs = System.nanoTime();
 
-    SelfOrganizer(CloudServer.Settings settings, Context loop, Counts counts, IntSupplier outgoing, IntSupplier clients,
-                  Supplier<List<Balancing.Server>> servers, Consumer<Decision> decided) {
+    SelfOrganizer(CloudServer.Settings settings, Context loop, Counts counts, IntSupplier outgoing,
+                  IntSupplier clients, Supplier<List<Balancing.Server>> servers, Consumer<Decision> decided) {
         super("self-organizing");
         setDaemon(true);
         this.settings = settings;
@@ -64,7 +64,8 @@ final class SelfOrganizer extends Thread {
                     measured.complete(measure());
                     others.complete(servers.get());
                 });
-                Decision decision = SelfOrganizing.decide(measured.get(), settings.limits(), settings.model(), others.get());
+                Decision decision = SelfOrganizing.decide(measured.get(), settings.limits(), settings.model(),
+                    others.get());
                 loop.runOnContext(ignored -> decided.accept(decision));
             } catch (InterruptedException e) {
                 return;
@@ -77,9 +78,9 @@ final class SelfOrganizer extends Thread {
     private Measured measure() {
         double seconds = (System.nanoTime() - atNs) / 1e9;
         double usedS = Counts.cpuS() - cpuS;
-        Measured found = new Measured(clients.getAsInt(), outgoing.getAsInt(), counts.roundTrip.medianSinceMs(),
-            usedS / seconds / settings.cpus(), (counts.receivedBytes - received) / seconds,
-            (counts.sentBytes - sent) / seconds);
+        Measured found = new Measured(clients.getAsInt(), outgoing.getAsInt(),
+            counts.roundTrip.medianSinceMs(), usedS / seconds / settings.cpus(),
+            (counts.receivedBytes - received) / seconds, (counts.sentBytes - sent) / seconds);
         received = counts.receivedBytes;
         sent = counts.sentBytes;
         cpuS += usedS;

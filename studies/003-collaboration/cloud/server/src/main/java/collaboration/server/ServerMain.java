@@ -7,8 +7,8 @@ import java.util.Set;
 
 /** Run one server as a process. */
 public final class ServerMain {
-    private static final Set<String> OPTIONS = Set.of("name", "host", "port", "group-port", "frames-port", "peers", "start",
-        "boot", "period", "cpus", "model", "latency", "bandwidth");
+    private static final Set<String> OPTIONS = Set.of("name", "host", "port", "group-port", "frames-port",
+        "peers", "start", "boot", "period", "cpus", "model", "latency", "bandwidth");
 
     private ServerMain() {
     }
@@ -34,7 +34,8 @@ public final class ServerMain {
     /** Start, and serve until the process is asked to end. */
     public static void main(String[] words) {
         try {
-            CloudServer server = new CloudServer(settings(words, System.getenv("COLLABORATION_SECRET"))).start();
+            CloudServer server = new CloudServer(settings(words, System.getenv("COLLABORATION_SECRET")))
+                .start();
             Runtime.getRuntime().addShutdownHook(new Thread(() -> {
                 try {
                     server.stop();
@@ -46,7 +47,8 @@ public final class ServerMain {
             System.err.println("server: " + e.getMessage());
             System.exit(2);
         } catch (Exception e) {
-            System.err.println("server: it could not start: " + (e.getMessage() == null ? e : e.getMessage()));
+            System.err.println("server: it could not start: "
+                + (e.getMessage() == null ? e : e.getMessage()));
             System.exit(3);
         }
     }

@@ -18,9 +18,9 @@ import java.util.Set;
 import java.util.zip.CRC32;
 
 /**
- * Order sessions between servers. Each session has a home that numbers its events and sends them to all servers that
- * hold sessions; an event is applied at the home once a second server has it. When a home dies, another collects
- * what the others have and goes on. Not thread-safe: all calls come from one event loop.
+ * Order sessions between servers. Each session has a home that numbers its events and sends them to all
+ * servers that hold sessions; an event is applied at the home once a second server has it. When a home dies,
+ * another collects what the others have and goes on. Not thread-safe: all calls come from one event loop.
  */
 final class Sessions {
     /** Connect the sessions with clients, presence and the other servers. */
@@ -33,7 +33,9 @@ final class Sessions {
         /** The state here was replaced whole. */
         void replaced(Replica session);
 
-        /** A request of a client of this server was refused, or (refusal null) had been carried out before. */
+        /**
+         * A request of a client of this server was refused, or (refusal null) had been carried out before.
+         */
         void answered(String session, String user, String id, Misuse refusal);
 
         boolean present(String user, String session);
@@ -84,8 +86,8 @@ final class Sessions {
 
     /** Submit a client's request, an event without its order, to the session's home. */
     void submit(String session, JsonObject event) {
-        submitted(new JsonObject().put("t", "submit").put("session", session).put("origin", self).put("hops", 0)
-            .put("event", event));
+        submitted(new JsonObject().put("t", "submit").put("session", session).put("origin", self)
+            .put("hops", 0).put("event", event));
     }
 
     private void submitted(JsonObject message) {
@@ -98,14 +100,16 @@ final class Sessions {
         String home = replica == null ? chosen(session, withSelf()) : replica.home;
         if (replica != null && replica.claiming != null) {
             if (replica.afterClaim.size() >= PENDING) {
-                answer(message, new Misuse(Code.OVERLOADED, "too many messages wait for the session's new home"));
+                answer(message, new Misuse(Code.OVERLOADED,
+                    "too many messages wait for the session's new home"));
             } else {
                 replica.afterClaim.add(() -> submitted(message));
             }
         } else if (home.equals(self)) {
             order(session, message);
         } else if (replica != null && home.equals(message.getString("from"))) {
-            // Two servers each take the other for the home: the lesser name claims it, clients of the other ask again.
+            // Two servers each take the other for the home: the lesser name claims it, clients of the other
+            // ask again.
             if (self.compareTo(home) < 0 && replica.claiming == null) {
                 claim(List.of(replica));
             }
@@ -117,7 +121,8 @@ final class Sessions {
     private void answer(JsonObject message, Misuse refusal) {
         JsonObject event = message.getJsonObject("event");
         if (message.getString("origin").equals(self)) {
-            outside.answered(message.getString("session"), event.getString("user"), event.getString("id"), refusal);
+            outside.answered(message.getString("session"), event.getString("user"), event.getString("id"),
+                refusal);
             return;
         }
         JsonObject answer = new JsonObject().put("t", "answer").put("session", message.getString("session"))
@@ -157,8 +162,8 @@ final class Sessions {
     }
 
     private static JsonObject ordered(Replica replica, JsonObject event) {
-        return new JsonObject().put("t", "event").put("session", replica.state.name).put("epoch", replica.epoch)
-            .put("event", event);
+        return new JsonObject().put("t", "event").put("session", replica.state.name)
+            .put("epoch", replica.epoch).put("event", event);
     }
 
     private static boolean isCarriedOut(Replica replica, JsonObject event) {
@@ -204,7 +209,8 @@ final class Sessions {
             if (!head.members().containsKey(user) && head.members().size() >= Limits.MEMBERS) {
                 throw new Misuse(Code.TOO_MANY, "a session takes " + Limits.MEMBERS + " members");
             }
-            boolean open = head.invite().equals("anyone") || head.invited().contains(user) || head.manager().isEmpty();
+            boolean open = head.invite().equals("anyone") || head.invited().contains(user) || head.manager()
+                .isEmpty();
             if (!open && !head.members().containsKey(user)) {
                 throw new Misuse(Code.NOT_INVITED, "only those whom the manager invited may join");
             }
@@ -235,7 +241,8 @@ final class Sessions {
     private void settle(Replica replica) {
         long safe = replica.head.order();
         if (!holders.isEmpty()) {
-            safe = holders.stream().mapToLong(holder -> replica.held.getOrDefault(holder, 0L)).max().orElse(0);
+            safe = holders.stream().mapToLong(holder -> replica.held.getOrDefault(holder, 0L)).max()
+                .orElse(0);
         }
         while (!replica.pending.isEmpty() && replica.pending.peek().getLong("order") <= safe) {
             applied(replica, replica.pending.remove());
@@ -289,7 +296,8 @@ final class Sessions {
                 Long asked = askedForMs.get(session);
                 if (asked == null || outside.nowMs() - asked >= ASK_AGAIN_MS) {
                     askedForMs.put(session, outside.nowMs());
-                    outside.send(from, new JsonObject().put("t", "resend").put("session", session).put("after", -1));
+                    outside.send(from, new JsonObject().put("t", "resend").put("session", session)
+                        .put("after", -1));
                 }
                 return;
             }
@@ -314,8 +322,8 @@ final class Sessions {
         if (replica.distrusted) {
             return;
         }
-        outside.send(from, new JsonObject().put("t", "held").put("session", session).put("epoch", replica.epoch)
-            .put("order", replica.state.order()));
+        outside.send(from, new JsonObject().put("t", "held").put("session", session)
+            .put("epoch", replica.epoch).put("order", replica.state.order()));
     }
 
     /** Apply early events that follow now; false: there is a gap. */
@@ -375,8 +383,8 @@ final class Sessions {
         outside.replaced(replica);
         askedForMs.remove(state.name);
         drain(replica);
-        outside.send(replica.home, new JsonObject().put("t", "held").put("session", state.name).put("epoch", epoch)
-            .put("order", replica.state.order()));
+        outside.send(replica.home, new JsonObject().put("t", "held").put("session", state.name)
+            .put("epoch", epoch).put("order", replica.state.order()));
     }
 
     /** Return the states of the sessions whose home this server is. */
@@ -401,7 +409,10 @@ final class Sessions {
         }
     }
 
-    /** Set which other servers hold sessions now, and which may be homes. Sessions without a home get a new one. */
+    /**
+     * Set which other servers hold sessions now, and which may be homes. Sessions without a home get a new
+     * one.
+     */
     void holders(Collection<String> now, Collection<String> mayBeHomes) {
         Set<String> fresh = new HashSet<>(now);
         fresh.removeAll(holders);
@@ -530,7 +541,8 @@ final class Sessions {
             }
             Replica further = replica;
             if (answer.containsKey("snapshot")) {
-                SessionState state = SessionState.fromJson(answer.getJsonObject("snapshot").getJsonObject("state"));
+                SessionState state = SessionState.fromJson(answer.getJsonObject("snapshot")
+                    .getJsonObject("state"));
                 if (state.order() > replica.state.order()) {
                     further = new Replica(state, replica.epoch, replica.home);
                     further.claiming = replica.claiming;
@@ -566,8 +578,8 @@ final class Sessions {
     }
 
     private static JsonObject standing(Replica replica, String home) {
-        return new JsonObject().put("t", "home").put("session", replica.state.name).put("epoch", replica.epoch)
-            .put("home", home).put("order", replica.state.order());
+        return new JsonObject().put("t", "home").put("session", replica.state.name)
+            .put("epoch", replica.epoch).put("home", home).put("order", replica.state.order());
     }
 
     /** Announce the sessions of this server to all: two parts of the group have merged. */
@@ -583,13 +595,14 @@ final class Sessions {
         String home = message.getString("home");
         long epoch = message.getLong("epoch");
         if (replica == null) {
-            outside.send(from, new JsonObject().put("t", "resend").put("session", message.getString("session"))
-                .put("after", -1));
+            outside.send(from, new JsonObject().put("t", "resend")
+                .put("session", message.getString("session")).put("after", -1));
             return;
         }
         boolean rival = replica.head != null && !home.equals(self);
         boolean mineAlready = replica.head != null && home.equals(self);
-        if (mineAlready || epoch < replica.epoch || epoch == replica.epoch && home.compareTo(replica.home) > 0) {
+        if (mineAlready || epoch < replica.epoch || epoch == replica.epoch
+            && home.compareTo(replica.home) > 0) {
             return;
         }
         long order = message.getLong("order");
@@ -598,7 +611,8 @@ final class Sessions {
         if (home.equals(self)) {
             replica.lead(epoch, self);
         } else if (rival || replica.state.order() > order) {
-            // Two homes gave orders independently, or nobody else has the last events here: the other home's count.
+            // Two homes gave orders independently, or nobody else has the last events here: the other home's
+            // count.
             replica.distrusted = true;
             replica.askedAtMs = 0;
             ask(replica);
@@ -608,7 +622,9 @@ final class Sessions {
         }
     }
 
-    /** Give every session of this server another home, if another server can be one; true: none is left here. */
+    /**
+     * Give every session of this server another home, if another server can be one; true: none is left here.
+     */
     boolean handHomes() {
         if (able.isEmpty()) {
             return true;
@@ -649,12 +665,14 @@ final class Sessions {
                 if (outside.present(user, replica.state.name)) {
                     replica.awaySinceMs.remove(user);
                 } else if (now - replica.awaySinceMs.computeIfAbsent(user, one -> now) > Limits.AWAY_MS) {
-                    submit(replica.state.name, new JsonObject().put("kind", "left").put("user", user).put("id", ""));
+                    submit(replica.state.name, new JsonObject().put("kind", "left").put("user", user)
+                        .put("id", ""));
                 }
             }
             if (!members.isEmpty()) {
                 replica.emptySinceMs = now;
-            } else if (replica.emptySinceMs > 0 && now - replica.emptySinceMs > EMPTY_MS && replica.pending.isEmpty()) {
+            } else if (replica.emptySinceMs > 0 && now - replica.emptySinceMs > EMPTY_MS
+                && replica.pending.isEmpty()) {
                 all.remove(replica.state.name);
                 JsonObject notice = new JsonObject().put("t", "end").put("session", replica.state.name)
                     .put("epoch", replica.epoch);
@@ -666,7 +684,8 @@ final class Sessions {
 
     private void end(JsonObject message) {
         Replica replica = all.get(message.getString("session"));
-        if (replica != null && message.getLong("epoch") >= replica.epoch && replica.state.members().isEmpty()) {
+        if (replica != null && message.getLong("epoch") >= replica.epoch && replica.state.members()
+            .isEmpty()) {
             all.remove(replica.state.name);
         }
     }

@@ -6,8 +6,9 @@ import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 
 /**
- * Read the heads of a client's WebSocket frames ahead of the decoder, and drop a message that is too large byte by byte:
- * the decoder would cut the connection before the client learns why. One for each connection, used on its event loop.
+ * Read the heads of a client's WebSocket frames ahead of the decoder, and drop a message that is too large
+ * byte by byte: the decoder would cut the connection before the client learns why. One for each connection,
+ * used on its event loop.
  */
 final class SizeGuard extends ChannelInboundHandlerAdapter {
     /** After this many dropped bytes the connection is cut. */

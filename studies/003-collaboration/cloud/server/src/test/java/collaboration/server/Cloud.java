@@ -74,15 +74,18 @@ final class Cloud implements AutoCloseable {
         peers.add(new InetSocketAddress("127.0.0.1", group));
         int port = free();
         int frames = free();
-        CloudServer server = new CloudServer(new CloudServer.Settings("server-" + (servers.size() + 1), "127.0.0.1", port,
-            group, frames, List.copyOf(peers), SECRET, active, bootS, periodS, 1, model, limits)).start();
+        CloudServer server = new CloudServer(new CloudServer.Settings("server-" + (servers.size() + 1),
+            "127.0.0.1", port, group, frames, List.copyOf(peers), SECRET, active, bootS, periodS, 1, model,
+            limits)).start();
         servers.add(server);
         ports.add(port);
         framesPorts.add(frames);
         return server;
     }
 
-    /** Find a free port below those that the kernel gives to clients, which might take it before it is used. */
+    /**
+     * Find a free port below those that the kernel gives to clients, which might take it before it is used.
+     */
     static int free() {
         while (true) {
             int port = FIRST_PORT + Math.floorMod(PORT.getAndIncrement(), PORTS);
@@ -104,8 +107,8 @@ final class Cloud implements AutoCloseable {
 
     /** Make a member of the group that only listens. */
     Group member(String name, String secret) throws Exception {
-        return new Group(name, new InetSocketAddress("127.0.0.1", free()), List.of(peers.get(0)), new Seal(secret),
-            Runnable::run, new Group.Listener() {
+        return new Group(name, new InetSocketAddress("127.0.0.1", free()), List.of(peers.get(0)),
+            new Seal(secret), Runnable::run, new Group.Listener() {
                 @Override
                 public void received(String from, JsonObject message) {
                 }
@@ -123,11 +126,18 @@ final class Cloud implements AutoCloseable {
 
     Client client(String user, int server, Client.Listener listener) {
         int[] tries = {server};
-        Client client = new Client(vertx, sockets, context, user, () -> Future.succeededFuture(URI.create("ws://127.0.0.1:"
-            + ports.get(tries[0]++ % ports.size()) + "/v1/connect")), listener);
+        Client client = new Client(vertx, sockets, context, user, () ->
+            Future.succeededFuture(URI.create("ws://127.0.0.1:" + ports.get(tries[0]++ % ports.size())
+            + "/v1/connect")), listener);
         clients.add(client);
         get(client.connect());
         return client;
+    }
+
+    /** Join a session; the client's server may not have it yet, where only a second one must. */
+    static void join(Client client, String session) {
+        await(client.user + " joins " + session, () ->
+            get(client.join(session)).getString("type").equals("state"));
     }
 
     static <T> T get(CompletableFuture<T> future) {
@@ -198,7 +208,8 @@ final class Cloud implements AutoCloseable {
             }
             return true;
         });
-        List<String> digests = clients.stream().map(client -> get(client.look(one -> one.state().digest()))).distinct().toList();
+        List<String> digests = clients.stream().map(client -> get(client.look(one -> one.state().digest())))
+            .distinct().toList();
         if (digests.size() != 1) {
             throw new AssertionError(digests.size() + " states at one order");
         }

@@ -40,7 +40,7 @@ class CloudTest {
             }
             assertEquals("state", code(get(clients.get(0).create("table", "free", "anyone"))));
             for (Client client : clients.subList(1, 6)) {
-                assertEquals("state", code(get(client.join("table"))));
+                Cloud.join(client, "table");
             }
             for (int i = 0; i < 50; i++) {
                 for (Client client : clients) {
@@ -50,9 +50,10 @@ class CloudTest {
             }
             Cloud.settled(clients);
             assertEquals(6 + 600, count(clients.get(3), client -> client.state().order()));
-            assertEquals(600, clients.stream().mapToLong(client -> get(client.look(one -> one.acknowledged))).sum());
+            assertEquals(600, clients.stream().mapToLong(client -> get(client.look(one -> one.acknowledged)))
+                .sum());
             Client late = cloud.client("late", 1);
-            get(late.join("table"));
+            Cloud.join(late, "table");
             clients.add(late);
             Cloud.settled(clients);
             get(late.leave());
@@ -66,12 +67,17 @@ class CloudTest {
         try (Cloud cloud = new Cloud(3)) {
             for (int i = 0; i < 3; i++) {
                 Client client = cloud.client("user" + i, i);
-                assertEquals("state", code(get(i == 0 ? client.create("table", "free", "anyone") : client.join("table"))));
+                if (i == 0) {
+                    assertEquals("state", code(get(client.create("table", "free", "anyone"))));
+                } else {
+                    Cloud.join(client, "table");
+                }
             }
             for (CloudServer server : cloud.servers) {
                 for (int i = 0; i < 3; i++) {
                     String user = "user" + i;
-                    await(user + " is present for " + server.id, () -> Cloud.on(server, () -> server.present(user, "table")));
+                    await(user + " is present for " + server.id, () ->
+                        Cloud.on(server, () -> server.present(user, "table")));
                 }
             }
         }
@@ -83,12 +89,14 @@ class CloudTest {
         try (Cloud cloud = new Cloud(2)) {
             Client ann = cloud.client("ann", 0);
             Client bob = cloud.client("bob", 1);
-            assertEquals("ok", code(get(ann.ask(request("contacts").put("users", new JsonArray().add("bob").add("cid"))))));
+            assertEquals("ok", code(get(ann.ask(request("contacts")
+                .put("users", new JsonArray().add("bob").add("cid"))))));
             assertEquals("state", code(get(ann.create("closed", "manager", "manager"))));
             assertEquals("not-invited", code(get(bob.join("closed"))));
             assertEquals("no-session", code(get(bob.join("nowhere"))));
             assertEquals("not-available", code(get(ann.ask(request("invite").put("user", "cid")))));
-            await("bob is known to ann's server", () -> cloud.page(cloud.ports.get(0), "/presence/bob").contains("online"));
+            await("bob is known to ann's server", () -> cloud.page(cloud.ports.get(0), "/presence/bob")
+                .contains("online"));
             get(bob.ask(request("status").put("busy", true)));
             await("bob is busy", () -> cloud.page(cloud.ports.get(0), "/presence/bob").contains("busy"));
             assertEquals("not-available", code(get(ann.ask(request("invite").put("user", "bob")))));
@@ -96,10 +104,12 @@ class CloudTest {
             await("bob is free", () -> cloud.page(cloud.ports.get(0), "/presence/bob").contains("online"));
             assertEquals("ok", code(get(ann.ask(request("invite").put("user", "bob")))));
             assertEquals("state", code(get(bob.join("closed"))));
-            await("bob is in the session", () -> cloud.page(cloud.ports.get(0), "/presence/bob").contains("\"session\":\"closed\""));
-            assertEquals("not-in-control", code(get(bob.ask(request("sync").put("number", 1).put("sent", 1).put("key", "k")
-                .put("value", "v")))));
-            assertEquals("not-invited", code(get(bob.ask(request("invite").put("user", "ann")).thenApply(answer -> {
+            await("bob is in the session", () -> cloud.page(cloud.ports.get(0), "/presence/bob")
+                .contains("\"session\":\"closed\""));
+            assertEquals("not-in-control", code(get(bob.ask(request("sync").put("number", 1).put("sent", 1)
+                .put("key", "k").put("value", "v")))));
+            assertEquals("not-invited", code(get(bob.ask(request("invite").put("user", "ann"))
+                .thenApply(answer -> {
                 seen.add(code(answer));
                 return new JsonObject().put("type", "error").put("code", "not-invited");
             }))));
@@ -112,7 +122,8 @@ class CloudTest {
             get(ann.leave());
             await("bob manages", () -> "bob".equals(get(bob.look(client -> client.state().manager()))));
             bob.close();
-            await("bob is offline", () -> cloud.page(cloud.ports.get(0), "/presence/bob").contains("offline"));
+            await("bob is offline", () -> cloud.page(cloud.ports.get(0), "/presence/bob")
+                .contains("offline"));
         }
     }
 
@@ -122,13 +133,18 @@ class CloudTest {
             List<Client> clients = new ArrayList<>();
             for (int i = 0; i < 8; i++) {
                 clients.add(cloud.client("user" + i, i < 4 ? 0 : 1));
-                get(i == 0 ? clients.get(0).create("video", "free", "anyone") : clients.get(i).join("video"));
+                if (i == 0) {
+                    get(clients.get(0).create("video", "free", "anyone"));
+                } else {
+                    Cloud.join(clients.get(i), "video");
+                }
             }
             Cloud.settled(clients);
             get(clients.get(0).stream(true));
             await("frames arrive", () -> get(clients.get(7).look(client -> client.framesIn)) > 30);
             assertEquals(3 + 1, cloud.metric(0, "collaboration_streams_outgoing"));
-            await("the other server knows of the stream", () -> cloud.metric(1, "collaboration_streams_outgoing") == 4);
+            await("the other server knows of the stream", () ->
+                cloud.metric(1, "collaboration_streams_outgoing") == 4);
             get(clients.get(0).stream(false));
             await("all has arrived", () -> cloud.metric(0, "collaboration_crossings_sent_total")
                 == cloud.metric(1, "collaboration_crossings_received_total"));
@@ -150,7 +166,11 @@ class CloudTest {
             for (int i = 0; i < 6; i++) {
                 String session = "session" + i % 2;
                 Client client = clients.get(i);
-                get(i < 2 ? client.create(session, "free", "anyone") : client.join(session));
+                if (i < 2) {
+                    get(client.create(session, "free", "anyone"));
+                } else {
+                    Cloud.join(client, session);
+                }
             }
             for (int i = 0; i < 200; i++) {
                 for (Client client : clients) {
@@ -162,7 +182,8 @@ class CloudTest {
             }
             Cloud.settled(List.of(clients.get(0), clients.get(2), clients.get(4)));
             Cloud.settled(List.of(clients.get(1), clients.get(3), clients.get(5)));
-            assertEquals(1200, clients.stream().mapToLong(client -> get(client.look(one -> one.acknowledged))).sum());
+            assertEquals(1200, clients.stream().mapToLong(client -> get(client.look(one -> one.acknowledged)))
+                .sum());
             assertEquals(200, count(clients.get(4), client -> client.state().number("user0")));
         }
     }
@@ -177,7 +198,7 @@ class CloudTest {
                 get(other.create("other" + i, "free", "anyone"));
             }
             get(ann.create("table", "free", "anyone"));
-            get(bob.join("table"));
+            Cloud.join(bob, "table");
             ann.chat("before");
             Cloud.settled(List.of(ann, bob));
             Thread leaving = new Thread(() -> {
@@ -194,7 +215,8 @@ class CloudTest {
             Cloud.settled(List.of(ann, bob));
             assertEquals(8, cloud.metric(1, "collaboration_clients"));
             assertEquals(7, cloud.metric(1, "collaboration_homes"));
-            assertEquals(0, cloud.metric(1, "collaboration_takeovers_total"), "none was left to be taken over");
+            assertEquals(0, cloud.metric(1, "collaboration_takeovers_total"),
+                "none was left to be taken over");
             assertEquals(3, count(bob, client -> client.state().chats().size()));
         }
     }
@@ -212,10 +234,11 @@ class CloudTest {
             assertEquals(0, cloud.metric(1, "collaboration_sessions"));
             await("they know each other", () -> cloud.metric(0, "collaboration_group_members") == 2);
             CloudServer first = cloud.servers.get(0);
-            first.loop.runOnContext(ignored -> first.send(second.id, new JsonObject().put("t", "wake").put("boot", 0.01)));
+            first.loop.runOnContext(ignored -> first.send(second.id, new JsonObject().put("t", "wake")
+                .put("boot", 0.01)));
             await("it serves", () -> cloud.page(cloud.ports.get(1), "/health").contains("ACTIVE"));
             Client bob = cloud.client("bob", 1);
-            get(bob.join("table"));
+            Cloud.join(bob, "table");
             Cloud.settled(List.of(ann, bob));
             assertEquals(300, count(bob, client -> client.state().number("ann")));
             cloud.servers.get(0).halt();
@@ -254,7 +277,8 @@ class CloudTest {
             cloud.start(true, 0);
             await("it loads", () -> cloud.page(cloud.ports.get(1), "/health").contains("LOADING"));
             assertEquals(503, cloud.status(1, "/health"));
-            unnamed.multicast(new JsonObject().put("t", "status").put("role", "balancer").put("phase", "BALANCER"));
+            unnamed.multicast(new JsonObject().put("t", "status").put("role", "balancer")
+                .put("phase", "BALANCER"));
             await("it serves", () -> cloud.status(1, "/health") == 200);
             assertTrue(cloud.page(cloud.ports.get(1), "/health").contains("ACTIVE"));
             unnamed.close();

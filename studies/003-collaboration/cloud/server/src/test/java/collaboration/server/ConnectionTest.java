@@ -25,7 +25,8 @@ class ConnectionTest {
     private int frames;
     private int closed;
     private final Connection client = new Connection((ServerWebSocket) Proxy.newProxyInstance(
-        ConnectionTest.class.getClassLoader(), new Class<?>[] {ServerWebSocket.class}, (self, method, values) -> {
+        ConnectionTest.class.getClassLoader(), new Class<?>[] {ServerWebSocket.class},
+        (self, method, values) -> {
             switch (method.getName()) {
                 case "writePing" -> pings.add((Buffer) values[0]);
                 case "writeTextMessage" -> texts.add((String) values[0]);
@@ -43,7 +44,8 @@ class ConnectionTest {
         assertTrue(texts.get(texts.size() - 1).contains("\"" + code.word + "\""), texts.toString());
         StringBuilder page = new StringBuilder();
         counts.print(page);
-        assertTrue(page.toString().contains("collaboration_connections_ended_total{cause=\"" + code.word + "\"} 1\n"));
+        assertTrue(page.toString().contains("collaboration_connections_ended_total{cause=\"" + code.word
+            + "\"} 1\n"));
     }
 
     @Test

@@ -88,9 +88,11 @@ class HostileTest {
             socket = cloud.sockets.webSocket();
             socket.textMessageHandler(texts::add);
             socket.exceptionHandler(error -> { });
-            socket.closeHandler(ignored -> closed = socket.closeStatusCode() == null ? (short) -1 : socket.closeStatusCode());
+            socket.closeHandler(ignored -> closed = socket.closeStatusCode() == null ? (short) -1
+                : socket.closeStatusCode());
             cloud.others.add(socket);
-            get(socket.connect(cloud.ports.get(0), "127.0.0.1", "/v1/connect").toCompletionStage().toCompletableFuture());
+            get(socket.connect(cloud.ports.get(0), "127.0.0.1", "/v1/connect").toCompletionStage()
+                .toCompletableFuture());
             for (String text : sends) {
                 socket.writeTextMessage(text);
             }
@@ -118,7 +120,8 @@ class HostileTest {
     }
 
     private static String chat(long number) {
-        return "{\"type\":\"chat\",\"id\":\"c" + number + "\",\"number\":" + number + ",\"sent\":1,\"text\":\"x\"}";
+        return "{\"type\":\"chat\",\"id\":\"c" + number + "\",\"number\":" + number
+            + ",\"sent\":1,\"text\":\"x\"}";
     }
 
     static Stream<Arguments> wrongTexts() {
@@ -130,14 +133,18 @@ class HostileTest {
             Arguments.of("no hello", Code.HELLO_MISSING, new String[] {JOIN}),
             Arguments.of("hello twice", Code.HELLO_TWICE, new String[] {HELLO, HELLO}),
             Arguments.of("a wrong name", Code.NAME, new String[] {HELLO.replace("eve", "../eve")}),
-            Arguments.of("an unknown request", Code.UNKNOWN_TYPE, new String[] {HELLO, "{\"type\":\"sudo\",\"id\":\"1\"}"}),
+            Arguments.of("an unknown request", Code.UNKNOWN_TYPE,
+            new String[] {HELLO, "{\"type\":\"sudo\",\"id\":\"1\"}"}),
             Arguments.of("no id", Code.FIELD, new String[] {HELLO, "{\"type\":\"leave\"}"}),
             Arguments.of("chat outside", Code.NOT_IN_SESSION, new String[] {HELLO, chat(1)}),
-            Arguments.of("leave outside", Code.NOT_IN_SESSION, new String[] {HELLO, "{\"type\":\"leave\",\"id\":\"1\"}"}),
+            Arguments.of("leave outside", Code.NOT_IN_SESSION,
+            new String[] {HELLO, "{\"type\":\"leave\",\"id\":\"1\"}"}),
             Arguments.of("stream outside", Code.NOT_IN_SESSION,
                 new String[] {HELLO, "{\"type\":\"stream\",\"id\":\"1\",\"on\":true}"}),
-            Arguments.of("an unknown session", Code.NO_SESSION, new String[] {HELLO, JOIN.replace("table", "none")}),
-            Arguments.of("a session that is there", Code.SESSION_EXISTS, new String[] {HELLO, JOIN.replace("join", "create")}),
+            Arguments.of("an unknown session", Code.NO_SESSION,
+            new String[] {HELLO, JOIN.replace("table", "none")}),
+            Arguments.of("a session that is there", Code.SESSION_EXISTS,
+            new String[] {HELLO, JOIN.replace("join", "create")}),
             Arguments.of("a second session", Code.IN_SESSION,
                 new String[] {HELLO, JOIN, JOIN.replace("join", "create").replace("table", "another")}),
             Arguments.of("the manager's right", Code.NOT_IN_CONTROL,
@@ -209,7 +216,8 @@ class HostileTest {
         try (Cloud own = new Cloud(1)) {
             List<Raw> users = new ArrayList<>();
             while (users.size() * (Limits.REQUESTS_AT_ONCE - 10) <= PENDING) {
-                users.add(new Raw(own, hello("u" + users.size()), users.isEmpty() ? JOIN.replace("join", "create") : JOIN));
+                users.add(new Raw(own, hello("u" + users.size()), users.isEmpty()
+                    ? JOIN.replace("join", "create") : JOIN));
                 users.get(users.size() - 1).awaitText("\"state\"");
             }
             Group mute = own.member("mute", Cloud.SECRET);
@@ -222,8 +230,10 @@ class HostileTest {
                     user.socket.writeTextMessage(chat(i));
                 }
             });
-            await("one is refused as too many", () -> users.stream().anyMatch(user -> user.has(Code.OVERLOADED)));
-            assertTrue(users.stream().noneMatch(user -> user.texts.stream().anyMatch(text -> text.contains("\"ack\""))),
+            await("one is refused as too many", () -> users.stream()
+                .anyMatch(user -> user.has(Code.OVERLOADED)));
+            assertTrue(users.stream().noneMatch(user -> user.texts.stream()
+                .anyMatch(text -> text.contains("\"ack\""))),
                 "nothing is acknowledged that no second server has");
             Raw other = new Raw(own, hello("other"), "{\"type\":\"status\",\"id\":\"1\",\"busy\":true}");
             other.awaitText("\"ok\"");
@@ -264,8 +274,9 @@ class HostileTest {
         raw.socket.writeTextMessage(JOIN.replace("}", ",\"after\":0}"));
         raw.socket.writeTextMessage("{\"type\":\"status\",\"id\":\"3\",\"busy\":false}");
         raw.awaitText("{\"type\":\"ok\",\"id\":\"3\"}");
-        assertEquals(1, raw.texts.stream().filter(one -> one.contains("\"id\":\"1\"") && one.contains("\"type\":\"")
-            && (one.contains("\"state\"") || one.contains("\"resumed\""))).count(), raw.texts.toString());
+        assertEquals(1, raw.texts.stream().filter(one -> one.contains("\"id\":\"1\"")
+            && one.contains("\"type\":\"") && (one.contains("\"state\"") || one.contains("\"resumed\"")))
+            .count(), raw.texts.toString());
         raw.socket.close();
     }
 
@@ -341,7 +352,8 @@ class HostileTest {
         for (int i = 0; i < 100; i++) {
             Socket socket = new Socket("127.0.0.1", cloud.ports.get(0));
             socket.setSoTimeout(1_000 * Cloud.BOUND_S);
-            socket.getOutputStream().write((i % 2 == 0 ? "" : "GET /v1/conn").getBytes(StandardCharsets.US_ASCII));
+            socket.getOutputStream().write((i % 2 == 0 ? "" : "GET /v1/conn")
+                .getBytes(StandardCharsets.US_ASCII));
             open.add(socket);
         }
         silent.awaitCode(Code.HELLO_LATE);
@@ -363,7 +375,8 @@ class HostileTest {
             try (Socket socket = new Socket("127.0.0.1", cloud.ports.get(0))) {
                 OutputStream out = socket.getOutputStream();
                 if (i % 2 == 0) {
-                    out.write(("GET /v1/connect HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                    out.write(("GET /v1/connect HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
+                        + "Connection: Upgrade\r\n"
                         + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
                         .getBytes(StandardCharsets.US_ASCII));
                 }

@@ -9,7 +9,9 @@ import java.util.Random;
 import java.util.TreeMap;
 import java.util.function.Predicate;
 
-/** Carry messages between the servers of a test: each link keeps its order, a seed decides between the links. */
+/**
+ * Carry messages between the servers of a test: each link keeps its order, a seed decides between the links.
+ */
 final class Links {
     /** Take a message at the end of a link. */
     interface Receiver {
@@ -61,11 +63,15 @@ final class Links {
         waiting.clear();
     }
 
-    /** Deliver as many messages as wait for servers that are there, but no more than the limit; returns their count. */
+    /**
+     * Deliver as many messages as wait for servers that are there, but no more than the limit; returns their
+     * count.
+     */
     int deliver(int most, Random random, Predicate<String> there, Receiver receiver) {
         for (int count = 0; count < most; count++) {
             List<Link> ready = waiting.entrySet().stream()
-                .filter(one -> !one.getValue().isEmpty() && there.test(one.getKey().to)).map(Map.Entry::getKey).toList();
+                .filter(one -> !one.getValue().isEmpty() && there.test(one.getKey().to))
+                .map(Map.Entry::getKey).toList();
             if (ready.isEmpty()) {
                 return count;
             }

@@ -14,7 +14,9 @@ import java.util.Set;
 import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
-/** Drive the order of sessions without a network: messages between servers wait until the test passes them on. */
+/**
+ * Drive the order of sessions without a network: messages between servers wait until the test passes them on.
+ */
 class SessionsTest {
     private final Map<String, Node> nodes = new TreeMap<>();
     private final Links links = new Links();
@@ -84,7 +86,8 @@ class SessionsTest {
             digests.add(there.state.digest());
         }
         assertEquals(1, digests.size());
-        assertEquals(1, nodes.values().stream().filter(node -> node.sessions.all.get("s").head != null).count(), "one home");
+        assertEquals(1, nodes.values().stream().filter(node -> node.sessions.all.get("s").head != null)
+            .count(), "one home");
     }
 
     @Test
@@ -125,7 +128,8 @@ class SessionsTest {
             // Some of what the home sent arrives, some is lost with it.
             for (String survivor : others(nodes.get(home))) {
                 Deque<JsonObject> link = links.of(home, survivor);
-                for (int left = random.nextBoolean() ? random.nextInt(link.size() + 1) : 0; left > 0; left--) {
+                for (int left = random.nextBoolean() ? random.nextInt(link.size() + 1)
+                    : 0; left > 0; left--) {
                     nodes.get(survivor).sessions.received(home, link.remove());
                 }
             }

@@ -18,9 +18,9 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
 /**
- * Kill and restart servers under users who talk, without a network or a clock: every interleaving comes from a seed.
- * What holds the group together (views, phases, the state transfer to a server that starts) is modelled here as the
- * cloud does it; the order itself is that of {@link Sessions}.
+ * Kill and restart servers under users who talk, without a network or a clock: every interleaving comes from
+ * a seed. What holds the group together (views, phases, the state transfer to a server that starts) is
+ * modelled here as the cloud does it; the order itself is that of {@link Sessions}.
  */
 class TakeoverTest {
     private static final String SESSION = "s";
@@ -123,7 +123,8 @@ class TakeoverTest {
             }
             Replica there = sessions.all.get(SESSION);
             if (id.equals(user.joinId)) {
-                if (refusal == null && there != null && sessions.self.equals(there.state.members().get(name))) {
+                if (refusal == null && there != null && sessions.self.equals(there.state.members()
+                    .get(name))) {
                     user.attach(there);
                 }
             } else if (refusal == null) {
@@ -178,7 +179,8 @@ class TakeoverTest {
         }
 
         void chat() {
-            JsonObject message = event("chat").put("number", ++number).put("id", name + number).put("text", "x");
+            JsonObject message = event("chat").put("number", ++number).put("id", name + number)
+                .put("text", "x");
             unacknowledged.add(message);
             if (attached) {
                 at.sessions.submit(SESSION, message);
@@ -194,7 +196,8 @@ class TakeoverTest {
 
         void state(SessionState state) {
             if (attached) {
-                assertTrue(state.order() >= order, name + " went back from " + order + " to " + state.order());
+                assertTrue(state.order() >= order, name + " went back from " + order + " to "
+                    + state.order());
                 order = state.order();
             }
         }
@@ -216,7 +219,9 @@ class TakeoverTest {
         server.sendStatus();
     }
 
-    /** Kill one: of what it sent, some arrives, and each of the others learns of its death in its own time. */
+    /**
+     * Kill one: of what it sent, some arrives, and each of the others learns of its death in its own time.
+     */
     private void kill(String id) {
         servers.remove(id);
         for (Server server : servers.values()) {
@@ -230,7 +235,8 @@ class TakeoverTest {
     }
 
     private void deliver(int most) {
-        links.deliver(most, random, servers::containsKey, (to, from, message) -> servers.get(to).received(from, message));
+        links.deliver(most, random, servers::containsKey, (to, from, message) -> servers.get(to)
+            .received(from, message));
     }
 
     private void tick() {
@@ -244,19 +250,24 @@ class TakeoverTest {
             tick();
             boolean done = users.stream().allMatch(user -> user.attached && user.unacknowledged.isEmpty())
                 && servers.values().stream().allMatch(server -> server.phase.equals("ACTIVE")
-                    && server.sessions.all.get(SESSION) != null && server.sessions.all.get(SESSION).claiming == null)
-                && servers.values().stream().map(server -> server.sessions.all.get(SESSION).state.digest()).distinct().count() == 1;
+                    && server.sessions.all.get(SESSION) != null && server.sessions.all.get(SESSION)
+                    .claiming == null)
+                && servers.values().stream().map(server -> server.sessions.all.get(SESSION).state.digest())
+                .distinct().count() == 1;
             if (done) {
                 return;
             }
         }
         throw new AssertionError(when + ": no one state; " + servers.values().stream().map(server -> {
             Replica there = server.sessions.all.get(SESSION);
-            return server.sessions.self + " " + server.phase + (there == null ? " without it" : " at " + there.state.order()
-                + " epoch " + there.epoch + " home " + there.home + (there.head == null ? "" : " head " + there.head.order())
-                + " early " + there.early.keySet() + " claiming " + there.claiming + (there.distrusted ? " distrusted" : ""));
-        }).toList() + users.stream().map(user -> user.name + " at " + user.at.sessions.self + (user.attached ? "" : " outside")
-            + " " + user.order + " lacks " + user.unacknowledged.size() + " " + user.refusals).toList());
+            return server.sessions.self + " " + server.phase
+                + (there == null ? " without it" : " at " + there.state.order() + " epoch " + there.epoch
+                + " home " + there.home + (there.head == null ? "" : " head " + there.head.order())
+                + " early " + there.early.keySet() + " claiming " + there.claiming
+                + (there.distrusted ? " distrusted" : ""));
+        }).toList() + users.stream().map(user -> user.name + " at " + user.at.sessions.self
+            + (user.attached ? "" : " outside") + " " + user.order + " lacks " + user.unacknowledged.size()
+            + " " + user.refusals).toList());
     }
 
     @Test
@@ -302,8 +313,9 @@ class TakeoverTest {
                     }
                     settle(when + ", start " + kill, users);
                     for (User user : users) {
-                        assertEquals(user.number, servers.values().iterator().next().sessions.all.get(SESSION).state
-                            .number(user.name), when + ": all of " + user.name + "'s messages are there, each once");
+                        assertEquals(user.number, servers.values().iterator().next().sessions.all.get(SESSION)
+                            .state.number(user.name), when + ": all of " + user.name
+                            + "'s messages are there, each once");
                     }
                 }
             }

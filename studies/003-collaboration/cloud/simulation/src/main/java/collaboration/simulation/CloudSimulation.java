@@ -20,8 +20,8 @@ import org.cloudsimplus.vms.Vm;
 import org.cloudsimplus.vms.VmSimple;
 
 /**
- * Simulate a scenario on CloudSim Plus: hosts, virtual machines and cloudlets are its own, and so is their CPU. Our
- * policies decide once a period, the latency comes from the scenario's law.
+ * Simulate a scenario on CloudSim Plus: hosts, virtual machines and cloudlets are its own, and so is their
+ * CPU. Our policies decide once a period, the latency comes from the scenario's law.
  */
 public final class CloudSimulation {
     private static final int MIPS = 1_000;
@@ -34,7 +34,8 @@ public final class CloudSimulation {
     private final List<Vm> vms = new ArrayList<>();
     private final int[] sessionsOf;
     private final Fleet fleet;
-    private final PriorityQueue<WebSession> sessions = new PriorityQueue<>((one, other) -> Double.compare(one.endS, other.endS));
+    private final PriorityQueue<WebSession> sessions = new PriorityQueue<>((one, other) ->
+        Double.compare(one.endS, other.endS));
 
     public CloudSimulation(Scenario scenario) {
         this.scenario = scenario;
@@ -79,7 +80,10 @@ public final class CloudSimulation {
         return rows;
     }
 
-    /** End the sessions that are over and, if there are still too many, those that end next; start the missing ones. */
+    /**
+     * End the sessions that are over and, if there are still too many, those that end next; start the missing
+     * ones.
+     */
     private void follow(double timeS) {
         int wanted = (int) Math.round(scenario.users(timeS) / scenario.sessionSize());
         while (!sessions.isEmpty() && (sessions.peek().endS <= timeS || sessions.size() > wanted)) {
@@ -103,8 +107,8 @@ public final class CloudSimulation {
         List<Integer> active = fleet.active();
         for (int i = 0; i < Math.min(SAMPLE, active.size()); i++) {
             int server = active.size() <= SAMPLE ? active.get(i) : active.get(random.nextInt(active.size()));
-            seen.add(new Balancing.Server(Integer.toString(server), sessionsOf[server] * scenario.sessionSize(),
-                latencyMs(server), true));
+            seen.add(new Balancing.Server(Integer.toString(server),
+                sessionsOf[server] * scenario.sessionSize(), latencyMs(server), true));
         }
         int chosen = Integer.parseInt(Balancing.LATENCY.choose(seen, random).orElseThrow().id());
         sessionsOf[chosen]++;
@@ -135,9 +139,9 @@ public final class CloudSimulation {
         if (!drained.isEmpty()) {
             handOver(drained);
         }
-        return new Row(endS, (int) users, sessions.size(), sessions.size() * scenario.outgoingPerSession(), active,
-            fleet.booting(), load / active, cpu / active, users > 0 ? latency / users : 0, users > 0 ? late / users : 0,
-            fleet.hours());
+        return new Row(endS, (int) users, sessions.size(), sessions.size() * scenario.outgoingPerSession(),
+            active, fleet.booting(), load / active, cpu / active, users > 0 ? latency / users : 0, users > 0
+            ? late / users : 0, fleet.hours());
     }
 
     /** Return the work that CloudSim Plus has done for the cloudlets that run, in million instructions. */
@@ -147,8 +151,8 @@ public final class CloudSimulation {
     }
 
     /**
-     * Add up what a machine's cloudlets use. The machine's own figure cannot serve: the time-shared scheduler divides it by
-     * the number of cloudlets, however little each uses.
+     * Add up what a machine's cloudlets use. The machine's own figure cannot serve: the time-shared scheduler
+     * divides it by the number of cloudlets, however little each uses.
      */
     private static double cpu(Vm vm) {
         double used = 0;

@@ -4,12 +4,15 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Compute a scenario without simulating it: all servers carry the same load, and each is an M/G/1 queue (Pollaczek and
- * Khinchine) fed by the frames of its outgoing streams. The policies decide as in the simulation.
+ * Compute a scenario without simulating it: all servers carry the same load, and each is an M/G/1 queue
+ * (Pollaczek and Khinchine) fed by the frames of its outgoing streams. The policies decide as in the
+ * simulation.
  */
 public final class QueueingModel {
     private static final double FRAMES_PER_S = 25;
-    /** Squared coefficient of variation of the service times: that of the frames' sizes in frame-sizes.csv. */
+    /**
+     * Squared coefficient of variation of the service times: that of the frames' sizes in frame-sizes.csv.
+     */
     private static final double VARIATION = 0.083;
     private final Scenario scenario;
 
@@ -32,8 +35,9 @@ public final class QueueingModel {
             double cpu = utilisation(outgoing, users);
             double latency = latencyMs(outgoing, users);
             rows.add(new Row(endS, (int) (sessions * scenario.sessionSize()), (int) sessions,
-                (int) (sessions * scenario.outgoingPerSession()), active, fleet.booting(), load, Math.min(1, cpu), latency,
-                scenario.law().latencyMs(outgoing, users) > scenario.limitMs() ? 1 : 0, fleet.hours()));
+                (int) (sessions * scenario.outgoingPerSession()), active, fleet.booting(), load,
+                Math.min(1, cpu), latency, scenario.law().latencyMs(outgoing, users) > scenario.limitMs() ? 1
+                : 0, fleet.hours()));
             fleet.decide(endS, load);
         }
         return rows;
@@ -43,10 +47,13 @@ public final class QueueingModel {
         return outgoing * scenario.cpuPerStream() + users * scenario.cpuPerUser();
     }
 
-    /** Return the time in ms of one frame in the server, service and waiting; infinite once it is saturated. */
+    /**
+     * Return the time in ms of one frame in the server, service and waiting; infinite once it is saturated.
+     */
     double latencyMs(double outgoing, double users) {
         double busy = utilisation(outgoing, users);
         double serviceMs = scenario.cpuPerStream() / FRAMES_PER_S * 1e3;
-        return busy >= 1 ? Double.POSITIVE_INFINITY : serviceMs + busy * serviceMs * (1 + VARIATION) / (2 * (1 - busy));
+        return busy >= 1 ? Double.POSITIVE_INFINITY : serviceMs
+            + busy * serviceMs * (1 + VARIATION) / (2 * (1 - busy));
     }
 }

@@ -10,27 +10,29 @@ import java.nio.file.Path;
 import java.util.Properties;
 
 /**
- * Describe what is simulated. `curve` is time in seconds → users, with straight lines between its points. Each stream goes
- * to all other members of its session; a session is on one server.
+ * Describe what is simulated. `curve` is time in seconds → users, with straight lines between its points.
+ * Each stream goes to all other members of its session; a session is on one server.
  */
-public record Scenario(String name, double[][] curve, double periodS, double bootS, int sessionSize, int streamsPerSession,
-                       double sessionLifeS, int startServers, int mostServers, double cpuPerStream, double cpuPerUser,
-                       double limitMs, Scaling policy, long seed, LatencyModel law) {
+public record Scenario(String name, double[][] curve, double periodS, double bootS, int sessionSize,
+                       int streamsPerSession, double sessionLifeS, int startServers, int mostServers,
+                       double cpuPerStream, double cpuPerUser, double limitMs, Scaling policy, long seed,
+                       LatencyModel law) {
     /** Read a scenario. Throws IllegalArgumentException with what is wrong. */
     public static Scenario read(Path file) {
         Properties found = new Properties();
         try (Reader reader = Files.newBufferedReader(file, StandardCharsets.UTF_8)) {
             found.load(reader);
         } catch (IOException e) {
-            throw new IllegalArgumentException("the scenario " + file + " cannot be read: " + e.getMessage(), e);
+            throw new IllegalArgumentException("the scenario " + file + " cannot be read: " + e.getMessage(),
+                e);
         }
         String law = found.getProperty("law", "");
         String name = file.getFileName().toString().replaceFirst("\\.[^.]*$", "");
-        return new Scenario(name, points(text(found, "users")), number(found, "period"), number(found, "boot"),
-            (int) number(found, "session-size"), (int) number(found, "streams"), number(found, "session-life"),
-            (int) number(found, "start"), (int) number(found, "most"), number(found, "cpu-per-stream"),
-            number(found, "cpu-per-user"), number(found, "limit"), Scaling.of(text(found, "policy")),
-            (long) number(found, "seed"),
+        return new Scenario(name, points(text(found, "users")), number(found, "period"),
+            number(found, "boot"), (int) number(found, "session-size"), (int) number(found, "streams"),
+            number(found, "session-life"), (int) number(found, "start"), (int) number(found, "most"),
+            number(found, "cpu-per-stream"), number(found, "cpu-per-user"), number(found, "limit"),
+            Scaling.of(text(found, "policy")), (long) number(found, "seed"),
             law.isEmpty() ? LatencyModel.ofThePaper() : LatencyModel.read(file.resolveSibling(law)));
     }
 
@@ -56,7 +58,8 @@ public record Scenario(String name, double[][] curve, double periodS, double boo
         for (int i = 0; i < words.length; i++) {
             String[] pair = words[i].split(":");
             if (pair.length != 2) {
-                throw new IllegalArgumentException("users is SECONDS:USERS and more of them, not " + words[i]);
+                throw new IllegalArgumentException("users is SECONDS:USERS and more of them, not "
+                    + words[i]);
             }
             found[i] = new double[] {Double.parseDouble(pair[0]), Double.parseDouble(pair[1])};
             if (i > 0 && found[i][0] <= found[i - 1][0]) {
@@ -68,8 +71,8 @@ public record Scenario(String name, double[][] curve, double periodS, double boo
 
     /** Return the same with another policy. */
     public Scenario with(Scaling other) {
-        return new Scenario(name, curve, periodS, bootS, sessionSize, streamsPerSession, sessionLifeS, startServers,
-            mostServers, cpuPerStream, cpuPerUser, limitMs, other, seed, law);
+        return new Scenario(name, curve, periodS, bootS, sessionSize, streamsPerSession, sessionLifeS,
+            startServers, mostServers, cpuPerStream, cpuPerUser, limitMs, other, seed, law);
     }
 
     /** Return how many users there should be at a time. */
@@ -100,7 +103,8 @@ public record Scenario(String name, double[][] curve, double periodS, double boo
     /** Return the policies' bounds: as in the cloud, looking ahead over a boot and two periods. */
     public Scaling.Settings settings() {
         Scaling.Settings usual = Scaling.Settings.usual(1, mostServers);
-        return new Scaling.Settings(1, mostServers, usual.target(), usual.upper(), usual.lower(), usual.cooldownS(),
-            usual.stabilisationS(), bootS + 2 * periodS, usual.upBucketS(), usual.downBucketS());
+        return new Scaling.Settings(1, mostServers, usual.target(), usual.upper(), usual.lower(),
+            usual.cooldownS(), usual.stabilisationS(), bootS + 2 * periodS, usual.upBucketS(),
+            usual.downBucketS());
     }
 }

@@ -8,8 +8,9 @@ import org.cloudsimplus.utilizationmodels.UtilizationModelDynamic;
 import org.cloudsimplus.vms.Vm;
 
 /**
- * Model a session like CloudSimEx's web sessions: one cloudlet for each user and each stream, on one virtual machine, for
- * as long as the session lasts. A cloudlet here uses a share of its machine over time; it has no length.
+ * Model a session like CloudSimEx's web sessions: one cloudlet for each user and each stream, on one virtual
+ * machine, for as long as the session lasts. A cloudlet here uses a share of its machine over time; it has no
+ * length.
  */
 final class WebSession {
     private static final long ENDLESS = Long.MAX_VALUE / 4;

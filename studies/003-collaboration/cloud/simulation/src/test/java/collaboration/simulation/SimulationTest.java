@@ -66,7 +66,8 @@ class SimulationTest {
 
     @Test
     void theQueueGrowsWithoutEndTowardsSaturation() {
-        QueueingModel model = new QueueingModel(small(Scaling.STATIC, 1, new double[] {0, 40}, new double[] {60, 40}));
+        QueueingModel model = new QueueingModel(small(Scaling.STATIC, 1, new double[] {0, 40},
+            new double[] {60, 40}));
         assertEquals(0.4, model.latencyMs(0, 0), 1e-9, "service alone");
         assertTrue(model.latencyMs(50, 0) > model.latencyMs(40, 0));
         assertTrue(Double.isInfinite(model.latencyMs(100, 0)));
