@@ -20,13 +20,10 @@ from svload.watch.monitors.prometheus import PrometheusMonitor
 from svload.watch.monitors.redis import RedisMonitor
 from svload.watch.monitors.truth import TruthMonitor
 
-from . import oracle
 from .answers import MORE, pieces
-from .oracle import Case
+from .oracle import Case, has_waited
 
 READY_S = 0.3
-LATE_S = 2.5
-"""A reading is two tries of 0.4 s at most, of several commands; what takes longer than this has no deadline."""
 MEMORY_BYTES = 1 << 30
 BODIES = (
     b"# TYPE a counter\na{b=\"c\"} 1\nd 2 3\ne NaN\n", b"a" * 100_000 + b"\n", b'{"requests": 1, "x": [', b"{" * 5_000, b"[]", b"null", b'{"requests": {"ok": "no"}}',
@@ -99,8 +96,7 @@ def _wrong(waited_s: float, cpu_s: float) -> str:
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     if held > MEMORY_BYTES:
         return f"this process has held {held >> 20} MiB"
-    late = oracle.judges_waits and waited_s > LATE_S and cpu_s < waited_s / 4
-    return f"waited for {waited_s:.1f} s" if late else ""
+    return has_waited(waited_s, cpu_s)
 
 
 def _read(kind: str, port: int) -> str:
