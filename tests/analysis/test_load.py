@@ -123,6 +123,24 @@ def test_a_number_that_grows_says_so_by_its_code(open_loop: Bench) -> None:
     assert "grows" not in steady.whys.values()
 
 
+@pytest.mark.parametrize(("slots", "begun"), [(10, 110), (4, 104), (950, 1000), (None, 1000)])
+def test_what_was_sent_as_the_load_drained_is_in_no_rate(
+    open_loop: Bench, slots: int | None, begun: int
+) -> None:
+    trial = open_loop.trial("TC0.r1")
+    config = open_loop.config(trial)
+    first, *others = config.groups
+    executor = first.executor.model_copy(update={"max_vus": slots})
+    config = config.model_copy(update={"groups": (first.model_copy(update={"executor": executor}), *others)})
+    group, *rest = trial.summary.groups
+    held = group.model_copy(update={"begun": 1000, "completed_in_window": 100})
+    drained = replace(trial, summary=trial.summary.model_copy(update={"groups": (held, *rest)}))
+    found = summarise_load("http://x/", "", drained, config, judge_trial(trial, open_loop.config(trial)))
+    assert found.begun_rps is not None
+    assert found.throughput_rps is not None
+    assert found.begun_rps / found.throughput_rps == pytest.approx(begun / 100)
+
+
 @pytest.mark.parametrize(("name", "outcome"), [("TC0", "passed"), ("TC1", "failed")])
 def test_a_threshold_on_a_time_fails_where_the_server_is_overloaded(
     open_loop: Bench, name: str, outcome: str

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from svload.analysis.outages import healthy
 from svload.analysis.quantiles import bucket_edges, bucket_middles
 from svload.analysis.view import GroupView, kept_window, look
+from svload.model.executors import OpenLoop
 from svload.model.load_summary import (
     Bar,
     Connections,
@@ -92,7 +93,7 @@ def summarise_load(
         gone=tuple(one.sentence for one in result.outages),
         duration_s=window_s,
         rate_asked_rps=None if view.closed else _per_s(view.due, view.window.seconds),
-        begun_rps=_per_s(group.begun, window_s),
+        begun_rps=_per_s(_begun_in_window(view), window_s),
         throughput_rps=_per_s(group.completed_in_window, window_s),
         bytes_sent=group.bytes_sent,
         bytes_received=group.bytes_received,
@@ -226,6 +227,14 @@ def _window_s(summary: TrialSummary) -> float:
 
 def _per_s(count: int, seconds: float) -> float | None:
     return count / seconds if seconds > 0 else None
+
+
+def _begun_in_window(view: GroupView) -> int:
+    """Requests sent before the load's end. Those that waited for a slot until then were sent as it drained: no more
+    than one for each slot was in flight at the end."""
+    executor, group = view.spec.executor, view.summary
+    slots = executor.max_vus if isinstance(executor, OpenLoop) else None
+    return group.begun if slots is None else min(group.begun, group.completed_in_window + slots)
 
 
 def _measurable(group: GroupSummary, summary: TrialSummary) -> float | None:
