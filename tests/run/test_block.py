@@ -349,7 +349,7 @@ def test_turns_follow_from_the_slower_side() -> None:
     found = plan_turns([fast, slow], 0, 3)
     assert found.p99_ns == 20e6
     assert found.turns.length_ns >= 10 * 20e6
-    assert found.turns.pause_ns == 40e6
+    assert found.turns.pause_ns == 50e6
     assert found.turns.rounds == 3
     longer = plan_turns([fast, slow], 10 * found.turns.length_ns, 3)
     assert longer.turns.rounds == 10

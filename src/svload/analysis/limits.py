@@ -112,7 +112,7 @@ TURN_HOLDS = 30
 """and long enough for so many requests that count."""
 TURN_PAUSE = 2.0
 """The pause after a turn, times that p99,"""
-TURN_PAUSE_NS = (10_000_000, 250_000_000)
+TURN_PAUSE_NS = (50_000_000, 1_000_000_000)
 """within these."""
 TURN_PLANNED = 10
 """Rounds of a block: more measuring of one start buys little, more starts do."""
