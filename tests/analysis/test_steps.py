@@ -68,7 +68,7 @@ def trial(rows: bool) -> Any:
                            written=2 * COUNT, completed_in_window=2 * COUNT, ok_in_window=2 * COUNT - 1, steps=steps)  # fmt: skip
     kept = {name: np.array(column if rows else [], dtype=np.int64) for name, column in samples.items()}
     return SimpleNamespace(
-        summary=SimpleNamespace(groups=(summary,), imported=None, stopped="end"),
+        summary=SimpleNamespace(groups=(summary,), imported=None, stopped="end", turns=None),
         samples=kept,
         intervals={name: np.array(column, dtype=np.int64) for name, column in intervals.items()},
         histograms={name: np.array(column, dtype=np.int64) for name, column in histograms.items()},

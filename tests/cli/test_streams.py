@@ -57,8 +57,8 @@ def test_a_full_disk_behind_stdout_is_said_in_one_line():
     answer = shell(f"{SVLOAD} schema > /dev/full")
     assert answer.returncode == 3
     assert answer.stderr.splitlines() == [
-        "svload: The system refused access to stdout (No space left on device). Use another path, free space, or "
-        "raise the limit. [file-refused]"
+        "svload: The system refused access to stdout (No space left on device). Free space, raise the limit, or use "
+        "another path (SVLOAD_STATE and SVLOAD_CACHE name svload's own folders). [file-refused]"
     ]
 
 
@@ -101,8 +101,13 @@ def test_a_terminal_that_goes_away_ends_a_load_as_ctrl_c_does():
 def test_a_file_size_limit_is_no_defect_whoever_writes(tmp_path: Path):
     """Python's own writes have an errno; the workbook's library and DuckDB say it in words."""
     run = make_run(tmp_path, cases=1, replicates=1)
-    for blocks in (0, 256):
-        answer = shell(f"ulimit -f {blocks}; {SVLOAD} report {run.path}")
+    for size in (0, 256 * 1024):
+        code = (
+            "import resource, sys; from svload.cli import main; from svload.host.process import limits;"
+            f"limits.NEEDS = (); resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}));"
+            f"sys.argv = ['svload', 'report', '{run.path}']; main.main()"
+        )
+        answer = shell(f'{sys.executable} -c "{code}"')
         assert answer.returncode == 3, answer.stderr
         assert "File too large" in answer.stderr
     assert shell(f"{SVLOAD} report {run.path}").returncode == 0

@@ -7,13 +7,13 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from svload.lab import all_kits, check_specs
 from svload.lab import kits as folder
-from svload.lab.kit import Kit, KitOptions
+from svload.lab.kit import Change, Kit, KitOptions
 from svload.model.study import ServiceSpec
 
 KITS = all_kits()
@@ -60,7 +60,7 @@ def test_every_option_says_what_it_means_and_what_a_change_costs(kit: type[Kit])
         assert not field.description.endswith("."), name
         extra = field.json_schema_extra
         assert isinstance(extra, dict), name
-        assert extra["change"] in ("live", "reload", "restart", "rebuild"), name
+        assert extra["change"] in get_args(Change), name
 
 
 def test_its_options_have_a_schema_for_editors(kit: type[Kit]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 from typer.testing import CliRunner, Result
 
 from svload import api
@@ -73,18 +74,23 @@ def url() -> Iterator[str]:
                 writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\nok")
         writer.close()
 
-    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
     thread = threading.Thread(target=loop.run_forever)
-    thread.start()
+    thread.start()  # a browser's loop may run in this thread
+    server = asyncio.run_coroutine_threadsafe(asyncio.start_server(serve, "127.0.0.1", 0), loop).result(
+        HANG_S
+    )
     yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def end() -> None:
+        server.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for one in tasks:
+            one.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run_coroutine_threadsafe(end(), loop).result(HANG_S)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
-    server.close()
-    tasks = asyncio.all_tasks(loop)
-    for one in tasks:
-        one.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.wait(tasks))
     loop.close()
 
 

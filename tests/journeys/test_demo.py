@@ -191,7 +191,7 @@ def test_time_outside_load_is_told_with_its_share(demo: Demo) -> None:
     (line,) = (line for line in demo.ended.stdout.splitlines() if " of it under load" in line)
     assert line.startswith(f"{show_duration(phases['total'])} in all, {show_duration(phases['load'])} of it")
     page = (demo.run / "derived" / "report.html").read_text(encoding="utf-8")
-    assert "without load" in page
+    assert "outside load" in page
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])

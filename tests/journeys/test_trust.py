@@ -226,7 +226,7 @@ def test_trials_of_another_build_are_left_out(world: World) -> None:
     assert refused_by == sealed
     verified = world.svload("verify", run)
     assert verified.returncode == 0
-    assert "measured with another build than later trials" in verified.stderr
+    assert "measured with a different build than later trials" in verified.stderr
 
 
 DUMPS = """

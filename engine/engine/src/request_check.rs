@@ -348,14 +348,14 @@ impl Checker<'_> {
                 Part::Var {
                     var: Var::RequestId,
                     ..
-                } => ensure(false, || field, "is no JSON value: put it in quotes")?,
+                } => ensure(false, || field, "is not a JSON value: put it in quotes")?,
                 Part::Feeder { feeder, column, .. } => {
                     if let Column::Utf8(values) = self.column(feeder, column, &field)? {
                         let bad = values.iter().position(|value| !is_json(value.as_bytes()));
                         let value = bad.map_or("", |row| &values[row]);
                         let shown: String = value.chars().take(SHOWN).collect();
                         let told = format!(
-                            "row {} ({shown:?}) of {feeder}.{column} is no JSON value, and stands outside quotes",
+                            "row {} ({shown:?}) of {feeder}.{column} is not a JSON value, but stands outside quotes",
                             bad.unwrap_or(0) + 1
                         );
                         ensure(bad.is_none(), || field, &told)?;

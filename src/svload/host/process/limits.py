@@ -25,7 +25,7 @@ NEEDS = (
     # with 1.5 GB OpenBLAS tries to allocate for ever, deaf to signals, when a load is judged; with 2.9 GB it does not
     Need(resource.RLIMIT_AS, 3072 * MIB, "memory", "-v", 1024),
     Need(resource.RLIMIT_DATA, 1024 * MIB, "memory for data", "-d", 1024),
-    Need(resource.RLIMIT_FSIZE, 256 * MIB, "in one file", "-f", 1024),
+    Need(resource.RLIMIT_FSIZE, 256 * MIB, "the size of one file", "-f", 1024),
     Need(resource.RLIMIT_NOFILE, 128, "open files", "-n", 1),
 )
 LEAST_TASKS = 24 + 4 * (os.cpu_count() or 1)
@@ -57,7 +57,7 @@ def short(proc: str = "/proc") -> Iterator[Short]:
 
 
 def _amount(value: int, need: Need) -> str:
-    return f"{value / MIB:.0f} MiB" if need.unit > 1 else str(value)
+    return f"{value / MIB:.3g} MiB" if need.unit > 1 else str(value)
 
 
 def _raise(flag: str, to: int) -> str:
