@@ -172,7 +172,7 @@ def test_servers_elsewhere_end_with_whoever_holds_them(machines: Fabric, victim:
 def test_a_machine_that_is_not_there_is_told(machines: Fabric) -> None:
     done = machines.svload("run", study(machines))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert "files is on servers[0]: no inventory is given" in done.stderr
+    assert "files can't run on servers[0]: no inventory is given" in done.stderr
     (machines.folder / "lost").mkdir(exist_ok=True)
     path = machines.folder / "lost" / "study.yaml"
     path.write_text((STUDY % ("null", "http", "1s")).replace("servers[0]", "servers[7]"))
