@@ -23,8 +23,8 @@ LOW = {
     "as-1.5G": (resource.RLIMIT_AS, 1_500_000 << 10, "memory is 1465 MiB", "ulimit -v 3145728"),
     "data-200M": (resource.RLIMIT_DATA, 200 * MIB, "memory for data is 200 MiB", "ulimit -d 1048576"),
     "data-900M": (resource.RLIMIT_DATA, 900 * MIB, "memory for data is 900 MiB", "ulimit -d 1048576"),
-    "fsize-1M": (resource.RLIMIT_FSIZE, MIB, "in one file is 1 MiB", "ulimit -f 262144"),
-    "fsize-100M": (resource.RLIMIT_FSIZE, 100 * MIB, "in one file is 100 MiB", "ulimit -f 262144"),
+    "fsize-1M": (resource.RLIMIT_FSIZE, MIB, "the size of one file is 1 MiB", "ulimit -f 262144"),
+    "fsize-100M": (resource.RLIMIT_FSIZE, 100 * MIB, "the size of one file is 100 MiB", "ulimit -f 262144"),
     "nofile-40": (resource.RLIMIT_NOFILE, 40, "open files is 40", "ulimit -n 128"),
     "nofile-100": (resource.RLIMIT_NOFILE, 100, "open files is 100", "ulimit -n 128"),
 }
@@ -55,7 +55,7 @@ def test_a_limit_that_suffices_is_not_named(limit: int, value: int) -> None:
 def test_each_low_limit_has_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
     low = {resource.RLIMIT_FSIZE: 5 * MIB, resource.RLIMIT_NOFILE: 20}
     monkeypatch.setattr(limits.resource, "getrlimit", lambda limit: (low.get(limit, -1), -1))
-    assert [one.what for one in limits.short()] == ["in one file", "open files"]
+    assert [one.what for one in limits.short()] == ["the size of one file", "open files"]
 
 
 @pytest.mark.parametrize(

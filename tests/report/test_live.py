@@ -122,6 +122,7 @@ def test_the_time_that_a_gate_may_take_is_told() -> None:
 
 def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     coloured = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     assert coloured.search("".join(screen(colour=True)))
     monkeypatch.setenv("NO_COLOR", "1")
     assert not coloured.search("".join(screen(colour=True)))

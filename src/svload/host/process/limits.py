@@ -57,7 +57,7 @@ def short(proc: str = "/proc") -> Iterator[Short]:
 
 
 def _amount(value: int, need: Need) -> str:
-    return f"{value / MIB:.3g} MiB" if need.unit > 1 else str(value)
+    return f"{value / MIB:.{0 if value >= MIB else 2}f} MiB" if need.unit > 1 else str(value)
 
 
 def _raise(flag: str, to: int) -> str:
