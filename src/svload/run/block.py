@@ -25,7 +25,7 @@ from svload.model.traffic import Group
 from svload.run.pauses import PauseReadings
 from svload.run.sides import is_of, own_readings, plain, sided
 from svload.run.trial import Readings, Stopped, TrialRun
-from svload.run.warming import Warmed, warm_up, with_rows, without_ramps
+from svload.run.warming import Warmed, warm_up, without_ramps
 from svload.study.order import draw
 
 
@@ -205,7 +205,7 @@ class BlockRun:
 def _in_turns(config: CaseConfig, pause_ns: int) -> CaseConfig:
     """A case as it is loaded after its warm-up. What waits for a slot at the end of an open loop is followed during a pause
     alone: it would begin in another side's turn. In a closed loop nothing waits, and what is under way may end."""
-    whole = without_ramps(with_rows(config))
+    whole = without_ramps(config)
     groups = (
         group.model_copy(update={"graceful_stop_ns": min(pause_ns, _graceful_ns(group))})
         if isinstance(group.executor, OpenLoop)

@@ -30,12 +30,6 @@ class Warmed(NamedTuple):
     settled: bool
 
 
-def with_rows(config: CaseConfig) -> CaseConfig:
-    """The case with a row for every request: turns are compared by them."""
-    groups = (group.model_copy(update={"record": "rows"}) for group in config.groups)
-    return config.model_copy(update={"groups": tuple(groups)})
-
-
 def without_ramps(config: CaseConfig) -> CaseConfig:
     """The case with its whole load from the beginning."""
     groups = tuple(group.without_ramp for group in config.groups)
@@ -44,7 +38,7 @@ def without_ramps(config: CaseConfig) -> CaseConfig:
 
 def warm_up(trial: TrialRun) -> Warmed:
     """Load a side alone until its own cut says that it has settled. Raises Stopped, SvloadError."""
-    config, took_ns = with_rows(trial.config), 0
+    config, took_ns = trial.config, 0
     with trial.phase("warm-up"):
         for number, seconds in enumerate(STRETCHES_S):
             times = timeline(config, round(seconds * 1e9))
