@@ -3,9 +3,7 @@ final table, and is small and safe."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 from rich.text import Text
+from tests.studies.scripts import script
 
 from svload.model.events import Event
 
@@ -24,12 +23,7 @@ KIB_MAX = 300
 
 @pytest.fixture(scope="module")
 def recorder() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("record_terminal", ROOT / "tools" / "record_terminal.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["record_terminal"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "tools" / "record_terminal.py")
 
 
 def told() -> list[Event]:

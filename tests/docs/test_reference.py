@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.studies.scripts import script
 
 from svload.model.base import Frozen
 from svload.model.columns import MEANINGS
@@ -16,15 +15,7 @@ from svload.store.parquet import TABLES
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "tools" / "make_reference.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MAKER = tool()
+MAKER = script(ROOT / "tools" / "make_reference.py")
 
 
 def test_the_pages_are_written_and_others_dropped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

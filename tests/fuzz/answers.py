@@ -145,18 +145,19 @@ def _answer(draw: Random, port: int) -> bytes:
                 f"HTTP/1.1 {draw.choice((301, 303, 307))} Go\r\nLocation: {location}\r\nContent-Length: "
                 f"0\r\n\r\n".encode()
             )
-        found += _struck(piece, draw)
+        found += struck(piece, draw)
     return found
 
 
-def _struck(piece: bytes, draw: Random) -> bytes:
+def struck(piece: bytes, draw: Random) -> bytes:
+    """The piece, or what is left of it: cut, one byte changed, or many times over."""
     match draw.choice(("whole", "whole", "whole", "cut", "flip", "again")):
         case "cut":
             return piece[: draw.randrange(len(piece) + 1)]
         case "flip" if piece:
-            struck = bytearray(piece)
-            struck[draw.randrange(len(struck))] = draw.randrange(256)
-            return bytes(struck)
+            flipped = bytearray(piece)
+            flipped[draw.randrange(len(flipped))] = draw.randrange(256)
+            return bytes(flipped)
         case "again":
             return piece * draw.choice((2, 50))
     return piece
@@ -177,7 +178,7 @@ def _frames(draw: Random) -> bytes:
             draw.choice(HEADS) if kind in (1, 9) else draw.randbytes(draw.choice((0, 1, 4, 5, 6, 8, 9, 200)))
         )
         frame = _frame(kind, flags, stream, payload)
-        found += _struck(frame, draw) if draw.random() < 0.3 else frame
+        found += struck(frame, draw) if draw.random() < 0.3 else frame
     return found
 
 

@@ -20,7 +20,7 @@ from svload.watch.monitors.prometheus import PrometheusMonitor
 from svload.watch.monitors.redis import RedisMonitor
 from svload.watch.monitors.truth import TruthMonitor
 
-from .answers import MORE, pieces
+from .answers import MORE, pieces, struck
 from .oracle import Case, has_waited
 
 READY_S = 0.3
@@ -120,33 +120,20 @@ def _read(kind: str, port: int) -> str:
 def _page(draw: Random, kind: str) -> bytes:
     if draw.random() < 0.3:
         return b"".join(draw.choice((*pieces(), *MORE)) for _ in range(draw.choice((1, 2, 3))))
-    body = _struck(GOOD[kind] if kind in GOOD and draw.random() < 0.5 else draw.choice(BODIES), draw)
+    body = struck(GOOD[kind] if kind in GOOD and draw.random() < 0.5 else draw.choice(BODIES), draw)
     length = draw.choice((len(body), len(body), len(body), 10**12, -1, 0))
     status = draw.choice((b"200 OK", b"200 OK", b"204 No", b"301 Go\r\nLocation: /", b"503 Busy"))
     head = b"HTTP/1.1 " + status + b"\r\nContent-Length: " + str(length).encode() + b"\r\n\r\n"
-    return _struck(head, draw) + body if draw.random() < 0.2 else head + body
+    return struck(head, draw) + body if draw.random() < 0.2 else head + body
 
 
 def _lines(draw: Random, kind: str) -> bytes:
     if draw.random() < 0.4:
-        return _struck(GOOD[kind], draw)
+        return struck(GOOD[kind], draw)
     if draw.random() < 0.4:
-        body = _struck(draw.choice(REDIS), draw)
+        body = struck(draw.choice(REDIS), draw)
         return b"$" + str(len(body)).encode() + b"\r\n" + body + b"\r\n"
-    return b"".join(_struck(draw.choice(WORDS), draw) for _ in range(draw.choice((1, 2, 4))))
-
-
-def _struck(piece: bytes, draw: Random) -> bytes:
-    match draw.choice(("whole", "whole", "cut", "flip", "again")):
-        case "cut":
-            return piece[: draw.randrange(len(piece) + 1)]
-        case "flip" if piece:
-            struck = bytearray(piece)
-            struck[draw.randrange(len(struck))] = draw.randrange(256)
-            return bytes(struck)
-        case "again":
-            return piece * 20
-    return piece
+    return b"".join(struck(draw.choice(WORDS), draw) for _ in range(draw.choice((1, 2, 4))))
 
 
 def _serve(server: socket.socket, answer: bytes, way: str, seed: int) -> None:

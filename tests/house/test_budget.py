@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.studies.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("budget", ROOT / "tools" / "budget.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-BUDGET = tool()
+BUDGET = script(ROOT / "tools" / "budget.py")
 USED = '"""One."""\n\n\ndef used() -> int:\n    """Return one."""\n    return 1\n'
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from types import ModuleType
 
 import pytest
 from tests.bounds import HANG_S
+from tests.studies.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = ["setup", "demo", "check", "test", "studies", "lint", "bench", "docs", "wheel", "clean"]
@@ -165,23 +165,14 @@ def test_studies_run_one_after_another_until_a_lab_fails(
         assert len(done.stderr.splitlines()) == 1
 
 
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def cargo_lock() -> ModuleType:
-    return tool("cargo_lock")
+    return script(ROOT / "tools" / "cargo_lock.py")
 
 
 @pytest.fixture(scope="module")
 def change_limits() -> ModuleType:
-    return tool("change_limits")
+    return script(ROOT / "tools" / "change_limits.py")
 
 
 def test_lock_template_keeps_all_but_the_source(cargo_lock: ModuleType) -> None:
