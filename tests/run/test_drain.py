@@ -11,9 +11,9 @@ import pytest
 
 from svload.drive.generators import ShareResult
 from svload.drive.share.cut import Share
+from svload.host.machine.linux import ProcessStat
 from svload.run import drain
 from svload.run.drain import timed_out, wait_for_rest
-from svload.watch.proc import Stat
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ class Machine:
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def renew(self) -> list[Stat]:
-        return [Stat(7, "R", 1, 7, 7, min(self.now_s, self.works_s), 1, 0, 0)]
+    def renew(self) -> list[ProcessStat]:
+        return [ProcessStat(7, "R", 1, 7, 7, min(self.now_s, self.works_s), 1, 0, 0)]
 
     def families(self, roots: Iterable[int]) -> frozenset[int]:
         return frozenset(roots)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.servers import free_port, running
 
+from svload.host.machine.linux import process_stat
 from svload.run.execution import SAMPLE_INTERVAL_S
-from svload.watch import proc
 from svload.watch.sampler import Sampler
 
 pytestmark = [pytest.mark.real, pytest.mark.timing]
@@ -29,7 +29,7 @@ def used_s() -> float:
 
 
 def facts(name: str, pid: int, port: int, scheme: str, admin: dict[str, Any]) -> dict[str, Any]:
-    stat = proc.read_stat(pid)
+    stat = process_stat(pid)
     assert stat is not None
     return {
         "service": name,

@@ -19,6 +19,7 @@ import pytest
 from tests.bounds import HANG_S
 from tests.servers import wait_until
 
+from svload.host.machine.linux import process_stat
 from svload.host.machine.qdiscs import qdiscs
 from svload.watch import proc
 from svload.watch.monitor import Monitor
@@ -62,7 +63,7 @@ def holder(stack: ExitStack, files: int, *cores: int) -> dict[str, Any]:
     process.stdout.readline()
     if cores:
         os.sched_setaffinity(process.pid, cores)
-    stat = proc.read_stat(process.pid)
+    stat = process_stat(process.pid)
     assert stat is not None
     return {
         "service": "web",
@@ -175,7 +176,7 @@ def test_switches_count_from_the_first_look_and_new_threads_whole(
     monkeypatch.setattr(SwitchesMonitor, "root", str(tmp_path))
     monkeypatch.setattr(SwitchesMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
     threads(tmp_path, t7="900 5000 40", t8="900 1000 10")
-    stat = proc.read_stat(7, str(tmp_path))
+    stat = process_stat(7, str(tmp_path))
     assert stat is not None
     monitor = SwitchesMonitor(
         "web", {"processes": [{"name": "one", "pid": 7, "start_ticks": stat.start_ticks}]}

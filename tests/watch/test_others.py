@@ -14,17 +14,18 @@ from pathlib import Path
 import pytest
 from tests.bounds import HANG_S
 
+from svload.host.machine.linux import TICKS_PER_S, ProcessStat
 from svload.watch import proc
 from svload.watch.monitors.others import OthersMonitor, command_of, user_of
 
 BURN = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n{then}"
 
 
-def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) -> proc.Stat:
-    return proc.Stat(pid, "S", parent, 0, 0, seconds, 1, start, 0, name)
+def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) -> ProcessStat:
+    return ProcessStat(pid, "S", parent, 0, 0, seconds, 1, start, 0, name)
 
 
-def used(before: list[proc.Stat], after: list[proc.Stat]) -> dict[int, float]:
+def used(before: list[ProcessStat], after: list[ProcessStat]) -> dict[int, float]:
     return {found.pid: pytest.approx(found.seconds) for found in proc.used_between(before, after)}
 
 
@@ -100,9 +101,9 @@ def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monitor: OthersMon
     )
     user = pwd.getpwuid(os.getuid()).pw_name
     assert [tuple(reading) for reading in monitor.sample()] == [
-        ("", "cpu_seconds_total", 20 / proc.TICKS_PER_S),
-        ("", "concerned_seconds_total", 20 / proc.TICKS_PER_S),
-        ("tmux: server 11", "cpu_seconds", 20 / proc.TICKS_PER_S),
+        ("", "cpu_seconds_total", 20 / TICKS_PER_S),
+        ("", "concerned_seconds_total", 20 / TICKS_PER_S),
+        ("tmux: server 11", "cpu_seconds", 20 / TICKS_PER_S),
         (f"tmux: server 11 {user} python3 crunch.py", "pid", 11),
     ]
 
@@ -198,7 +199,7 @@ def test_a_line_that_has_not_changed_is_not_parsed_again(tmp_path: Path) -> None
     machine(tmp_path, (12, "y", 1, 6, []))
     after = {found.pid: found for found in table.renew()}
     assert after[11] is before[11]
-    assert after[12].cpu_seconds == 6 / proc.TICKS_PER_S
+    assert after[12].cpu_seconds == 6 / TICKS_PER_S
 
 
 def tree(root: Path, *processes: tuple[int, int]) -> None:
@@ -236,7 +237,7 @@ def test_one_process_is_told_as_it_is_now(tmp_path: Path, monkeypatch: pytest.Mo
     clock["s"] += proc.FRESH_S
     found = table.now(11)
     assert found is not None
-    assert found.cpu_seconds == 6 / proc.TICKS_PER_S
+    assert found.cpu_seconds == 6 / TICKS_PER_S
     assert table.now(12) is None
     table.close()
 
@@ -284,7 +285,7 @@ def test_threads_of_the_kernel_are_read_once_a_second(
         line.write_text(" ".join([*fields[:8], str(0x00200000), *fields[9:]]))
 
     def told() -> dict[int, float]:
-        return {found.pid: found.cpu_seconds * proc.TICKS_PER_S for found in table.renew()}
+        return {found.pid: found.cpu_seconds * TICKS_PER_S for found in table.renew()}
 
     ticks(1)
     table = proc.ProcessTable(str(tmp_path))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.watch.test_servers import http, server
 
+from svload.host.machine.linux import process_stat
 from svload.lab.metrics_page import metrics_page, with_metrics_page
 from svload.model.facts import Endpoint, ServiceFacts
 from svload.watch import proc
@@ -220,7 +221,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JvmMonitor:
     fields = ["S", 1, 7, 7, *[0] * 8, *[0] * 5, 1, 0, 77, *[0] * 30]
     (tmp_path / "7" / "stat").write_text(f"7 (java) {' '.join(map(str, fields))}\n")
     (tmp_path / "log").write_text("java.lang.OutOfMemoryError: of an earlier start\n")
-    stat = proc.read_stat(7, str(tmp_path))
+    stat = process_stat(7, str(tmp_path))
     assert stat is not None
     facts = {
         "processes": [{"name": "server", "pid": 7, "start_ticks": stat.start_ticks}],

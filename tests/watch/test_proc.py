@@ -9,6 +9,7 @@ import pytest
 from tests.bounds import HANG_S
 from tests.servers import wait_until
 
+from svload.host.machine.linux import PAGE_BYTES, TICKS_PER_S, ProcessStat, parse_stat, process_stat
 from svload.watch import proc
 from svload.watch.monitor import Reading
 from svload.watch.monitors.host import HostMonitor
@@ -18,16 +19,16 @@ STAT = "4242 (a) b (c)) S 7 42 41 0 -1 4194560 1 2 3 4 150 50 30 20 20 0 9 0 987
 
 
 def test_a_stat_line_whose_name_holds_brackets() -> None:
-    stat = proc.parse_stat(STAT)
+    stat = parse_stat(STAT)
     assert (stat.pid, stat.state, stat.parent, stat.group, stat.session) == (4242, "S", 7, 42, 41)
-    assert stat.cpu_seconds == pytest.approx(250 / proc.TICKS_PER_S)
-    assert (stat.threads, stat.start_ticks, stat.rss_bytes) == (9, 98765, 256 * proc.PAGE_BYTES)
+    assert stat.cpu_seconds == pytest.approx(250 / TICKS_PER_S)
+    assert (stat.threads, stat.start_ticks, stat.rss_bytes) == (9, 98765, 256 * PAGE_BYTES)
     assert (stat.name, stat.kernel) == ("a) b (c)", False)
-    assert proc.parse_stat(STAT.replace(" 4194560 ", " 2129984 ")).kernel
+    assert parse_stat(STAT.replace(" 4194560 ", " 2129984 ")).kernel
 
 
-def one(pid: int, parent: int, session: int = 0, group: int = 0) -> proc.Stat:
-    return proc.Stat(pid, "S", parent, group, session, 0.0, 1, 0, 0)
+def one(pid: int, parent: int, session: int = 0, group: int = 0) -> ProcessStat:
+    return ProcessStat(pid, "S", parent, group, session, 0.0, 1, 0, 0)
 
 
 def test_a_family_is_descendants_and_the_session_it_leads() -> None:
@@ -52,7 +53,7 @@ def test_cores() -> None:
     )
     cores = proc.parse_cpu(text)
     assert cores["cpu0"] == {
-        name: pytest.approx(ticks / proc.TICKS_PER_S)
+        name: pytest.approx(ticks / TICKS_PER_S)
         for name, ticks in {
             "busy": 166,
             "user": 110,
@@ -120,7 +121,7 @@ def test_this_machine_is_read_and_its_counters_only_grow() -> None:
     assert {entity for entity, metric in first if metric == "busy_seconds_total"} == {
         f"cpu{core}" for core in range(os.cpu_count() or 1)
     }
-    assert first["", "memory_total_bytes"] == os.sysconf("SC_PHYS_PAGES") * proc.PAGE_BYTES
+    assert first["", "memory_total_bytes"] == os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
     assert first["", "forks_total"] > 0
     # A kernel lets iowait fall now and then (proc(5)).
     assert not [
@@ -185,7 +186,7 @@ def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.Monke
     ) as server:
         assert server.stdout is not None
         child = int(server.stdout.readline())
-        stat = proc.read_stat(server.pid)
+        stat = process_stat(server.pid)
         assert stat is not None
         facts = {
             "processes": [
@@ -215,6 +216,6 @@ def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.Monke
 
 
 def start_of(pid: int) -> int:
-    stat = proc.read_stat(pid)
+    stat = process_stat(pid)
     assert stat is not None
     return stat.start_ticks

@@ -16,7 +16,7 @@ from tests.bounds import HANG_S
 from tests.servers import free_port, running, wait_until
 from tests.watch.watched import Watched, moved, saturated, states
 
-from svload.watch import proc
+from svload.host.machine.linux import process_stat
 
 pytestmark = pytest.mark.real
 
@@ -176,7 +176,7 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
     java.stdin.write(bytes([4]))
     java.stdin.flush()
     wait_until(lambda: b"held 4" in log.read_bytes())
-    stat = proc.read_stat(java.pid)
+    stat = process_stat(java.pid)
     assert stat is not None
     processes = [{"name": "server", "pid": java.pid, "start_ticks": stat.start_ticks}]
     watched = Watched(

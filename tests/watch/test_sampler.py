@@ -195,9 +195,9 @@ def child() -> Iterable[Child]:
 
 
 def own_facts() -> dict[str, ServiceFacts]:
-    from svload.watch.proc import read_stat
+    from svload.host.machine.linux import process_stat
 
-    stat = read_stat(os.getpid())
+    stat = process_stat(os.getpid())
     assert stat is not None
     process = ProcessFact(name="pytest", pid=stat.pid, start_ticks=stat.start_ticks)
     gone = ServiceFacts(

@@ -47,10 +47,10 @@ def served(folder: Path, *argv: str) -> Iterator[tuple[Agent, ServiceFacts]]:
 
 def until_used(seconds: float, pid: int) -> Callable[[], bool]:
     """Whether a process and its children have used so much CPU from now on."""
-    from svload.watch.proc import read_stat
+    from svload.host.machine.linux import process_stat
 
     def used() -> float:
-        found = read_stat(pid)
+        found = process_stat(pid)
         return found.cpu_seconds if found else 0.0
 
     before = used()

@@ -20,7 +20,7 @@ from tests.servers import accepts, free_port, wait_until
 from tests.watch.test_others import machine
 
 from svload.host.machine import owners as owners_module
-from svload.host.machine.linux import descriptors
+from svload.host.machine.linux import TICKS_PER_S, descriptors
 from svload.host.machine.owners import owners
 from svload.watch import proc
 from svload.watch.belonging import PAUSES, Helpers
@@ -299,7 +299,7 @@ def test_in_a_container_strangers_are_what_the_machine_was_busy_beyond_our_own(
     cores(tmp_path, 1120, system=30)
     machine(tmp_path, (10, "svload", 0, 140, []), (11, "neighbour", 0, 150, []))
     [found] = monitor.sample()
-    assert found.value == pytest.approx((120 + 30 - 40) / proc.TICKS_PER_S)
+    assert found.value == pytest.approx((120 + 30 - 40) / TICKS_PER_S)
     cores(tmp_path, 1120, system=30)
     machine(tmp_path, (10, "svload", 0, 145, []))
     assert [one.value for one in monitor.sample()] == [found.value], "a counter never falls"
@@ -420,7 +420,7 @@ def test_a_helper_is_counted_no_more_and_named_once(tmp_path: Path, monkeypatch:
     for _ in range(PAUSES):
         look(False, helper=50, stranger=50)
         before = look(True, stranger=50)
-    assert look(None, helper=50, stranger=20) - before == pytest.approx(20 / proc.TICKS_PER_S)
+    assert look(None, helper=50, stranger=20) - before == pytest.approx(20 / TICKS_PER_S)
     assert [text.split(" (")[0] for text in monitor.news()] == ["helper"]
 
 

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from svload.analysis.quiet import Look
 from svload.analysis.whose import Whose
+from svload.host.machine.linux import ProcessStat
 from svload.watch import proc
 from svload.watch.monitors.others import KERNEL, LEAST_S, command_of, user_of
 
 
 class _Reading(NamedTuple):
     at: float
-    processes: list[proc.Stat]
+    processes: list[ProcessStat]
     stolen_s: Mapping[str, float]
     waited_s: float | None
 

@@ -66,6 +66,9 @@ class Monitor(ABC):
     def sample(self) -> Iterable[Reading]:
         """Readings now. May block up to 0.5 s; raises OSError when the thing is gone (noted once, sampling goes on)."""
 
+    def catch_up(self) -> None:
+        """The next sample reads everything, also what is otherwise read less often; most monitors always do."""
+
     def load(self, under_way: bool) -> None:
         """A load begins now, or has ended; most monitors need not know."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+from svload.host.machine.linux import TICKS_PER_S, ProcessStat, parse_stat
+
 _PIECE_BYTES = 1 << 16
 _STAT_BYTES = 4096
 _IO_BYTES = 1024
@@ -20,8 +20,11 @@ FRESH_S = 0.01
 """A process read within this is not read again: the kernel counts CPU time in such steps."""
 KERNEL_EVERY_S = 1.0
 """How often the kernel's own threads are read: they are no service's, and work for whoever asked."""
-_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
-_CORE = 36  # of the fields behind the name, "processor" in proc(5)
+RESTING_EVERY_S = 1.0
+"""How often a process that uses nothing is read where only recent users matter."""
+UNSEEN_S = 0.04
+"""CPU beyond that of the processes which were read, from which on the others are read too: the machine's clock counts
+in ticks, so that some of it is only rounding."""
 
 
 class ProcFile:
@@ -42,60 +45,6 @@ class ProcFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
-
-
-class Stat(NamedTuple):
-    """What we use of /proc/PID/stat. `cpu_seconds` includes children that have ended and been waited for;
-    `name` is the kernel's, of at most 15 letters; `kernel`: it is a thread of the kernel's own; `core`: where it
-    (its first thread) ran last."""
-
-    pid: int
-    state: str
-    parent: int
-    group: int
-    session: int
-    cpu_seconds: float
-    threads: int
-    start_ticks: int
-    rss_bytes: int
-    name: str = ""
-    kernel: bool = False
-    core: int = 0
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended and only waits to be waited for."""
-        return self.state in "ZX"
-
-
-def parse_stat(text: str) -> Stat:
-    """A line of /proc/PID/stat; the command's name may hold spaces and brackets. Raises ValueError."""
-    opened, closed = text.index("("), text.rindex(")")
-    fields = text[closed + 2 :].split(None, _CORE + 1)
-    ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
-    return Stat(
-        pid=int(text[:opened]),
-        state=fields[0],
-        parent=int(fields[1]),
-        group=int(fields[2]),
-        session=int(fields[3]),
-        cpu_seconds=ticks / TICKS_PER_S,
-        threads=int(fields[17]),
-        start_ticks=int(fields[19]),
-        rss_bytes=int(fields[21]) * PAGE_BYTES,
-        name=text[opened + 1 : closed],
-        kernel=bool(int(fields[6]) & _KERNEL_THREAD),
-        core=int(fields[_CORE]) if len(fields) > _CORE else 0,
-    )
-
-
-def read_stat(pid: int | Literal["self"], root: str = "/proc") -> Stat | None:
-    """/proc/PID/stat now, or None when the process is gone."""
-    try:
-        with open(f"{root}/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return parse_stat(file.read())
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 class Bounds(NamedTuple):
@@ -149,7 +98,7 @@ class ProcessTable:
     """All processes of the machine, read at most once in `every_s` whoever asks; one process as it is now.
 
     Their files stay open (`keep` of them at most), a line that has not changed is not parsed again, and who
-    belongs to whom is found anew only where that has changed: a pass costs some 5 µs a process.
+    belongs to whom is found anew only where that has changed: a pass costs some 5 µs for each process that is read.
     """
 
     def __init__(self, root: str = "/proc", every_s: float = 1.0, keep: int = 600) -> None:
@@ -158,27 +107,38 @@ class ProcessTable:
         self._keep = keep
         self._read_at = float("-inf")
         self._kernel_at = float("-inf")
-        self._all: list[Stat] = []
+        self._whole_at = float("-inf")
+        self._busy_s = 0.0
+        self._unseen_s = 0.0
+        self._resting: set[int] = set()
+        self._left: set[int] = set()
+        self._all: list[ProcessStat] = []
         self._names: list[str] = []
         self._pids: list[int] = []
         self._machine: ProcFile | None = None
         self._listed_at = 0
         self._open: dict[int, dict[str, int]] = {}
         self._held = 0
-        self._seen: dict[int, tuple[bytes, Stat]] = {}
+        self._seen: dict[int, tuple[bytes, ProcessStat]] = {}
         self._kin: Kin | None = None
         self._families: dict[frozenset[int], frozenset[int]] = {}
 
-    def all(self) -> list[Stat]:
+    def all(self) -> list[ProcessStat]:
         """The processes, as they were at most `every_s` ago."""
         if time.monotonic() - self._read_at >= self._every_s:
             self.renew()
         return self._all
 
-    def renew(self) -> list[Stat]:
-        """The processes as they are now; the kernel's own threads as they were at most a second ago."""
-        with_kernel = time.monotonic() - self._kernel_at >= KERNEL_EVERY_S
-        started = self._started()
+    def renew(self, *, lately: bool = False) -> list[ProcessStat]:
+        """The processes as they are now; the kernel's own threads as they were at most a second ago.
+
+        With `lately`, processes whose last two readings were equal are also up to a second old, unless one of them
+        may have used CPU or have ended: the machine was busier than those that are read, one of these has ended, or
+        a parent has got the time of a child.
+        """
+        now_s = time.monotonic()
+        with_kernel = now_s - self._kernel_at >= KERNEL_EVERY_S
+        started, busy_s = self._machine_now()
         if with_kernel or not started or started != self._listed_at:
             names = os.listdir(self._root)
             self._listed_at = started
@@ -187,33 +147,67 @@ class ProcessTable:
                 for pid in self._open.keys() - set(self._pids):
                     self._let_go(pid)
         before, self._seen = self._seen, {}
-        moved = False
-        for pid in self._pids:
-            known = before.get(pid)
-            found = known if known and known[1].kernel and not with_kernel else self._stat(pid, known)
-            if found is not None:
-                self._seen[pid] = found
-                moved = moved or (found is not known and (known is None or _moved(known[1], found[1])))
-        if moved or len(self._seen) < len(before):
+        pids = set(self._pids)
+        kernel = set() if with_kernel else {pid for pid, (_, stat) in before.items() if stat.kernel} & pids
+        self._resting &= pids
+        may_rest = lately and started and before.keys() <= pids and now_s - self._whole_at < RESTING_EVERY_S
+        self._left = set(self._resting) if may_rest else set()
+        used_s, ended = self._read(pids - kernel - self._left, before)
+        self._unseen_s += busy_s - self._busy_s - used_s
+        self._busy_s = busy_s
+        if not self._left or ended or self._unseen_s > UNSEEN_S:
+            self._read(self._left, before)
+            self._unseen_s, self._whole_at, self._left = 0.0, now_s, set()
+        self._seen |= {pid: before[pid] for pid in kernel | self._left}
+        if len(self._seen) < len(before):
             self._kin, self._families = None, {}
         self._all = [stat for _, stat in self._seen.values()]
         self._read_at = time.monotonic()
         self._kernel_at = self._read_at if with_kernel else self._kernel_at
         return self._all
 
-    def _started(self) -> int:
+    def _read(
+        self, pids: Iterable[int], before: Mapping[int, tuple[bytes, ProcessStat]]
+    ) -> tuple[float, bool]:
+        """Read these; what they used since their last reading, and whether one of them or of their children has ended."""
+        used_s, ended = 0.0, False
+        for pid in pids:
+            known = before.get(pid)
+            found = self._stat(pid, known)
+            if found is None:
+                self._resting.discard(pid)
+                ended = ended or known is not None
+                continue
+            self._seen[pid] = found
+            if found is known:
+                if not found[1].kernel:
+                    self._resting.add(pid)
+                continue
+            self._resting.discard(pid)
+            used_s += found[1].cpu_seconds
+            if known is None or _moved(known[1], found[1]):
+                self._kin, self._families = None, {}
+            if known is not None:
+                used_s -= known[1].cpu_seconds
+                ended = ended or known[1].children_ticks != found[1].children_ticks
+        return used_s, ended
+
+    def _machine_now(self) -> tuple[int, float]:
         """How many processes and threads were ever started, which says whether there is a new one without looking at
-        each; 0 where the kernel does not count them. Read before the list, so that none falls between."""
+        each (0 where the kernel does not count them), and the seconds that all have used. Read before the list, so
+        that none falls between."""
         try:
             self._machine = self._machine or ProcFile(f"{self._root}/stat")
-            return int(parse_pairs(self._machine.read(), (b"processes ",)).get(b"processes ", 0))
+            found = self._machine.read()
         except OSError:
-            return 0
+            return 0, 0.0
+        used = sum(int(ticks) for ticks in found[: found.find(b"\n")].split()[1:4])  # user, nice, system
+        return int(parse_pairs(found, (b"processes ",)).get(b"processes ", 0)), used / TICKS_PER_S
 
-    def now(self, pid: int) -> Stat | None:
+    def now(self, pid: int) -> ProcessStat | None:
         """One process as it is now; None when it is gone."""
         known = self._seen.get(pid)
-        if known is None or time.monotonic() - self._read_at >= FRESH_S:
+        if known is None or pid in self._left or time.monotonic() - self._read_at >= FRESH_S:
             known = self._stat(pid, known)
         return None if known is None else known[1]
 
@@ -254,7 +248,7 @@ class ProcessTable:
     def __del__(self) -> None:
         self.close()
 
-    def _stat(self, pid: int, seen: tuple[bytes, Stat] | None) -> tuple[bytes, Stat] | None:
+    def _stat(self, pid: int, seen: tuple[bytes, ProcessStat] | None) -> tuple[bytes, ProcessStat] | None:
         line = self._text(pid, "stat", _STAT_BYTES)
         if line is None or (seen is not None and seen[0] == line):
             return None if line is None else seen
@@ -301,7 +295,7 @@ class ProcessTable:
             self._held -= 1
 
 
-def _moved(before: Stat, now: Stat) -> bool:
+def _moved(before: ProcessStat, now: ProcessStat) -> bool:
     """Whether it may belong to others now, or is another process."""
     return (before.parent, before.group, before.session, before.start_ticks) != (
         now.parent,
@@ -314,7 +308,7 @@ def _moved(before: Stat, now: Stat) -> bool:
 class Kin:
     """Who started whom, and who is in whose session or process group."""
 
-    def __init__(self, processes: Iterable[Stat]) -> None:
+    def __init__(self, processes: Iterable[ProcessStat]) -> None:
         self._children: dict[int, list[int]] = {}
         self._led: dict[int, set[int]] = {}
         for one in processes:
@@ -336,7 +330,7 @@ class Kin:
         return frozenset(found)
 
 
-def families(roots: Iterable[int], processes: Iterable[Stat]) -> frozenset[int]:
+def families(roots: Iterable[int], processes: Iterable[ProcessStat]) -> frozenset[int]:
     """As `Kin.families`, for one look."""
     return Kin(processes).families(roots)
 
@@ -349,7 +343,7 @@ class Used(NamedTuple):
     seconds: float
 
 
-def used_between(before: Iterable[Stat], after: Iterable[Stat]) -> list[Used]:
+def used_between(before: Iterable[ProcessStat], after: Iterable[ProcessStat]) -> list[Used]:
     """What those processes of `after` used since `before` that used any; both are whole tables of the machine.
 
     A process that ended meanwhile has left its time to the parent that waited for it, which is why what it

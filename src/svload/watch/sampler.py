@@ -139,6 +139,7 @@ class Sampler:
         for one in self._attached:
             if not one.failures:
                 one.due_ns = 0
+            one.monitor.catch_up()
         at_ns = self._read()
         if load is not None:
             for one in self._attached:

@@ -137,7 +137,7 @@ def _end_orphans() -> None:
     own, deadline = linux.machine_pid(), time.monotonic() + _ORPHAN_BOUND_S
     while time.monotonic() < deadline:
         for found in linux.processes():
-            if found.parent == own and found.state not in "ZX":
+            if found.parent == own and not found.ended:
                 linux.send_signal(found.pid, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:

@@ -180,13 +180,13 @@ def session_of(
     return [
         found
         for found in linux.processes()
-        if pid in (found.pid, found.session) and found.state not in "ZX" and proven(found.pid)
+        if pid in (found.pid, found.session) and not found.ended and proven(found.pid)
     ]
 
 
 def marked(mark: str) -> list[linux.ProcessStat]:
     """Living processes whose first environment carries the lab's mark."""
-    return [found for found in linux.processes() if found.state not in "ZX" and _is_marked(found.pid, mark)]
+    return [found for found in linux.processes() if not found.ended and _is_marked(found.pid, mark)]
 
 
 def strays(mark: str, child: str) -> list[linux.ProcessStat]:

@@ -18,7 +18,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
@@ -26,6 +26,10 @@ _CAP_SYS_RESOURCE = 24
 _SIOCSIFFLAGS, _IFF_UP, _IFF_RUNNING = 0x8914, 0x1, 0x40
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+_CORE = 36  # of the fields after the name, "processor" in proc(5)
 
 
 def _call(name: str, *arguments: int) -> None:
@@ -102,16 +106,36 @@ def raise_loopback() -> None:
 
 
 class ProcessStat(NamedTuple):
-    """Part of /proc/PID/stat, in machine pids. `start_ticks` since boot tells a process from a reused pid,
-    `cpu_ticks` are its own CPU time."""
+    """What we use of /proc/PID/stat, in machine pids.
+
+    `start_ticks` since boot tells a process from another with its pid. `cpu_seconds` includes children that have
+    ended and been waited for, `own_ticks` does not. `name` is the kernel's, of at most 15 letters; `kernel`: a
+    thread of the kernel itself; `core`: where its first thread last ran.
+    """
 
     pid: int
     state: str
     parent: int
     group: int
     session: int
+    cpu_seconds: float
+    threads: int
     start_ticks: int
-    cpu_ticks: int
+    rss_bytes: int
+    name: str = ""
+    kernel: bool = False
+    core: int = 0
+    own_ticks: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended and only waits to be waited for."""
+        return self.state in "ZX"
+
+    @property
+    def children_ticks(self) -> int:
+        """CPU time of children that have ended and been waited for."""
+        return round(self.cpu_seconds * TICKS_PER_S) - self.own_ticks
 
 
 def machine_pid() -> int:
@@ -119,21 +143,41 @@ def machine_pid() -> int:
     return int(os.readlink("/proc/self"))
 
 
-def process_stat(pid: int) -> ProcessStat | None:
+def parse_stat(text: str) -> ProcessStat:
+    """A line of /proc/PID/stat; the command's name may contain spaces and brackets. Raises ValueError, IndexError."""
+    opened, closed = text.index("("), text.rindex(")")
+    fields = text[closed + 2 :].split(None, _CORE + 1)
+    own_ticks = int(fields[11]) + int(fields[12])
+    return ProcessStat(
+        pid=int(text[:opened]),
+        state=fields[0],
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        cpu_seconds=(own_ticks + int(fields[13]) + int(fields[14])) / TICKS_PER_S,
+        threads=int(fields[17]),
+        start_ticks=int(fields[19]),
+        rss_bytes=int(fields[21]) * PAGE_BYTES,
+        name=text[opened + 1 : closed],
+        kernel=bool(int(fields[6]) & _KERNEL_THREAD),
+        core=int(fields[_CORE]) if len(fields) > _CORE else 0,
+        own_ticks=own_ticks,
+    )
+
+
+def process_stat(pid: int | Literal["self"], root: str = "/proc") -> ProcessStat | None:
     """What /proc says of a machine pid; None if there is no such process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        with open(f"{root}/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return parse_stat(file.read())
+    except (OSError, ValueError, IndexError):
         return None
-    fields = text[text.rindex(")") + 2 :].split()
-    parent, group, session, user, system, start = (int(fields[at]) for at in (1, 2, 3, 11, 12, 19))
-    return ProcessStat(pid, fields[0], parent, group, session, start, user + system)
 
 
 def is_alive(pid: int, start_ticks: int) -> bool:
     """Whether that very process (not a reuse of its pid) still runs; a zombie does not."""
     found = process_stat(pid)
-    return found is not None and found.start_ticks == start_ticks and found.state not in "ZX"
+    return found is not None and found.start_ticks == start_ticks and not found.ended
 
 
 def processes() -> Iterator[ProcessStat]:

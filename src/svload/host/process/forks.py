@@ -168,7 +168,7 @@ class _Workers:
 
     def _cpu_ticks(self) -> int:
         """What all have used by now."""
-        return sum(found.cpu_ticks for pid in self._ends.values() if (found := linux.process_stat(pid)))
+        return sum(found.own_ticks for pid in self._ends.values() if (found := linux.process_stat(pid)))
 
 
 def _tickets(items: int) -> tuple[int, int]:

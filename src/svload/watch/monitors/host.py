@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.host.machine.linux import PAGE_BYTES
 from svload.model.declared import Limit, Refusal
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
@@ -183,14 +184,14 @@ def _sockstat(text: bytes) -> list[Reading]:
     for line in text.decode("ascii", "replace").splitlines():
         fields = line.split()
         if fields[:1] == ["TCP:"]:
-            held = float(fields[fields.index("mem") + 1]) * proc.PAGE_BYTES if "mem" in fields else 0.0
+            held = float(fields[fields.index("mem") + 1]) * PAGE_BYTES if "mem" in fields else 0.0
             waits = float(fields[fields.index("tw") + 1])
             return [Reading("", "time_wait", waits), Reading("", "tcp_memory_bytes", held)]
     return []
 
 
 def _tcp_memory(text: bytes) -> list[Reading]:
-    return [Reading("", "tcp_memory_limit_bytes", float(text.split()[2]) * proc.PAGE_BYTES)]
+    return [Reading("", "tcp_memory_limit_bytes", float(text.split()[2]) * PAGE_BYTES)]
 
 
 def _files(text: bytes) -> list[Reading]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from svload.host.machine.linux import ProcessStat, process_stat
 from svload.watch import proc
 from svload.watch.belonging import Belonging, Helpers
 from svload.watch.monitor import Monitor, Reading
@@ -74,10 +75,11 @@ class OthersMonitor(Monitor):
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
-        me = proc.read_stat("self", self.root)
+        me = process_stat("self", self.root)
         self._own = frozenset({int(pid) for pid in facts.get("own", ())} | ({me.parent} if me else set()))
         self._belonging = Belonging(facts.get("services", ()), self.table)
-        self._before: dict[int, proc.Stat] | None = None
+        self._before: dict[int, ProcessStat] | None = None
+        self._whole = True
         self._total = 0.0
         self._concerned = 0.0
         self._threads: dict[int, _Threads] = {}
@@ -93,7 +95,8 @@ class OthersMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """One pass over all processes, shared with the services' monitors."""
-        now = {one.pid: one for one in self.table.renew()}
+        now = {one.pid: one for one in self.table.renew(lately=not self._whole)}
+        self._whole = False
         # Who once belonged stays ours, even if its parent ends and it is adopted.
         belonging = self._belonging.renew()
         belongs = self.table.families(self._own | belonging.keys())
@@ -117,7 +120,7 @@ class OthersMonitor(Monitor):
             *(Reading(self._named(now[one.pid]), "pid", one.pid) for one in named),
         ]
 
-    def _strangers(self, used: Iterable[proc.Used], now: Mapping[int, proc.Stat]) -> Iterator[proc.Used]:
+    def _strangers(self, used: Iterable[proc.Used], now: Mapping[int, ProcessStat]) -> Iterator[proc.Used]:
         for one in used:
             stat = now[one.pid]
             if one.pid in self._own or stat.kernel or KERNEL in (one.pid, stat.parent):
@@ -130,7 +133,7 @@ class OthersMonitor(Monitor):
                 yield one
 
     def _beside(
-        self, others: Iterable[proc.Used], own: Iterable[proc.Used], now: Mapping[int, proc.Stat]
+        self, others: Iterable[proc.Used], own: Iterable[proc.Used], now: Mapping[int, ProcessStat]
     ) -> float:
         """Others' CPU on the cores that our own used since the look before, over the number of these cores: on a machine
         with many, what takes all of the server's is a small part of the whole."""
@@ -139,7 +142,9 @@ class OthersMonitor(Monitor):
         self._threads = {pid: seen for pid, seen in self._threads.items() if pid in now}
         return found / len(ours) if ours else 0.0
 
-    def _where(self, used: Iterable[proc.Used], now: Mapping[int, proc.Stat]) -> Iterator[tuple[int, float]]:
+    def _where(
+        self, used: Iterable[proc.Used], now: Mapping[int, ProcessStat]
+    ) -> Iterator[tuple[int, float]]:
         """On which cores they used their time, by where each thread ran last; without those that used hardly any."""
         busiest = sorted(used, key=lambda one: -one.seconds)[:BUSIEST]
         for one in busiest:
@@ -168,6 +173,10 @@ class OthersMonitor(Monitor):
         self._total = max(self._total, busy_s - first_s - self._beyond[1])
         return [Reading("", "cpu_seconds_total", self._total)]
 
+    def catch_up(self) -> None:
+        """At the ends of a load every process counts."""
+        self._whole = True
+
     def load(self, under_way: bool) -> None:
         """Helpers are known by the pauses between loads."""
         alive = [(one.pid, one.start_ticks) for one in (self._before or {}).values()]
@@ -183,7 +192,7 @@ class OthersMonitor(Monitor):
             self._stat.close()
         self._stat = None
 
-    def _tell(self, stat: proc.Stat, why: str) -> None:
+    def _tell(self, stat: ProcessStat, why: str) -> None:
         """One sentence a program, however many processes it has."""
         if f"{stat.name} {why}" not in self._told:
             user = user_of(stat.pid, self.root)
@@ -191,7 +200,7 @@ class OthersMonitor(Monitor):
                 f"{stat.name} (process {stat.pid}, {user}) counts as part of the servers, not as a stranger: it {why}."
             )
 
-    def _named(self, stat: proc.Stat) -> str:
+    def _named(self, stat: ProcessStat) -> str:
         key = (stat.pid, stat.start_ticks)
         if key not in self._whose:
             user, command = user_of(stat.pid, self.root), command_of(stat.pid, self.root)
@@ -199,7 +208,7 @@ class OthersMonitor(Monitor):
         return self._whose[key]
 
 
-def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, proc.Stat]]:
+def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, ProcessStat]]:
     """Some of a process's threads, by number; what ends meanwhile is left out."""
     folder = f"{root}/{pid}/task"
     try:
@@ -207,7 +216,7 @@ def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, proc.Stat]]
     except OSError:
         return
     for name in names:
-        found = proc.read_stat(int(name), folder) if name.isdigit() else None
+        found = process_stat(int(name), folder) if name.isdigit() else None
         if found is not None:
             yield name, found
 
