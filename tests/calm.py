@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -137,7 +137,7 @@ class _Reader:
         self.found = Readings(cores=os.cpu_count() or 1)
         self._work = []
         self._now = time.monotonic()
-        self._before = {one.pid: one for one in self._table.renew()}
+        self._before = self._table.renew()
         self._waits = _waited_s(self._own)
         self._stolen_s, self._used_s = self._machine_s()
 
@@ -146,7 +146,7 @@ class _Reader:
         cores = self._proc.parse_cpu(Path("/proc/stat").read_text()).values()
         return sum(core["steal"] for core in cores), sum(core["user"] + core["system"] for core in cores)
 
-    def _belongs(self, now: dict[int, Any]) -> frozenset[int]:
+    def _belongs(self, now: Mapping[int, Any]) -> frozenset[int]:
         """The test's processes: its family, who once belonged to it, and who has its mark."""
         own = set(self._table.families(self._own)) & now.keys()
         for one in now.values():
@@ -163,9 +163,9 @@ class _Reader:
     def sample(self) -> None:
         """Add what happened since the last reading."""
         at = time.monotonic()
-        now = {one.pid: one for one in self._table.renew()}
+        now = self._table.renew()
         self._own = self._belongs(now)
-        used = self._proc.used_between(self._before.values(), now.values())
+        used = self._proc.used_between(self._before, now)
         others = [
             one for one in used if one.pid not in self._own and one.pid != 1 and not now[one.pid].kernel
         ]

@@ -47,8 +47,8 @@ class Machine:
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def renew(self) -> list[ProcessStat]:
-        return [ProcessStat(7, "R", 1, 7, 7, min(self.now_s, self.works_s), 1, 0, 0)]
+    def renew(self) -> dict[int, ProcessStat]:
+        return {7: ProcessStat(7, "R", 1, 7, 7, min(self.now_s, self.works_s), 1, 0, 0)}
 
     def families(self, roots: Iterable[int]) -> frozenset[int]:
         return frozenset(roots)

@@ -26,7 +26,8 @@ def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) 
 
 
 def used(before: list[ProcessStat], after: list[ProcessStat]) -> dict[int, float]:
-    return {found.pid: pytest.approx(found.seconds) for found in proc.used_between(before, after)}
+    tables = ({found.pid: found for found in one} for one in (before, after))
+    return {found.pid: pytest.approx(found.seconds) for found in proc.used_between(*tables)}
 
 
 def test_what_lives_counts_its_growth_and_what_is_new_all_of_it() -> None:
@@ -177,7 +178,7 @@ def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess
 
 def test_a_server_that_ran_already_belongs_when_it_is_named(stranger: subprocess.Popen[bytes]) -> None:
     burn(stranger)
-    table = proc.ProcessTable().renew()
+    table = proc.ProcessTable().renew().values()
     theirs = [found for found in table if found.cpu_seconds >= 0.25 and found.parent != os.getpid()]
     newest = max(theirs, key=lambda found: found.start_ticks)
     monitor = OthersMonitor("", {"own": [os.getpid(), newest.pid]})
@@ -195,9 +196,9 @@ def test_a_table_is_read_anew_when_asked() -> None:
 def test_a_line_that_has_not_changed_is_not_parsed_again(tmp_path: Path) -> None:
     machine(tmp_path, (11, "x", 1, 5, []), (12, "y", 1, 5, []))
     table = proc.ProcessTable(str(tmp_path))
-    before = {found.pid: found for found in table.renew()}
+    before = table.renew()
     machine(tmp_path, (12, "y", 1, 6, []))
-    after = {found.pid: found for found in table.renew()}
+    after = table.renew()
     assert after[11] is before[11]
     assert after[12].cpu_seconds == 6 / TICKS_PER_S
 
@@ -231,7 +232,7 @@ def test_one_process_is_told_as_it_is_now(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
     machine(tmp_path, (11, "x", 1, 5, []))
     table = proc.ProcessTable(str(tmp_path), every_s=1000.0)
-    shared = {found.pid: found for found in table.renew()}[11]
+    shared = table.renew()[11]
     assert table.now(11) is shared
     machine(tmp_path, (11, "x", 1, 6, []))
     clock["s"] += proc.FRESH_S
@@ -257,7 +258,7 @@ def test_who_is_new_is_looked_for_when_anything_was_started(
 
     def told() -> set[int]:
         clock["s"] += proc.KERNEL_EVERY_S / 10
-        return {found.pid for found in table.renew()}
+        return set(table.renew())
 
     table = proc.ProcessTable(str(tmp_path))
     started(5)
@@ -285,7 +286,7 @@ def test_threads_of_the_kernel_are_read_once_a_second(
         line.write_text(" ".join([*fields[:8], str(0x00200000), *fields[9:]]))
 
     def told() -> dict[int, float]:
-        return {found.pid: found.cpu_seconds * TICKS_PER_S for found in table.renew()}
+        return {pid: found.cpu_seconds * TICKS_PER_S for pid, found in table.renew().items()}
 
     ticks(1)
     table = proc.ProcessTable(str(tmp_path))
@@ -296,6 +297,79 @@ def test_threads_of_the_kernel_are_read_once_a_second(
     clock["s"] += proc.KERNEL_EVERY_S / 2
     assert told() == {9: 2, 11: 2}
     table.close()
+
+
+class Clocked:
+    """A table of a machine that a test writes, with its clock and the kernel's count of what all have used."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 100.0
+        monkeypatch.setattr(proc.time, "monotonic", lambda: self.now_s)
+        self.root, self.busy, self.table = root, 0, proc.ProcessTable(str(root))
+
+    def ticks(self, busy: int, **of: int) -> None:
+        """The processes `p11=5`, and what the machine counts beside what they used."""
+        machine(self.root, *((int(name[1:]), "x", 1, ticks, []) for name, ticks in of.items()))
+        (self.root / "stat").write_text(f"cpu  {busy} 0 0 0\nprocesses 5\n")
+
+    def lately(self, after_s: float = 0.2) -> dict[int, float]:
+        self.now_s += after_s
+        return {
+            pid: round(one.cpu_seconds * TICKS_PER_S) for pid, one in self.table.renew(lately=True).items()
+        }
+
+
+@pytest.fixture
+def clocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocked]:
+    """Two processes of which the second has rested since the reading before."""
+    made = Clocked(tmp_path, monkeypatch)
+    made.ticks(10, p11=5, p12=5)
+    made.lately()
+    made.ticks(11, p11=6, p12=5)
+    assert made.lately() == {11: 6, 12: 5}
+    yield made
+    made.table.close()
+
+
+def test_who_rests_is_read_once_a_second(clocked: Clocked) -> None:
+    clocked.ticks(14, p11=7, p12=7)
+    assert clocked.lately() == {11: 7, 12: 5}
+    now = clocked.table.now(12)
+    assert now is not None
+    assert now.own_ticks == 7, "who is asked for alone is read"
+    assert clocked.lately(proc.RESTING_EVERY_S) == {11: 7, 12: 7}
+
+
+def test_who_rests_is_read_when_everybody_is_asked_for(clocked: Clocked) -> None:
+    clocked.ticks(14, p11=7, p12=7)
+    clocked.now_s += 0.2
+    assert clocked.table.renew()[12].own_ticks == 7
+
+
+@pytest.mark.parametrize(("more", "found"), [(3, 5), (30, 35)])
+def test_who_rested_is_read_when_the_machine_is_busier_than_the_others(
+    clocked: Clocked, more: int, found: int
+) -> None:
+    clocked.ticks(12 + more, p11=7, p12=5 + more)
+    assert clocked.lately()[12] == found
+
+
+def test_a_child_that_ends_at_rest_counts_once(clocked: Clocked) -> None:
+    """Its parent gets its time: what it had used before is taken off, as it is no longer there."""
+    before = clocked.table.all()
+    clocked.ticks(12, p11=6)
+    line = clocked.root / "11" / "stat"
+    fields = line.read_text().split()
+    line.write_text(" ".join([*fields[:15], "6", *fields[16:]]))
+    shutil.rmtree(clocked.root / "12")
+    clocked.now_s += 0.2
+    after = clocked.table.renew(lately=True)
+    assert after.keys() == {11}
+    tables = ({**one, 1: ProcessStat(1, "S", 0, 1, 1, 0.0, 1, 0, 0)} for one in (before, after))
+    moved = {pid: one._replace(parent=11) if pid == 12 else one for pid, one in next(tables).items()}
+    assert {one.pid: round(one.seconds * TICKS_PER_S) for one in proc.used_between(moved, next(tables))} == {
+        11: 1
+    }
 
 
 def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -> None:
@@ -323,11 +397,11 @@ def test_files_are_kept_and_let_go(keep: int) -> None:
     before = len(os.listdir("/proc/self/fd"))
     table = proc.ProcessTable(keep=keep)
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-    assert child.pid in {found.pid for found in table.renew()}
+    assert child.pid in table.renew()
     assert len(os.listdir("/proc/self/fd")) <= before + 2 + keep, "the child's pipe, and the machine's file"
     assert child.stdin is not None
     child.stdin.close()
     child.wait(HANG_S)
-    assert child.pid not in {found.pid for found in table.renew()}
+    assert child.pid not in table.renew()
     table.close()
     assert len(os.listdir("/proc/self/fd")) <= before

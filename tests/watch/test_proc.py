@@ -12,6 +12,7 @@ from tests.servers import wait_until
 from svload.host.machine.linux import PAGE_BYTES, TICKS_PER_S, ProcessStat, parse_stat, process_stat
 from svload.watch import proc
 from svload.watch.monitor import Reading
+from svload.watch.monitors import host
 from svload.watch.monitors.host import HostMonitor
 from svload.watch.monitors.process import ProcessMonitor
 
@@ -161,14 +162,35 @@ def test_what_a_disk_wrote() -> None:
 def test_the_machine_is_told_anew_as_soon_as_its_files_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "meminfo").write_text("MemTotal: 5 kB\n")
+    counts = tmp_path / "sys" / "fs" / "file-nr"
+    counts.parent.mkdir(parents=True)
+    counts.write_text("5\t0\t9\n")
     monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
     monitor = HostMonitor("", {})
     told = [[one.value for one in monitor.sample()] for _ in range(2)]
-    (tmp_path / "meminfo").write_text("MemTotal: 6 kB\n")
+    counts.write_text("6\t0\t9\n")
     told.append([one.value for one in monitor.sample()])
     monitor.close()
-    assert told == [[5120], [5120], [6144]]
+    assert told == [[5, 9], [5, 9], [6, 9]]
+
+
+def test_costly_files_are_read_once_a_second_and_when_everything_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = {"s": 100.0}
+    monkeypatch.setattr(host.time, "monotonic", lambda: now["s"])
+    monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
+    (tmp_path / "meminfo").write_text("MemTotal: 5 kB\n")
+    monitor = HostMonitor("", {})
+
+    def read(at_s: float) -> list[float]:
+        now["s"] = 100.0 + at_s
+        return [one.value for one in monitor.sample()]
+
+    assert [read(0.0), read(0.2), read(0.8), read(1.0)] == [[5120], [], [], [5120]]
+    monitor.catch_up()
+    assert [read(1.2), read(1.4)] == [[5120], []]
+    monitor.close()
 
 
 def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.MonkeyPatch) -> None:

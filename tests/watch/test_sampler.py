@@ -125,6 +125,26 @@ def test_a_slow_monitor_keeps_its_own_period(
     assert [at for at, _ in readings(tmp_path / "out", "samples")] == [n * 1_000_000_000 for n in range(1, 6)]
 
 
+def test_what_is_read_less_often_is_read_when_everything_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lazy(Fake):
+        asked = 0
+
+        def catch_up(self) -> None:
+            type(self).asked += 1
+
+    monkeypatch.setattr(sampler, "monitors_for", lambda facts: [Lazy])
+    watching = Sampler()
+    watching.prepare([], 1.0, tmp_path / "s")
+    asked = Lazy.asked
+    watching.tick()
+    assert Lazy.asked == asked
+    watching.sample_all(True)
+    assert Lazy.asked == asked + 1
+    watching.close()
+
+
 def test_a_failing_monitor_is_noted_once_and_tried_less_and_less(tmp_path: Path) -> None:
     series = SeriesWriter(tmp_path / "out")
     monitor = Fake("cache", {})

@@ -62,6 +62,31 @@ def test_columns_may_change_and_come_back(tmp_path: Path) -> None:
     ]
 
 
+def test_columns_that_take_turns_are_written_once(tmp_path: Path) -> None:
+    writer = SeriesWriter(tmp_path / "s")
+    for at_ns in range(10):
+        names = ["a", "b"] if at_ns % 5 == 0 else ["a"]
+        writer.readings("", "m", at_ns, [Reading(name, "n", at_ns) for name in names])
+    writer.close()
+    assert (tmp_path / "s").read_text().count('"frame"') == 2
+    assert [row[0] for row in rows(SeriesReader(tmp_path / "s").between(0, 99, 0)) if row[3] == "b"] == [0, 5]
+
+
+def test_one_monitor_is_read_among_others(tmp_path: Path) -> None:
+    writer = SeriesWriter(tmp_path / "s")
+    for at_ns in range(10, 14):
+        for monitor in ("m", "other"):
+            writer.readings("", monitor, at_ns, [Reading("", "n", at_ns)])
+    writer.close()
+    reader = SeriesReader(tmp_path / "s")
+    assert [row[:3] for row in rows(reader.between(11, 12, 0, "other"))] == [
+        (11, "", "other"),
+        (12, "", "other"),
+    ]
+    assert rows(reader.between(11, 12, 0, "none")) == []
+    assert len(rows(reader.between(12, 13, 0))) == 4
+
+
 def test_a_cut_at_any_byte_loses_only_what_was_cut(tmp_path: Path) -> None:
     path = tmp_path / "s"
     write(path, range(3))

@@ -79,7 +79,7 @@ def stray(command: Sequence[str]) -> Iterator[int]:
     try:
         yield pid
     finally:
-        for one in proc.families([pid], proc.ProcessTable().renew()):
+        for one in proc.families([pid], proc.ProcessTable().renew().values()):
             os.kill(one, signal.SIGKILL)
 
 
@@ -190,7 +190,7 @@ def test_nginx_before_an_application_with_a_database(needs: Callable[..., None],
             monitor = watching(external(web))
             wait_until(lambda: look_again(monitor) is None and memcached in monitor._own)
         assert {nginx, application, memcached} <= monitor._own
-        workers = proc.families([nginx], proc.ProcessTable().renew())
+        workers = proc.families([nginx], proc.ProcessTable().renew().values())
         assert len(workers) > 1
         assert workers <= monitor._own
 
@@ -460,7 +460,7 @@ def test_threads_are_asked_where_they_ran() -> None:
         monitor = watching()
         used = [proc.Used("busy", busy.pid, 0.5)]
         wait_until(lambda: len(os.listdir(f"/proc/{busy.pid}/task")) == 2)
-        found = list(monitor._where(used, {one.pid: one for one in monitor.table.renew()}))
+        found = list(monitor._where(used, monitor.table.renew()))
         busy.kill()
     assert {core for core, _ in found} <= os.sched_getaffinity(0)
     assert sum(seconds for _, seconds in found) == pytest.approx(0.5)

@@ -28,7 +28,7 @@ from svload.watch.monitors.listeners import HERE, networks_of, within
 
 SHORTEST_S = 2.0
 """How often connections are looked at, at most."""
-COST_SHARE = 0.003
+COST_SHARE = 0.001
 """The part of a core that looking may take: where it costs more, it is done less often."""
 HOPS = 4
 """Servers behind one another that are followed: a proxy, an application, a database, and one to spare."""
@@ -79,7 +79,7 @@ class Belonging:
         if time.monotonic() < self._due or not self._networks:
             return self.found
         began, cost = time.monotonic(), time.thread_time()
-        alive = {one.pid for one in self._table.all()}
+        alive = self._table.all().keys()
         self.found = {pid: why for pid, why in self.found.items() if pid in alive}
         self._holders = {inode: pids for inode, pids in self._holders.items() if pids & alive}
         for network in self._networks:
@@ -125,7 +125,7 @@ class Belonging:
         """Whether it is new. The machine's first process holds sockets for others, and everybody descends from it."""
         if pid in self.found or pid in self._table.families(self._started):
             return False
-        if pid == 1 and any(one.kernel for one in self._table.all()):
+        if pid == 1 and any(one.kernel for one in self._table.all().values()):
             return False
         self.found[pid] = why
         return True
@@ -133,7 +133,7 @@ class Belonging:
     def _add_groups(self) -> None:
         """All in an owner's control group, unless it is ours too, as in one login: its children may have left its family."""
         groups = {control_group(pid) for pid in self.found} - {None, self._own_group}
-        for one in self._table.all() if groups else ():
+        for one in self._table.all().values() if groups else ():
             if not one.kernel and control_group(one.pid) in groups:
                 self._add(one.pid, "is in the server's control group")
 

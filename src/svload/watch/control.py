@@ -128,7 +128,7 @@ class Sampler:
         """Each service's busy cores between its last two readings, for a live view; a
         service with fewer is left out."""
         from_ns = time.monotonic_ns() - round(LIVE_INTERVALS * self._interval_s * 1e9)
-        return busy_cores(self._live.between(from_ns, time.monotonic_ns(), 0))
+        return busy_cores(self._live.between(from_ns, time.monotonic_ns(), 0, "process"))
 
     def latest(self, from_ns: int, to_ns: int) -> dict[str, tuple[str, Any]]:
         """Readings between two moments of CLOCK_MONOTONIC as they are written so far, for a

@@ -16,7 +16,7 @@ from svload.watch.monitors.others import KERNEL, LEAST_S, command_of, user_of
 
 class _Reading(NamedTuple):
     at: float
-    processes: list[ProcessStat]
+    processes: Mapping[int, ProcessStat]
     stolen_s: Mapping[str, float]
     waited_s: float | None
 
@@ -30,7 +30,7 @@ def look_round(seconds: float, pause: Callable[[float], object] = time.sleep, ro
     after = _read(table, root)
     table.close()
     took = max(after.at - before.at, 1e-3)
-    own = proc.families({os.getpid(), KERNEL}, after.processes)
+    own = proc.families({os.getpid(), KERNEL}, after.processes.values())
     used = sorted(proc.used_between(before.processes, after.processes), key=lambda one: -one.seconds)
     others = [one for one in used if one.pid not in own and one.seconds >= LEAST_S]
     waited = None if before.waited_s is None or after.waited_s is None else after.waited_s - before.waited_s

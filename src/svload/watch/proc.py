@@ -112,7 +112,7 @@ class ProcessTable:
         self._unseen_s = 0.0
         self._resting: set[int] = set()
         self._left: set[int] = set()
-        self._all: list[ProcessStat] = []
+        self._all: dict[int, ProcessStat] = {}
         self._names: list[str] = []
         self._pids: list[int] = []
         self._machine: ProcFile | None = None
@@ -123,14 +123,14 @@ class ProcessTable:
         self._kin: Kin | None = None
         self._families: dict[frozenset[int], frozenset[int]] = {}
 
-    def all(self) -> list[ProcessStat]:
-        """The processes, as they were at most `every_s` ago."""
+    def all(self) -> Mapping[int, ProcessStat]:
+        """The processes by pid, as they were at most `every_s` ago."""
         if time.monotonic() - self._read_at >= self._every_s:
             self.renew()
         return self._all
 
-    def renew(self, *, lately: bool = False) -> list[ProcessStat]:
-        """The processes as they are now; the kernel's own threads as they were at most a second ago.
+    def renew(self, *, lately: bool = False) -> Mapping[int, ProcessStat]:
+        """The processes by pid as they are now; the kernel's own threads as they were at most a second ago.
 
         With `lately`, processes whose last two readings were equal are also up to a second old, unless one of them
         may have used CPU or have ended: the machine was busier than those that are read, one of these has ended, or
@@ -161,7 +161,7 @@ class ProcessTable:
         self._seen |= {pid: before[pid] for pid in kernel | self._left}
         if len(self._seen) < len(before):
             self._kin, self._families = None, {}
-        self._all = [stat for _, stat in self._seen.values()]
+        self._all = {pid: stat for pid, (_, stat) in self._seen.items()}
         self._read_at = time.monotonic()
         self._kernel_at = self._read_at if with_kernel else self._kernel_at
         return self._all
@@ -215,7 +215,7 @@ class ProcessTable:
         """Pids of all `roots` and of their families, among the processes of `all`."""
         processes, key = self.all(), frozenset(roots)
         if key not in self._families:
-            self._kin = self._kin or Kin(processes)
+            self._kin = self._kin or Kin(processes.values())
             self._families[key] = self._kin.families(key)
         return self._families[key]
 
@@ -343,17 +343,16 @@ class Used(NamedTuple):
     seconds: float
 
 
-def used_between(before: Iterable[ProcessStat], after: Iterable[ProcessStat]) -> list[Used]:
-    """What those processes of `after` used since `before` that used any; both are whole tables of the machine.
+def used_between(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -> list[Used]:
+    """What those processes of `after` used since `before` that used any; both are whole tables of the machine, by pid.
 
     A process that ended meanwhile has left its time to the parent that waited for it, which is why what it
     had used before is taken off there: off the nearest ancestor that lives, or process 1.
     """
-    earlier, now = {one.pid: one for one in before}, {one.pid: one for one in after}
-    gone = [earlier[pid] for pid in earlier.keys() - now.keys()]
+    gone = [before[pid] for pid in before.keys() - after.keys()]
     seconds: dict[int, float] = {}
-    for pid, one in now.items():
-        known = earlier.get(pid)
+    for pid, one in after.items():
+        known = before.get(pid)
         if known is one:  # its line has not changed
             continue
         if known is not None and known.start_ticks != one.start_ticks:
@@ -362,11 +361,11 @@ def used_between(before: Iterable[ProcessStat], after: Iterable[ProcessStat]) ->
         seconds[pid] = one.cpu_seconds - (known.cpu_seconds if known else 0.0)
     for one in gone:
         heir = one.parent
-        while heir not in now and heir in earlier:
-            heir = earlier[heir].parent
-        heir = heir if heir in now else 1
+        while heir not in after and heir in before:
+            heir = before[heir].parent
+        heir = heir if heir in after else 1
         seconds[heir] = seconds.get(heir, 0.0) - one.cpu_seconds
-    return [Used(now[pid].name, pid, used) for pid, used in seconds.items() if used > 0 and pid in now]
+    return [Used(after[pid].name, pid, used) for pid, used in seconds.items() if used > 0 and pid in after]
 
 
 def parse_cpu(text: str) -> dict[str, dict[str, float]]:
@@ -464,14 +463,14 @@ def parse_interfaces(text: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(":")
-        numbers = [int(field) for field in rest.split()]
-        if any(numbers):
+        fields = rest.split()
+        if fields.count("0") < len(fields):
             found[name.strip()] = {
-                "received_bytes": numbers[0],
-                "received_packets": numbers[1],
-                "received_drops": numbers[3],
-                "sent_bytes": numbers[8],
-                "sent_packets": numbers[9],
-                "sent_drops": numbers[11],
+                "received_bytes": int(fields[0]),
+                "received_packets": int(fields[1]),
+                "received_drops": int(fields[3]),
+                "sent_bytes": int(fields[8]),
+                "sent_packets": int(fields[9]),
+                "sent_drops": int(fields[11]),
             }
     return found

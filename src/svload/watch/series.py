@@ -22,8 +22,12 @@ from svload.watch.monitor import Reading
 _as_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make one for each line
 
 
+FRAMES = 4
+"""Sets of columns that a monitor may take turns with before one has to be written again."""
+
+
 class SeriesWriter:
-    """Appends readings. Holds one frame a monitor, so its memory does not grow."""
+    """Appends readings. Holds a few frames a monitor, so its memory does not grow."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,17 +37,19 @@ class SeriesWriter:
             self._file.write(b"\n")
         # A line is longer than a byte, so no number repeats one that an earlier writer gave.
         self._next_frame = size + 1
-        self._frames: dict[tuple[str, str], tuple[int, tuple[tuple[str, str], ...]]] = {}
+        self._frames: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], int]] = {}
 
     def readings(self, service: str, monitor: str, at_ns: int, readings: Iterable[Reading]) -> None:
         """Append one monitor's readings. Raises OSError (disk full)."""
         found = list(readings)
         columns = tuple((one.entity, one.metric) for one in found)
-        frame, known = self._frames.get((service, monitor), (0, ()))
-        if not frame or known != columns:
-            frame = self._next_frame
+        known = self._frames.setdefault((service, monitor), {})
+        frame = known.get(columns)
+        if frame is None:
+            if len(known) >= FRAMES:
+                del known[next(iter(known))]
+            known[columns] = frame = self._next_frame
             self._next_frame += 1
-            self._frames[service, monitor] = (frame, columns)
             self._line({"frame": frame, "service": service, "monitor": monitor, "columns": columns})
         self._line([frame, at_ns, *(_short(one.value) for one in found)])
 
@@ -79,9 +85,11 @@ class SeriesReader:
         self._seen_to = 0
         self._seen_ns = 0
 
-    def between(self, from_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
-        """Readings with from_ns ≤ time ≤ to_ns as a table of `model.columns.MONITORS`;
-        `offset_ns` counts from `origin_ns`.
+    def between(
+        self, from_ns: int, to_ns: int, origin_ns: int, monitor: str | None = None
+    ) -> dict[str, tuple[str, Any]]:
+        """Readings with from_ns ≤ time ≤ to_ns as a table of `model.columns.MONITORS`; `offset_ns` counts from
+        `origin_ns`. With `monitor`, only that monitor's: the lines of all others are not parsed.
 
         Empty where there is no file yet. A torn last line is left for the next call; damaged lines are left out.
         """
@@ -96,18 +104,23 @@ class SeriesReader:
             file.seek(self._seen_to)
             before = True
             while (line := file.readline()).endswith(b"\n"):
-                value = _parsed(line)
-                at_ns = value[1] if isinstance(value, list) else None
+                frame, at_ns = _head(line)
                 if at_ns is not None and at_ns > to_ns:
                     break
                 before = before and (at_ns is None or at_ns < from_ns)
                 if before:
                     self._seen_to, self._seen_ns = file.tell(), at_ns or self._seen_ns
-                if isinstance(value, dict) and "frame" in value:
-                    self._frames[value["frame"]] = (value["service"], value["monitor"], value["columns"])
-                elif isinstance(value, list) and not before and value[0] in self._frames:
-                    rows.add(value[1], *self._frames[value[0]], value[2:])
+                if at_ns is None:
+                    self._learn(_parsed(line))
+                elif not before and (of := self._frames.get(frame)) and monitor in (None, of[1]):
+                    value = _parsed(line)
+                    if isinstance(value, list):
+                        rows.add(at_ns, *of, value[2:])
         return rows.table()
+
+    def _learn(self, value: Any) -> None:
+        if isinstance(value, dict) and "frame" in value:
+            self._frames[value["frame"]] = (value["service"], value["monitor"], value["columns"])
 
     def notes(self) -> list[str]:
         """All sentences about monitors so far, with the service and monitor they are about."""
@@ -147,6 +160,14 @@ class _Rows:
             **{name: ("utf8", cells) for name, cells in names},
             "value": ("f64", self._value.tobytes()),
         }
+
+
+def _head(line: bytes) -> tuple[int, int | None]:
+    """Frame and time of a reading, without parsing it; no time for any other line."""
+    frame, _, rest = line.partition(b",")
+    at = rest.partition(b",")[0].rstrip(b"]\n")
+    found = frame[:1] == b"[" and frame[1:].isdigit() and at.isdigit() and len(frame) + len(at) < 40
+    return (int(frame[1:]), int(at)) if found else (0, None)
 
 
 def _parsed(line: bytes) -> Any:

@@ -211,7 +211,7 @@ class StackSampler:
         """All processes of the service as the agent's children see them."""
         table = ProcessTable()
         try:
-            found = families({one.pid for one in self._facts.processes}, table.all())
+            found = families({one.pid for one in self._facts.processes}, table.all().values())
         finally:
             table.close()
         inner = (pid_within(pid, 1 if self._agent.isolated else 0) for pid in sorted(found))

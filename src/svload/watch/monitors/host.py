@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -12,10 +13,17 @@ from svload.model.declared import Limit, Refusal
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
 
+SLOW_EVERY_S = 1.0
+"""How often the files are read that cost the kernel most, which are also the longest."""
+
 
 class HostMonitor(Monitor):
     """/proc of the whole machine. Entities: `cpu0`…, disks, interfaces,
-    `cpu`/`io`/`memory` for pressure, else empty."""
+    `cpu`/`io`/`memory` for pressure, else empty.
+
+    What the kernel has to add up over cores and lists for each reading (memory, the protocols' counters, pressure)
+    is read once a second, and at both ends of a load.
+    """
 
     name = "host"
     summary = "the machine's cores, memory, disks, network and pressure, from /proc"
@@ -86,11 +94,9 @@ class HostMonitor(Monitor):
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
-        self._parts: list[tuple[proc.ProcFile, Callable[[bytes], list[Reading]]]] = []
-        self._known: dict[int, tuple[bytes, list[Reading]]] = {}
-        for path, read in _FILES.items():
-            with contextlib.suppress(OSError):  # what this kernel lacks is left out
-                self._parts.append((proc.ProcFile(os.path.join(self.root, path)), read))
+        self._quick = _opened(self.root, _FILES)
+        self._slow = _opened(self.root, _SLOW_FILES)
+        self._slow_due = 0.0
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -98,21 +104,48 @@ class HostMonitor(Monitor):
         return facts is None
 
     def sample(self) -> Iterable[Reading]:
-        """One pass over the open files; of a text that has not changed nothing is read anew."""
-        readings: list[Reading] = []
-        for at, (file, read) in enumerate(self._parts):
-            text = file.read()
-            known = self._known.get(at)
-            if known is None or known[0] != text:
-                self._known[at] = known = (text, read(text))
-            readings += known[1]
+        """One pass over the open files that are due."""
+        readings = [reading for part in self._quick for reading in part.readings()]
+        now_s = time.monotonic()
+        if now_s >= self._slow_due:
+            self._slow_due = now_s + SLOW_EVERY_S
+            readings += [reading for part in self._slow for reading in part.readings()]
         return readings
+
+    def catch_up(self) -> None:
+        """At the ends of a load everything counts."""
+        self._slow_due = 0.0
 
     def close(self) -> None:
         """Close them."""
-        for file, _ in self._parts:
-            file.close()
-        self._parts = []
+        for part in (*self._quick, *self._slow):
+            part.file.close()
+        self._quick = self._slow = []
+
+
+class _Part:
+    """One file and what it says; a text that has not changed is not parsed again."""
+
+    def __init__(self, file: proc.ProcFile, read: Callable[[bytes], list[Reading]]) -> None:
+        self.file = file
+        self._read = read
+        self._known: tuple[bytes, list[Reading]] = (b"", [])
+
+    def readings(self) -> list[Reading]:
+        """What it says now."""
+        text = self.file.read()
+        if self._known[0] != text:
+            self._known = (text, self._read(text))
+        return self._known[1]
+
+
+def _opened(root: str, files: Mapping[str, Callable[[bytes], list[Reading]]]) -> list[_Part]:
+    """What this kernel has of them."""
+    found = []
+    for path, read in files.items():
+        with contextlib.suppress(OSError):
+            found.append(_Part(proc.ProcFile(os.path.join(root, path)), read))
+    return found
 
 
 _OF_STAT = {
@@ -232,15 +265,17 @@ def _named(values: Mapping[str, float], wanted: Mapping[str, str]) -> list[Readi
 
 _FILES: Mapping[str, Callable[[bytes], list[Reading]]] = {
     "stat": _stat,
-    "meminfo": _memory,
-    "vmstat": _vmstat,
     "diskstats": _disks,
     "self/net/dev": _network,
-    "self/net/netstat": _netstat,
-    "self/net/snmp": _snmp,
     "self/net/sockstat": _sockstat,
     "sys/net/ipv4/tcp_mem": _tcp_memory,
     "sys/fs/file-nr": _files,
+}
+_SLOW_FILES: Mapping[str, Callable[[bytes], list[Reading]]] = {
+    "meminfo": _memory,
+    "vmstat": _vmstat,
+    "self/net/netstat": _netstat,
+    "self/net/snmp": _snmp,
     "pressure/cpu": _pressure_of("cpu"),
     "pressure/io": _pressure_of("io"),
     "pressure/memory": _pressure_of("memory"),

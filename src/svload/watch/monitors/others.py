@@ -78,7 +78,7 @@ class OthersMonitor(Monitor):
         me = process_stat("self", self.root)
         self._own = frozenset({int(pid) for pid in facts.get("own", ())} | ({me.parent} if me else set()))
         self._belonging = Belonging(facts.get("services", ()), self.table)
-        self._before: dict[int, ProcessStat] | None = None
+        self._before: Mapping[int, ProcessStat] | None = None
         self._whole = True
         self._total = 0.0
         self._concerned = 0.0
@@ -95,13 +95,13 @@ class OthersMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """One pass over all processes, shared with the services' monitors."""
-        now = {one.pid: one for one in self.table.renew(lately=not self._whole)}
+        now = self.table.renew(lately=not self._whole)
         self._whole = False
         # Who once belonged stays ours, even if its parent ends and it is adopted.
         belonging = self._belonging.renew()
         belongs = self.table.families(self._own | belonging.keys())
         self._own = belongs if belongs <= now.keys() else belongs.intersection(now)
-        used = [] if self._before is None else proc.used_between(self._before.values(), now.values())
+        used = [] if self._before is None else proc.used_between(self._before, now)
         self._before = now
         for pid, why in belonging.items():
             if pid in now:
