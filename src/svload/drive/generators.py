@@ -30,7 +30,7 @@ START_MARGIN_NS = 100_000_000
 LONE = 0
 """A single generator without tables to take in needs no common start: it begins as soon as it
 hears this, and says when that was."""
-LOOK_S, ACT_S = 0.25, 0.01
+LOOK_S, ACT_S = 0.5, 0.01
 """How long one look at the agent waits: rare looks disturb the measurement least; planted faults need the short one."""
 STOP_GRACE_S = 2.0
 """A stopped generator is silent at once; it has this long to hand over what it saw."""

@@ -134,6 +134,8 @@ class ScreenLoad(_Seconds):
             self.close()
             if event.kind == "trial-failed":
                 _say(_not_counted(data))
+        if self.display is not None:
+            self.display.refresh()
 
     def close(self) -> None:
         """Take the lines away."""
@@ -147,9 +149,9 @@ class ScreenLoad(_Seconds):
         from svload.report.terminal.console import live_console
 
         self.display = Live(
-            get_renderable=self.render, console=live_console(), refresh_per_second=4, transient=True
+            get_renderable=self.render, console=live_console(), auto_refresh=False, transient=True
         )
-        self.display.start()
+        self.display.start(refresh=True)
 
     def render(self) -> RenderableType:
         """The lines, at most 80 columns of meaning."""
