@@ -10,11 +10,11 @@ from collections.abc import Collection, Container, Iterable, Iterator
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from svload.host.machine import netlink
+
+_BOUND_S = 1.0
 _SOCK_DIAG_BY_FAMILY = 20
 _SOCK_DESTROY = 21
-_REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300  # NLM_F_REQUEST, NLM_F_ACK, NLM_F_ROOT | NLM_F_MATCH
-_NLMSG_DONE, _NLMSG_ERROR = 3, 2
-_NETLINK_SOCK_DIAG = 4
 TCP_ESTABLISHED, TCP_TIME_WAIT, TCP_LISTEN = 1, 6, 10
 # struct inet_diag_msg: family, state, timer, retrans, sockid {sport, dport, src[4], dst[4], if, cookie[2]},
 # expires, rqueue, wqueue, uid, inode
@@ -71,7 +71,7 @@ def _socket(entry: bytes) -> Socket:
     address = socket.inet_ntop(entry[0], entry[8 : 8 + length])
     read_queue, write_queue = struct.unpack_from("=II", entry, 56)
     uid, inode = struct.unpack_from("=II", entry, 64)
-    group = _attribute(entry, _ENTRY_BYTES, _CGROUP_ID)
+    group = netlink.attribute(entry, _ENTRY_BYTES, _CGROUP_ID)
     return Socket(
         entry[0],
         address,
@@ -116,15 +116,13 @@ def unix_sockets() -> list[UnixSocket]:
     states = 1 << TCP_LISTEN | 1 << TCP_ESTABLISHED
     query = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, states, 0, _UNIX_SHOW, 0, 0)
     found = []
-    for kind, entry in _messages(_SOCK_DIAG_BY_FAMILY, _REQUEST | _DUMP, query):
-        if kind in (_NLMSG_DONE, _NLMSG_ERROR):
-            break
-        if len(entry) >= _UNIX_ENTRY_BYTES:
+    for kind, entry in _messages(_SOCK_DIAG_BY_FAMILY, netlink.REQUEST | netlink.DUMP, query):
+        if kind != netlink.ERROR and len(entry) >= _UNIX_ENTRY_BYTES:
             [inode] = struct.unpack_from("=I", entry, 4)
-            peer = _attribute(entry, _UNIX_ENTRY_BYTES, _UNIX_PEER)
+            peer = netlink.attribute(entry, _UNIX_ENTRY_BYTES, _UNIX_PEER)
             found.append(
                 UnixSocket(
-                    _attribute(entry, _UNIX_ENTRY_BYTES, _UNIX_NAME).rstrip(b"\0"),
+                    netlink.attribute(entry, _UNIX_ENTRY_BYTES, _UNIX_NAME).rstrip(b"\0"),
                     inode,
                     struct.unpack("=I", peer)[0] if len(peer) == 4 else 0,
                     entry[2] == TCP_LISTEN,
@@ -176,20 +174,8 @@ def _drops(entry: bytes) -> int | None:
 
 def _memory(entry: bytes) -> tuple[int, ...]:
     """struct sk_meminfo behind an entry; empty where the kernel does not tell it."""
-    found = _attribute(entry, _ENTRY_BYTES, _SKMEMINFO)
+    found = netlink.attribute(entry, _ENTRY_BYTES, _SKMEMINFO)
     return struct.unpack(f"={len(found) // 4}I", found[: len(found) // 4 * 4])
-
-
-def _attribute(entry: bytes, at: int, wanted: int) -> bytes:
-    """An attribute (struct nlattr: length, type) behind an entry that ends at `at`; empty where there is none."""
-    while len(entry) - at >= 4:
-        length, kind = struct.unpack_from("=HH", entry, at)
-        if length < 4:
-            return b""
-        if kind == wanted:
-            return entry[at + 4 : at + length]
-        at += (length + 3) & ~3
-    return b""
 
 
 def count_time_wait(among: range) -> int:
@@ -225,8 +211,8 @@ def _destroy(family: int, socket_id: bytes) -> bool:
     """End the socket of a struct inet_diag_sockid; False where it may not be. One that
     has gone meanwhile has ended too."""
     query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 0, 1 << TCP_TIME_WAIT) + socket_id
-    answer = next(_messages(_SOCK_DESTROY, _REQUEST | _ACK, query), None)
-    if answer is None or answer[0] != _NLMSG_ERROR:
+    answer = next(_messages(_SOCK_DESTROY, netlink.REQUEST | netlink.ACK, query), None)
+    if answer is None or answer[0] != netlink.ERROR:
         return False
     [code] = struct.unpack_from("=i", answer[1], 0)
     return -code in (0, errno.ENOENT)
@@ -236,29 +222,15 @@ def _entries(family: int, state: int, attributes: int = 0) -> Iterator[bytes]:
     # struct inet_diag_req_v2: family, protocol, ext, pad, states, then struct
     # inet_diag_sockid (48 bytes, all zero: any)
     query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, attributes, 1 << state) + bytes(48)
-    for kind, payload in _messages(_SOCK_DIAG_BY_FAMILY, _REQUEST | _DUMP, query):
-        if kind in (_NLMSG_DONE, _NLMSG_ERROR):
-            return
-        if len(payload) >= _ENTRY_BYTES:
+    for kind, payload in _messages(_SOCK_DIAG_BY_FAMILY, netlink.REQUEST | netlink.DUMP, query):
+        if kind != netlink.ERROR and len(payload) >= _ENTRY_BYTES:
             yield payload
 
 
 def _messages(kind: int, flags: int, query: bytes) -> Iterator[tuple[int, bytes]]:
-    """What the kernel answers, message by message (type, payload), until nothing more is read;
-    what can't be asked gives none."""
-    message = struct.pack("=IHHII", 16 + len(query), kind, flags, 1, 0) + query
+    """What the kernel answers (type, payload), until nothing more is read; what can't be asked gives none."""
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
-            netlink.settimeout(1.0)
-            netlink.send(message)
-            while True:
-                data = netlink.recv(1 << 17)
-                at = 0
-                while len(data) - at >= 16:
-                    length, answer = struct.unpack_from("=IH", data, at)
-                    if length < 16:
-                        return
-                    yield answer, data[at + 16 : at + length]
-                    at += (length + 3) & ~3
+        with netlink.kernel_socket(netlink.SOCK_DIAG, _BOUND_S) as kernel:
+            yield from netlink.answers(kernel, kind, flags, query)
     except OSError:
         return

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from svload.host.machine import linux
 from svload.host.machine.delay_line import read_told
-from svload.host.machine.qdiscs import Qdisc, kernel_socket, qdiscs, qdiscs_told
+from svload.host.machine.qdiscs import Qdisc, qdiscs, qdiscs_told, route_socket
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
 
@@ -80,7 +80,7 @@ class LinkMonitor(Monitor):
         name = str(link["name"])
         if name not in self._inside:
             with linux.in_network(str(link["network"])):
-                self._inside[name] = kernel_socket()
+                self._inside[name] = route_socket()
         return self._inside[name]
 
     def close(self) -> None:

@@ -1,0 +1,54 @@
+"""Netlink, as far as the monitors need it: ask the kernel, read its messages and their attributes (Linux,
+linux/netlink.h).
+
+Written by hand since a library that decodes each message into objects costs many times as much per connection, and
+this is done beside the load.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+SOCK_DIAG, ROUTE = 4, 0
+REQUEST, ACK, DUMP = 0x1, 0x4, 0x300  # NLM_F_REQUEST, NLM_F_ACK, NLM_F_ROOT | NLM_F_MATCH
+ERROR, _DONE = 2, 3
+_HEAD_BYTES = 16
+_PIECE_BYTES = 1 << 17
+_KIND_BITS = 0x3FFF
+
+
+def kernel_socket(family: int, bound_s: float) -> socket.socket:
+    """A way to ask the kernel of this thread's network, wherever the thread goes later. Raises OSError."""
+    kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family)
+    kernel.settimeout(bound_s)
+    return kernel
+
+
+def answers(kernel: socket.socket, kind: int, flags: int, query: bytes) -> Iterator[tuple[int, bytes]]:
+    """What the kernel answers, message by message (type, payload); the last is an ERROR where it sends one (an
+    acknowledgement is one with the code 0). Raises OSError."""
+    kernel.send(struct.pack("=IHHII", _HEAD_BYTES + len(query), kind, flags, 1, 0) + query)
+    while True:
+        data, at = kernel.recv(_PIECE_BYTES), 0
+        while len(data) - at >= _HEAD_BYTES:
+            length, answer = struct.unpack_from("=IH", data, at)
+            if answer == _DONE or length < _HEAD_BYTES:
+                return
+            yield answer, data[at + _HEAD_BYTES : at + length]
+            if answer == ERROR:
+                return
+            at += (length + 3) & ~3
+
+
+def attribute(data: bytes, at: int, wanted: int) -> bytes:
+    """An attribute (struct nlattr: length, type) of those that begin at `at`; empty where there is none."""
+    while len(data) - at >= 4:
+        length, kind = struct.unpack_from("=HH", data, at)
+        if length < 4:
+            return b""
+        if kind & _KIND_BITS == wanted:
+            return data[at + 4 : at + length]
+        at += (length + 3) & ~3
+    return b""
