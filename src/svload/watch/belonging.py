@@ -26,9 +26,10 @@ from svload.model.unix_url import PREFIX
 from svload.watch import proc
 from svload.watch.monitors.listeners import HERE, networks_of, within
 
-SHORTEST_S = 2.0
-"""How often connections are looked at, at most."""
-COST_SHARE = 0.001
+SHORTEST_S, LONGEST_S = 2.0, 16.0
+"""How often connections are looked at after a load's start and wherever somebody new was found; each look that finds
+nobody doubles the wait for the next one."""
+COST_SHARE = 0.003
 """The part of a core that looking may take: where it costs more, it is done less often."""
 HOPS = 4
 """Servers behind one another that are followed: a proxy, an application, a database, and one to spare."""
@@ -71,6 +72,7 @@ class Belonging:
         self._holders: dict[int, frozenset[int]] = {}
         self._foreign: set[int] = set()
         self._due = float("-inf")
+        self._wait_s = SHORTEST_S
         self.found: dict[int, str] = {}
         """By pid: why it belongs. Who once did stays, as long as it lives."""
 
@@ -81,12 +83,19 @@ class Belonging:
         began, cost = time.monotonic(), time.thread_time()
         alive = self._table.all().keys()
         self.found = {pid: why for pid, why in self.found.items() if pid in alive}
+        known = set(self.found)
         self._holders = {inode: pids for inode, pids in self._holders.items() if pids & alive}
         for network in self._networks:
             with within(network):
                 self._look()
-        self._due = began + max(SHORTEST_S, (time.thread_time() - cost) / COST_SHARE)
+        self._wait_s = min(2 * self._wait_s, LONGEST_S) if self.found.keys() == known else SHORTEST_S
+        self._due = began + max(self._wait_s, (time.thread_time() - cost) / COST_SHARE)
         return self.found
+
+    def load(self) -> None:
+        """A load begins: what the servers are connected to may be other processes from now on."""
+        self._wait_s = SHORTEST_S / 2
+        self._due = min(self._due, time.monotonic() + SHORTEST_S)
 
     def _look(self) -> None:
         families = (socket.AF_INET, socket.AF_INET6)

@@ -179,6 +179,8 @@ class OthersMonitor(Monitor):
 
     def load(self, under_way: bool) -> None:
         """Helpers are known by the pauses between loads."""
+        if under_way:
+            self._belonging.load()
         alive = [(one.pid, one.start_ticks) for one in (self._before or {}).values()]
         self.helpers.turn(under_way, time.monotonic(), alive)
 

@@ -65,6 +65,11 @@ class SwitchesMonitor(Monitor):
         self._seen = seen
         return readings
 
+    def load(self, under_way: bool) -> None:
+        """Who belongs to a server that ran already is looked for more often after a load's start."""
+        if under_way and self._belonging is not None:
+            self._belonging.load()
+
     def _members(self) -> Mapping[str, AbstractSet[int]]:
         if self._belonging is None:
             return members_of(self.facts, self.table)
