@@ -19,6 +19,7 @@ from svload.model.messages import Action, Spawn, Tell
 from svload.watch import Monitor, Reading, SeriesReader, sampler
 from svload.watch import Sampler as Control
 from svload.watch.monitor import number
+from svload.watch.monitors import load_monitors
 from svload.watch.sampler import METRICS, Attached, Sampler
 from svload.watch.series import SeriesWriter
 
@@ -164,6 +165,28 @@ def test_a_failing_monitor_is_noted_once_and_tried_less_and_less(tmp_path: Path)
         "cache.fake: cannot be read: RuntimeError: broken",
         "cache.fake: can be read again",
     ]
+
+
+def test_a_monitor_of_another_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other_package.py").write_text(
+        "from svload.watch import Monitor\n\n"
+        "class Theirs(Monitor):\n"
+        "    name, summary, metrics = 'theirs', 'x', {}\n"
+        "    @classmethod\n"
+        "    def reads(cls, facts): return False\n"
+        "    def sample(self): return []\n"
+    )
+    info = tmp_path / "other_package-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-package\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[svload.monitors]\ntheirs = other_package:Theirs\n")
+    known = {kind.name for kind in load_monitors()}
+    monkeypatch.syspath_prepend(str(tmp_path))
+    load_monitors.cache_clear()
+    try:
+        assert {kind.name for kind in load_monitors()} == known | {"theirs"}
+    finally:
+        load_monitors.cache_clear()
 
 
 def test_only_the_standard_library_is_loaded() -> None:

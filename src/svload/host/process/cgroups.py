@@ -13,10 +13,12 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svload.host.process import disk_rates
-from svload.model.messages import GroupLimits
+
+if TYPE_CHECKING:
+    from svload.model.messages import GroupLimits
 
 PERIOD_US = 100_000
 UNIFIED = "unified"
@@ -134,6 +136,8 @@ def change(
 
 def put_back(paths: Mapping[str, str], before: Mapping[str, float | None]) -> None:
     """Let a group have these limits again; None: no limit. Raises OSError, CgroupError."""
+    from svload.model.messages import GroupLimits
+
     held = {
         kind: float(value) if kind == "cpus" else int(value)
         for kind, value in before.items()

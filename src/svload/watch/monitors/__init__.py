@@ -3,14 +3,19 @@ entry points `svload.monitors`."""
 
 from __future__ import annotations
 
+import glob
 import inspect
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
-from importlib import import_module, metadata
+from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
 from svload.watch.monitor import Monitor
+
+GROUP = "svload.monitors"
 
 
 @cache
@@ -27,7 +32,7 @@ def load_monitors() -> tuple[type[Monitor], ...]:
         found |= {
             kind.name: kind for kind in kinds if issubclass(kind, Monitor) and not inspect.isabstract(kind)
         }
-    for point in metadata.entry_points(group="svload.monitors"):
+    for point in _points_of_others():
         try:
             kind = point.load()
         except Exception:  # a broken package of others must not stop a trial
@@ -35,6 +40,19 @@ def load_monitors() -> tuple[type[Monitor], ...]:
         if inspect.isclass(kind) and issubclass(kind, Monitor):
             found.setdefault(kind.name, kind)
     return tuple(found[name] for name in sorted(found))
+
+
+def _points_of_others() -> Iterable[Any]:
+    """The entry points of other packages. importlib.metadata takes as long to load as all monitors together: it is
+    needed only where an installed package names our group."""
+    for folder in sys.path:
+        for path in glob.iglob(f"{glob.escape(folder)}/*-info/entry_points.txt"):
+            with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+                if GROUP in file.read():
+                    from importlib import metadata
+
+                    return metadata.entry_points(group=GROUP)
+    return ()
 
 
 def monitors_for(facts: Mapping[str, Any] | None) -> list[type[Monitor]]:
