@@ -305,7 +305,7 @@ class Clocked:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 100.0
         monkeypatch.setattr(proc.time, "monotonic", lambda: self.now_s)
-        self.root, self.busy, self.table = root, 0, proc.ProcessTable(str(root))
+        self.root, self.table = root, proc.ProcessTable(str(root), keep=0)
 
     def ticks(self, busy: int, **of: int) -> None:
         """The processes `p11=5`, and what the machine counts beside what they used."""
