@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benches.figures import Ratio, paired_ratio
+from benches.figures import Ratio, interval, paired_ratio
 from benches.measure import Failed
 from benches.peers import Job, Svload
-from benches.report import interval, name_of
+from benches.report import name_of
 from benches.works import Outcome
 
 LIMIT = 1.02

@@ -10,18 +10,17 @@ Exit 1 if a cell that is held to the limits misses one.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import log
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from benches.harness import arguments, page
 from svload.analysis import limits
 from svload.analysis.claims.pairs import unit_is_bring_up
 from svload.analysis.claims.statistic import (
@@ -439,9 +438,7 @@ def success(runs: int) -> str:
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--tenth", action="store_true", help="a tenth of the runs; nothing is written")
-    chosen = words.parse_args()
+    chosen = arguments(__doc__, tenth=False)
     runs = RUNS // 10 if chosen.tenth else RUNS
     rows = []
     for cell in cells():
@@ -450,7 +447,7 @@ def main() -> int:
     of_gates, kept = gates(runs // 2)
     if not chosen.tenth:
         text = table(rows, runs) + of_gates + success(runs) + NOTES
-        (Path(__file__).parent / "claims.md").write_text(text, encoding="utf-8")
+        page(__file__).write_text(text, encoding="utf-8")
     return 0 if kept and all(row.kept for row in rows) else 1
 
 

@@ -74,6 +74,13 @@ def paired_ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Rati
     return Ratio(math.exp(middle), math.exp(middle - half), math.exp(middle + half), len(logs))
 
 
+def interval(ratio: Ratio | None) -> str:
+    """A ratio with its interval, or – for none."""
+    if ratio is None or not ratio.rounds:
+        return "–"
+    return f"{ratio.value:.3f} ({ratio.low:.3f} … {ratio.high:.3f})"
+
+
 def best_of(costs: Mapping[str, Mapping[int, float]]) -> str | None:
     """The tool with the lowest geometric mean. Choosing by the same rounds can only favour the peers."""
     means = {name: geometric_mean(list(rounds.values())) for name, rounds in costs.items() if rounds}

@@ -17,7 +17,6 @@ What is made is kept under build/bench; when all is there the table is written b
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -35,7 +34,7 @@ from typing import Any
 from tests.fleet.fabric import NETWORK, Fabric, Host, fabric
 from tests.servers import wait_until
 
-from benches.command import KEPT, Kept
+from benches.harness import KEPT, Kept, arguments, markdown, page
 from svload.store import RunDir, read_trial
 
 VICTIMS = {
@@ -51,7 +50,6 @@ FIRST_S, LAST_S = 1.0, 8.0
 """A kill lies so long after the first trial began: both trials' loads and what is between them."""
 LEFT_AFTER_S, LOAD_ENDS_S = 10.0, 5.0
 SERVER, PORT = f"{NETWORK}.254", 8080
-TABLE = Path(__file__).with_suffix(".md")
 _BOUND_S = 120.0
 STUDY = f"""\
 name: kills
@@ -325,40 +323,34 @@ def counted(run: RunDir, log: Path, killed_ns: int, ended_ns: int, wrong: list[s
 def table(cases: Sequence[Case], seed: int) -> str:
     """The page beside this file."""
     kept = sum(case.is_kept for case in cases)
-    lines = [
-        "# What is left when something dies\n",
-        f"`python -m benches.kills`, seed {seed}: {MACHINES} machines (namespaces of one guest of {os.cpu_count()} cores), {RATE} requests/s for "
-        f"{SECONDS} s, {TRIALS} trials. SIGKILL at a random moment, then `svload resume`. {kept} of {len(cases)} kills kept all that is promised:",
-        "no request's identity twice in an attempt; of each trial that counts as many requests at the server as rows; nothing left after 10 s; "
-        f"the load ended within {LOAD_ENDS_S:g} s; the plan complete.\n",
-        f"Longest until the last request: {max(case.last_request_s for case in cases):.2f} s; until the last generator was gone: "
-        f"{max(case.load_gone_s or 0 for case in cases):.2f} s.\n",
-        "| killed | on | after s | last request s | generators gone s | left after 10 s | server saw | rows that count | of attempts that do not "
-        "| twice | complete after resume |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = (
+        f"# What is left when something dies\n\n`python -m benches.kills`, seed {seed}: {MACHINES} machines (namespaces of one guest "
+        f"of {os.cpu_count()} cores), {RATE} requests/s for {SECONDS} s, {TRIALS} trials. SIGKILL at a random moment, then `svload "
+        f"resume`. {kept} of {len(cases)} kills kept all that is promised:\nno request's identity twice in an attempt; of each trial "
+        "that counts as many requests at the server as rows; nothing left after 10 s; the load ended within "
+        f"{LOAD_ENDS_S:g} s; the plan complete.\n\nLongest until the last request: {max(case.last_request_s for case in cases):.2f} s; "
+        f"until the last generator was gone: {max(case.load_gone_s or 0 for case in cases):.2f} s.\n\n"
+    )
+    lines = []
     for case in cases:
         gone = "goes on" if case.load_gone_s is None else f"{case.load_gone_s:.2f}"
         complete = f"yes, {case.resume_s:.0f} s" if case.complete else "**no**"
-        left = "nothing" if not case.left else "**" + "; ".join(case.left[:3]) + "**"
-        note = "" if not case.wrong else " **" + "; ".join(case.wrong) + "**"
+        complete += f" **{'; '.join(case.wrong)}**" if case.wrong else ""
+        left = f"**{'; '.join(case.left[:3])}**" if case.left else "nothing"
+        ends = (f"{case.after_s:.1f}", f"{case.last_request_s:.2f}", gone, left)
         lines.append(
-            f"| {case.victim} | {case.host or '–'} | {case.after_s:.1f} | {case.last_request_s:.2f} | {gone} | {left} | {case.seen} "
-            f"| {case.rows} | {case.uncounted} | {case.twice} | {complete}{note} |"
+            [case.victim, case.host or "–", *ends, case.seen, case.rows, case.uncounted, case.twice, complete]
         )
-    return "\n".join(lines) + "\n"
+    columns = (
+        "killed|on|after s|last request s|generators gone s|left after 10 s|server saw|rows that count|"
+        "of attempts that do not|twice|complete after resume"
+    )
+    return head + markdown(columns.split("|"), lines)
 
 
 def main() -> int:
     """Make what is missing; 0 where all is kept, 1 where something is not."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=list(VICTIMS), nargs="+", default=list(VICTIMS))
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--anew", action="store_true", help="drop what is kept")
-    told = parser.parse_args()
+    told = arguments(__doc__, rounds=5, only=list(VICTIMS), seed=1, anew=False)
     kept = Kept.at(KEPT / "kills.json", {"seed": told.seed}, told.anew)
     wanted = [(victim, number) for number in range(told.rounds) for victim in told.only]
     with scene() as at:
@@ -371,7 +363,9 @@ def main() -> int:
             print(f"{name}: {'kept' if case.is_kept else 'NOT KEPT'} {case}", flush=True)
     every = [f"{victim}-{number}" for victim in VICTIMS for number in range(told.rounds)]
     if all(name in kept.results for name in every):
-        TABLE.write_text(table([Case(**kept.results[name]) for name in every], told.seed), encoding="utf-8")
+        page(__file__).write_text(
+            table([Case(**kept.results[name]) for name in every], told.seed), encoding="utf-8"
+        )
     made = [Case(**kept.results[f"{victim}-{number}"]) for victim, number in wanted]
     print(f"{sum(case.is_kept for case in made)} of {len(made)} kept")
     return 0 if all(case.is_kept for case in made) else 1

@@ -10,15 +10,14 @@ held to the limits misses one.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from tests.support.queueing import Closed, Seen, Station, simulate_closed
 
+from benches.harness import arguments, page
 from svload.analysis.laws.every import Laws, laws_of
 from svload.analysis.laws.levels import Resource, Run
 
@@ -322,16 +321,12 @@ def _line(row: Row) -> str:
 
 def main() -> int:
     """Print the table; of all models write it, too."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tenth", action="store_true", help="every tenth model")
-    chosen = list(models())[:: 10 if parser.parse_args().tenth else 1]
+    chosen = list(models())[:: 10 if arguments(__doc__, tenth=False).tenth else 1]
     rows = rows_of(judge(chosen))
     text = table(rows)
     print(text, end="")
     if len(chosen) == MODELS_A_CELL * len(CELLS):
-        (Path(__file__).parent / "laws.md").write_text(text, encoding="utf-8")
+        page(__file__).write_text(text, encoding="utf-8")
     return 1 if "MISSED" in text or coverage(rows) < COVERAGE_MIN else 0
 
 

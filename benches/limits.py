@@ -9,7 +9,6 @@ ends with 1 where a limit did not hold or anything was left. Root.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from tests.journeys.limited import (
 )
 from tests.journeys.world import World
 
+from benches.harness import arguments, page
 from svload.host import cache_dir
 from svload.host.machine.facts import describe_machine
 from svload.host.process import cgroups
@@ -38,17 +38,9 @@ MOST_USED = 1.1
 """Over what was asked: a rate's first burst is in it, and readings are 0.2 s apart."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """0 if every limit held and nothing was left, else 1."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benches.limits",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=20261123)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".md"))
-    asked = parser.parse_args(arguments)
+    asked = arguments(__doc__, given, kills=20, seed=20_261_123, out=page(__file__))
     with tempfile.TemporaryDirectory(prefix="svload-limits-") as folder:
         world = _world(Path(folder))
         seen = measure(world, write_study(world.root / "limited", PHASE_S))

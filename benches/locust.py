@@ -10,7 +10,6 @@ Locust is looked for on PATH and in build/peers/locust (python -m venv build/pee
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import random
 import shutil
@@ -23,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from benches.figures import Run, Slope, slope
+from benches.harness import arguments
 from benches.measure import CLIENT_CORE, Failed, adopt_orphans, run
 from benches.servers import Server, free_ports, nginx
 
@@ -135,12 +135,7 @@ def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, float 
 
 def main() -> int:
     """Print the table; 2 where nothing could be measured."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1)
-    told = parser.parse_args()
+    told = arguments(__doc__, rounds=3, seed=1)
     adopt_orphans()
     draw = random.Random(told.seed)
     program = locust()

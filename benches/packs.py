@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from benches.harness import page
 from svload.api.runs import find_run, judged
 from svload.model.results import Findings
 from svload.report.told.claimed import Claimed, claimed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("docs/example", "studies/*/example", "studies/*/packs")
-TABLE = Path(__file__).with_suffix(".md")
+TABLE = page(__file__)
 DECIDED = ("decided", "no difference")
 HEAD = """# The committed packs' claims
 

@@ -13,7 +13,6 @@ in the fit. 1,080 trials take a minute.
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import sys
 import zlib
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from benches.harness import arguments, markdown
 from svload.analysis import limits
 from svload.analysis.quantiles import ranked_values
 
@@ -46,13 +46,9 @@ class Trial:
     pushed: dict[str, float]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """0 if each kind and server holds 90 % and all together hold 95 %, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m benches.ranges", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=30, help="trials of each kind, server and loop")
-    parser.add_argument("--first", type=int, default=100, help="the first seed")
-    parser.add_argument("--fit", action="store_true", help="print what would hold 97 %%")
-    asked = parser.parse_args(arguments)
+    asked = arguments(__doc__, given, seeds=30, first=100, fit=False)
     trials = [
         planted(kind, server, closed, seed)
         for kind in KINDS
@@ -87,7 +83,7 @@ def table(trials: Sequence[Trial]) -> tuple[str, bool]:
     }
     groups |= {kind: [one for one in trials if one.kind == kind] for kind in KINDS}
     groups |= {server: [one for one in trials if one.server == server] for server in SERVERS}
-    lines = [f"| of | trials | {' | '.join(STATS)} |", "|---|---|" + "---|" * len(STATS)]
+    lines = []
     missed = False
     for name, mine in groups.items():
         cells = []
@@ -96,8 +92,8 @@ def table(trials: Sequence[Trial]) -> tuple[str, bool]:
             held = float(np.mean([one.pushed[stat] <= w + 0.005 for one, w in zip(mine, wide, strict=True)]))
             missed |= held < (0.95 if name == "all" else 0.9)
             cells.append(f"{100 * held:.1f} %, ± {100 * float(np.median(wide)) / 2:.2g} %")
-        lines.append(f"| {name} | {len(mine)} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n", missed
+        lines.append([name, len(mine), *cells])
+    return markdown(["of", "trials", *STATS], lines), missed
 
 
 def _range(stat: str, index: float) -> float:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benches.figures import Ratio
+from benches.figures import interval
 from benches.measure import CLIENT_CORE, SERVER_CORE
 from benches.works import EFFORTS, Outcome, Special
 
@@ -95,19 +95,12 @@ def figure(result: Result, name: str) -> str:
     for outcome in result.outcomes:
         if name_of(outcome) == name:
             return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {interval(outcome.ratio)}"
-    return f"  {result.specials[name].figure()}" if name in result.specials else ""
+    return f"  {result.specials[name].figure}" if name in result.specials else ""
 
 
 def name_of(outcome: Outcome) -> str:
     """The key of a work, `…@half` at half the rate of saturation."""
     return outcome.work.key if outcome.rate_rps is None else f"{outcome.work.key}@half"
-
-
-def interval(ratio: Ratio | None) -> str:
-    """A ratio with its interval, or – for none."""
-    if ratio is None or not ratio.rounds:
-        return "–"
-    return f"{ratio.value:.3f} ({ratio.low:.3f} … {ratio.high:.3f})"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -1,14 +1,13 @@
 """Verified reads while an object server stands still: `python -m benches.ring [--reads 100000]`.
 
 Runs studies/004-swift-locust/ring.yaml on real Swift again and again until so many reads are verified. In
-each load object-2 and its daemons are stopped (SIGSTOP) from one moment to another. Says what became of
+each load object-2 and its daemons are stopped (SIGSTOP) from second --start to --end. Says what became of
 each read, and how long it took until the ring was whole: until each object from before the stop's end lay on
 all three devices. It ends with 1 if any was lost or altered, or if ten runs are not enough.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -20,25 +19,19 @@ from typing import Any
 from tests.journeys.ring import STUDY, requests, run_with_a_stop, seconds_until_whole
 from tests.journeys.world import Command, World
 
+from benches.harness import arguments
 from svload.host import cache_dir
 
 BOUND_S = 900.0
 MOST_RUNS = 10
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """0 if none was lost or altered and enough were verified, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m benches.ring", description=__doc__)
-    parser.add_argument("--profile", default="verify", help="of ring.yaml")
-    parser.add_argument(
-        "--from", dest="begin", type=float, default=50.0, help="second of the load of the stop"
-    )
-    parser.add_argument("--to", dest="end", type=float, default=140.0, help="second in which it goes on")
-    parser.add_argument("--reads", type=int, default=100_000, help="how many must be verified")
-    asked = parser.parse_args(arguments)
+    asked = arguments(__doc__, given, profile="verify", start=50.0, end=140.0, reads=100_000)
     outcomes: Counter[str] = Counter()
     for _ in range(MOST_RUNS):
-        for row in _one_run(asked.profile, asked.begin, asked.end):
+        for row in _one_run(asked.profile, asked.start, asked.end):
             print(
                 "  ".join(f"{name} {value}" for name, value in row.items() if value not in ("", None)),
                 flush=True,

@@ -1,9 +1,12 @@
-"""The bench as a command: `python -m benches.run [--quick] [--only WORK …] [--against
-COMMIT]`: a table on stdout, JSON under build/bench/."""
+"""The speed bench as a command: a table on stdout, JSON under build/bench/.
+
+python -m benches.run [--quick] [--only keep-alive tls] [--seed 7]    # all works: an hour and a half, or a quarter
+python -m benches.run --against COMMIT [--quick]                      # this engine and that commit's, alternated
+python -m benches.run --smoke                                         # does it work? its figures mean nothing
+"""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -17,42 +20,23 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from benches import crowd, redis, timing, works
+from benches import specials, works
 from benches.against import Comparison, OtherEngine, other_engine
+from benches.harness import KEPT, arguments
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, core_times
 from benches.peers import PEERS, Floor, FloorRing, Svload, SvloadCommand, SvloadQuantum, SvloadThinking, Tool
 from benches.report import Result, plain, table
 from benches.servers import fast_server, nginx, nginx_program
-from benches.works import EFFORTS, WORKS, Bench, Special
+from benches.specials import SPECIALS
+from benches.works import EFFORTS, WORKS, Bench
 
-SPECIALS: dict[str, Callable[[Bench], Special]] = {
-    "pacing": timing.measure_pacing,
-    "lag": timing.measure_lag,
-    "crowd": crowd.measure_crowd,
-    "first": timing.measure_first,
-    "warm": timing.measure_warm,
-    "redis": redis.measure_redis,
-}
 MISSED, NOTHING, INTERRUPTED = 1, 2, 130
-FOLDER = Path("build/bench")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """0 if every limit measured is kept, 1 if one is missed, 2 if nothing could be measured, 130 if interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m benches.run", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: about ten minutes")
-    parser.add_argument("--smoke", action="store_true", help="does it work at all? its figures mean nothing")
     names = [work.key for work in WORKS] + list(SPECIALS)
-    parser.add_argument(
-        "--only", nargs="+", choices=names, metavar="WORK", help=f"some of: {', '.join(names)}"
-    )
-    parser.add_argument("--seed", type=int, default=None, help="of the order of runs; default: the time")
-    parser.add_argument(
-        "--against",
-        metavar="COMMIT",
-        help="only this engine and that commit's, alternated; its limit alone is judged",
-    )
-    asked = parser.parse_args(arguments)
+    asked = arguments(__doc__, given, quick=False, smoke=False, only=names, seed=int, against=str)
     effort = "smoke" if asked.smoke else "quick" if asked.quick else "full"
     if asked.against:
         return against(asked.against, effort, asked.only, asked.seed)
@@ -83,9 +67,9 @@ def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = Non
 def against(commit: str, effort: str, only: Sequence[str] | None = None, seed: int | None = None) -> int:
     """Measure this engine and another commit's in turn; 0 if the limit of `Comparison` is kept, 1 if
     not, 2 if nothing was measured."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
     try:
-        other = other_engine(commit, FOLDER.resolve(), _say)
+        other = other_engine(commit, KEPT.resolve(), _say)
     except Failed as why:
         _say(str(why))
         return NOTHING
@@ -115,7 +99,7 @@ def _alone() -> Iterator[Path]:
     """The machine for the bench: svload's lock, this process on the server's core. Gives the bench's folder."""
     from svload.host.machine.lock import machine_lock
 
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
     before = os.sched_getaffinity(0)
     if not {SERVER_CORE, CLIENT_CORE} <= before:
         raise SystemExit(
@@ -126,7 +110,7 @@ def _alone() -> Iterator[Path]:
         adopt_orphans()
         on_term = signal.signal(signal.SIGTERM, _interrupt)
         try:
-            yield FOLDER.resolve()
+            yield KEPT.resolve()
         finally:
             signal.signal(signal.SIGTERM, on_term)
             os.sched_setaffinity(0, before)
@@ -173,8 +157,8 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     run = Bench(tools, pads, folder, effort, order, _say, programs)
     works_chosen = [work for work in WORKS if work.key in chosen]
     _traffic(run, works_chosen, programs.get("fast_server"), result, lambda: _save(result, folder))
-    if missing := redis.lacking():
-        result.missing[redis.PEER] = f"{', '.join(missing)} (apt install redis-server redis-tools)"
+    if missing := specials.lacking():
+        result.missing[specials.PEER] = f"{', '.join(missing)} (apt install redis-server redis-tools)"
         chosen = [name for name in chosen if name != "redis"]
     for name, measure in SPECIALS.items():
         if name in chosen:

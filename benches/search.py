@@ -9,15 +9,14 @@ A row holds where the interval reaches from the limit's lowest to its highest va
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt
-from pathlib import Path
 
 import numpy as np
 
+from benches.harness import arguments, markdown, page
 from svload.analysis.capacity.search import Answer, Budget, Reading, Search, next_step
 
 LIMIT = 900.0
@@ -27,6 +26,10 @@ MEMORY = 0.95
 HOLDS = 0.90
 _TOLERANCE = 1.03
 """What a limit is worth: a search 3 % beside it is right."""
+COLUMNS = (
+    "server, scatter of a trial", "interval holds the limit (±3 %) %", "no answer %", "width: median (90 %)", "median off by",
+    "trials: median (90 %)",
+)  # fmt: skip
 Curve = Callable[[float], float]
 
 
@@ -86,8 +89,8 @@ def searched(server: Server, rng: np.random.Generator, most_trials: int | None) 
     return step, len(seen)
 
 
-def row(server: Server, runs: int, most_trials: int | None) -> tuple[str, float]:
-    """As Markdown, and the share of the answers that hold the limit."""
+def row(server: Server, runs: int, most_trials: int | None) -> tuple[tuple[str, ...], float]:
+    """Return the cells of a row, and the share of the answers that hold the limit."""
     rng = np.random.default_rng([20270115, *server.name.encode()])
     found = [searched(server, rng, most_trials) for _ in range(runs)]
     limits = [one.limit for one, _ in found if one.state == "found" and one.limit is not None]
@@ -105,34 +108,25 @@ def row(server: Server, runs: int, most_trials: int | None) -> tuple[str, float]
         f"{np.median(off):+.1f} %",
         f"{np.median(trials):.0f} ({np.quantile(trials, 0.9):.0f})",
     )
-    return f"| {' | '.join(cells)} |", share
+    return cells, share
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """The table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=0, help="searches a row (100)")
-    parser.add_argument("--trials", type=int, help="trials that a search may make, as a short --for does")
-    asked = parser.parse_args(arguments)
-    lines = [
-        "| server, scatter of a trial | interval holds the limit (±3 %) % | no answer % | width: median (90 %) | median off by | trials: median (90 %) |",
-        "|---|---|---|---|---|---|",
-    ]
+    asked = arguments(__doc__, given, runs=0, trials=int)
+    print(" | ".join(COLUMNS))
+    lines = []
     missed = []
     for server in servers():
-        line, share = row(server, asked.runs or 100, asked.trials)
-        lines.append(line)
-        print(line, flush=True)
+        cells, share = row(server, asked.runs or 100, asked.trials)
+        lines.append(cells)
+        print(" | ".join(cells), flush=True)
         if server.judged and share < HOLDS:
-            missed.append(server.name)
-    for name in missed:
-        lines.append(f"\nMISSED {name}")
-        print(f"MISSED {name}")
+            missed.append(f"\nMISSED {server.name}\n")
+    print(*missed, sep="")
     if not asked.runs and not asked.trials:
         head = "# The search on simulated servers\n\n`python -m benches.search`\n\n"
-        (Path(__file__).parent / "search.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+        page(__file__).write_text("".join([head, markdown(COLUMNS, lines), *missed]), encoding="utf-8")
     return 1 if missed else 0
 
 

@@ -1,11 +1,12 @@
 """The questions of a new user on a machine that others use too:
 
-    python -m benches.shared [--minutes 40] [--shares 20 35 50] [--times 10] [--only slower equal]
+    python -m benches.shared [--minutes 40] [--shares 20 35 50] [--times 10] [--only burn-equal burn-slower]
 
 Beside strangers (processes outside svload's tree, busy in spells of half a second, so that together with what the
-machine does anyway they have about 20, 35 or 50 % of it): a gate at 5 % on p50 with a build that is 15 % slower and
-with equal builds, a pool of 4 against one of 8, the demo's three comparisons, the largest number of users for a
-server whose capacity is arithmetic, and two thresholds far from the number. The servers have a pool of 4 and sleep.
+machine does anyway they have about 20, 35 or 50 % of it). First gates at 5 % on p50 and p95 together, by turns, on a
+server that burns CPU and one with a pool of four that sleeps: equal builds, one 15 % slower, and one at the margin.
+Then by their own defaults: a pool of 4 against one of 8, the demo's three comparisons, the largest number of users
+for a server whose capacity is arithmetic, and two thresholds far from the number.
 
 Each run is kept under build/bench/shared, and a call makes those that are missing until --minutes are over. What is
 there is judged by the code as it is now; when all is there the table goes to benches/shared.md. Exit: 0 all goals
@@ -14,56 +15,58 @@ are reached, 1 one is missed, 3 there is more to run.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
 from pathlib import Path
+from typing import NamedTuple
 
-from benches.command import KEPT, Clock
-from benches.measure import core_times
-from svload import api
+from benches.harness import KEPT, MORE_TO_RUN, Clock, arguments, markdown, page, strangers
+from svload.api.runs import judged
 from svload.model.results import Findings
 from svload.store import RunDir
 
 SHARES = (20, 35, 50)
 """Percent of the machine."""
-SPELL_S = 0.5
-"""Mean of a busy spell; of an idle one what leaves the share."""
 BOUND_S = 1800.0
+GATE_S = 480.0
+"""A gate on p50 and p95 answers within this time."""
 USERS, LIMIT_MS, SERVICE_MS, POOL = 47, 235, 20, 4
 """`USERS` at once wait USERS · SERVICE_MS / POOL = LIMIT_MS."""
-ENOUGH = 0.5
-"""Of each goal at 50 %."""
-HOG = """
-import os, random, sys, time
-draw, share, spell = random.Random(int(sys.argv[1])), float(sys.argv[3]), float(sys.argv[4])
-while os.getppid() == int(sys.argv[2]):
-    end = time.monotonic() + draw.expovariate(1 / spell)
-    while time.monotonic() < end:
-        pass
-    time.sleep(draw.expovariate(share / (1 - share) / spell))
-"""
+SLOWER, AT_THE_MARGIN = 1.15, 1.055
+"""Service time of a candidate over main's. At the margin the whole response is 5 % slower where a tenth of it does not
+depend on the build."""
+
+
+class Kind(NamedTuple):
+    """A planted server's service time, and the open loop that asks it."""
+
+    seconds: float
+    rate_per_s: int
+    slots: int
+
+
+KINDS = {"burn": Kind(0.0026, 120, 8), "sleep": Kind(0.02, 120, 16)}
 BUILDS = """\
 name: {name}
 question: Is the second build slower?
 lab:
-  api: {{kit: truth, role: store, workers: 4, service_time: {{exponential: "${{build.service}}"}}}}
+  api: {{run: "{python} planted.py {kind} ${{build.seconds}} --port ${{port}}", ready: GET /health}}
 factors:
-  build: {{main: {{service: 20 ms}}, candidate: {{service: {candidate} ms}}}}
+  build: {{main: {{seconds: {main}}}, candidate: {{seconds: {candidate}}}}}
 traffic:
-  people: {{executor: constant-vus, vus: 8, request: {{get: http://api/v1/a/c/o, expect_status: 404}}}}
-measure: {{duration: 5s, replicates: 6}}
+  people: {{executor: constant-arrival-rate, rate: {rate}/s, max_vus: {slots}, request: GET http://api/}}
+measure: {{duration: 5s, replicates: {blocks}, order: {order}}}
 compare:
-  - {{factor: build, baseline: main, metric: response.p50, fail_if: worse by more than 5 %}}
+  - {{factor: build, baseline: main, metric: response.p50{gate}}}
+  - {{factor: build, baseline: main, metric: response.p95{gate}}}
 """
 POOLS = """\
 name: pools
@@ -103,226 +106,264 @@ measure: {{duration: 2s, replicates: 3}}
 
 @dataclass(frozen=True)
 class Answer:
-    """What one run said: right, wrong (against the truth), or neither; and in a word what."""
+    """What one run answered: how many of its answers are right, how many contradict the truth, and in a word what.
+    `ratio`: of the two builds, as read."""
 
     right: int
     wrong: int
     word: str
     of: int = 1
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The least share of right answers at each share of strangers, and the largest of wrong ones. `together`: over all
+    shares of strangers."""
+
+    right: Mapping[int, float]
+    wrong: float = 1 / 20
+    together: bool = False
 
 
 @dataclass(frozen=True)
 class Question:
-    """A command, the study that it is given, what its findings answer, and the share of the answers that must be right."""
+    """A command, the study that it is given, what its findings answer by part, and each part's goal. `planted`: the
+    study needs the planted server. `bound_s`: the longest that a run may take."""
 
     name: str
     command: str
     options: tuple[str, ...]
     study: str
-    answered: Callable[[Findings], Answer]
-    goal: float
+    answered: Callable[[Findings], dict[str, Answer]]
+    goals: Mapping[str, Goal]
+    bound_s: float = BOUND_S
 
 
-def _gate(truth: str) -> Callable[[Findings], Answer]:
-    def answered(found: Findings) -> Answer:
-        [claim] = found.claims
-        word = claim.gate.outcome if claim.gate else "no gate"
-        return Answer(word == truth, word not in (truth, "open"), word)
+def builds(name: str, kind: str, ratio: float, order: str, blocks: int, gate: str = "") -> str:
+    """Return a study of two builds, the second one slower by `ratio`."""
+    server = KINDS[kind]
+    return BUILDS.format(
+        name=name, python=sys.executable, kind=kind, main=server.seconds, candidate=f"{server.seconds * ratio:.6g}",
+        rate=server.rate_per_s, slots=server.slots, order=order, blocks=blocks, gate=gate,
+    )  # fmt: skip
+
+
+def _gates(right: Sequence[str], wrong: str) -> Callable[[Findings], dict[str, Answer]]:
+    def answered(found: Findings) -> dict[str, Answer]:
+        answers = {}
+        for claim in found.claims:
+            word = claim.gate.outcome if claim.gate else "no gate"
+            answers[claim.metric.removeprefix("response.")] = Answer(
+                word in right, word == wrong, word, ratio=claim.ratio.value
+            )
+        return answers
 
     return answered
 
 
-def _directions(*less: bool) -> Callable[[Findings], Answer]:
-    """Claims in the study's order; whether the treatment's number is the lower one."""
+def _directions(*less: bool) -> Callable[[Findings], dict[str, Answer]]:
+    """Claims in the study's order, and whether the treatment's number is the lower one."""
 
-    def answered(found: Findings) -> Answer:
+    def answered(found: Findings) -> dict[str, Answer]:
         right = wrong = 0
         for claim, lower in zip(found.claims, less, strict=True):
             decided = claim.outcome == "decided"
             as_known = ((claim.ratio.value or 1.0) < 1) == lower
             right += decided and as_known
             wrong += (decided and not as_known) or claim.outcome == "no difference"
-        return Answer(right, wrong, "/".join(claim.outcome for claim in found.claims), len(less))
+        return {"": Answer(right, wrong, "/".join(claim.outcome for claim in found.claims), len(less))}
 
     return answered
 
 
-def _capacity(found: Findings) -> Answer:
+def _capacity(found: Findings) -> dict[str, Answer]:
     assert found.capacity is not None
     limit, low, high = found.capacity.limit, found.capacity.low, found.capacity.high
     if found.capacity.state != "found" or limit is None or low is None or high is None:
-        return Answer(0, 0, found.capacity.state)
+        return {"": Answer(0, 0, found.capacity.state)}
     held = low <= USERS <= high
-    return Answer(held and 40 <= limit <= 55, not held, f"{limit:.0f} ({low} to {high})")
+    return {"": Answer(held and 40 <= limit <= 55, not held, f"{limit:.0f} ({low} to {high})")}
 
 
-def _thresholds(found: Findings) -> Answer:
+def _thresholds(found: Findings) -> dict[str, Answer]:
     words = [one.outcome for one in found.thresholds]
     right = (words[0] == "passed") + (words[1] == "failed")
-    return Answer(right, (words[0] == "failed") + (words[1] == "passed"), "/".join(words), 2)
+    return {"": Answer(right, (words[0] == "failed") + (words[1] == "passed"), "/".join(words), 2)}
+
+
+DECIDES = {
+    "p50": Goal({20: 0.9, 35: 0.9, 50: 0.9}),
+    "p95": Goal({20: 0.8, 35: 0.8, 50: 0.7}),
+}
+HARDLY_PASSES = Goal(dict.fromkeys(SHARES, 0.0), wrong=2 / 30, together=True)
+
+
+def _of_builds() -> Iterator[Question]:
+    at_margin = dict.fromkeys(DECIDES, HARDLY_PASSES)
+    for kind in KINDS:
+        for what, ratio, answered, goals in (
+            ("slower", SLOWER, _gates(["fail"], "pass"), DECIDES),
+            ("equal", 1.0, _gates(["pass"], "fail"), DECIDES),
+            ("margin", AT_THE_MARGIN, _gates(["fail", "open"], "pass"), at_margin),
+        ):
+            name = f"{kind}-{what}"
+            study = builds(name, kind, ratio, "turns", 6, ", fail_if: worse by more than 5 %")
+            options = ("--for", f"{GATE_S - 30:.0f}s")
+            yield Question(name, "run", options, study, answered, goals, GATE_S)
+
+
+def _goal(share: float) -> dict[str, Goal]:
+    """Beside 50 % strangers half of it is enough."""
+    return {"": Goal({20: share, 35: share, 50: share / 2})}
 
 
 QUESTIONS = (
-    Question("slower", "run", (), BUILDS.format(name="slower", candidate=23), _gate("fail"), 0.9),
-    Question("equal", "run", (), BUILDS.format(name="equal", candidate=20), _gate("pass"), 0.7),
-    Question("pools", "run", (), POOLS, _directions(True), 1.0),
-    Question("limits", "run", (), LIMITS, _thresholds, 1.0),
+    *_of_builds(),
+    Question("pools", "run", (), POOLS, _directions(True), _goal(1.0)),
+    Question("limits", "run", (), LIMITS, _thresholds, _goal(1.0)),
     Question(
-        "capacity", "capacity", ("--that", f"p95 <= {LIMIT_MS} ms", "--for", "90s"), CAPACITY, _capacity, 0.9
+        "capacity", "capacity", ("--that", f"p95 <= {LIMIT_MS} ms", "--for", "90s"), CAPACITY, _capacity, _goal(0.9)
     ),
-    Question("demo", "demo", (), "", _directions(True, False, False), 0.8),
-)
+    Question("demo", "demo", (), "", _directions(True, False, False), _goal(0.8)),
+)  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run what is missing, judge what is there, print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benches.shared", description=__doc__)
-    parser.add_argument("--shares", type=int, nargs="+", default=list(SHARES), help="of the machine, %%")
-    parser.add_argument("--times", type=int, default=10, help="runs of each question at each share")
-    parser.add_argument("--minutes", type=float, help="begin no run after that; the next call goes on")
-    parser.add_argument("--only", nargs="+", default=[one.name for one in QUESTIONS], metavar="QUESTION")
-    parser.add_argument("--keep", type=Path, default=KEPT / "shared", help="where the runs are kept")
-    asked = parser.parse_args(arguments)
+    names = [one.name for one in QUESTIONS]
+    asked = arguments(
+        __doc__, given, shares=list(SHARES), times=10, minutes=float, only=names, keep=KEPT / "shared"
+    )
     clock = Clock(asked.minutes)
     questions = [one for one in QUESTIONS if one.name in asked.only]
-    for time_ in range(asked.times):
+    for number in range(asked.times):
         for share in asked.shares:
             for question in questions:
-                place = asked.keep / str(share) / question.name / str(time_)
+                place = asked.keep / str(share) / question.name / str(number)
                 if not (place / "ended.json").exists() and clock.left_s > 0:
                     make(question, share, place)
-    rows = [row(one, share, asked.keep, asked.times) for share in asked.shares for one in questions]
+    rows = [row for one in questions for row in rows_of(one, asked.shares, asked.keep, asked.times)]
     text = table(rows)
     print(text, end="")
-    if any(one.runs < asked.times for one in rows):
+    if any(one.runs < one.wanted for one in rows):
         print("there is more to run: call it again", file=sys.stderr)
-        return 3
-    if asked.only == [one.name for one in QUESTIONS]:
+        return MORE_TO_RUN
+    if asked.only == names and asked.shares == list(SHARES):
         title = f"# Beside strangers\n\n`python -m benches.shared --times {asked.times}`\n\n"
-        (Path(__file__).parent / "shared.md").write_text(title + text, encoding="utf-8")
+        page(__file__).write_text(title + text, encoding="utf-8")
     return 1 if any(one.missed for one in rows) else 0
 
 
 def make(question: Question, share: int, place: Path) -> None:
-    """One run beside strangers, kept in `place`. Raises SystemExit where it makes no findings."""
+    """Make one run beside strangers and keep it in `place`. Raises SystemExit where it makes no findings."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    seed = random.Random(f"{place}").randrange(2**31)
+    seed = random.Random(f"{share} {question.name} {place.name}").randrange(2**31)
     words = [sys.executable, "-m", "svload", question.command]
     if question.study:
         folder = place / "study" / question.name
         folder.mkdir(parents=True)
         (folder / "study.yaml").write_text(question.study, encoding="utf-8")
-        words.append(str(folder))
+        shutil.copy(Path(__file__).with_name("planted.py"), folder)
+        words += ["--trust", str(folder)]
     words += [*question.options, "--seed", str(seed), "--out", str(place)]
     with strangers(share / 100, seed):
         begun = time.monotonic()
         done = subprocess.run(words, capture_output=True, text=True, timeout=BOUND_S, check=False)
     took_s = time.monotonic() - begun
-    if not _runs(place):
+    if not runs_in(place):
         raise SystemExit(f"{question.name}: exit {done.returncode}\n{done.stderr[-2000:]}")
     (place / "ended.json").write_text(json.dumps({"exit": done.returncode, "took_s": took_s}))
-    said = [line for line in done.stdout.splitlines() if line.startswith("exit ")]
-    print(f"{share} % {question.name}: {took_s:.0f} s: {' '.join(said)}", file=sys.stderr, flush=True)
+    print(f"{share} % {question.name}: {took_s:.0f} s, exit {done.returncode}", file=sys.stderr, flush=True)
 
 
-def _runs(place: Path) -> list[Path]:
-    return [path.parents[1] for path in sorted(place.glob("*/derived/findings.json"))]
-
-
-@contextmanager
-def strangers(share: float, seed: int) -> Iterator[None]:
-    """One busy process for each core, so that with what runs anyway they have this share; they end with this one."""
-    cores = sorted(os.sched_getaffinity(0))
-    others = busy_share(2.0)
-    left = min(max((share - others) / max(1 - others, 0.01), 0.01), 0.99)
-    hogs = [
-        subprocess.Popen(
-            [sys.executable, "-c", HOG, str(seed + core), str(os.getpid()), str(left), str(SPELL_S)]
-        )
-        for core in cores
-    ]
-    try:
-        yield
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
-
-
-def busy_share(for_s: float) -> float:
-    """Share of the machine that is busy for so long."""
-    before = core_times()
-    time.sleep(for_s)
-    spent = [
-        {state: seconds - before[core][state] for state, seconds in states.items()}
-        for core, states in core_times().items()
-    ]
-    whole = sum(sum(one.values()) for one in spent)
-    return 1 - sum(one["idle"] + one["iowait"] for one in spent) / max(whole, 1e-9)
+def runs_in(place: Path) -> list[RunDir]:
+    """Return the runs that have findings."""
+    return [RunDir(path.parents[1]) for path in sorted(place.glob("*/derived/findings.json"))]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A question at a share of strangers. `goal`: the least number of right answers."""
+    """A part of a question at a share of strangers, or at all. `goal`: the least share of right answers, and the
+    largest of wrong ones."""
 
     question: str
-    share: int
+    share: str
     runs: int
+    wanted: int
     answers: int
     right: int
     wrong: int
-    goal: float
+    goal: tuple[float, float]
     read: float | None
+    ratio: float | None
     took_s: tuple[float, ...]
+    bound_s: float
     words: tuple[str, ...]
 
     @property
     def missed(self) -> bool:
-        """Too few right answers; or a wrong one, which may be one in twenty."""
-        return self.right < self.goal * self.answers or self.wrong > self.answers / 20
+        """Too few right answers, too many wrong ones, or a run that took too long."""
+        most_wrong = self.goal[1] * self.answers + 1e-9
+        late = max(self.took_s, default=0.0) > self.bound_s
+        return self.right < self.goal[0] * self.answers - 1e-9 or self.wrong > most_wrong or late
 
 
-def row(question: Question, share: int, keep: Path, times: int) -> Row:
-    """What the runs that are there say by the code as it is now."""
-    found, took, read = [], [], []
-    for number in range(times):
-        place = keep / str(share) / question.name / str(number)
-        if not (place / "ended.json").exists():
-            continue
-        findings = api.analyse(RunDir(_runs(place)[0]))
-        found.append(question.answered(findings))
-        took.append(json.loads((place / "ended.json").read_text())["took_s"])
-        read += [one.strangers for one in findings.trials if one.strangers is not None]
-    goal = question.goal * (ENOUGH if share >= 50 else 1)
-    return Row(
-        question.name,
-        share,
-        len(found),
-        sum(one.of for one in found),
-        sum(one.right for one in found),
-        sum(one.wrong for one in found),
-        goal,
-        statistics.fmean(read) if read else None,
-        tuple(took),
-        tuple(one.word for one in found),
-    )
+class _Run(NamedTuple):
+    answers: dict[str, Answer]
+    took_s: float
+    read: list[float]
+
+
+def rows_of(question: Question, shares: Sequence[int], keep: Path, times: int) -> Iterator[Row]:
+    """Judge the runs that are there by the code as it is now."""
+    found: dict[int, list[_Run]] = {share: [] for share in shares}
+    for share in shares:
+        for number in range(times):
+            place = keep / str(share) / question.name / str(number)
+            if (place / "ended.json").exists():
+                findings = judged(runs_in(place)[0])
+                took_s = json.loads((place / "ended.json").read_text())["took_s"]
+                read = [one.strangers for one in findings.trials if one.strangers is not None]
+                found[share].append(_Run(question.answered(findings), took_s, read))
+    for part, goal in question.goals.items():
+        for some in [list(shares)] if goal.together else [[share] for share in shares]:
+            runs = [run for share in some for run in found[share]]
+            answers = [run.answers[part] for run in runs]
+            read = [share for run in runs for share in run.read]
+            ratios = [log(one.ratio) for one in answers if one.ratio]
+            yield Row(
+                f"{question.name} {part}".strip(),
+                " ".join(f"{share} %" for share in some),
+                len(runs),
+                times * len(some),
+                sum(one.of for one in answers),
+                sum(one.right for one in answers),
+                sum(one.wrong for one in answers),
+                (goal.right.get(some[0], max(goal.right.values())), goal.wrong),
+                statistics.fmean(read) if read else None,
+                exp(statistics.fmean(ratios)) if ratios else None,
+                tuple(run.took_s for run in runs),
+                question.bound_s,
+                tuple(one.word for one in answers),
+            )
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown."""
-    lines = [
-        "| share asked | question | share read | runs | right | goal | wrong | s a run (most) | answers |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    """Return the table in Markdown."""
+    lines = []
     for one in rows:
-        read = "—" if one.read is None else f"{100 * one.read:.0f} %"
-        took = f"{statistics.fmean(one.took_s):.0f} ({max(one.took_s):.0f})" if one.took_s else "—"
+        read = "–" if one.read is None else f"{100 * one.read:.0f} %"
+        ratio = "–" if one.ratio is None else f"{one.ratio:.3f}"
+        took = f"{statistics.fmean(one.took_s):.0f} ({max(one.took_s):.0f})" if one.took_s else "–"
+        right = f"{one.right} of {one.answers}{', MISSED' if one.missed else ''}"
+        words = ", ".join(one.words)
         lines.append(
-            f"| {one.share} % | {one.question} | {read} | {one.runs} | {one.right} of {one.answers}{', MISSED' if one.missed else ''} "
-            f"| {one.goal:.0%} | {one.wrong} | {took} | {', '.join(one.words)} |"
-        )
-    return "\n".join(lines) + "\n"
+            [one.question, one.share, read, one.runs, right, f"{one.goal[0]:.0%}", one.wrong, ratio, took, words]
+        )  # fmt: skip
+    columns = "question|share asked|share read|runs|right|goal|wrong|ratio read|s a run (most)|answers"
+    return markdown(columns.split("|"), lines)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ Printed: CPU a second of load, bytes a second to the coordinator, seconds and me
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import resource
@@ -18,6 +17,7 @@ from array import array
 from pathlib import Path
 from typing import Any
 
+from benches.harness import arguments
 from svload.drive.progress import continued, merge_progress
 from svload.store.parquet import merge_shares, write_trial_tables
 
@@ -94,11 +94,7 @@ def merge(generators: int) -> tuple[float, float, int, int]:
 
 def main() -> int:
     """Print the table; 0."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--generators", type=int, default=1_000)
-    count = parser.parse_args().generators
+    count = arguments(__doc__, generators=1_000).generators
     cpu_s, sent_bytes = live(count)
     print(
         f"live picture of {count:,} generators: {100 * cpu_s:.2g} % of a core, {sent_bytes / 2**10:.0f} KiB/s"

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from benches.report import Result, figure, table
-from benches.run import SPECIALS, bench
+from benches.run import bench
+from benches.specials import SPECIALS
 from benches.works import EFFORTS, WORKS
 
 pytestmark = pytest.mark.timeout(0)

@@ -1,35 +1,39 @@
 """Sides that take turns against trials one after the other: on blocks measured on a machine with two hidden speeds, and
 simulated.
 
-    python -m benches.turns                    # simulates, some 3 minutes on one core; writes benches/turns.md
-    python -m benches.turns --tenth            # a tenth of the gates; nothing is written
-    python -m benches.turns --blocks FILE      # judges measured blocks: a table of estimators and one of gates
+    python -m benches.turns                       # simulates, some 3 minutes on one core; writes benches/turns.md
+    python -m benches.turns --tenth               # a tenth of the gates; nothing is written
+    python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes benches/turns_real.md
 
-FILE holds a list of blocks in JSON, one start of both servers each: `design` ("trials" of 5 s one after the other, or the length of
-a window in s), `kind` of server, planted `ratio` of B to A, `level` of strangers, and for sides `A` and `B` a list of
-[p50, p95, share of strangers] by window. Whatever judges is the product's own (`svload.analysis.claims`).
+`--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by trials of 5 s one
+after the other, beside 0 to 50 % strangers: an hour and a half in all, kept under build/bench/turns as those of
+benches/shared.py are. It judges what is there: how a block scatters by each estimator, and how gates would end on sets
+of these blocks. Whatever judges is the product's own (`svload.analysis.claims`). Exit 3: there is more to run.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from math import ceil, exp, log, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from benches.harness import KEPT, MORE_TO_RUN, Clock, arguments, markdown, page
+from benches.shared import SLOWER, Question, builds, make, runs_in
 from svload.analysis import limits
 from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of
 from svload.analysis.claims.turns import block_effect, block_weights, median_of
 from svload.analysis.quantiles import ranked_values
+from svload.api.runs import judged as judged_run
+from svload.model.results import Findings
 
 Floats = NDArray[np.float64]
 SEED, GATES = 20_260_101, 100
@@ -86,69 +90,117 @@ def judged(blocks: Blocks) -> Judged:
 
 # Measured blocks
 
+CELLS = (
+    *(("burn", 1.0, level) for level in (0, 20, 35, 50)),
+    ("burn", SLOWER, 35),
+    ("burn", SLOWER, 50),
+    ("sleep", SLOWER, 35),
+)
+"""Kind of server, planted ratio, percent of strangers."""
+ORDERS = {"turns": "turns", "trials": "randomised-blocks"}
+"""As the tables say, and as a study does."""
+SIZES = (6, 12, 16)
+"""Blocks that a drawn gate has."""
 
-def estimators(blocks: Sequence[dict[str, Any]]) -> str:
-    """Ratio and scatter of a block by each estimator."""
-    lines = [
-        "| server, planted ratio | strangers | design | blocks | p50: mean of rounds | median of rounds | weighed | p95: mean | median | weighed |",
-        "|" + "---|" * 10,
-    ]
-    for (kind, ratio, level, design), some in sorted(_grouped(blocks, lambda one: one["design"]), key=str):
-        cells = []
-        for column in range(2):
-            rounds = [_rounds(one, column) for one in some]
+
+@dataclass(frozen=True)
+class Block:
+    """One start of both servers: log ratios of the candidate over main by round and percentile, and the shares of strangers
+    that svload read. Of trials there is one round."""
+
+    kind: str
+    ratio: float
+    level: int
+    order: str
+    rounds: Floats
+    strangers: tuple[float, ...] = ()
+
+
+def measure(keep: Path, blocks: int, clock: Clock) -> list[Block]:
+    """Make the runs that are missing; return the blocks of all that are there."""
+    found: list[Block] = []
+    for (kind, ratio, level), (order, word) in product(CELLS, ORDERS.items()):
+        name = f"{kind}-{round(100 * ratio)}-{order}"
+        place = keep / f"{blocks}" / f"{level}" / name
+        if not (place / "ended.json").exists() and clock.left_s > 0:
+            study = builds(name, kind, ratio, word, blocks)
+            make(Question(name, "run", (), study, lambda _: {}, {}), level, place)
+        if (place / "ended.json").exists():
+            found += blocks_of(judged_run(runs_in(place)[0]), kind, ratio, level, order)
+    return found
+
+
+def blocks_of(findings: Findings, kind: str, ratio: float, level: int, order: str) -> Iterator[Block]:
+    """Return the blocks of one run's claims of p50 and p95."""
+    middle, high = ({one.block: one for one in claim.evidence} for claim in findings.claims)
+    for number in sorted(middle.keys() & high.keys()):
+        pairs = (middle[number], high[number])
+        read = [one.strangers for one in pairs[0].rounds or pairs[:1] if one.strangers is not None]
+        logs = [[one.log_ratio for one in pairs]]
+        if order == "turns":
+            both = zip(*(one.rounds for one in pairs), strict=True)
+            logs = [
+                [log(one.treatment / one.baseline) for one in several if one.treatment and one.baseline]
+                for several in both
+            ]
+        yield Block(kind, ratio, level, order, np.array([one for one in logs if len(one) == 2]), tuple(read))
+
+
+def estimators(blocks: Sequence[Block]) -> str:
+    """Return the ratio and the scatter of a block by each estimator, in %."""
+    columns = ["server, planted ratio", "strangers", "read (median)", "order", "blocks"]
+    columns += [f"{p}: {what}" for p in ("p50", "p95") for what in ("mean of rounds", "median", "weighted")]
+    lines = []
+    for (kind, ratio, level, order), some in _grouped(blocks):
+        read = [share for one in some for share in one.strangers]
+        cells = [f"{100 * float(np.median(read)):.0f} %" if read else "–", order, len(some)]
+        for at in range(len(PERCENTILES)):
+            rounds = [one.rounds[:, at] for one in some]
             for estimate in (np.mean, np.median):
                 y = np.array([estimate(one) for one in rounds])
                 cells.append(f"{exp(y.mean()):.3f} ± {100 * y.std(ddof=1):.1f}")
             found = judged(_of_rounds(rounds)).effect
-            weighed = f"{exp(float(found.mean)):.3f} ± {100 * float(found.se) * sqrt(len(some)):.1f}"
-            cells.append("–" if design == "trials" else weighed)
-        lines.append(
-            f"| {kind}, {ratio} | {100 * level:.0f} % | {design} | {len(some)} | {' | '.join(cells)} |"
-        )
-    return "\n".join(lines) + "\n"
+            weighted = f"{exp(float(found.mean)):.3f} ± {100 * float(found.se) * sqrt(len(some)):.1f}"
+            cells.append("–" if order == "trials" else weighted)
+        lines.append([f"{kind}, {ratio}", f"{level} %", *cells])
+    return markdown(columns, lines)
 
 
-def drawn_gates(blocks: Sequence[dict[str, Any]], draws: int = 1000) -> str:
-    """How gates would have ended on sets drawn of these blocks; equal builds with sides exchanged at random."""
-    lines = [
-        "| server, planted ratio | strangers | order | p50: 6 blocks | 12 | 16 | p95: 6 | 12 | 16 |",
-        "|" + "---|" * 9,
-    ]
-    turns = _grouped(blocks, lambda one: "trials" if one["design"] == "trials" else "turns")
-    for (kind, ratio, level, order), some in sorted(turns, key=str):
+def drawn_gates(blocks: Sequence[Block], draws: int = 1000) -> str:
+    """Return how gates would end on sets drawn from these blocks, the sides of equal builds exchanged at random: intervals
+    that exclude the truth / passes / fails in %, and the median half width."""
+    columns = ["server, planted ratio", "strangers", "order"]
+    columns += [f"{p}: {size} blocks" for p in ("p50", "p95") for size in SIZES]
+    lines = []
+    for (kind, ratio, level, order), some in _grouped(blocks):
         cells = []
-        for column in range(2):
-            all_ = _of_rounds([_rounds(one, column) for one in some])
-            for size in (6, 12, 16):
-                rng = np.random.default_rng(9)
-                at = np.array([rng.choice(len(some), size, replace=False) for _ in range(draws)])
-                flip = rng.choice([-1, 1], at.shape) if ratio == 1 else np.ones(at.shape)
-                one = judged(Blocks(all_.effect[at] * flip, all_.error[at], all_.pooled[at] * flip))
-                named, passed, failed = (
-                    100 * float(np.mean(which))
-                    for which in (~one.holds(0.0), one.effect.mean + one.half <= MARGIN, one.fails())
-                )
-                cells.append(f"{named:.0f} / {passed:.0f} / {failed:.0f}, ± {100 * np.median(one.half):.1f}")
-        lines.append(f"| {kind}, {ratio} | {100 * level:.0f} % | {order} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        for at, size in product(range(len(PERCENTILES)), SIZES):
+            if size > len(some):
+                cells.append("–")
+                continue
+            all_ = _of_rounds([one.rounds[:, at] for one in some])
+            rng = np.random.default_rng(9)
+            drawn = np.array([rng.choice(len(some), size, replace=False) for _ in range(draws)])
+            flip = rng.choice([-1, 1], drawn.shape) if ratio == 1 else np.ones(drawn.shape)
+            one = judged(Blocks(all_.effect[drawn] * flip, all_.error[drawn], all_.pooled[drawn] * flip))
+            named, passed, failed = (
+                100 * float(np.mean(which))
+                for which in (~one.holds(0.0), one.effect.mean + one.half <= MARGIN, one.fails())
+            )
+            cells.append(f"{named:.0f} / {passed:.0f} / {failed:.0f}, ± {100 * np.median(one.half):.1f}")
+        lines.append([f"{kind}, {ratio}", f"{level} %", order, *cells])
+    return markdown(columns, lines)
 
 
-def _grouped(
-    blocks: Sequence[dict[str, Any]], order: Any
-) -> list[tuple[tuple[Any, ...], list[dict[str, Any]]]]:
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+def _grouped(blocks: Sequence[Block]) -> list[tuple[tuple[str, float, int, str], list[Block]]]:
+    groups: dict[tuple[str, float, int, str], list[Block]] = defaultdict(list)
     for one in blocks:
-        groups[one["kind"], one["ratio"], one["level"], order(one)].append(one)
-    return list(groups.items())
-
-
-def _rounds(block: dict[str, Any], column: int) -> Floats:
-    return np.array([log(b[column] / a[column]) for a, b in zip(block["A"], block["B"], strict=True)])
+        groups[one.kind, one.ratio, one.level, one.order].append(one)
+    return sorted((of, some) for of, some in groups.items() if len(some) > 1)
 
 
 def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
-    """Percentiles alone were kept of each window, so that the mean over rounds stands for the pooled ratio."""
+    """The percentiles of each turn alone are kept, so the mean over rounds stands for the pooled ratio."""
     effect, error = (np.array(column) for column in zip(*map(median_of, rounds), strict=True))
     return Blocks(effect, error, np.array([one.mean() for one in rounds]))
 
@@ -336,17 +388,15 @@ All in %. False alarms (of equal builds) and coverage (of a build planted 15 % s
 
 
 def table(rows: Sequence[tuple[str, Shares]]) -> str:
-    lines = [
-        "| requests | starts | order | false alarms | coverage | blocks | equal passes | at the margin passes | 15 % slower fails |",
-        "|" + "---|" * 9,
-    ]
-    for name, one in rows:
-        figures = [
-            f"{one.blocks:.1f}" if field == "blocks" else f"{100 * getattr(one, field):.0f}"
-            for field in one._fields
-        ]
-        lines.append(f"| {name} | {' | '.join(figures)} |")
-    return "\n".join(lines) + "\n"
+    """Return a percentile's table; the name of a row holds its first three cells."""
+    columns = "requests|starts|order|false alarms|coverage|blocks|equal passes|at the margin passes|15 % slower fails"
+    return markdown(
+        columns.split("|"),
+        [
+            [name, *(f"{one.blocks:.1f}" if field == "blocks" else f"{100 * getattr(one, field):.0f}" for field in one._fields)]
+            for name, one in rows
+        ],
+    )  # fmt: skip
 
 
 def simulate(gates: int) -> str:
@@ -371,20 +421,39 @@ def simulate(gates: int) -> str:
     return "\n".join(parts)
 
 
-def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--tenth", action="store_true", help="a tenth of the gates; nothing is written")
-    words.add_argument("--blocks", type=Path, metavar="FILE", help="measured blocks: judge these")
-    chosen = words.parse_args()
-    if chosen.blocks is not None:
-        blocks = json.loads(chosen.blocks.read_text(encoding="utf-8"))
-        print(estimators(blocks), drawn_gates(blocks), sep="\n")
+REAL_HEAD = """# Turns measured
+
+`python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), each block one start of both. Estimators: ratio of the candidate
+over main, and the scatter (standard deviation) of a block in %. “Weighted” is the product's, by random effects. Others had the share of the machine
+that svload read.
+
+"""
+GATES_HEAD = """
+Gates “worse by more than 5 %” on sets drawn from these blocks: intervals that exclude “no change” / gates that pass / that fail in %, and the
+median half width in %.
+
+"""
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Simulate, or make and judge real blocks."""
+    asked = arguments(
+        __doc__, given, tenth=False, real=False, blocks=max(SIZES), minutes=float, keep=KEPT / "turns"
+    )
+    if asked.real:
+        blocks = measure(asked.keep, asked.blocks, Clock(asked.minutes))
+        text = REAL_HEAD.format(blocks=asked.blocks) + estimators(blocks) + GATES_HEAD + drawn_gates(blocks)
+        print(text, end="")
+        if len(_grouped(blocks)) < len(CELLS) * len(ORDERS):
+            print("there is more to run: call it again", file=sys.stderr)
+            return MORE_TO_RUN
+        page(__file__).with_name("turns_real.md").write_text(text, encoding="utf-8")
         return 0
-    gates = GATES // 10 if chosen.tenth else GATES
+    gates = GATES // 10 if asked.tenth else GATES
     text = HEAD.format(gates=gates, seed=SEED) + simulate(gates)
     print(text)
-    if not chosen.tenth:
-        (Path(__file__).parent / "turns.md").write_text(text, encoding="utf-8")
+    if not asked.tenth:
+        page(__file__).write_text(text, encoding="utf-8")
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Protocol
+from typing import Any
 
 from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
 from benches.measure import Cost, Failed, run
@@ -160,18 +160,20 @@ def _request_bytes(tool: Tool, pad: str, folder: Path) -> int | None:
         recorder.close()
 
 
-class Special(Protocol):
-    """What a work that is no comparison of costs found."""
+@dataclass
+class Special:
+    """What was found where no costs are compared: whether the limit is kept, the limit beside what was found, and the
+    lines of the table, the title first. `samples`: what it rests on, for the JSON."""
 
-    @property
-    def passed(self) -> bool:
-        """Its limit is kept."""
+    passed: bool
+    figure: str
+    lines: list[str]
+    failures: list[str] = field(default_factory=list)
+    samples: Any = None
 
     def block(self) -> list[str]:
-        """Lines of the table, the title first."""
-
-    def figure(self) -> str:
-        """The limit and what was found against it."""
+        """Lines of the table, with what went wrong."""
+        return [*self.lines, *(f"  ! {why}" for why in self.failures)]
 
 
 @dataclass

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from benches.turns import Blocks, Cell, drawn_gates, estimators, judged, shares, simulated
+from benches.turns import Block, Blocks, Cell, blocks_of, drawn_gates, estimators, judged, shares, simulated
 from scipy import stats
 
 GATES = 20
@@ -33,14 +35,33 @@ def test_blocks_taken_for_what_starts_are_called_different() -> None:
     assert judged(Blocks(starts, np.full_like(starts, 0.02), starts)).names_a_difference().mean() < 0.09
 
 
-def test_measured_blocks_make_both_tables() -> None:
+def _block(weather: np.ndarray, ratio: float, rng: np.random.Generator) -> Block:
+    noise = 0.01 * rng.standard_normal((len(weather), 2))
+    return Block("burn", ratio, 35, "turns", np.log(ratio) + noise, tuple(weather))
+
+
+@pytest.mark.parametrize(("ratio", "gate"), [(1.15, " / 0 / 100,"), (1.0, " / 100 / 0,")])
+def test_measured_blocks_make_both_tables(ratio: float, gate: str) -> None:
     rng = np.random.default_rng(2)
-    blocks = []
-    for _ in range(16):
-        weather = np.exp(0.4 * rng.standard_normal(10))
-        a, b = ([[2000 * w * f * n, 4000 * w * f * n, 0.1] for w, n in zip(weather, np.exp(0.01 * rng.standard_normal(10)), strict=True)] for f in (1, 1.15))  # fmt: skip
-        blocks.append({"design": "0.25", "kind": "burn", "ratio": 1.15, "level": 0.35, "A": a, "B": b})
+    blocks = [_block(np.full(10, 0.4), ratio, rng) for _ in range(16)]
     line = estimators(blocks).splitlines()[-1]
-    assert line.startswith("| burn, 1.15 | 35 % | 0.25 | 16 | 1.1")
+    assert line.startswith(f"| burn, {ratio} | 35 % | 40 % | turns | 16 | {ratio:.1f}")
     gates = drawn_gates(blocks, draws=20).splitlines()[-1]
-    assert "| turns | 100 / 0 / 100" in gates
+    assert gates.count(gate) == 6
+
+
+def test_the_blocks_of_a_run_are_those_of_both_percentiles() -> None:
+    """A round without a percentile is left out, and a block that only one of the claims has."""
+
+    def pair(block: int, *rounds: tuple[float | None, float]) -> SimpleNamespace:
+        turns = [SimpleNamespace(baseline=a, treatment=b, strangers=0.2) for a, b in rounds]
+        return SimpleNamespace(block=block, log_ratio=0.1, rounds=turns, strangers=0.3)
+
+    middle = [pair(1, (1.0, 2.0), (None, 2.0)), pair(2, (1.0, 1.0))]
+    high = [pair(1, (2.0, 2.0), (2.0, 2.0))]
+    found = SimpleNamespace(claims=[SimpleNamespace(evidence=middle), SimpleNamespace(evidence=high)])
+    [turns] = blocks_of(found, "burn", 1.0, 20, "turns")  # type: ignore[arg-type]
+    assert turns.rounds.tolist() == [[pytest.approx(0.6931, abs=1e-3), 0.0]]
+    assert turns.strangers == (0.2, 0.2)
+    [trials] = blocks_of(found, "burn", 1.0, 20, "trials")  # type: ignore[arg-type]
+    assert trials.rounds.tolist() == [[0.1, 0.1]]

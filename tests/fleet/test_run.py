@@ -124,7 +124,7 @@ def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
 
 @pytest.mark.timing
 def test_ten_machines_begin_together(machines: Fabric) -> None:
-    """How well is told by benches.starts."""
+    """How well is told by `python -m benches.fleet starts`."""
     load(machines, study(machines, 10), "-i", inventory(machines, HOSTS))
     assert 0 < max(skews(newest(machines))) < 1e8
 

@@ -1,0 +1,339 @@
+"""Many machines, as namespaces of this one, each with a sshd and a clock of its own (root):
+
+    python -m benches.fleet starts    # how far apart ten machines start a load: a median of at most 1 ms
+    python -m benches.fleet equal     # whether 1, 2, 5 and 10 machines ask and measure alike; six minutes
+    python -m benches.fleet ten       # from a wheel (make wheel) to results on ten machines; eight minutes, 8 GB
+
+*starts*: of each start the last machine's first request minus that of the first, in true time, since the offsets of
+the clocks are known: a machine's lateness by its own clock and the error of its offset. No machine spins before.
+
+*equal*: the same total load, open loop, in random order of --rounds; the server has one core, the generators the other.
+Held against one machine: requests due, exactly; throughput and median response within 2 %; and in each trial the merged
+histograms of response, service, lag and slot wait against those of all its rows, exactly.
+
+*ten*: machines at three sites have nothing of svload but what `fleet install` brings from a wheelhouse, since they
+reach no index. Every trial of the first paper's study must be sealed, every machine make load, no request fail, nothing
+be left. Exit 1 where something is not kept. Tables of the last two are written beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from tests.fleet.fabric import Fabric, Host, fabric, is_open
+from tests.servers import wait_until
+
+from benches.harness import KEPT, arguments, markdown, page
+from benches.measure import SERVER_CORE
+from svload.model.columns import bucket
+from svload.store import RunDir, TrialData, read_trial
+
+ROOT = Path(__file__).resolve().parents[1]
+MACHINES = 10
+LIMIT_NS = 1_000_000
+AHEAD_S = 1_000
+"""A machine's clock is its number times this ahead."""
+SPREAD = (1, 2, 5, 10)
+RATE, SECONDS, TRIALS, SERVICE_MS = 400, 4, 3, 20
+SERVER, PORT = Host("server", 20, 20_000), 8080
+LIMIT = 0.02
+TIMES = {
+    0: ("due_ns", "done_ns"),
+    2: ("begun_ns", "done_ns"),
+    3: ("ready_ns", "begun_ns"),
+    4: ("due_ns", "ready_ns"),
+}
+"""Code of a histogram → the stamps between which it counts (all requests are ok here)."""
+SITES = {"brno": range(1, 5), "praha": range(5, 8), "ostrava": range(8, 11)}
+PAPER = "studies/001-svload"
+STUDY = """\
+name: {name}
+question: Do machines ask and measure together as one does?
+lab: {{web: {{{web}}}}}
+traffic:
+  users:
+    executor: constant-arrival-rate
+    rate: {rate}/s
+    generators: {machines}
+    record: rows
+    request: {{get: http://web/v1/a/c/o, expect_status: 404, timeout: 2s}}
+measure: {{duration: {seconds}s, replicates: {trials}}}
+"""
+_BOUND_S = 3600
+
+
+def machines(own_tmp: bool = False) -> list[Host]:
+    """Return ten machines whose clocks are apart."""
+    return [Host(f"h{n}", n, n * AHEAD_S, own_tmp=own_tmp) for n in range(1, MACHINES + 1)]
+
+
+def inventory(made: Fabric, hosts: Sequence[Host]) -> str:
+    """Write an inventory in which these machines make load by this interpreter."""
+    lines = "".join(f"    {host.name}: {{ansible_host: {host.address}}}\n" for host in hosts)
+    return made.inventory(f"generators:\n  vars: {{svload_python: {sys.executable}}}\n  hosts:\n{lines}")
+
+
+def made_run(made: Fabric, hosts: Sequence[Host], name: str, *words: str, **study: object) -> RunDir:
+    """Make one run by these machines. Raises SystemExit where it fails."""
+    path = made.folder / name / "study.yaml"
+    path.parent.mkdir()
+    path.write_text(STUDY.format(name=name, machines=len(hosts), **study))
+    done = made.svload("run", str(path), "-i", inventory(made, hosts), *words, "--json")
+    if not done.stdout.startswith("{") or done.returncode not in (0, 4):
+        raise SystemExit(f"{name}: exit {done.returncode}\n{done.stderr[-2000:]}")
+    return RunDir(made.folder / json.loads(done.stdout)["run"])
+
+
+def starts(asked_starts: int) -> bool:
+    """Print how far apart the machines start; whether the limit is kept."""
+    hosts = machines()
+    with fabric(hosts) as made:
+        web = "kit: truth, role: store, workers: 16"
+        run = made_run(made, hosts, "starts", web=web, rate=4 * len(hosts), seconds=0.5, trials=asked_starts)
+        found = np.array([skew_ns(run, trial) for trial in run.sealed_trials()])
+    print(
+        f"{len(found)} starts of {len(hosts)} machines on this one: median {median(found) / 1e6:.3f} ms apart, "
+        f"largest {found.max() / 1e6:.3f} ms (limit {LIMIT_NS / 1e6:g} ms)"
+    )
+    return bool(median(found) <= LIMIT_NS)
+
+
+def skew_ns(run: RunDir, trial: str) -> int:
+    """Return the skew of one start in true time, over all machines."""
+    data = read_trial(run.trial(trial).path)
+    late = data.samples["begun_ns"] - data.samples["due_ns"]
+    conditions = data.lab.conditions
+    assert conditions is not None
+    wrong = {
+        clock.machine: clock.start_offset_ns - int(clock.machine.removeprefix("h")) * AHEAD_S * 10**9
+        for clock in conditions.clocks
+    }
+    begun = []
+    for place, share in enumerate(data.summary.generators):
+        machine = next(part.machine for part in data.summary.parts if part.share == share.share)
+        begun.append(int(late[data.samples["share"] == place][0]) + wrong[machine])
+    return max(begun) - min(begun)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial by a number of machines; `same`: its histograms are those of its rows."""
+
+    machines: int
+    due: int
+    ok: int
+    rate_rps: float
+    median_ns: float
+    same: bool
+
+    @classmethod
+    def of(cls, machines: int, data: TrialData) -> Trial:
+        """Read it from the rows alone."""
+        (users,) = data.summary.groups
+        rows = data.samples
+        took = rows["done_ns"] - rows["due_ns"]
+        lasted_s = (int(rows["done_ns"].max()) - int(rows["due_ns"].min())) / 1e9
+        return cls(machines, users.due, users.ok, len(took) / lasted_s, float(np.median(took)), is_same(data))
+
+
+def is_same(data: TrialData) -> bool:
+    """Return whether the merged histograms are those of all rows, bucket for bucket."""
+    rows, table = data.samples, data.histograms
+    for code, (since, until) in TIMES.items():
+        columns = (
+            rows["group"],
+            rows["step"],
+            rows["due_ns"] // data.summary.interval_ns,
+            np.array([bucket(one) for one in (rows[until] - rows[since]).tolist()]),
+        )
+        own = Counter(zip(*(column.tolist() for column in columns), strict=True))
+        mine = table["metric"] == code
+        names = ("group", "step", "interval", "bucket")
+        keys = zip(*(table[name][mine].tolist() for name in names), strict=True)
+        if own != Counter(dict(zip(keys, table["count"][mine].tolist(), strict=True))):
+            return False
+    return True
+
+
+@contextmanager
+def served(made: Fabric) -> Iterator[None]:
+    """Run the server of known service time, until the block ends."""
+    config = made.folder / "truth.json"
+    told = {"role": "store", "address": SERVER.address, "http_port": PORT, "admin_port": PORT + 1}
+    told |= {"allow_any_address": True, "service_time": {"constant_ns": SERVICE_MS * 10**6}, "workers": 64}
+    config.write_text(json.dumps(told))
+    words = ["taskset", "-c", str(SERVER_CORE), sys.executable, "-m", "svload.truth", "--config", str(config)]
+    with subprocess.Popen(
+        ["nsenter", f"--net=/run/netns/{made.namespace(SERVER)}", *words], stdout=subprocess.DEVNULL
+    ) as process:
+        try:
+            wait_until(lambda: is_open(made, SERVER, PORT), 20)
+            yield
+        finally:
+            process.kill()
+
+
+def equal(rounds: int, seed: int) -> bool:
+    """Write the table of numbers of machines; whether all is kept."""
+    draw, hosts = random.Random(seed), machines()
+    found: list[Trial] = []
+    study = {
+        "web": f'at: "http://{SERVER.address}:{PORT}"',
+        "rate": RATE,
+        "seconds": SECONDS,
+        "trials": TRIALS,
+    }
+    with fabric([*hosts, SERVER]) as made, served(made):
+        for number in range(rounds):
+            for count in draw.sample(SPREAD, len(SPREAD)):
+                name = f"equal-{count}-{number}"
+                run = made_run(made, hosts[:count], name, "--authorise", SERVER.address, **study)
+                found += [Trial.of(count, read_trial(run.trial(one).path)) for one in run.sealed_trials()]
+                print(found[-TRIALS:], flush=True)
+    text, kept = equal_table(found, seed)
+    print(text)
+    page(__file__).with_name("equal.md").write_text(text, encoding="utf-8")
+    return kept
+
+
+def equal_table(made: Sequence[Trial], seed: int) -> tuple[str, bool]:
+    """Return the page, and whether all is kept."""
+    alone = [one for one in made if one.machines == 1]
+    rate, middle = median(one.rate_rps for one in alone), median(one.median_ns for one in alone)
+    kept, lines = True, []
+    for machines in SPREAD:
+        own = [one for one in made if one.machines == machines]
+        counts = {(one.due, one.ok) for one in own}
+        rates = median(one.rate_rps for one in own) / rate
+        medians = median(one.median_ns for one in own) / middle
+        same = all(one.same for one in own)
+        near = max(abs(rates - 1), abs(medians - 1)) <= LIMIT
+        kept &= counts == {(RATE * SECONDS, RATE * SECONDS)} and same and near
+        due, ok = (" ".join(sorted({f"{count[at]:,}" for count in counts})) for at in (0, 1))
+        shown = [
+            f"{rate * rates:.2f}",
+            f"{rates - 1:+.2%}",
+            f"{middle * medians / 1e6:.3f}",
+            f"{medians - 1:+.2%}",
+        ]
+        lines.append([machines, len(own), due, ok, *shown, "equal, exactly" if same else "**differ**"])
+    columns = [
+        "machines",
+        "trials",
+        "due",
+        "ok",
+        "requests/s",
+        "beside one",
+        "median ms",
+        "beside one",
+        "histograms of all rows",
+    ]
+    head = (
+        f"# N machines beside one\n\n`python -m benches.fleet equal`, seed {seed}: {RATE} requests/s for {SECONDS} s, open loop, "
+        f"of 1 to {SPREAD[-1]} machines (namespaces of one guest of {os.cpu_count()} cores), a server with a service time of "
+        f"{SERVICE_MS} ms in a namespace and on a core of its own.\nMedians over trials; limits: counts exactly, throughput and "
+        f"median within {LIMIT:.0%} of one machine's, merged histograms those of all rows.\n\n"
+    )
+    return head + markdown(columns, lines) + f"\n{'All kept.' if kept else '**Not all kept.**'}\n", kept
+
+
+def wheelhouse() -> Path:
+    """Fetch every package of dist/requirements.txt, once."""
+    folder = (KEPT / "wheelhouse").resolve()
+    if not (folder / "complete").exists():
+        words = ["download", "-q", "-r", str(ROOT / "dist/requirements.txt"), "-d", str(folder)]
+        subprocess.run([sys.executable, "-m", "pip", *words], check=True, timeout=_BOUND_S)
+        (folder / "complete").touch()
+    return folder
+
+
+def sites(made: Fabric) -> str:
+    """Write an inventory in which all machines make load, at their sites, by what is installed there."""
+    hosts = {host.number: host.name for host in made.hosts}
+    lines = "".join(f"    {host.name}: {{ansible_host: {host.address}}}\n" for host in made.hosts)
+    own = {site: ", ".join(f"{hosts[n]}: " for n in numbers if n in hosts) for site, numbers in SITES.items()}
+    places = "".join(f"    {site}: {{hosts: {{{names}}}}}\n" for site, names in own.items())
+    return made.inventory(f"generators:\n  hosts:\n{lines}sites:\n  children:\n{places}")
+
+
+def command(made: Fabric, *words: str) -> tuple[str, float]:
+    """Run a command of svload's in the middle; return its output and the seconds that it took."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        ["nsenter", f"--net=/run/netns/{made.middle}", sys.executable, "-m", "svload", *words],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_BOUND_S, check=False, cwd=made.folder,
+        env={**os.environ, **made.own, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(made.folder / "cp")},
+    )  # fmt: skip
+    took_s = time.monotonic() - begun
+    print(f"svload {' '.join(words[:2])}: exit {done.returncode}, {took_s:.0f} s", flush=True)
+    if done.returncode not in (0, 4):
+        raise SystemExit(done.stdout[-2000:] + done.stderr[-3000:])
+    return done.stdout, took_s
+
+
+def ten() -> bool:
+    """Write the table of a paper's study from nothing to results; whether all is kept."""
+    house, wheel = str(wheelhouse()), next((ROOT / "dist").glob("svload-*.whl"))
+    hosts = machines(own_tmp=True)
+    with fabric(hosts) as made:
+        where = sites(made)
+        steps = {
+            "svload fleet check": ("fleet", "check", "-i", where),
+            "svload fleet install": ("fleet", "install", "-i", where, "--wheel", str(wheel), "--wheelhouse", house),
+            f"svload run {PAPER} --profile machines": (
+                "run", str(ROOT / PAPER), "--profile", "machines", "-i", where, "--json",
+            ),
+            "svload fleet status": ("fleet", "status", "-i", where),
+            "svload fleet clean": ("fleet", "clean", "-i", where),
+        }  # fmt: skip
+        took_s = {}
+        for name, words in steps.items():
+            out, took_s[name] = command(made, *words)
+            if words[0] == "run":
+                verdicts = json.loads(out)
+                run = RunDir(made.folder / verdicts["run"])
+                summaries = [read_trial(run.trial(one).path).summary for one in run.sealed_trials()]
+        left = [host.name for host in hosts if (made.home(host) / ".svload-fleet").exists()]
+    places = {part.place for one in summaries for part in one.places if part.kind == "machine"}
+    ok, failed = (
+        sum(getattr(group, what) for one in summaries for group in one.groups) for what in ("ok", "failed")
+    )
+    planned = int(verdicts["planned"])
+    kept = not left and len(summaries) == planned and len(places) == len(hosts) and not failed
+    text = (
+        f"# The first paper's study on ten machines\n\n`python -m benches.fleet ten`: {len(hosts)} machines (namespaces of one guest) "
+        "at three sites, each with what `svload fleet install` put there from a wheelhouse.\n\n"
+        + markdown(["step", "seconds"], [[f"`{name}`", f"{seconds:.0f}"] for name, seconds in took_s.items()])
+        + f"\n{len(summaries)} of {planned} trials sealed; load by {len(places)} machines; {ok:,} requests ok, {failed} failed; "
+        f"left on the machines after clean: {', '.join(left) or 'nothing'}. {'All kept.' if kept else '**Not all kept.**'}\n"
+    )
+    print(text)
+    page(__file__).with_name("ten.md").write_text(text, encoding="utf-8")
+    return kept
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run one of the benches; 1 where something is not kept."""
+    asked = arguments(__doc__, given, bench=("starts", "equal", "ten"), starts=20, rounds=2, seed=1)
+    benches = {
+        "starts": lambda: starts(asked.starts),
+        "equal": lambda: equal(asked.rounds, asked.seed),
+        "ten": ten,
+    }
+    return 0 if benches[asked.bench]() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

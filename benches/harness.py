@@ -1,0 +1,135 @@
+"""What every bench shares: its command line, what it keeps between calls, its table and the strangers beside it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benches.measure import core_times
+
+KEPT = Path("build/bench")
+MORE_TO_RUN = 3
+"""Exit code of a call whose minutes ended before all was made."""
+SPELL_S = 0.5
+"""Mean of a stranger's busy spell; its idle spells follow from its share."""
+HOG = """
+import os, random, sys, time
+draw, share, spell = random.Random(int(sys.argv[1])), float(sys.argv[3]), float(sys.argv[4])
+while os.getppid() == int(sys.argv[2]):
+    end = time.monotonic() + draw.expovariate(1 / spell)
+    while time.monotonic() < end:
+        pass
+    time.sleep(draw.expovariate(share / (1 - share) / spell))
+"""
+
+
+def arguments(doc: str | None, given: Sequence[str] | None = None, **options: Any) -> argparse.Namespace:
+    """Parse a bench's options, each given by its default: False is a switch, a list of names takes some of them, one of
+    numbers takes any, a tuple is a word that must be one of these, and a type is an option without a default. The
+    bench's docstring explains them."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(flag, action="store_true")
+        elif isinstance(default, type):
+            parser.add_argument(flag, type=default)
+        elif isinstance(default, tuple):
+            parser.add_argument(name, choices=default)
+        elif isinstance(default, list):
+            kind = type(default[0])
+            choices = default if kind is str else None
+            parser.add_argument(flag, nargs="+", type=kind, default=default, choices=choices)
+        else:
+            parser.add_argument(flag, type=type(default), default=default)
+    return parser.parse_args(given)
+
+
+def markdown(columns: Sequence[str], rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> str:
+    """Return a table, with a line break at its end."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def page(bench: str) -> Path:
+    """Return the committed page of a bench's table, given the bench's own file."""
+    return Path(bench).with_suffix(".md")
+
+
+@dataclass
+class Kept:
+    """A bench's results by name, written after each, so that the next call makes those that are missing.
+    `asked`: the options that they hold for.
+    """
+
+    path: Path
+    asked: dict[str, Any]
+    results: dict[str, dict[str, Any]]
+
+    @classmethod
+    def at(cls, path: Path, asked: dict[str, Any], anew: bool = False) -> Kept:
+        """Return what is kept there for the same options; other options start from nothing."""
+        old = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not anew else {}
+        return cls(path, asked, old["results"] if old.get("asked") == asked else {})
+
+    def keep(self, name: str, result: dict[str, Any]) -> None:
+        """Add a result and write all of them."""
+        self.results[name] = result
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"asked": self.asked, "results": self.results}, indent=1)
+        self.path.write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The minutes that a call may take; None: no bound."""
+
+    minutes: float | None
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the end."""
+        return float("inf") if self.minutes is None else 60 * self.minutes - (time.monotonic() - self.begun)
+
+
+@contextmanager
+def strangers(share: float, seed: int) -> Iterator[None]:
+    """Keep the machine busy for this share of the time, together with whatever else runs on it: one process for each
+    core, in spells. They end with this process. A share of 0 adds nothing."""
+    hogs = []
+    if share > 0:
+        others = busy_share(2.0)
+        missing = min(max((share - others) / max(1 - others, 0.01), 0.01), 0.99)
+        words = [str(os.getpid()), str(missing), str(SPELL_S)]
+        for core in sorted(os.sched_getaffinity(0)):
+            draw = random.Random(f"{seed} {core}").randrange(2**31)
+            hogs.append(subprocess.Popen([sys.executable, "-S", "-c", HOG, str(draw), *words]))
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+def busy_share(for_s: float) -> float:
+    """Return the share of the machine that is busy during this time."""
+    before = core_times()
+    time.sleep(for_s)
+    spent = [
+        {state: seconds - before[core][state] for state, seconds in states.items()}
+        for core, states in core_times().items()
+    ]
+    whole = sum(sum(one.values()) for one in spent)
+    return 1 - sum(one["idle"] + one["iowait"] for one in spent) / max(whole, 1e-9)

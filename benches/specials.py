@@ -1,0 +1,465 @@
+"""What is no comparison of costs at saturation: pacing, lag, first requests, 10,000 connections, and Redis."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benches.figures import Pacing, Run, Slope, interval, pacing, paired_ratio, slope
+from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, pinned, run
+from benches.peers import (
+    SAMPLES_INTERVAL_NS,
+    Job,
+    Svload,
+    SvloadCommand,
+    SvloadQuantum,
+    SvloadThinking,
+    Tool,
+    share_of_group,
+)
+from benches.servers import Recorder, Server, free_ports, log_stamps, nginx, running, truth, until_up
+from benches.works import CONNECTIONS, Bench, Special
+
+CONTROL = "epoll_pwait2 loop (C)"
+BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
+"""Nothing else runs while a command is timed from the keyboard: nobody types `taskset`."""
+MOST_ROUNDS = 5
+
+
+def _woke_ns(bench: Bench, rate_rps: float, seconds: int) -> tuple[list[int], Run]:
+    """When a loop that only waits woke, and what it cost."""
+    out = bench.folder / "pacer.out"
+    command = [str(bench.program("pacer")), f"{rate_rps:g}", str(seconds)]
+    cost = run(command, out, seconds + 30.0, frozenset())
+    ran = Run(round(rate_rps * seconds), cost.process_s, cost.core_s, cost.wall_s)
+    return json.loads(out.read_text())["woke_ns"], ran
+
+
+def measure_pacing(bench: Bench) -> Special:
+    """Send 500 evenly spaced requests a second to the truth server by each tool that can, and the control, in random
+    order. The p99 gap error as the receiver stamped it is at most max(0.25 ms, 1.2 × the control's); the control's
+    stamps are its own wake-ups."""
+    rate_rps, seconds = 500.0, 2 * bench.effort.long_s
+    rounds: dict[str, list[Pacing]] = defaultdict(list)
+    failures = []
+    with truth(bench.folder) as (server, admin_port):
+        job = Job(
+            "http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds, rate_rps=rate_rps,
+            folder=bench.folder,
+        )  # fmt: skip
+        others = (SvloadCommand, SvloadThinking, SvloadQuantum)
+        plan: list[Tool | None] = [None]
+        plan += [tool for tool in bench.tools if tool.can(job) and not isinstance(tool, others)]
+        for number in range(min(bench.effort.rounds, MOST_ROUNDS)):
+            bench.order.shuffle(plan)
+            for tool in plan:
+                name = tool.name if tool else CONTROL
+                try:
+                    if tool is None:
+                        stamps, _ = _woke_ns(bench, rate_rps, seconds)
+                    else:
+                        log_stamps(admin_port)
+                        out = bench.folder / "pacing.out"
+                        run(tool.command(job), out, seconds + 30.0, server.pids, tool.environment())
+                        stamps = log_stamps(admin_port)
+                    if len(stamps) < 0.95 * rate_rps * seconds:
+                        raise Failed(f"{len(stamps)} of {rate_rps * seconds:.0f} requests came")
+                    rounds[name].append(pacing(stamps, rate_rps))
+                except (Failed, ValueError) as why:
+                    failures.append(f"{name}: round {number + 1}: {why}")
+            bench.say(f"pacing: round {number + 1}")
+    p99_ms = {name: median(one.p99_ms for one in several) for name, several in rounds.items()}
+    limit_ms = max(0.25, 1.2 * p99_ms.get(CONTROL, 0.0))
+    ours_ms = p99_ms.get(Svload.name, math.inf)
+    lines = [
+        f"Pacing at {rate_rps:.0f} req/s, {seconds} s a round: error of the gaps as the receiver stamped them"
+    ]
+    lines.append(f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}")
+    for name in sorted(rounds, key=p99_ms.__getitem__):
+        stdev_ms = median(one.stdev_ms for one in rounds[name])
+        lines.append(f"  {name:<22} {stdev_ms:>9.3f} {p99_ms[name]:>8.3f}")
+    ours_failed = any(one.startswith(f"{Svload.name}: ") for one in failures)
+    figure = f"p99 gap error {ours_ms:.3f} ms, at most {limit_ms:.3f} ms"
+    return Special(ours_ms <= limit_ms and not ours_failed, figure, lines, failures, dict(rounds))
+
+
+LAG_RPS, SPIN_NS, SPINNING_LIMIT_US = 20_000.0, 60_000, 5.0
+
+
+def measure_lag(bench: Bench) -> Special:
+    """Hold the engine's own lag histogram at 20,000 requests/s against the lateness of a loop that only wakes: p50 ≤
+    control + 10 µs and p99 ≤ max(200 µs, 1.2 × control); with `spin: 60us` p50 ≤ 5 µs."""
+    seconds, tool = bench.effort.long_s, Svload()
+    names = {0: "svload", SPIN_NS: "svload, spin: 60us", None: CONTROL}
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names.values()}
+    spun_us: dict[str, list[float]] = defaultdict(list)
+    failures = []
+    with nginx(bench.folder / "nginx") as server:
+        job = Job(
+            "http", server.http_port, "/1k.bin", 1024, CONNECTIONS, seconds, rate_rps=LAG_RPS, folder=bench.folder,
+        )  # fmt: skip
+        for _ in range(min(bench.effort.rounds, MOST_ROUNDS)):
+            for spin_ns in bench.order.sample(list(names), len(names)):
+                name = names[spin_ns]
+                try:
+                    if spin_ns is None:
+                        woke, _ = _woke_ns(bench, LAG_RPS, seconds)
+                        late = sorted(at - int(number * 1e9 / LAG_RPS) for number, at in enumerate(woke))
+                        found[name].append((_rank(late, 0.5) / 1e3, _rank(late, 0.99) / 1e3))
+                        continue
+                    out = bench.folder / "lag.out"
+                    one = replace(job, spin_ns=spin_ns)
+                    run(tool.command(one), out, seconds + 30.0, server.pids, tool.environment())
+                    told = tool.read(one, out)
+                    if told.bad or told.requests < 0.99 * LAG_RPS * seconds:
+                        raise Failed(f"{told.requests} requests, {told.bad} of them bad")
+                    found[name].append(_lag_us(bench.folder / "share.tables"))
+                    spun_ns = sum(thread["spin_ns"] for thread in json.loads(out.read_text())["threads"])
+                    spun_us[name].append(spun_ns / told.requests / 1e3)
+                except Failed as why:
+                    failures.append(str(why))
+    bench.say("lag: done")
+    lines = [
+        f"Generator lag at {LAG_RPS:.0f} req/s, 1 KiB from nginx",
+        f"  {'':<22} {'p50 µs':>8} {'p99 µs':>8}",
+    ]
+    middle = {
+        name: tuple(median(column) for column in zip(*both, strict=True))
+        for name, both in found.items()
+        if both
+    }
+    for name, (p50, p99) in middle.items():
+        spun = f"   ({median(spun_us[name]):.1f} µs a request spun)" if spun_us[name] else ""
+        lines.append(f"  {name:<22} {p50:>8.1f} {p99:>8.1f}{spun}")
+    if len(middle) < len(names):
+        return Special(False, "not measured", lines, failures, found)
+    ours, spinning, control = (middle[name] for name in names.values())
+    most = (control[0] + 10.0, max(200.0, 1.2 * control[1]))
+    figure = (
+        f"p50 {ours[0]:.1f} µs, at most {most[0]:.1f}; p99 {ours[1]:.1f} µs, at most {most[1]:.1f}; "
+        f"with spin: 60us p50 {spinning[0]:.1f} µs, at most {SPINNING_LIMIT_US:g}"
+    )
+    kept = ours[0] <= most[0] and ours[1] <= most[1] and spinning[0] <= SPINNING_LIMIT_US
+    return Special(kept and not failures, figure, lines, failures, found)
+
+
+def _rank(ordered: Sequence[int], p: float) -> int:
+    return ordered[max(math.ceil(p * len(ordered)) - 1, 0)]
+
+
+def _lag_us(tables: Path) -> tuple[float, float]:
+    """p50 and p99 of the generator lag (metric 3 of engine/docs/results.md), nearest rank on the merged histogram."""
+    from svload.model.columns import bucket_bounds
+    from svload.store.raw import read_tables
+
+    table = read_tables(tables)["histograms"]
+    metrics, buckets, counts = (
+        memoryview(table[name][1]).cast("B") for name in ("metric", "bucket", "count")
+    )
+    merged: dict[int, int] = defaultdict(int)
+    for index, (bucket, count) in enumerate(zip(buckets.cast("I"), counts.cast("Q"), strict=True)):
+        if metrics[index] == 3:
+            merged[bucket] += count
+    total, found, below = sum(merged.values()), [], 0
+    wanted = [0.5, 0.99]
+    for bucket in sorted(merged):
+        below += merged[bucket]
+        while wanted and below >= wanted[0] * total:
+            low, high = bucket_bounds(bucket)
+            found.append((low + high) / 2 / 1e3)
+            wanted.pop(0)
+    if len(found) != 2:
+        raise Failed("the engine recorded no generator lag")
+    return found[0], found[1]
+
+
+COLD_LIMIT_S, WARM_LIMIT_S = 0.8, 0.3
+SPARE_BOUND_S = 30.0
+
+
+def measure_first(bench: Bench) -> Special:
+    """Type `svload load URL` with no agent on the machine; requests that only look for the server don't count."""
+    return _type_loads(bench, "no agent before", COLD_LIMIT_S, lambda: None)
+
+
+def measure_warm(bench: Bench) -> Special:
+    """Type it after `svload warm`, when the spare that it keeps waits."""
+    from svload.host.process.warm import SOCKET, warm_dir
+
+    def wait_for_spare() -> None:
+        until = time.monotonic() + SPARE_BOUND_S
+        while not (warm_dir() / SOCKET).exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(1.0)  # as a user would who reads what came before; other work of its start is over
+
+    try:
+        _svload_warm("--for", "10m")
+        return _type_loads(bench, "after `svload warm`", WARM_LIMIT_S, wait_for_spare)
+    except subprocess.CalledProcessError as why:
+        return Special(
+            False, "not measured", ["First request after `svload warm`"], [f"svload warm: {why.stderr}"]
+        )
+    finally:
+        _svload_warm("--end")
+
+
+def _svload_warm(*words: str) -> None:
+    """From the same place as the loads."""
+    tool = SvloadCommand()
+    subprocess.run(
+        [str(tool.program()), "warm", *words], preexec_fn=pinned(*BOTH_CORES), capture_output=True, text=True,
+        check=True, timeout=60, env={**os.environ, **tool.environment()},
+    )  # fmt: skip
+
+
+def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], None]) -> Special:
+    """Seconds from the start of the command to its first request of the load at the server. The slowest try counts."""
+    tool, tries_s, failures = SvloadCommand(), [], []
+    for _ in range(bench.effort.rounds):
+        ready()
+        recorder = Recorder()
+        marked = f"/first-{time.monotonic_ns()}"
+        job = Job("http", recorder.port, marked, 1024, 1, 1, folder=bench.folder)
+        begun_ns = time.monotonic_ns()
+        try:
+            cost = run(
+                tool.command(job), bench.folder / "first.out", 60, frozenset(), tool.environment(), BOTH_CORES
+            )
+            came = [
+                at for at, head in recorder.heads if marked.encode() in head and b"User-Agent: svload" in head
+            ]
+            if cost.exit not in (0, 4) or not came:
+                raise Failed(f"exit {cost.exit}, {len(came)} requests came")
+            tries_s.append((min(came) - begun_ns) / 1e9)
+        except Failed as why:
+            failures.append(str(why))
+        finally:
+            recorder.close()
+    bench.say(f"first request, {before}: done")
+    slowest_s = max(tries_s, default=math.inf)
+    title = (
+        f"First request after `svload load` is typed, {before}: {' '.join(f'{one:.2f}' for one in tries_s)} s"
+    )
+    figure = f"slowest {slowest_s:.2f} s, at most {limit_s} s"
+    return Special(slowest_s <= limit_s and not failures, figure, [title], failures, {"tries_s": tries_s})
+
+
+FEW, MANY, CROWD_RPS = 100, 10_000, 10_000.0
+MEMORY_LIMIT_KIB, QUANTUM_LIMIT = 6.0, 0.12
+"""A connection's memory, and the share of a core with `pacing_quantum: 1ms`."""
+RAMP_SLACK = 0.9
+"""The first second spreads the starts, and the cycle is think time plus response: the rate asked is an upper bound."""
+
+
+def measure_crowd(bench: Bench) -> Special:
+    """Load by 10,000 users who ask once a second: memory as a slope between 100 and 10,000 connections at one rate, CPU
+    as a slope between a short and a long run. At most 6 KiB a connection (worst round), 1.5 × the control's CPU + 5 µs a
+    request, and 12 % of a core in quanta (medians)."""
+    found: dict[str, list[float]] = defaultdict(list)
+    failures = []
+    with nginx(bench.folder / "nginx") as server:
+        short_s, long_s = 2, 2 + bench.effort.long_s
+        job = Job(
+            "http", server.http_port, "/1k.bin", 1024, MANY, short_s, rate_rps=CROWD_RPS, folder=bench.folder
+        )
+        for _ in range(min(bench.effort.rounds, MOST_ROUNDS)):
+            try:
+                few_bytes, _ = _crowd(bench, server, replace(job, connections=FEW, seconds=long_s))
+                _, short = _crowd(bench, server, job)
+                many_bytes, long = _crowd(bench, server, replace(job, seconds=long_s))
+                found["memory"].append((many_bytes - few_bytes) / (MANY - FEW) / 1024)
+                found["ours"].append(slope(short, long).process_us)
+                grid = replace(job, quantum_ns=SvloadQuantum.QUANTUM_NS)
+                ends = (_crowd(bench, server, replace(grid, seconds=span))[1] for span in (short_s, long_s))
+                found["quantum"].append(slope(*ends).process_us)
+                woke = (_woke_ns(bench, CROWD_RPS, span)[1] for span in (short_s, long_s))
+                found["control"].append(slope(*woke).process_us)
+            except (Failed, ValueError) as why:
+                failures.append(str(why))
+    bench.say("crowd: done")
+    lines = [
+        f"{MANY:,} connections at 1 req/s each, evenly spread, 1 KiB from nginx (plain; kernel socket memory not in it)"
+    ]
+    for title, name, unit in (
+        ("memory a connection", "memory", "KiB"),
+        ("svload, CPU a request", "ours", "µs"),
+        ("epoll_pwait2 loop, CPU a wake-up", "control", "µs"),
+        ("svload, pacing_quantum: 1ms", "quantum", "µs"),
+    ):
+        if found[name]:
+            lines.append(f"  {title:<34} {median(found[name]):>8.2f} {unit}")
+    if not found["control"]:
+        return Special(False, "not measured", lines, failures, found)
+    most_us, ours_us = 1.5 * median(found["control"]) + 5.0, median(found["ours"])
+    share, memory_kib = median(found["quantum"]) * CROWD_RPS / 1e6, max(found["memory"])
+    figure = (
+        f"{memory_kib:.2f} KiB a connection, at most {MEMORY_LIMIT_KIB:g}; "
+        f"{ours_us:.2f} µs a request, at most {most_us:.2f}; "
+        f"{share:.1%} of a core with pacing_quantum: 1ms, at most {QUANTUM_LIMIT:.0%}"
+    )
+    kept = memory_kib <= MEMORY_LIMIT_KIB and ours_us <= most_us and share <= QUANTUM_LIMIT
+    return Special(kept and not failures, figure, lines, failures, found)
+
+
+def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Run]:
+    """Resident bytes and cost of one run of users who think."""
+    tool, out = SvloadThinking(), bench.folder / "crowd.out"
+    before = server.requests()
+    cost = run(tool.command(job), out, job.seconds + 60.0, server.pids, tool.environment())
+    requests = server.requests() - before
+    told = tool.read(job, out)
+    least = RAMP_SLACK * CROWD_RPS * (job.seconds - 1)
+    if told.bad or told.requests < least or abs(told.requests - requests) > 0.005 * requests:
+        raise Failed(
+            f"{job.connections} connections: {told.requests} requests ({told.bad} bad), at least {math.ceil(least)} "
+            f"were due; the server counts {requests}"
+        )
+    summary = json.loads(out.read_text())
+    opened = summary["groups"][0]["connections_opened"]
+    if opened != job.connections:
+        raise Failed(f"{opened} connections were opened, {job.connections} are right")
+    return int(summary["load_rss_bytes"]), Run(requests, cost.process_s, cost.core_s, cost.wall_s)
+
+
+DEPTHS = (1, 16)
+"""Redis commands that leave together."""
+REDIS_LIMIT = 1.5
+"""The most that svload's CPU a command may be of redis-benchmark's, which records a time a pipeline and checks nothing."""
+KEY, VALUE_BYTES = "key:__rand_int__", 64
+PER_SECOND = {1: 40_000, 16: 200_000}
+"""Commands in a second of the bench's spans: what is fixed is the work, so that both do the same."""
+PEER = "redis-benchmark"
+
+
+def lacking() -> list[str]:
+    """Return the programs of Redis that this machine does not have."""
+    return [name for name in ("redis-server", PEER) if shutil.which(name) is None]
+
+
+def measure_redis(bench: Bench) -> Special:
+    """GET over 64 connections by both tools in random order, a short and a long run of each side by side. Every run must
+    count, and the point ratio be within the limit at each depth."""
+    slopes: dict[int, dict[str, dict[int, Slope]]] = {depth: {Svload.name: {}, PEER: {}} for depth in DEPTHS}
+    spans, failures = [bench.effort.short_s, bench.effort.long_s], []
+    with _redis(bench.folder) as (port, pids):
+        for depth, found in slopes.items():
+            for number in range(bench.effort.rounds):
+                for name in bench.order.sample(list(found), 2):
+                    try:
+                        runs = {
+                            span: _commands(bench, port, pids, name, depth, span * PER_SECOND[depth])
+                            for span in bench.order.sample(spans, 2)
+                        }
+                        found[name][number] = slope(runs[spans[0]], runs[spans[1]])
+                    except (Failed, ValueError) as why:
+                        failures.append(f"{name}, pipeline {depth}, round {number + 1}: {why}")
+                bench.say(f"redis: pipeline {depth}, round {number + 1} of {bench.effort.rounds}")
+    ratios = {
+        depth: paired_ratio(
+            *({number: one.process_us for number, one in found[name].items()} for name in (Svload.name, PEER))
+        )
+        for depth, found in slopes.items()
+    }
+    lines = [
+        f"Redis: GET of {VALUE_BYTES} B, {CONNECTIONS} connections",
+        f"  {'tool':<19} {'pipeline':>8} {'process µs':>10} {'commands/s':>10}   ÷ {PEER} (95 %)",
+    ]
+    for depth, found in slopes.items():
+        for name, rounds in sorted(found.items()):
+            if rounds:
+                cpu_us, rate = (
+                    median(getattr(one, what) for one in rounds.values())
+                    for what in ("process_us", "rate_rps")
+                )
+                shown = interval(ratios[depth]) if name == Svload.name else ""
+                lines.append(f"  {name:<19} {depth:>8} {cpu_us:>10.2f} {rate:>10.0f}   {shown}")
+    figure = f"≤ {REDIS_LIMIT:.2f} × {PEER} by pipeline "
+    figure += ", ".join(f"{depth}: {interval(one)}" for depth, one in ratios.items())
+    kept = not failures and all(one.value <= REDIS_LIMIT for one in ratios.values())
+    return Special(kept, figure, lines, failures, slopes)
+
+
+@contextlib.contextmanager
+def _redis(folder: Path) -> Iterator[tuple[int, frozenset[int]]]:
+    """The port and the process of a server with one value."""
+    (port,) = free_ports(1)
+    command = [
+        "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder),
+    ]  # fmt: skip
+    with running(command, folder / "redis.out") as child:
+        until_up(child, [port], folder / "redis.out")
+        words = [PEER, "-p", str(port), "-q", "-n", "1", "-c", "1", "-d", str(VALUE_BYTES), "-t", "set"]
+        subprocess.run(words, check=True, capture_output=True, timeout=30)
+        yield port, frozenset({child.pid})
+
+
+def _gets(port: int) -> int:
+    """GETs that the server has been asked."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(b"INFO commandstats\r\nQUIT\r\n")
+        text = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+    lines = [line for line in text.splitlines() if line.startswith("cmdstat_get:")]
+    return int(lines[0].partition("calls=")[2].partition(",")[0]) if lines else 0
+
+
+def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: int, commands: int) -> Run:
+    """The cost of a number of GETs by one of the tools. Raises Failed where the server or the tool counts others."""
+    out = bench.folder / f"{name}.out"
+    command = [
+        PEER, "-p", str(port), "-q", "-t", "get", "-n", str(commands), "-c", str(CONNECTIONS), "-P", str(depth),
+    ]  # fmt: skip
+    if name != PEER:
+        spec = bench.folder / "redis.share.json"
+        spec.write_text(json.dumps(redis_share(port, depth, commands)), encoding="utf-8")
+        command = [sys.executable, "-m", "benches.share", str(spec), str(bench.folder / "redis.tables")]
+    before = _gets(port)
+    cost = run(command, out, 120, pids, Svload().environment())
+    asked = _gets(port) - before
+    if cost.exit != 0:
+        said = out.with_suffix(".err").read_text(errors="replace").strip()[-200:]
+        raise Failed(f"it ended with {cost.exit}: {said}")
+    if abs(asked - commands) > CONNECTIONS * depth:
+        raise Failed(f"{commands} commands were to be asked, the server counts {asked}")
+    if name != PEER:
+        (group,) = json.loads(out.read_text())["groups"]
+        if group["ok"] * depth != commands:
+            raise Failed(
+                f"{group['ok']} pipelines of {depth} were ok of {commands} commands: {group['errors']}"
+            )
+    return Run(asked, cost.process_s, cost.core_s, cost.wall_s)
+
+
+def redis_share(port: int, depth: int, commands: int) -> dict[str, Any]:
+    """Return a number of GETs as one share for the engine, by svload's own types and cutting."""
+    from svload.model.executors import SharedIterations
+    from svload.model.traffic import Commands, Group, Request, Text
+
+    get = ((Text(text="GET"),), (Text(text=KEY),))
+    pipeline = Commands(protocol="redis", commands=(get,) * depth)
+    request = Request(name="get", method="TCP", scheme="tcp", host="127.0.0.1", path=(), commands=pipeline)
+    executor = SharedIterations(vus=CONNECTIONS, iterations=commands // depth, start="together")
+    group = Group(name="load", executor=executor, request=request, record="histogram")
+    return share_of_group(group, "tcp", port, 100) | {"interval_ns": SAMPLES_INTERVAL_NS}
+
+
+SPECIALS: dict[str, Callable[[Bench], Special]] = {
+    "pacing": measure_pacing,
+    "lag": measure_lag,
+    "crowd": measure_crowd,
+    "first": measure_first,
+    "warm": measure_warm,
+    "redis": measure_redis,
+}
