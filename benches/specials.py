@@ -145,7 +145,7 @@ def measure_lag(bench: Bench) -> Special:
         spun = f"   ({median(spun_us[name]):.1f} µs a request spun)" if spun_us[name] else ""
         lines.append(f"  {name:<22} {p50:>8.1f} {p99:>8.1f}{spun}")
     if len(middle) < len(names):
-        return Special(False, "not measured", lines, failures, found)
+        return Special(False, "not measured", lines, failures, dict(found))
     ours, spinning, control = (middle[name] for name in names.values())
     most = (control[0] + 10.0, max(200.0, 1.2 * control[1]))
     figure = (
@@ -153,7 +153,7 @@ def measure_lag(bench: Bench) -> Special:
         f"with spin: 60us p50 {spinning[0]:.1f} µs, at most {SPINNING_LIMIT_US:g}"
     )
     kept = ours[0] <= most[0] and ours[1] <= most[1] and spinning[0] <= SPINNING_LIMIT_US
-    return Special(kept and not failures, figure, lines, failures, found)
+    return Special(kept and not failures, figure, lines, failures, dict(found))
 
 
 def _rank(ordered: Sequence[int], p: float) -> int:
@@ -302,7 +302,7 @@ def measure_crowd(bench: Bench) -> Special:
         if found[name]:
             lines.append(f"  {title:<34} {median(found[name]):>8.2f} {unit}")
     if not found["control"]:
-        return Special(False, "not measured", lines, failures, found)
+        return Special(False, "not measured", lines, failures, dict(found))
     most_us, ours_us = 1.5 * median(found["control"]) + 5.0, median(found["ours"])
     share, memory_kib = median(found["quantum"]) * CROWD_RPS / 1e6, max(found["memory"])
     figure = (
@@ -311,7 +311,7 @@ def measure_crowd(bench: Bench) -> Special:
         f"{share:.1%} of a core with pacing_quantum: 1ms, at most {QUANTUM_LIMIT:.0%}"
     )
     kept = memory_kib <= MEMORY_LIMIT_KIB and ours_us <= most_us and share <= QUANTUM_LIMIT
-    return Special(kept and not failures, figure, lines, failures, found)
+    return Special(kept and not failures, figure, lines, failures, dict(found))
 
 
 def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Run]:
