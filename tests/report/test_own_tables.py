@@ -13,8 +13,8 @@ from openpyxl import load_workbook
 
 from svload import api
 from svload.model.errors import SvloadError
-from svload.model.own_tables import OwnTable, OwnTables
 from svload.store import RunDir
+from svload.tables.own import OwnTable, OwnTables
 
 from .conftest import Reported
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from svload.store.foreign.decimals import Mark
 
 from svload.model.errors import SvloadError
-from svload.store.foreign.decimals import Mark
-from svload.store.foreign.tables import read_table_file
+from svload.tables.reading import read_table_file
 
 
 def column(tmp_path: Path, text: str, decimal: Mark | None = None) -> list[float]:

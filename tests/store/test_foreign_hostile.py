@@ -17,7 +17,7 @@ from svload import api
 from svload.model.errors import SvloadError
 from svload.store.foreign.bounds import LINE_BYTES
 from svload.store.foreign.run import read_foreign
-from svload.store.foreign.tables import read_table_file
+from svload.tables.reading import read_table_file
 
 HEAD = "timeStamp,elapsed,label,success\n"
 ROW = "1700000000000,10,home,true\n"

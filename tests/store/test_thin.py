@@ -12,9 +12,9 @@ from tests.support import SyntheticRun, make_run
 
 from svload import api
 from svload.model.columns import HISTOGRAM_METRICS
-from svload.model.own_tables import OwnTable, OwnTables
 from svload.store import open_pack, read_trial, verify_run
 from svload.store.thin import SERIES, coarsen
+from svload.tables.own import OwnTable, OwnTables
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from svload import api
-from svload.model.tables import TableFinding
+from svload.tables.table import TableFinding
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 
@@ -94,7 +94,7 @@ def test_a_published_mistake_is_caught_by_name(study: str, check: str, said: tup
 
 def test_a_finding_names_its_rows() -> None:
     (finding,) = found(FACTORIAL, "limit-never-acted")
-    assert finding.path.endswith("002-factorial-redis/reference/factorial.csv")
+    assert "002-factorial-redis/reference/factorial.csv:" in finding.place
     assert set(finding.lines) == {2, 8, 4, 10}  # cpus 1.0 and 0.8, without a delay and with 200 ms
 
 

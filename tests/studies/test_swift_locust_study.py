@@ -15,7 +15,6 @@ import pytest
 from tests.studies.scripts import script
 
 from svload.analysis.checks import all_checks
-from svload.analysis.tables import all_table_checks
 from svload.api.studies import misfits
 from svload.lab import copies, find_mistakes, kit_options
 from svload.model.executors import ConstantVus
@@ -24,6 +23,7 @@ from svload.model.study import Lock
 from svload.model.traffic import BodyCheck, DigestCheck, SizeCheck, TakenPart, Text
 from svload.run.fits import overfull, written_bytes
 from svload.study import load_study, resolve
+from svload.tables.checks import all_table_checks
 
 pytestmark = pytest.mark.slow
 

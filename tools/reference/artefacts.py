@@ -19,13 +19,13 @@ def files() -> Models:
         certificates,
         facts,
         load_summary,
-        own_tables,
         plan,
         results,
         seals,
         stacks,
         study,
     )
+    from svload.tables.own import OwnTables
 
     return [
         ("study.lock.json", study.Lock),
@@ -38,7 +38,7 @@ def files() -> Models:
         ("trials/TRIAL/seal.json", seals.Seal),
         ("thinned.json", seals.Thinned),
         ("derived/findings.json", results.Findings),
-        ("derived/tables.json", own_tables.OwnTables),
+        ("derived/tables.json", OwnTables),
         ("what `svload load --json` prints", load_summary.LoadSummary),
     ]
 

@@ -12,7 +12,7 @@ from svload.model.executors import ClosedLoop
 from svload.model.results import CaseResult
 from svload.model.study import CaseConfig, ServiceSpec
 from svload.model.traffic import Group
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_percent
 
 LINES = 4
 """Sentences that a plan has of these."""
@@ -104,19 +104,17 @@ def _demand_s(config: CaseConfig, last: CaseResult | None, group: str, quota: Qu
 
 
 def _known(who: str, name: str, cases: Mapping[str, tuple[float, float]]) -> str:
-    shares = [_percent(share) for share, _ in sorted(cases.values())]
+    shares = [
+        show_percent(share, 2) if share >= 0.001 else "below 0.1 %" for share, _ in sorted(cases.values())
+    ]
     quotas = {cores for _, cores in cases.values()}
-    share = shares[0] if shares[0] == shares[-1] else f"{shares[0]} to {shares[-1]}"
+    share = shares[0] if shares[0] == shares[-1] else f"{shares[0].removesuffix(' %')} to {shares[-1]}"
     of = "the cores" if len(quotas) > 1 else "the core" if quotas == {1.0} else f"the {min(quotas):g} cores"
-    return f"{_listed(list(cases))}: {who}, {share} % of {of} that {name} may use: the limit can't act, but in bursts"
+    return f"{_listed(list(cases))}: {who}, {share} of {of} that {name} may use: the limit can't act, but in bursts"
 
 
 def _rate(rate_rps: float) -> str:
     return f"{rate_rps:,.0f}" if rate_rps >= 100 else f"{rate_rps:.3g}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g}" if share >= 0.001 else "below 0.1"
 
 
 def _listed(cases: Sequence[str]) -> str:

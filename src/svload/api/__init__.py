@@ -42,6 +42,7 @@ from svload.api.runs import (
     judge_trial,
     names_run,
     pack,
+    put_tables,
     query,
     read_findings,
     report,
@@ -57,8 +58,7 @@ from svload.study.compared_urls import ComparedUrls
 from svload.study.quick_load import QuickLoad
 
 if TYPE_CHECKING:
-    from svload.api.own_tables import direction, put_tables, read_tables
-    from svload.model.own_tables import OwnTable
+    from svload.tables.own import OwnTable, direction, read_tables
 
 __all__ = [
     "AA_PAIRS",

@@ -16,9 +16,9 @@ from svload.model.events import Event
 
 if TYPE_CHECKING:
     from svload.model.results import Findings, Imported
-    from svload.model.tables import TableCheckResult
     from svload.store import RunDir
-    from svload.store.foreign.decimals import Mark
+    from svload.tables.reading import Mark
+    from svload.tables.table import TableCheckResult
 
 Form = Literal["jtl", "locust", "k6", "table"]
 Emit = Callable[[Event], None]
@@ -110,8 +110,8 @@ def check_tables(
 
     Raises SvloadError usage, import-unreadable with file and line.
     """
-    from svload.analysis.tables import judge_tables
-    from svload.store.foreign.tables import read_table_file
+    from svload.tables.checks import judge_tables
+    from svload.tables.reading import read_table_file
 
     facts: dict[str, str] = {}
     for text in given:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from svload.model.results import CaseResult, Claim, Findings, TrialResult
     from svload.run.policies.base import Verdicts
     from svload.store import RunDir, TrialData
+    from svload.tables.own import OwnTable
 
 Emit = Callable[[Event], None]
 RUNS = Path("runs")
@@ -239,11 +240,35 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
     sweep(found.derived)
     findings = analyse(found, emit)
     with _phase("report", emit):
-        files = write_all(found, findings)
+        files = write_all(found, findings, *_own_tables(found, findings.sealed_trials))
         write_report_digests(found, files.values())
     of_trials = {name: seconds for name, seconds in findings.phases_s.items() if name in OF_TRIALS}
     findings = _with_phases(found, findings, [of_trials])
     return findings, {"findings.json": found.findings_path, **files}
+
+
+def _own_tables(found: RunDir, sealed: int) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """The study's own tables as plain data for its report, and notes on what could not be read of them."""
+    if not found.tables_path.exists():
+        return None, ()
+    from svload.tables.own import shown_tables
+
+    return shown_tables(found.tables_path, sealed)
+
+
+@damage_is_told
+def put_tables(found: RunDir, tables: Sequence[OwnTable], made_by: str) -> Path:
+    """Let the run's next reports show these tables in place of those before; the file they are in.
+
+    `made_by` is told with them. Raises SvloadError run-damaged, usage where the run cannot be written.
+    """
+    from svload.store import write_artefact
+    from svload.tables.own import OwnTables
+
+    own = OwnTables(made_by=made_by, trials=read_findings(found).sealed_trials, tables=tuple(tables))
+    with writing(found.tables_path):
+        write_artefact(found.tables_path, own)
+    return found.tables_path
 
 
 def verdict_exit(findings: Findings) -> ExitCode:

@@ -131,7 +131,7 @@ def show_rate(rate_bytes_per_s: float) -> str:
     """`20 MB/s`, in the units that rates of data are written in."""
     for unit in ("GB", "MB", "kB"):
         if rate_bytes_per_s >= _UNITS[unit][1]:
-            return f"{_three_figures(rate_bytes_per_s / _UNITS[unit][1])} {unit}/s"
+            return f"{three_figures(rate_bytes_per_s / _UNITS[unit][1])} {unit}/s"
     return f"{round(rate_bytes_per_s)} B/s"
 
 
@@ -145,18 +145,29 @@ def show_duration(seconds: float) -> str:
         return f"{int(seconds // 60)} min {int(seconds % 60)} s"
     for unit, factor in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3)):
         if round(seconds / factor) < 1000:
-            return f"{_three_figures(seconds / factor)} {unit}"
-    return f"{_three_figures(seconds)} s"
+            return f"{three_figures(seconds / factor)} {unit}"
+    return f"{three_figures(seconds)} s"
 
 
 def show_size(size: float) -> str:
     """`512 B`, `40 KiB`, `1.2 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if round(size / _UNITS[unit][1]) < 1024:
-            return f"{_three_figures(size / _UNITS[unit][1]) if unit != 'B' else round(size)} {unit}"
-    return f"{_three_figures(size / _UNITS['TiB'][1])} TiB"
+            return f"{three_figures(size / _UNITS[unit][1]) if unit != 'B' else round(size)} {unit}"
+    return f"{three_figures(size / _UNITS['TiB'][1])} TiB"
 
 
-def _three_figures(number: float) -> str:
-    """`0.123`, `12.3`, `1234`: never with an exponent, which nobody reads beside a unit."""
-    return f"{number:.0f}" if number >= 99.95 else f"{number:.3g}"
+def three_figures(number: float) -> str:
+    """Return `0.123`, `12.3`, `1234`: never with an exponent, which nobody reads beside a unit."""
+    return f"{number:.0f}" if abs(number) >= 99.95 else f"{number:.3g}"
+
+
+def show_percent(share: float, figures: int = 3) -> str:
+    """Return a share in percent with this number of significant figures: `12.3 %`, `1,240 %`, never with a power of ten."""
+    return f"{rounded(100 * share, figures)} %"
+
+
+def rounded(number: float, figures: int) -> str:
+    """Return a number with this number of significant figures, `62,000` instead of a power of ten."""
+    text = f"{number:.{figures}g}"
+    return f"{float(text):,.0f}" if "e+" in text else text

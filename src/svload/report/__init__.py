@@ -9,7 +9,7 @@ from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.report.files.write import write_all, write_comparison
-    from svload.report.terminal.imported import show_import, show_tables, tables_as_json
+    from svload.report.terminal.imported import show_import, show_tables
     from svload.report.terminal.live import live_view
     from svload.report.terminal.load_end import show_load
     from svload.report.terminal.load_live import load_view

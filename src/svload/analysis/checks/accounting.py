@@ -15,7 +15,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.arrivals import ROUNDING, begin_ns, planned, planned_vu_ns
-from svload.analysis.checks.base import Check, Context, Part, below, percent
+from svload.analysis.checks.base import Check, Context, Part, below
 from svload.analysis.checks.surroundings import on_this_host
 from svload.analysis.view import GroupView
 from svload.model.columns import HISTOGRAM_METRICS
@@ -24,7 +24,7 @@ from svload.model.request_errors import GENERATOR_LIMITS
 from svload.model.results import CheckResult, Harm, TrialSummary
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group
-from svload.model.units import show_size
+from svload.model.units import show_percent, show_size
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -153,7 +153,7 @@ def _little(summary: TrialSummary, config: CaseConfig, context: Context) -> Iter
             mean, gauge = group.residence_ns / max(high - low, 1), group.in_flight_mean
             off, limit = abs(mean - gauge) / max(mean, gauge, 1e-12), limits.LITTLE_OPEN
             text = f"{view.name} had {mean:.4g} in flight by its requests, {gauge:.4g} by the gauge"
-        text += f" ({percent(off)} off, {percent(limit)} allowed)"
+        text += f" ({show_percent(off)} off, {show_percent(limit)} allowed)"
         if off > limit:
             yield Part("REFUSED", f"Little's law is broken: {text}", _DEFECT)
         else:
@@ -171,13 +171,15 @@ def _asked(trial: TrialData, config: CaseConfig, view: GroupView) -> Part:
     elif isinstance(executor, ClosedLoop):
         there = planned_vu_ns(config, view.spec, trial.summary.window_ns)
         share = min(view.summary.active_ns / there, 1.0) if there else 0.0
-        text = f"{view.name}: {percent(share, 5)} of the asked time of {executor.most_vus} users was active"
+        text = (
+            f"{view.name}: {show_percent(share, 5)} of the asked time of {executor.most_vus} users was active"
+        )
     else:
         made, asked = _made_and_asked(trial, config, view)
         share, within = min(made / asked, 1.0) if asked else 0.0, limits.LOAD_OPEN
         text = (
             f"{view.name}: {made:,.0f} of {asked:,.0f} arrivals with a slot free were begun or dropped "
-            f"({percent(share, 5)})"
+            f"({show_percent(share, 5)})"
         )
     grade = below(share, within)
     remedy = "Give the generator more cores or use more generators, or reduce the load."
@@ -229,7 +231,7 @@ def _carried(trial: TrialData, context: Context) -> Iterator[Part]:
     most = machine.loopback_bytes_per_s * max(machine.load_cores, 1)
     yield Part(
         "REFUSED" if rate > most else "VALID",
-        f"{show_size(rate)}/s were received, {percent(rate / most)} of what loopback carries ({show_size(most)}/s)",
+        f"{show_size(rate)}/s were received, {show_percent(rate / most)} of what loopback carries ({show_size(most)}/s)",
         "Nothing can be that fast: report this trial as a defect of the load engine (or run svload doctor, if the "
         "machine has changed).",
     )

@@ -178,8 +178,3 @@ def smallest_shown_p99(context: Context) -> tuple[str, float] | None:
         and estimate.value is not None
     }
     return min(shown.items(), key=lambda one: one[1], default=None)
-
-
-def percent(share: float, figures: int = 3) -> str:
-    """A share in percent for a sentence."""
-    return f"{100 * share:.{figures}g} %"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Context, Part, percent, worst
+from svload.analysis.checks.base import Context, Part, worst
 from svload.analysis.measures import counter_deltas
 from svload.analysis.recovery import disturbing, service_of
 from svload.analysis.view import GroupView
@@ -15,6 +15,7 @@ from svload.model.executors import ClosedLoop
 from svload.model.faults import ENDS_PROCESSES
 from svload.model.request_errors import BEFORE_TLS
 from svload.model.results import Grade
+from svload.model.units import show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -88,7 +89,7 @@ def _group(group: GroupView, compared: bool, ends: int = 0) -> Used:
         off = max(missing, extra, 0) / begun
         told = (
             f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests "
-            f"({percent(off)} off a new one each)"
+            f"({show_percent(off)} off a new one each)"
         )
         return Used(off, told, True)
     slots = _slots(group)
@@ -105,7 +106,7 @@ def _group(group: GroupView, compared: bool, ends: int = 0) -> Used:
         return Used(extra / begun, told, compared)
     told = (
         f"{group.name} opened {summary.connections_opened:,} of {slots:,} meant, with {summary.failed:,} "
-        f"failures ({percent(extra / begun)} of requests on others)"
+        f"failures ({show_percent(extra / begun)} of requests on others)"
     )
     return Used(extra / begun, told, compared)
 
@@ -193,6 +194,6 @@ def _by_servers(trial: TrialData, context: Context) -> tuple[str, list[str]]:
         if abs(theirs - ours) - excused > limits.TLS_COUNTED * ours:
             wrong.append(
                 f"{service} counted {theirs:,.0f} sessions against {ours:,} of the generators "
-                f"({percent(abs(theirs - ours) / ours)} off)"
+                f"({show_percent(abs(theirs - ours) / ours)} off)"
             )
     return f" ({', '.join(counted)})" if counted else "", wrong

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Context, Part, percent
+from svload.analysis.checks.base import Context, Part
 from svload.analysis.readings import readings_of, whole_of
 from svload.analysis.view import GroupView, Window, first_feeder
 from svload.model.facts import FILES, RESIDENT_FILES
 from svload.model.study import CaseConfig
-from svload.model.units import show_size
+from svload.model.units import show_percent, show_size
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -58,7 +58,7 @@ class FilesSent(NamedTuple):
     def of_cold(self) -> str:
         """What is known of files that were dropped."""
         whole = f"the {show_size(self.files_bytes)} of {self.service}"
-        told = f"at the start it held {percent(self.resident)} of {whole}"
+        told = f"at the start it held {show_percent(self.resident)} of {whole}"
         if self.read_bytes is None:
             return f"{told}, and nobody counted what came from a disk"
         if self.from_disk is None or self.first_bytes is None:
@@ -67,7 +67,7 @@ class FilesSent(NamedTuple):
                 "sent, of which nobody knows how much it had sent before"
             )
         return (
-            f"{told}; {percent(min(self.from_disk, 1.0))} of what it sent for the first time "
+            f"{told}; {show_percent(min(self.from_disk, 1.0))} of what it sent for the first time "
             f"({show_size(self.first_bytes)} of {show_size(self.sent_bytes)}) came from a disk"
         )
 
@@ -84,8 +84,8 @@ def warm_files(trial: TrialData, config: CaseConfig, context: Context) -> Iterat
     cold = [one for one in found if one.cold]
     if found:
         told = "; ".join(
-            f"{one.service} had {percent(one.resident)} of its {show_size(one.files_bytes)} of files in the page cache "
-            f"at the start and read {percent(one.reads)} of what it sent from a disk"
+            f"{one.service} had {show_percent(one.resident)} of its {show_size(one.files_bytes)} of files in the page cache "
+            f"at the start and read {show_percent(one.reads)} of what it sent from a disk"
             for one in (cold or found)
         )
         yield Part(

@@ -6,12 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, doubted, percent
+from svload.analysis.checks.base import Check, Context, doubted
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import Window, kept_window
 from svload.model.metrics import metric_name
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
+from svload.model.units import show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -69,7 +70,7 @@ class GeneratorCpu(Check):
             return self.unmeasured("nothing measured the CPU of the load's threads")
         cores = f"of {cpu.cores} " if cpu.cores else ""
         used = (
-            f"The load used {cpu.together:.2g} {cores}cores; its busiest thread {percent(cpu.busiest)} of one "
+            f"The load used {cpu.together:.2g} {cores}cores; its busiest thread {show_percent(cpu.busiest)} of one "
             f"({cpu.thread})"
         )
         closed = [group.name for group in context.groups if group.closed]

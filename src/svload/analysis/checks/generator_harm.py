@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent, worst
+from svload.analysis.checks.base import Check, Context, worst
 from svload.analysis.quantiles import (
     Ranked,
     least_n_eff,
@@ -29,7 +29,7 @@ from svload.analysis.view import GroupView, steps_of
 from svload.model.metrics import STATS
 from svload.model.results import CheckResult, Grade, Harm
 from svload.model.study import CaseConfig
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -120,7 +120,7 @@ def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
     added = show_duration(max(most.with_ns - max(most.without_ns, 0.0), 0.0) / 1e9)
     head = "svload itself was late" if grade != "VALID" else "svload itself was hardly late"
     at_most = " at most" if grade == "VALID" and not missing else ""
-    least = f", at least {percent(most.least)}" if most.least < most.share and grade != "VALID" else ""
+    least = f", at least {show_percent(most.least)}" if most.least < most.share and grade != "VALID" else ""
     unknown = "".join(
         f"; the read lag of {one.group}'s {', '.join(one.stats)} is not measured, "
         + (
@@ -131,7 +131,7 @@ def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
         for one in missing
     )
     shown = show_duration(most.with_ns / 1e9)
-    return f"{head}: it added {percent(most.share)}{at_most}{least} ({added} of {shown}) to {most.what}{unknown}."
+    return f"{head}: it added {show_percent(most.share)}{at_most}{least} ({added} of {shown}) to {most.what}{unknown}."
 
 
 def _harms(figures: list[Figure], context: Context) -> tuple[Harm, ...]:

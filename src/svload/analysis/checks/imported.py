@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.checks.base import Check, Context
 from svload.analysis.ranges import harm
 from svload.analysis.view import GroupView, kept_window
 from svload.model.results import CheckResult, Harm, Imported
 from svload.model.study import CaseConfig
+from svload.model.units import show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -99,7 +100,7 @@ def _in_flight(trial: TrialData, view: GroupView, told: Imported) -> tuple[float
     rate = view.summary.completed_in_window / length_ns * 1e9
     think = max(users - level, 0.0) / rate if rate else 0.0
     sentence = (
-        f"{view.name} had {level:.4g} of {users} users at work on average ({percent(level / users)}), the "
+        f"{view.name} had {level:.4g} of {users} users at work on average ({show_percent(level / users)}), the "
         f"rest is {think:.3g} s of other "
         "time a request"
     )
@@ -117,6 +118,6 @@ def _edge(trial: TrialData, view: GroupView, level: float) -> str:
     if off <= limits.TABLE_BIAS:
         return ""
     return (
-        f" X·R of all requests that began in the window would be {by_completions:.4g} ({percent(off)} "
+        f" X·R of all requests that began in the window would be {by_completions:.4g} ({show_percent(off)} "
         f"more): late completions counted."
     )

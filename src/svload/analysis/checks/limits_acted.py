@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, Part, percent
+from svload.analysis.checks.base import Check, Context, Part
 from svload.analysis.ranges import harm
 from svload.analysis.readings import Series, readings_of, total_rate, whole_of
 from svload.analysis.recovery import service_of
@@ -29,7 +29,7 @@ from svload.model.facts import (
 )
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-from svload.model.units import show_duration, show_rate, show_size
+from svload.model.units import show_duration, show_percent, show_rate, show_size
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -90,7 +90,7 @@ class Limit:
 
     def __str__(self) -> str:
         return (
-            f"{self.whose} used {percent(self.use)} of its {self.kind.shown(self.allowed)} "
+            f"{self.whose} used {show_percent(self.use)} of its {self.kind.shown(self.allowed)} "
             f"and was {'held back' if self.kind.held else 'at it'} for {self.held_s or 0.0:.3g} s"
         )
 
@@ -255,7 +255,7 @@ def _delay_line(trial: TrialData, service: str, link: LinkFact, window: Window) 
     return Part(
         "WEAK" if late else "VALID",
         f"the round trip of {link.name}, {show_duration(asked_s)}, was {show_duration(late_s)} longer on average, and "
-        f"its delay line used {percent(cores)} of a core",
+        f"its delay line used {show_percent(cores)} of a core",
         "Ask for less load on that link, a longer latency, or leave more of the machine idle.",
         (harm("timing", share, 0.0),) if late else (),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.checks.base import Check, Context
 from svload.analysis.disturbances import Disturbance, Spans, spans, united
 from svload.analysis.ranges import effect, harm, worst_of
 from svload.analysis.readings import Floats, Monitors, Series, mean_rate, of_monitor
@@ -17,7 +17,7 @@ from svload.analysis.view import Window, kept_window
 from svload.analysis.whose import called
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -79,10 +79,12 @@ class RunQueue(Check):
         thread, share = max(shares.items(), key=lambda one: one[1])
         moments = context.ranges.found.of(self.name)
         who = in_moments(trial.monitors, moments)
-        text = f"svload waited for CPU up to {percent(share)} of the time ({thread}; limit: {percent(limits.RUN_QUEUE)})"
+        text = f"svload waited for CPU up to {show_percent(share)} of the time ({thread}; limit: {show_percent(limits.RUN_QUEUE)})"
         if moments:
             part = context.ranges.found.share(self.name, window)
-            text += ", throughout the test" if part > _THROUGHOUT else f", in {percent(part)} of the test"
+            text += (
+                ", throughout the test" if part > _THROUGHOUT else f", in {show_percent(part)} of the test"
+            )
         ends = f" ({who})" if who else ""
         remedy = (
             f"Give the load more cores or fewer generators, and stop other programs on them{ends}; run your server on other "
@@ -110,7 +112,7 @@ class Steal(Check):
         worst = {core: _worst_second(series, window) for core, series in stolen.items()}
         core, share = max(worst.items(), key=lambda one: one[1])
         where = f" ({core})" if share else ""
-        text = f"The hypervisor took at most {percent(share)} of a core in any second{where}."
+        text = f"The hypervisor took at most {show_percent(share)} of a core in any second{where}."
         remedy = "Measure on a dedicated host, or when the host's other virtual machines are quiet."
         who = "other virtual machines of this host" if context.ranges.found.of(self.name) else ""
         return _disturbed(self, context, text, share, limits.STEAL, remedy, who)
@@ -138,7 +140,9 @@ class OthersCpu(Check):
         share = used / cores
         who = busiest(trial.monitors, [(window.low_ns, window.high_ns)])
         names = f": {', '.join(map(str, who))}" if who else ""
-        text = f"Other programs used {percent(share)} of this machine ({used:.2g} of {cores} cores){names}."
+        text = (
+            f"Other programs used {show_percent(share)} of this machine ({used:.2g} of {cores} cores){names}."
+        )
         first = f"{called(who[0].name)}, process {who[0].pid}" if who else "see top"
         remedy = f"Stop or move other programs ({first}), then run again."
         during = in_moments(trial.monitors, context.ranges.found.of(self.name))
@@ -163,7 +167,7 @@ class Calibration(Check):
         word = "slower" if drift > 0 else "faster"
         return self.result(
             worst_of(harms),
-            f"After the load a core was {percent(abs(drift))} {word} than before.",
+            f"After the load a core was {show_percent(abs(drift))} {word} than before.",
             drift,
             limits.CALIBRATION,
             "Fix the CPU's frequency (governor performance, no turbo), cool it, or warm it up first.",

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, above, percent
+from svload.analysis.checks.base import Check, Context, above
 from svload.analysis.measures import counter_deltas
 from svload.analysis.view import GroupView
 from svload.model.request_errors import IN_DOUBT
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
+from svload.model.units import show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -82,7 +83,7 @@ class Reconciliation(Check):
         )
         return self.result(
             grade,
-            f"A server's count differs from the requests sent: {most}, {percent(most.off)} off.{told}",
+            f"A server's count differs from the requests sent: {most}, {show_percent(most.off)} off.{told}",
             most.off,
             limit,
             remedy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent, times_of
+from svload.analysis.checks.base import Check, Context, times_of
 from svload.analysis.ranges import harm
 from svload.analysis.series import (
     Drift,
@@ -19,6 +19,7 @@ from svload.model.executors import ConstantVus
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group
+from svload.model.units import show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -72,7 +73,7 @@ class Steadiness(Check):
         drifting = {what: one for what, one in found.items() if one.unsteady}
         if drifting:
             told = ", ".join(
-                f"{what} {'rose' if one.relative > 0 else 'fell'} by {percent(abs(one.relative))}"
+                f"{what} {'rose' if one.relative > 0 else 'fell'} by {show_percent(abs(one.relative))}"
                 for what, one in drifting.items()
             )
             largest = max(abs(one.relative) for one in drifting.values())
@@ -97,7 +98,7 @@ class Steadiness(Check):
         largest = max(abs(one.relative) for one in found.values())
         return self.result(
             "VALID",
-            f"Steady: no rate or time drifts significantly by more than {percent(limits.DRIFT)}.",
+            f"Steady: no rate or time drifts significantly by more than {show_percent(limits.DRIFT)}.",
             largest,
             limits.DRIFT,
         )

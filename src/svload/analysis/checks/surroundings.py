@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent, smallest_shown_p99
+from svload.analysis.checks.base import Check, Context, smallest_shown_p99
 from svload.analysis.readings import of_monitor
 from svload.analysis.view import kept_window
 from svload.model.results import CheckResult, Harm
 from svload.model.study import CaseConfig
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -91,7 +91,7 @@ class TcpLoss(Check):
             return self.result("VALID", f"{told}.", float(again))
         return self.result(
             "WEAK",
-            f"{told}: up to {percent(waited)} of the requests waited for a retransmission.",
+            f"{told}: up to {show_percent(waited)} of the requests waited for a retransmission.",
             float(again),
             remedy="Look for packet loss between load and servers (ethtool -S, tc -s qdisc), or move the load closer.",
             harms=tuple(Harm(number=one, grade="WEAK", below=None, above=0.0) for one in rough),
@@ -194,6 +194,6 @@ def _pauses(trial: TrialData, context: Context) -> Iterator[str]:
     pause, shown = float(value[inside].max()) if inside.any() else 0.0, smallest_shown_p99(context)
     if shown is not None and pause > limits.GC_PAUSE * shown[1]:
         yield (
-            f"the longest garbage collection pause was {show_duration(pause)}, {percent(pause / shown[1])} of "
+            f"the longest garbage collection pause was {show_duration(pause)}, {show_percent(pause / shown[1])} of "
             f"{shown[0]}"
         )

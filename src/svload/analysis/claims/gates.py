@@ -17,6 +17,7 @@ from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.statistic import Effect, effect_of, half_width, p_of_distance
 from svload.analysis.inference import holm
 from svload.model.pairs import Gate
+from svload.model.units import show_percent
 
 _FAIL_IF = re.compile(
     r"^(worse|better|different) by more than (\d+(?:\.\d+)?) ?%"
@@ -121,7 +122,7 @@ def _asks_success(gate: Facts) -> bool:
 def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
     """What failed surely is named whole: its success, and its times too where nothing keeps them open."""
     text = gate.limit.text
-    before, after = map(_percent, gate.found.success)
+    before, after = ("?" if one is None else show_percent(one, 4) for one in gate.found.success)
     falls = f"success falls from {before} to {after}" if p_success <= limits.ALPHA else ""
     sure = [_certain_failure(gate), falls]
     times_open = _keeps_times_open(gate)
@@ -137,7 +138,7 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
     if why := gate.shown.held_back(gate.limit.low, gate.limit.high):
         return Gate(text=text, outcome="open", why=why)
     if not _within(gate.limit, gate.shown.far()):
-        why = f"other programs used {_percent(gate.shown.strangers.mean)} of the machine, which can hide a difference"
+        why = f"other programs used {show_percent(gate.shown.strangers.mean or 0.0, 4)} of the machine, which can hide a difference"
         return Gate(text=text, outcome="open", why=why)
     read = gate.shown.strangers.readable and not gate.shown.strangers.unread
     told = "" if read else "; the server's machine could not be read"
@@ -241,7 +242,3 @@ def _success_effect(found: Gathered) -> Effect | None:
         return None
     a_block = found.requests * len(found.cells)
     return effect_of(found.success_differences, found.unit, least=1 / a_block if a_block else 0.0)
-
-
-def _percent(share: float | None) -> str:
-    return "?" if share is None else f"{100 * share:.4g} %"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -115,10 +116,10 @@ def import_(
 
 def _tables(files: list[str], given: list[str], decimal: Decimal | None, json: bool) -> None:
     from svload import api
-    from svload.report import show_tables, tables_as_json
+    from svload.report import show_tables
 
-    results: Any = api.check_tables(files, given, decimal.value if decimal else None)
+    results = [asdict(one) for one in api.check_tables(files, given, decimal.value if decimal else None)]
     if json:
-        print_json({"checks": tables_as_json(results)})
+        print_json({"checks": results})
     else:
         show_tables(results)

@@ -3,17 +3,16 @@ report of a damaged run says so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from svload import study
 from svload.host.process.forks import spread
 from svload.model.errors import SvloadError
 from svload.model.events import Event
-from svload.model.own_tables import OwnTables
 from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.results import CaseResult, Findings, TrialResult
 from svload.model.study import CaseConfig, Lock
@@ -45,7 +44,8 @@ class Gathered:
     digests: dict[str, TrialDigest]
     inputs: tuple[tuple[str, int, str], ...] = ()
     notes: tuple[str, ...] = ()
-    own: OwnTables | None = None
+    own: Mapping[str, Any] | None = None
+    """the study's own tables: a `note` on all, and `tables` of title, note, head and rows"""
 
     @cached_property
     def plan(self) -> dict[str, TrialPlan]:
@@ -109,10 +109,13 @@ class Gathered:
                 yield result, read_trial(self.run.trial(result.trial))
 
 
-def gather(run: RunDir, findings: Findings) -> Gathered:
-    """Read a run. Raises SvloadError for a lock that cannot be read; everything else that is broken becomes a note."""
+def gather(
+    run: RunDir, findings: Findings, own: Mapping[str, Any] | None = None, notes_before: Sequence[str] = ()
+) -> Gathered:
+    """Read a run; `own` are the study's own tables. Raises SvloadError for a lock that cannot be read; everything
+    else that is broken becomes a note."""
     lock = run.lock()
-    notes: list[str] = []
+    notes = [*notes_before]
     configs = {}
     for case in lock.valid_cases:
         found = _tried(
@@ -137,7 +140,7 @@ def gather(run: RunDir, findings: Findings) -> Gathered:
         events=tuple(_events(run, notes)),
         digests=digests,
         inputs=tuple(_inputs(run)),
-        own=_own_tables(run, notes),
+        own=own,
         notes=tuple(notes),
     )
 
@@ -157,12 +160,6 @@ def _tried(read: Callable[[], T], what: str, notes: list[str]) -> T | None:
     except (SvloadError, OSError, ValueError, KeyError) as why:
         notes.append(f"{what}: {why}")
         return None
-
-
-def _own_tables(run: RunDir, notes: list[str]) -> OwnTables | None:
-    if not run.tables_path.exists():
-        return None
-    return _tried(lambda: OwnTables.read(run.tables_path), "the study's own tables cannot be read", notes)
 
 
 def _events(run: RunDir, notes: list[str]) -> list[Event]:

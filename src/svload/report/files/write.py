@@ -19,11 +19,14 @@ _BESIDE_THE_WORKBOOK = ("probe", "metrics", "checks")
 """Views that hold the workbook's long tables for programs, without a sheet's limit of rows."""
 
 
-def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
+def write_all(
+    run: RunDir, findings: Findings, own: Mapping[str, Any] | None = None, notes: Sequence[str] = ()
+) -> dict[str, Path]:
     """Write report.html, report.xlsx with its tables as Parquet, junit.xml and summary.md into derived/
     (each replaced whole); name → path.
 
-    A series.csv is there only if the page left the series out.
+    A series.csv is there only if the page left the series out. `own` are the study's own tables, `notes` what could
+    not be read of them.
 
     Raises SvloadError for a run without a readable lock, OSError when the disk is full. What else cannot
     be read is told in the report.
@@ -34,7 +37,7 @@ def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
     from svload.report.sheets.workbook import write_workbook
     from svload.store.sql import export_views
 
-    gathered = gather(run, findings)
+    gathered = gather(run, findings, own, notes)
     run.derived.mkdir(parents=True, exist_ok=True)
     workbook = run.derived / "report.xlsx"
     with output(workbook) as fresh, beside(lambda: write_workbook(gathered, fresh)) as written:

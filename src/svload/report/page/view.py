@@ -34,7 +34,6 @@ from svload.report.told.claimed import Claimed, details, lost_words, pair_strang
 from svload.report.told.claimed import Detail as Behind
 from svload.report.told.criteria import OUTCOME_MARKS, kept, kept_lines, measured_words, open_or_failed
 from svload.report.told.numbers import Number, too_few_rule
-from svload.report.told.own import own_note
 from svload.report.told.spelling import GRADE_MARK, load_line, metric_label, services_of, show_time
 
 SECTIONS = {
@@ -230,7 +229,6 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "limited": limited,
         "search": search,
         "own": gathered.own,
-        "own_note": own_note(gathered.own, findings.sealed_trials) if gathered.own else "",
         "data": packed(
             {one.place: one.table for one in (*overall, *curves, *limited, search) if one}
             | ({"flame-graph": flame.table} if flame else {})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp, isclose, log
+from typing import Any
 
-from svload.model.own_tables import OwnTable
 from svload.model.results import CaseResult
 from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet, form_of_key, heading
@@ -178,16 +178,17 @@ def fill_generators(sheet: Sheet, gathered: Gathered) -> None:
 _NARROW, _WIDE = 10.0, 44.0
 
 
-def fill_own(sheet: Sheet, table: OwnTable, note: str) -> None:
-    """Its words, then its cells as text."""
+def fill_own(sheet: Sheet, table: Mapping[str, Any], note: str) -> None:
+    """Write its words, then its cells as text."""
+    head, rows = table["head"], table["rows"]
     widths = [
-        min(_WIDE, max(_NARROW, 1.1 * max(len(line[at]) for line in (table.head, *table.rows))))
-        for at in range(len(table.head))
+        min(_WIDE, max(_NARROW, 1.1 * max(len(cell) for cell in column)))
+        for column in zip(head, *rows, strict=True)
     ]
-    sheet.text(0, 0, f"{table.title}. {table.note}".strip(), "note")
+    sheet.text(0, 0, f"{table['title']}. {table['note']}".strip(), "note")
     sheet.text(1, 0, note, "note")
-    sheet.table(2, table.head, len(table.rows), widths)
-    for row, line in enumerate(table.rows, 3):
+    sheet.table(2, head, len(rows), widths)
+    for row, line in enumerate(rows, 3):
         for column, cell in enumerate(line):
             sheet.text(row, column, cell, "wrap")
         sheet.lines(row, list(zip(line, widths, strict=True)))

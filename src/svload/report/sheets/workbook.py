@@ -15,7 +15,6 @@ from svload.report.sheets.data import NAME as DATA
 from svload.report.sheets.summary import fill_cases, fill_generators, fill_own, fill_summary, ran
 from svload.report.sheets.trials import fill_trials
 from svload.report.told.answer import LIMITS_TITLE, answer
-from svload.report.told.own import own_note
 from svload.report.told.spelling import count_words, load_line
 
 _NAMES, _TEXTS = 30, 110
@@ -34,7 +33,8 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
     contrasts = [(one, book.sheet(one.name)) for one in gathered.lock.comparisons]
     cases = book.sheet("Cases")
     parts = book.sheet("By generator") if any(case.generators for case in ran(gathered)) else None
-    own = [(one, book.sheet(one.title)) for one in gathered.own.tables] if gathered.own else []
+    own = gathered.own or {"note": "", "tables": []}
+    own_sheets = [(one, book.sheet(one["title"])) for one in own["tables"]]
     trials = book.sheet("Trials")
     table = fill_trials(trials, gathered)
     fill_summary(summary, gathered, table)
@@ -43,15 +43,15 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
     fill_cases(cases, gathered, table)
     if parts:
         fill_generators(parts, gathered)
-    for own_table, sheet in own:
-        fill_own(sheet, own_table, own_note(gathered.own, findings.sealed_trials) if gathered.own else "")
+    for own_table, sheet in own_sheets:
+        fill_own(sheet, own_table, own["note"])
     left_out = fill_data(book, gathered)
     contents = [
         (summary.name, "A row a case: verdicts, the main group's numbers with their interval, doubts; a chart of the medians."),
         *((sheet.name, f"{one.factor} against {one.baseline}: pairs of cases, their ratios, what may be claimed, a chart.") for one, sheet in contrasts),
         (cases.name, "Every number of every case: success, throughput, response times, CPU and memory."),
         *((sheet.name, "Each generator's own results by case, before they are put together.") for sheet in (parts,) if sheet),
-        *((sheet.name, f"{one.title}: a table of the study’s own.") for one, sheet in own),
+        *((sheet.name, f"{one['title']}: a table of the study’s own.") for one, sheet in own_sheets),
         (trials.name, "A row a trial: its verdicts, its requests (due, ok, completed) and its numbers."),
         *((DATA, "Requests of the groups that keep rows, with curl's eleven variables; kept = 1 in the kept window.") for name in book.names if name == DATA),
     ]  # fmt: skip

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from svload.model.errors import ExitCode
 from svload.model.results import Estimate, Findings, Imported, TrialResult
-from svload.model.tables import TableCheckResult
 from svload.model.units import show_duration
 from svload.report.terminal.console import console
 from svload.report.terminal.tables import show_findings
@@ -76,43 +75,21 @@ def _value(result: TrialResult, name: str) -> float | None:
     return estimate.value if estimate is not None else None
 
 
-def show_tables(results: Sequence[TableCheckResult]) -> None:
-    """Every finding with its place, by its check's name; then what found nothing, and what was not measured."""
+def show_tables(results: Sequence[Mapping[str, Any]]) -> None:
+    """Print every finding with its place, by its check's name; then what found nothing, and what was not measured."""
     out = console()
     for result in results:
-        for finding in result.findings:
-            out.print(Text(f"{finding.check}", style="bold"), Text(f"({finding.place})", style="dim"))
-            out.print(f"  {finding.sentence}")
-            out.print(Text(f"  svload: {finding.instead}", style="dim"))
-    quiet = [result.check for result in results if result.measured and not result.findings]
+        for finding in result["findings"]:
+            out.print(Text(result["check"], style="bold"), Text(f"({finding['place']})", style="dim"))
+            out.print(f"  {finding['sentence']}")
+            out.print(Text(f"  svload: {finding['instead']}", style="dim"))
+    quiet = [result["check"] for result in results if result["measured"] and not result["findings"]]
     if quiet:
         out.print(f"{count_words(len(quiet), 'check')} found nothing: {', '.join(quiet)}.")
-    if lacking := sum(not result.measured for result in results):
+    if lacking := sum(not result["measured"] for result in results):
         out.print(
             Text(
                 f"{count_words(lacking, 'more check')} had no column to read (--json names them).",
                 style="dim",
             )
         )
-
-
-def tables_as_json(results: Sequence[TableCheckResult]) -> list[dict[str, Any]]:
-    """The same as plain data."""
-    return [
-        {
-            "check": result.check,
-            "measured": result.measured,
-            "sentence": result.sentence,
-            "findings": [
-                {
-                    "table": one.table,
-                    "place": one.place,
-                    "lines": list(one.lines),
-                    "sentence": one.sentence,
-                    "instead": one.instead,
-                }
-                for one in result.findings
-            ],
-        }
-        for result in results
-    ]

@@ -8,7 +8,7 @@ from math import exp
 from typing import Any
 
 from svload.model.certificates import InstrumentCertificate
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_percent
 
 NO_INSTRUMENT = "none: “svload doctor --certify” measures how far the instrument is off"
 
@@ -43,7 +43,7 @@ def instrument_line(certificate: InstrumentCertificate | None) -> str:
 
 def percent_of_log(log_ratio: float) -> str:
     """A log ratio as the relative effect that it stands for."""
-    return f"{100 * (exp(log_ratio) - 1):.3g} %"
+    return show_percent(exp(log_ratio) - 1)
 
 
 def _signed(ns: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from svload.model.results import CaseResult, Estimate, Findings, Grade, TrialResult, Why
-from svload.model.units import Dimension
+from svload.model.units import Dimension, rounded
 from svload.report.told.causes import cause
 from svload.report.told.spelling import (
     FEW_MARK,
@@ -26,7 +26,6 @@ from svload.report.told.spelling import (
     show_interval,
     show_value,
     split_metric,
-    two_figures,
 )
 
 _SHORT: dict[Why, str] = {
@@ -193,8 +192,8 @@ def bound_words(below: float | None, above: float | None) -> str:
     """`−3 to +12 %`, `up to +12 %`, `±5 %`, `no bound below, up to 620 times`: from shares."""
     if below is None or above is None:
         return "off by an unknown amount"
-    low, high = two_figures(100 * below), two_figures(100 * above)
-    most = f"{two_figures(1 + above)} times" if above > MOST_PERCENT else f"+{high} %"
+    low, high = rounded(100 * below, 2), rounded(100 * above, 2)
+    most = f"{rounded(1 + above, 2)} times" if above > MOST_PERCENT else f"+{high} %"
     if below < _LEAST_SHOWN:
         return f"up to {most}"
     if below >= _ALL_OF_IT:

@@ -9,7 +9,7 @@ from functools import cache
 
 from svload.model.metrics import CATALOGUE, STATS, canonical_limit, without_limit
 from svload.model.results import CheckResult, Estimate, Findings
-from svload.model.units import Dimension, show_duration, show_size
+from svload.model.units import Dimension, rounded, show_duration, show_percent, show_size
 
 NOT_MEASURED = "not measured"
 FEW_MARK = "°"
@@ -149,13 +149,8 @@ MOST_PERCENT = 10.0
 def percent_words(share: float) -> str:
     """A share in two figures: `12 %`, `140 %`, `600 %`; above 1,000 % `a factor of 620`."""
     if share > MOST_PERCENT:
-        return f"a factor of {two_figures(1 + share)}"
-    return f"{two_figures(100 * share)} %"
-
-
-def two_figures(value: float) -> str:
-    """`0.12`, `12`, `62,000`: never as a power of ten."""
-    return f"{value:.2g}" if abs(value) < 99.5 else f"{float(f'{value:.2g}'):,.0f}"
+        return f"a factor of {rounded(1 + share, 2)}"
+    return show_percent(share, 2)
 
 
 def show_ratio(value: float) -> str:

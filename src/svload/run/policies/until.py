@@ -10,6 +10,7 @@ from svload.analysis.capacity.search import spent_s
 from svload.analysis.contrasts import contrasts_of, most_blocks, wanted_widths
 from svload.model.plan import Batch, TrialPlan
 from svload.model.study import Lock
+from svload.model.units import show_percent
 from svload.run.policies.base import Sealed
 from svload.study.order import block_of
 
@@ -33,7 +34,8 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
     if not _fits(lock.measure.within_s, sealed.verdicts.begun_s, ends, more):
         return None
     told = ", ".join(
-        f"{name} ± {_percent(widths[name])}, wanted ± {_percent(wanted[name])}" for name in sorted(wide)
+        f"{name} ± {show_percent(widths[name] or 0.0, 2)}, wanted ± {show_percent(wanted[name], 2)}"
+        for name in sorted(wide)
     )
     return sealed.batch(f"block {block}: {told}", block_of(lock, block, made, cases))
 
@@ -56,7 +58,3 @@ def _fits(within_s: float | None, begun_s: float | None, ends: Sequence[float], 
     each_s = median(gaps)
     first_s = each_s if begun_s is None else max(ends[0] - begun_s, 0.0)
     return spent_s(gaps, first_s, each_s) + more * each_s <= within_s
-
-
-def _percent(log_ratio: float | None) -> str:
-    return f"{100 * (log_ratio or 0.0):.2g} %"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from statistics import median
 
 from svload.analysis import limits
-from svload.analysis.tables.base import TableCheck, Tables, figure, known, listed
-from svload.analysis.tables.before_after import States, key_of, times_of
-from svload.model.tables import Table, TableFinding
-from svload.model.units import show_duration
+from svload.model.units import show_duration, three_figures
+from svload.tables.checks.base import TableCheck, Tables, known, listed
+from svload.tables.checks.before_after import States, key_of, times_of
+from svload.tables.table import Table, TableFinding
 
 _COUNTER = re.compile(r"(cache_)?(hits?|misses|hit_ratio|hit_rate)(_pct|_ratio|_count)?")
 
@@ -164,7 +164,7 @@ class UnmentionedShift(TableCheck):
                 ratio, column, told, rows = shifts[0]
                 cells = table.columns[column]
                 sentence = (
-                    f"{told}: {column} is {figure(ratio)}-fold in the median of matched rows "
+                    f"{told}: {column} is {three_figures(ratio)}-fold in the median of matched rows "
                     f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
                 )
                 yield self.finding(

@@ -9,9 +9,9 @@ from math import isfinite
 from typing import NamedTuple
 
 from svload.analysis import limits
-from svload.analysis.tables.base import TableCheck, Tables, figure, known, listed
-from svload.model.tables import Table, TableFinding
-from svload.model.units import show_duration
+from svload.model.units import show_duration, three_figures
+from svload.tables.checks.base import TableCheck, Tables, known, listed
+from svload.tables.table import Table, TableFinding
 
 STATES = ("before", "after")
 _STATE = re.compile(r"(?P<what>\w+?)_(?P<state>before|after)(_(?P<unit>\w+))?")
@@ -254,8 +254,8 @@ class EffectReverses(TableCheck):
                     first, second, ratios = max(turned, key=lambda one: max(one[2]) / min(one[2]))
                     names = listed([f"{one}→{other}" for one, other, _ in turned])
                     sentence = (
-                        f"{first}→{second}: the ratio of times goes from {figure(ratios[0])} before to "
-                        f"{figure(ratios[1])} after, so the effect "
+                        f"{first}→{second}: the ratio of times goes from {three_figures(ratios[0])} before to "
+                        f"{three_figures(ratios[1])} after, so the effect "
                         f"reverses with the change ({names})."
                     )
                     rows = [at[name] for one, other, _ in turned for name in (one, other)]
@@ -357,4 +357,4 @@ _NAMES = "Claims name their cases."
 
 def _nearest(values: list[float], wanted: float) -> str:
     known_ones = [value for value in values if isfinite(value)]
-    return figure(min(known_ones, key=lambda value: abs(value - wanted))) if known_ones else "none"
+    return three_figures(min(known_ones, key=lambda value: abs(value - wanted))) if known_ones else "none"

@@ -6,21 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svload.analysis import limits
-from svload.analysis.tables.base import (
+from svload.model.units import show_duration, three_figures
+from svload.tables.checks.base import (
     TableCheck,
     Tables,
-    figure,
     given,
     groups_of,
     known,
     listed,
-    percent,
     run_time_of,
+    signed_percent,
     think_of,
     users_of,
 )
-from svload.model.tables import Table, TableFinding
-from svload.model.units import show_duration
+from svload.tables.table import Table, TableFinding
 
 
 class LittlesLaw(TableCheck):
@@ -44,8 +43,8 @@ class LittlesLaw(TableCheck):
                     worst = max(rows, key=lambda row: abs(off[row]))
                     n, x, r, z = loop[worst]
                     sentence = (
-                        f"{table.row(worst, table.factors)}: X·(R + Z) is {figure(x * (r + z))} with {figure(n)} users "
-                        f"({percent(off[worst])}): {told}"
+                        f"{table.row(worst, table.factors)}: X·(R + Z) is {three_figures(x * (r + z))} with {three_figures(n)} users "
+                        f"({signed_percent(off[worst])}): {told}"
                         + (f"; so in {len(rows)} rows." if len(rows) > 1 else ".")
                     )
                     yield self.finding(
@@ -85,8 +84,8 @@ class DelayIsThinkTime(TableCheck):
                 f"{table.row(last, table.factors)}: the delay of {show_duration(z)} did not make the server "
                 f"faster: N = X·(R + Z) holds "
                 f"within {100 * most:.2g} % ({x:.2f}/s × ({show_duration(r)} + {show_duration(z)}) = "
-                f"{x * (r + z):.1f} of {figure(n)} users), "
-                f"at {figure(loop[first][1])}/s without it: it is the users' think time."
+                f"{x * (r + z):.1f} of {three_figures(n)} users), "
+                f"at {three_figures(loop[first][1])}/s without it: it is the users' think time."
             )
             yield self.finding(
                 table, rows, sentence, "N = X·(R + Z) is a finding, beside utilisation and N*."
@@ -130,7 +129,7 @@ class ThinkTimeSlows(TableCheck):
                 worst = max(rows, key=lambda row: slower[row])
                 beside = " Generator and servers share one machine." if table.about.given.same_host else ""
                 sentence = (
-                    f"{table.row(worst, table.factors)}: the mean response is {percent(slower[worst])} "
+                    f"{table.row(worst, table.factors)}: the mean response is {signed_percent(slower[worst])} "
                     f"against no delay, and think time "
                     f"can't do that: what else changed is not identified.{beside}"
                 )
@@ -165,7 +164,7 @@ class SaturatedFromTheFirst(TableCheck):
             corrected = "" if table.quantity("throughput") else ", by N̄ = X·(R + Z) and without the ramp"
             told = ", ".join(f"{rates[row]:.1f}" for row in mine)
             sentence = (
-                f"Throughput is {told}/s at {', '.join(figure(users[row]) for row in mine)} users{corrected}: "
+                f"Throughput is {told}/s at {', '.join(three_figures(users[row]) for row in mine)} users{corrected}: "
                 f"saturated from the first level, "
                 f"so that N* is not bracketed and breakpoints in response follow from N "
                 f"alone.{_link(table, [rates[row] for row in mine])}"
@@ -253,9 +252,7 @@ class RampInStatistics(TableCheck):
                 told = listed(
                     [f"{table.row(row, table.factors[:1])} {100 * shares[row]:.0f} %" for row in rows]
                 )
-                sentence = (
-                    f"At {figure(spawn)} user/s the ramp fills the statistics: {told} of the measured time."
-                )
+                sentence = f"At {three_figures(spawn)} user/s the ramp fills the statistics: {told} of the measured time."
                 yield self.finding(
                     table, rows, sentence, "Ramps are excluded from what is measured, by definition."
                 )

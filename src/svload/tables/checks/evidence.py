@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from math import isfinite
 
 from svload.analysis import limits
-from svload.analysis.tables.base import TableCheck, Tables, figure, given, known, listed, run_time_of
-from svload.model.tables import Table, TableFinding
-from svload.model.units import parse_quantity
+from svload.model.units import parse_quantity, three_figures
+from svload.tables.checks.base import TableCheck, Tables, given, known, listed, run_time_of
+from svload.tables.table import Table, TableFinding
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -45,8 +45,8 @@ class UnitImpossible(TableCheck):
                     if payload / (means[row] * _SECONDS[name]) <= limits.TABLE_CARRIED_BYTES_PER_S
                 ]
                 sentence = (
-                    f"{table.row(row, table.factors[:1])}: {figure(payload / 1e6)} MB in {means[row]:g} "
-                    f"{unit} would be {figure(rate / 1e9)} GB/s, more than a link of "
+                    f"{table.row(row, table.factors[:1])}: {three_figures(payload / 1e6)} MB in {means[row]:g} "
+                    f"{unit} would be {three_figures(rate / 1e9)} GB/s, more than a link of "
                     f"100 Gbit/s carries: the times are not in {unit}"
                     + (f", most likely in {able[0]}." if able else ".")
                 )
@@ -149,7 +149,7 @@ class BottleneckWithoutEvidence(TableCheck):
             slowest = _slowest(table, rows)
             beside = (
                 f"; at {table.row(slowest[0], [name for name in table.factors if name != column])} it moved "
-                f"{figure(slowest[1] / 1e6)} MB/s in all"
+                f"{three_figures(slowest[1] / 1e6)} MB/s in all"
                 if slowest
                 else ""
             )
@@ -211,7 +211,7 @@ class MeanFarFromMedian(TableCheck):
                     what = column.replace("mean_", "", 1)
                     sentence = (
                         f"{table.row(rows[0], list(table.columns)[:2])}: mean and median of {what} differ "
-                        f"{figure(ratios[rows[0]])}-fold "
+                        f"{three_figures(ratios[rows[0]])}-fold "
                         f"({table.columns[column][rows[0]]} against {table.columns[other][rows[0]]}); by more "
                         f"than {limits.TABLE_MEAN_OVER_MEDIAN:g} in {len(rows)} of {len(ratios)} rows."
                     )

@@ -1,22 +1,23 @@
-"""Finished tables of results as CSV, and what is known beside each in `<table>.about.yaml`."""
+"""Read finished tables of results from CSV, what is known beside each from `<table>.about.yaml`, and what marks the
+decimals of their numbers from all of their cells."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from svload.model.errors import SvloadError
-from svload.model.tables import About, Given, Table, number
 from svload.model.units import Dimension, parse_quantity
-from svload.store.foreign.bounds import TABLE_COLUMNS, TABLE_ROWS, unreadable
-from svload.store.foreign.decimals import Mark, plain_numbers
+from svload.store.foreign.bounds import TABLE_COLUMNS, TABLE_ROWS, shortened, unreadable
 from svload.store.foreign.lines import csv_rows, delimiter_of
 from svload.study.tree import plain, read_tree
+from svload.tables.table import About, Given, Table, number
 
+Mark = Literal["comma", "point"]
 _NAME = re.compile(r"[A-Za-z0-9_*^% ()/.+-]{1,80}")
 _PLACE = re.compile(r"(?P<column>\w+)\.(?P<place>\d)")
 _PRODUCT = re.compile(r"(?P<one>\w+)\s*(?P<sign>[*/])\s*(?P<other>\w+)")
@@ -65,7 +66,7 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
         lines.append(line)
     if not cells:
         raise unreadable(path, line, "it has no row", _HINT)
-    cells = plain_numbers(path, cells, lines, delimiter, decimal)
+    cells = _plain_numbers(path, cells, lines, delimiter, decimal)
     columns = {name: tuple(row[place] for row in cells) for place, name in enumerate(names)}
     about = _about(path, given or {})
     return Table(path.stem, str(path), {**columns, **_derived(path, columns, about)}, tuple(lines), about)
@@ -171,3 +172,63 @@ def _in_all(path: Path, columns: Mapping[str, tuple[str, ...]], size: int) -> tu
             value *= number(columns.get(f"{per}s", ("",) * size)[row])
         found.append(f"{value:g}")
     return tuple(found)
+
+
+def _pattern(decimal: str, grouping: str) -> re.Pattern[str]:
+    whole = rf"(?:\d+|[1-9]\d{{0,2}}(?:{grouping}\d{{3}})+)"
+    return re.compile(rf"[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d{{1,3}})?")
+
+
+_NUMBERS: dict[Mark, re.Pattern[str]] = {"comma": _pattern(",", r"\."), "point": _pattern(r"\.", ",")}
+"""How a number may be written: three digits between two separators of thousands."""
+_MARK_HINT = "Say which: --decimal comma or --decimal point."
+
+
+def _plain_numbers(
+    path: Path, rows: Sequence[Sequence[str]], lines: Sequence[int], delimiter: str, asked: Mark | None
+) -> list[list[str]]:
+    """The rows with every number written as 1234.5; any other cell as it stands.
+
+    `asked` is the user's word. Without it the cells decide: a leading 0, other than three digits after a mark,
+    or two different marks fit one reading alone. Raises SvloadError import-unreadable where cells contradict
+    each other, or where all of them fit both readings.
+    """
+    mark = asked or _decided(path, rows, lines, delimiter)
+    return [[_plain(cell, mark) for cell in row] for row in rows]
+
+
+def _decided(path: Path, rows: Sequence[Sequence[str]], lines: Sequence[int], delimiter: str) -> Mark:
+    proofs: dict[Mark, tuple[int, str]] = {}
+    open_cell: tuple[int, str] | None = None
+    for line, row in zip(lines, rows, strict=True):
+        for cell in row:
+            if "," not in cell and "." not in cell:
+                continue
+            fits: list[Mark] = [mark for mark, number in _NUMBERS.items() if number.fullmatch(cell)]
+            if len(fits) == 1:
+                proofs.setdefault(fits[0], (line, cell))
+            elif fits and open_cell is None and ("," in cell or delimiter != ","):
+                # Where commas separate the cells, a program that writes “1.234” means a decimal point.
+                open_cell = line, cell
+    if len(proofs) == 2:
+        (first, comma), (second, point) = proofs["comma"], proofs["point"]
+        reason = (
+            f"“{shortened(comma, 40)}” (line {first}) has a decimal comma and “{shortened(point, 40)}” "
+            f"(line {second}) a decimal point"
+        )
+        raise unreadable(path, max(first, second), reason, _MARK_HINT)
+    if proofs:
+        return next(iter(proofs))
+    if open_cell is not None:
+        line, cell = open_cell
+        readings = " or ".join(dict.fromkeys(_plain(cell, mark) for mark in ("comma", "point")))
+        reason = f"“{shortened(cell, 40)}” is {readings}, and no other cell shows which"
+        raise unreadable(path, line, reason, _MARK_HINT)
+    return "point"
+
+
+def _plain(cell: str, mark: Mark) -> str:
+    if not _NUMBERS[mark].fullmatch(cell):
+        return cell
+    decimal, grouping = (",", ".") if mark == "comma" else (".", ",")
+    return cell.replace(grouping, "").replace(decimal, ".")

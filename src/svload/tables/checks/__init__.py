@@ -7,8 +7,8 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from svload.analysis.tables.base import TableCheck, Tables
-from svload.model.tables import TableCheckResult
+from svload.tables.checks.base import TableCheck, Tables
+from svload.tables.table import TableCheckResult
 
 __all__ = ["TableCheck", "all_table_checks", "judge_tables"]
 

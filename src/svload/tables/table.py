@@ -202,17 +202,12 @@ class Table:
 class TableFinding:
     """What a check found in a table: the rows' lines, a sentence, and what to do instead."""
 
-    check: str
     table: str
-    path: str
+    place: str
+    """`file:line` of the first row it rests on"""
     lines: tuple[int, ...]
     sentence: str
     instead: str
-
-    @property
-    def place(self) -> str:
-        """`file:line` of the first row it rests on."""
-        return f"{self.path}:{self.lines[0]}" if self.lines else self.path
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from math import log
 from typing import NamedTuple
 
 from svload.analysis import limits
-from svload.analysis.tables.base import TableCheck, Tables, figure, groups_of, known, percent
-from svload.model.tables import Table, TableFinding
+from svload.model.units import three_figures
+from svload.tables.checks.base import TableCheck, Tables, groups_of, known, signed_percent
+from svload.tables.table import Table, TableFinding
 
 _LIMIT = re.compile(
     r"(n?cpus?|cores|cpu_(limit|quota)|memory(_limit)?(_\w+)?|\w+_limit|workers|pool_size)", re.IGNORECASE
@@ -86,7 +87,7 @@ class LimitNeverActed(_OfLimits, TableCheck):
         sentence = (
             f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {high} to {low} changes "
             f"throughput by "
-            f"{percent(1 / worst.ratio - 1)} (elasticity {worst.elasticity:.2f}): the limit never acted"
+            f"{signed_percent(1 / worst.ratio - 1)} (elasticity {worst.elasticity:.2f}): the limit never acted"
             + (f"; so in {len(idle)} groups of rows." if len(idle) > 1 else ".")
         )
         instead = "A limit's usage and throttled time are read: one that never acted is told with each claim about it."
@@ -134,7 +135,7 @@ class ElasticityOutOfRange(_OfLimits, TableCheck):
         told = [table.columns[worst.column][row] for row in (worst.loose, worst.tight)]
         sentence = (
             f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {told[0]} to {told[1]} has "
-            f"elasticity {figure(worst.elasticity)}, "
+            f"elasticity {three_figures(worst.elasticity)}, "
             f"outside [{low}, {high}]: more than the limit can explain, so its effect is Unidentified; so in "
             f"{len(odd)} steps."
         )

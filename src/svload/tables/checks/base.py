@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from svload.model.tables import Number, Table, TableFinding
-from svload.model.units import parse_quantity
+from svload.model.units import parse_quantity, show_percent
+from svload.tables.table import Number, Table, TableFinding
 
 Tables = Sequence[Table]
 
@@ -37,7 +37,8 @@ class TableCheck(ABC):
     def finding(self, table: Table, rows: Iterable[int], sentence: str, instead: str) -> TableFinding:
         """A finding of this check on rows (from 0) of a table."""
         lines = tuple(table.lines[row] for row in rows)
-        return TableFinding(self.name, table.name, table.path, lines, sentence, instead)
+        place = f"{table.path}:{lines[0]}" if lines else table.path
+        return TableFinding(table.name, place, lines, sentence, instead)
 
 
 def groups_of(table: Table, without: str) -> dict[tuple[str, ...], list[int]]:
@@ -85,17 +86,9 @@ def given(value: Number | None, dimension: str) -> float | None:
     return parse_quantity(value, dimension)  # type: ignore[arg-type]
 
 
-def percent(share: float) -> str:
-    """A relative deviation with its sign: `+19 %`, `−5.9 %`."""
-    shown = f"{abs(100 * share):.0f}" if abs(share) >= 0.0995 else f"{abs(100 * share):.2g}"
-    return f"{'+' if share >= 0 else '−'}{shown} %"
-
-
-def figure(value: float) -> str:
-    """A number as a sentence has it: three figures, no exponent."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
+def signed_percent(share: float) -> str:
+    """Return a relative deviation with its sign: `+19 %`, `−5.9 %`."""
+    return f"{'+' if share >= 0 else '−'}{show_percent(abs(share), 2)}"
 
 
 def listed(words: Sequence[str], most: int = 4) -> str:

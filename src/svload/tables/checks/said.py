@@ -10,8 +10,9 @@ from math import isfinite, log
 import numpy as np
 from numpy.typing import NDArray
 
-from svload.analysis.tables.base import TableCheck, Tables, figure, known
-from svload.model.tables import Model, Quote, Table, TableFinding, number
+from svload.model.units import three_figures
+from svload.tables.checks.base import TableCheck, Tables, known
+from svload.tables.table import Model, Quote, Table, TableFinding, number
 
 Floats = NDArray[np.float64]
 
@@ -82,7 +83,7 @@ def _order(quotes: Sequence[Quote], wrong: Quote, cells: Sequence[tuple[Table, i
     rises = len(said) > 2 and all(a < b for a, b in itertools.pairwise(said))
     if rises and any(a >= b for a, b in itertools.pairwise(true)):
         return (
-            f" The stated rise ({', '.join(map(figure, said))}) is not in the table "
+            f" The stated rise ({', '.join(map(three_figures, said))}) is not in the table "
             f"({', '.join(f'{one:g}' for one in true)})."
         )
     return ""
