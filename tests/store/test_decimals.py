@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from svload.store.foreign.decimals import Mark
+from svload.tables.reading import Mark
 
 from svload.model.errors import SvloadError
 from svload.tables.reading import read_table_file

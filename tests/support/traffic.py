@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary
-from svload.store.foreign.buckets import buckets_of
+from svload.store.foreign.tabulate import buckets_of
 
 Ints = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]

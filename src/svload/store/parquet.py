@@ -68,6 +68,16 @@ def _as_array(column: Any) -> NDArray[Any]:
     return np.frombuffer(cells, dtype=_NUMPY[code])
 
 
+def filled(name: str, rows: int, cells: Mapping[str, Any]) -> Arrays:
+    """Return one of the trial's tables (`TABLES`): columns or single values from `cells`, else zeros or empty texts."""
+    return {
+        column: np.broadcast_to(cells.get(column, "" if code == "utf8" else 0), rows).astype(
+            _NUMPY.get(code, object)
+        )
+        for column, code in TABLES[name].items()
+    }
+
+
 def to_arrow(table: AnyTable, schema: Mapping[str, str]) -> pa.Table:
     """`table` with exactly the columns of `schema`, in its order and types; an absent
     column of an empty table is empty.

@@ -21,12 +21,12 @@ from svload.store.foreign.tabulate import (
     MOST_STEPS,
     SECOND_NS,
     SERVICE,
-    Arrays,
     Made,
     plain_names,
     users_read,
     without_ramps,
 )
+from svload.store.parquet import Arrays, filled
 
 ALL_NAMES = "Aggregated"
 """How Locust calls the row of all requests."""
@@ -117,18 +117,12 @@ class _Counted:
         )
 
     def intervals(self, step: int) -> Arrays:
-        size, none = len(self.total), np.zeros(len(self.total))
         counts = {
-            "due": self.total, "begun": self.total, "ok": self.ok, "failed": self.failed, "dropped": none, "completed_ok": self.ok,
+            "due": self.total, "begun": self.total, "ok": self.ok, "failed": self.failed, "completed_ok": self.ok,
             "completed_failed": self.failed, "bytes_received": self.received, "response_sum_ns": self.spent,
         }  # fmt: skip
-        table: Arrays = {
-            "group": np.zeros(size, dtype="<u2"),
-            "step": np.full(size, step, dtype="<u2"),
-            "interval": np.arange(size, dtype="<u4"),
-            **{name: np.maximum(cells, 0).astype("<u8") for name, cells in counts.items()},
-        }
-        return table
+        size, floored = len(self.total), {name: np.maximum(cells, 0) for name, cells in counts.items()}
+        return filled("intervals", size, {"step": step, "interval": np.arange(size), **floored})
 
 
 def _counted(rows: Any, begin: float, size: int) -> _Counted:

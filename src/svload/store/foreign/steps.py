@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from svload.model.results import GroupSummary, StepSummary
-from svload.store.foreign.tabulate import Arrays, Made
-from svload.store.parquet import sum_by_key
+from svload.store.foreign.tabulate import Made
+from svload.store.parquet import Arrays, sum_by_key
 
 
 def with_steps(

@@ -4,20 +4,23 @@ exactly (docs/method.md §1, §4)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.request_errors import ERRORS
 from svload.model.results import FirstFailure, GroupSummary, StepSummary
-from svload.store.foreign.buckets import buckets_of
 from svload.store.foreign.requests import Ints, Requests, Users
+from svload.store.parquet import TABLES, Arrays, filled
 
-Arrays = dict[str, NDArray[Any]]
 MOST_ROWS = 1_000_000
 """Requests up to which each keeps its row; of more there are histograms, as of svload's own load above 1,000/s."""
 MOST_GROUPS = 20
@@ -28,10 +31,6 @@ MOST_STEPS = 50
 """Labels of a group that become steps; of more the group is one step."""
 SERVICE = "server"
 """What an imported study calls the server that was asked."""
-_RESPONSE, _FAILED, _SERVICE = (
-    HISTOGRAM_METRICS.index(name) for name in ("response", "failed_response", "service")
-)
-_BUCKETS = 1 << 13
 _PIECE = 2_000_000
 SECOND_NS = 10**9
 LEAST_KEPT = 0.5
@@ -74,20 +73,39 @@ def tabulate(requests: Requests, whole: bool = False) -> Made:
     label_names = plain_names(requests.labels, taken=())
     step, steps = _steps(requests, names, label_names)
     done = requests.begun_ns + requests.spent_ns
-    groups, intervals, histograms = [], [], []
+    groups: list[GroupSummary] = []
     at_work: list[int] = []
+    with _rows(requests, done, step) as rows:
+        counted = rows.execute(_COUNTED).fetchall()
+        sums = {one[0]: one[1:] for one in rows.execute(_SUMS, {"low": low, "high": high}).fetchall()}
+        tables = {name: _table(rows, name, interval_ns) for name in ("intervals", "histograms")}
     for number, name in enumerate(names):
-        mine = slice(None) if len(names) == 1 else np.flatnonzero(requests.group == number)
-        part = _Part(requests, mine, done[mine], step[mine], (low, high), interval_ns)
+        mine = slice(None) if len(names) == 1 else requests.group == number
+        begun, ends, ok = (cells[mine] for cells in (requests.begun_ns, done, requests.ok))
         users = requests.users_of_group[number] if requests.users_of_group else None
         if users is None:
-            at_work.append(part.most_at_work())
-        groups.append(part.summary(name, steps[name], users))
-        intervals.append(part.intervals(number))
-        histograms.append(part.histograms(number))
+            at_work.append(_most_at_work(begun, ends))
+        active = (users or 0) * (high - low)
+        spent, connections, sent, received, last, last_failed = sums.get(number, (0, 0, 0, 0, -1, -1))
+        inside = (ends >= low) & (ends < high)
+        of_group = [one[1:] for one in counted if one[0] == number]
+        totals = _totals([one[1:] for one in of_group])
+        groups.append(
+            GroupSummary(
+                name=name, **totals, waiting=0, in_flight=0, written=totals["begun"], left_at_end=0,
+                completed_in_window=int(inside.sum()), ok_in_window=int((inside & ok).sum()),
+                steps=tuple(
+                    StepSummary(name=one, **_totals([row[1:] for row in of_group if row[0] == place]))
+                    for place, one in enumerate(steps[name])
+                ),
+                connections_opened=connections, bytes_sent=sent, bytes_received=received,
+                request_ns=spent, think_ns=max(active - spent, 0), active_ns=active, residence_ns=spent,
+                in_flight_mean=spent / max(high - low, 1), longest_silence_ns=_silence(ends[inside], low, high),
+                last_done_ns=last, last_failed_ns=last_failed, first_failure=_first_failure(requests, mine, ends, ok),
+            )
+        )  # fmt: skip
     if not requests.users_of_group:
         notes.append(f"Users are not told; at most {', '.join(map(str, at_work))} were at work at once.")
-    tables = {"intervals": _stacked(intervals), "histograms": _stacked(histograms)}
     if len(requests) <= MOST_ROWS:
         tables["samples"] = _samples(requests, step)
     else:
@@ -152,15 +170,11 @@ def window_of(requests: Requests, notes: list[str], whole: bool) -> tuple[int, i
 
 
 def _starts(begun_ns: Ints, last: int) -> Users | None:
-    """Requests that began in each second that has any, as a level over time; None of a file shorter than 10 s."""
+    """Return the requests that began in each second, as a level over time; None for a file shorter than 10 s."""
     if last < 10 * SECOND_NS:
         return None
-    seconds, counts = _unique(begun_ns // SECOND_NS)
-    pauses = np.setdiff1d(seconds + 1, seconds)
-    at = np.concatenate([seconds, pauses])
-    count = np.concatenate([counts, np.zeros(len(pauses), dtype=counts.dtype)])
-    order = np.argsort(at)
-    return Users(at[order] * SECOND_NS, count[order])
+    counts = np.bincount(begun_ns // SECOND_NS, minlength=last // SECOND_NS + 2)
+    return Users(np.arange(len(counts)) * SECOND_NS, counts)
 
 
 def without_ramps(level: Users, last: int) -> tuple[int, int]:
@@ -200,260 +214,159 @@ def plain_names(names: Iterable[str], taken: tuple[str, ...]) -> tuple[str, ...]
 def _steps(
     requests: Requests, groups: tuple[str, ...], labels: tuple[str, ...]
 ) -> tuple[Ints, dict[str, tuple[str, ...]]]:
-    """(each request's step within its group, the steps of each group in the order of its labels)."""
-    step = np.zeros(len(requests), dtype=np.uint16)
+    """Return each request's step within its group, and the steps of each group in the order of its labels."""
+    shape = len(groups), len(labels)
+    key = requests.group.astype(np.int32) * len(labels) + requests.label
+    counts = np.bincount(key, minlength=shape[0] * shape[1]).reshape(shape)
+    places = np.zeros(shape, dtype=np.uint16)
     found: dict[str, tuple[str, ...]] = {}
     for number, group in enumerate(groups):
-        mine = slice(None) if len(groups) == 1 else np.flatnonzero(requests.group == number)
-        counts = np.bincount(requests.label[mine], minlength=len(labels))
-        there = np.flatnonzero(counts)
-        if 1 < len(there) <= MOST_STEPS:
-            places = np.zeros(len(labels), dtype=np.uint16)
-            places[there] = np.arange(len(there))
-            step[mine] = places[requests.label[mine]]
-            found[group] = tuple(labels[place] for place in there)
-        else:
-            found[group] = (labels[there[0]],) if len(there) == 1 else (ALL,)
-    return step, found
+        there = np.flatnonzero(counts[number])
+        apart = 1 <= len(there) <= MOST_STEPS
+        if apart:
+            places[number, there] = np.arange(len(there))
+        found[group] = tuple(labels[place] for place in there) if apart else (ALL,)
+    return places.reshape(-1)[key], found
 
 
-class _Part:
-    """One group's requests, and what is made of them."""
-
-    def __init__(
-        self, requests: Requests, mine: Any, done: Ints, step: Ints, window: tuple[int, int], interval_ns: int
-    ) -> None:
-        self.begun, self.spent, self.ok = requests.begun_ns[mine], requests.spent_ns[mine], requests.ok[mine]
-        self.done, self.step, self.window, self.interval_ns = done, step, window, interval_ns
-        self.status, self.error = requests.status[mine], requests.error[mine]
-        self.received = requests.received_bytes[mine] if requests.received_bytes is not None else None
-        self.sent = requests.sent_bytes[mine] if requests.sent_bytes is not None else None
-        self.connects = int(np.count_nonzero(requests.connect[mine])) if requests.connect is not None else 0
-
-    def summary(self, name: str, steps: tuple[str, ...], users: int | None) -> GroupSummary:
-        """The totals. What the users did between requests is think time: all of their time that no request took."""
-        low, high = self.window
-        count, ok = len(self.begun), int(self.ok.sum())
-        inside = (self.done >= low) & (self.done < high)
-        spent = self._clipped()
-        active = (users or 0) * (high - low)
-        failed = np.flatnonzero(~self.ok)
-        return GroupSummary(
-            name=name, due=count, begun=count, waiting=0, dropped=0, ok=ok, failed=count - ok, in_flight=0, written=count,
-            completed_in_window=int(inside.sum()), ok_in_window=int((inside & self.ok).sum()),
-            errors=_errors(self.error[failed]), status=_counted(self.status),
-            steps=tuple(self._step(number, step) for number, step in enumerate(steps)),
-            connections_opened=self.connects,
-            bytes_sent=int(self.sent.sum(dtype=np.int64)) if self.sent is not None else 0,
-            bytes_received=int(self.received.sum(dtype=np.int64)) if self.received is not None else 0,
-            request_ns=spent, think_ns=max(active - spent, 0), active_ns=active, in_flight_mean=spent / max(high - low, 1), left_at_end=0,
-            residence_ns=spent, longest_silence_ns=self._silence(inside), last_done_ns=int(self.done.max(initial=-1)),
-            first_failure=self._first_failure(failed), last_failed_ns=int(self.done[failed].max(initial=-1)),
-        )  # fmt: skip
-
-    def most_at_work(self) -> int:
-        """The most requests under way at once."""
-        begun, done = np.sort(self.begun), np.sort(self.done)
-        return max(int((np.arange(1, len(begun) + 1) - np.searchsorted(done, begun, side="right")).max()), 1)
-
-    def _clipped(self) -> int:
-        """Σ of the requests' time within the window."""
-        low, high = self.window
-        total = 0
-        for first in range(0, len(self.begun), _PIECE):
-            piece = slice(first, first + _PIECE)
-            total += int(
-                np.maximum(np.minimum(self.done[piece], high) - np.maximum(self.begun[piece], low), 0).sum()
-            )
-        return total
-
-    def _silence(self, inside: NDArray[np.bool_]) -> int:
-        low, high = self.window
-        ends = self.done[inside]
-        if np.any(np.diff(ends) < 0):
-            ends = np.sort(ends)
-        return int(np.diff(np.concatenate([[low], ends, [high]])).max())
-
-    def _first_failure(self, failed: Ints) -> FirstFailure | None:
-        if not len(failed):
-            return None
-        first = failed[int(np.argmin(self.done[failed]))]
-        return FirstFailure(
-            at_ns=int(self.done[first]),
-            error=ERRORS[int(self.error[first])] or "other",
-            status=int(self.status[first]),
-            body="",
-        )
-
-    def _step(self, number: int, name: str) -> StepSummary:
-        mine = self.step == number
-        ok, count = int((mine & self.ok).sum()), int(mine.sum())
-        return StepSummary(
-            name=name,
-            due=count,
-            begun=count,
-            dropped=0,
-            ok=ok,
-            failed=count - ok,
-            errors=_errors(self.error[mine & ~self.ok]),
-            status=_counted(self.status[mine]),
-        )
-
-    def intervals(self, group: int) -> Arrays:
-        """By interval of the begin, and of the end."""
-        size = int(self.done.max()) // self.interval_ns + 1
-        begun = self.step.astype(np.int64) * size + self.begun // self.interval_ns
-        done = self.step.astype(np.int64) * size + self.done // self.interval_ns
-        # One row for each interval that has something: a file of two rows a month apart takes two.
-        keys = np.union1d(_unique(begun)[0], _unique(done)[0])
-        begun, done = np.searchsorted(keys, begun), np.searchsorted(keys, done)
-
-        def count(at: Ints) -> NDArray[np.uint64]:
-            return np.bincount(at, minlength=len(keys)).astype("<u8")
-
-        def total(at: Ints, weights: Ints | None) -> NDArray[np.uint64]:
-            if weights is None:
-                return np.zeros(len(keys), dtype="<u8")
-            return np.rint(np.bincount(at, weights=weights, minlength=len(keys))).astype("<u8")
-
-        return {
-            "group": np.full(len(keys), group, dtype="<u2"),
-            "step": (keys // size).astype("<u2"),
-            "interval": (keys % size).astype("<u4"),
-            "due": count(begun),
-            "begun": count(begun),
-            "ok": count(begun[self.ok]),
-            "failed": count(begun[~self.ok]),
-            "dropped": np.zeros(len(keys), dtype="<u8"),
-            "completed_ok": count(done[self.ok]),
-            "completed_failed": count(done[~self.ok]),
-            "bytes_received": total(done, self.received),
-            "response_sum_ns": total(begun, self.spent),
+@contextmanager
+def _rows(requests: Requests, done: Ints, step: Ints) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a database whose table `r` is the requests, over the same memory."""
+    bucket = np.empty(len(done), dtype=np.uint16)
+    for first in range(0, len(done), _PIECE):
+        piece = slice(first, first + _PIECE)
+        bucket[piece] = buckets_of(requests.spent_ns[piece])
+    zeros = np.zeros(len(done), dtype=np.uint8)
+    sizes = {"sent": requests.sent_bytes, "received": requests.received_bytes, "connect": requests.connect}
+    table = pa.table(
+        {
+            "group": requests.group, "step": step, "begun": requests.begun_ns, "done": done, "ok": requests.ok,
+            "status": requests.status, "error": requests.error, "bucket": bucket,
+            **{name: zeros if cells is None else cells for name, cells in sizes.items()},
         }
-
-    def histograms(self, group: int) -> Arrays:
-        """Response and service of the ok requests, response of the failed: their service, since
-        no file says when they were due."""
-        found: dict[int, list[tuple[Ints, Ints]]] = {_RESPONSE: [], _FAILED: []}
-        size = int(self.begun.max()) // self.interval_ns + 1
-        for first in range(0, len(self.begun), _PIECE):
-            piece = slice(first, first + _PIECE)
-            at = self.step[piece].astype(np.int64) * size + self.begun[piece] // self.interval_ns
-            key = at * _BUCKETS + buckets_of(self.spent[piece])
-            ok = self.ok[piece]
-            for metric, which in ((_RESPONSE, ok), (_FAILED, ~ok)):
-                if which.any():
-                    found[metric].append(_unique(key[which]))
-        parts = []
-        for metric, pieces in found.items():
-            if not pieces:
-                continue
-            keys, counts = _summed(pieces)
-            of = [metric, _SERVICE] if metric == _RESPONSE else [metric]
-            parts += [_histogram(group, one, keys, counts, size) for one in of]
-        return _stacked(parts)
+    )  # fmt: skip
+    with duckdb.connect() as connection:
+        connection.register("r", table)
+        yield connection
 
 
-def _unique(keys: Ints) -> tuple[Ints, Ints]:
-    """Different keys, ascending, and how often each came; by counting where they lie close together."""
-    low = int(keys.min())
-    width = int(keys.max()) - low + 1
-    if width <= 32 * len(keys):
-        counts = np.bincount(keys - low)
-        there = np.flatnonzero(counts)
-        return there + low, counts[there]
-    found, counts = np.unique(keys, return_counts=True)
-    return found, counts
+_COUNTED = """
+SELECT "group", step, ok, error, status, count(*) FROM r GROUP BY ALL ORDER BY ALL
+"""
+_SUMS = """
+SELECT "group", sum(greatest(least(done, $high) - greatest(begun, $low), 0))::BIGINT,
+       count(*) FILTER (connect > 0), sum(sent)::BIGINT, sum(received)::BIGINT,
+       max(done), coalesce(max(done) FILTER (NOT ok), -1)
+FROM r GROUP BY "group"
+"""
+_OF_TABLE = {
+    # By interval of the begin, and of the end.
+    "intervals": """
+SELECT "group", step, interval, sum(n) AS due, sum(n) AS begun, sum(ok) AS ok, sum(failed) AS failed, 0 AS dropped,
+       sum(completed_ok) AS completed_ok, sum(completed_failed) AS completed_failed, sum(received) AS bytes_received,
+       sum(spent) AS response_sum_ns
+FROM (SELECT "group", step, begun // {width} AS interval, count(*) AS n, count(*) FILTER (ok) AS ok,
+             count(*) FILTER (NOT ok) AS failed, 0 AS completed_ok, 0 AS completed_failed, 0 AS received,
+             sum(done - begun) AS spent
+      FROM r GROUP BY "group", step, interval
+      UNION ALL
+      SELECT "group", step, done // {width} AS interval, 0, 0, 0, count(*) FILTER (ok), count(*) FILTER (NOT ok),
+             sum(received), 0
+      FROM r GROUP BY "group", step, interval)
+GROUP BY "group", step, interval
+""",
+    # Response of the failed; of the ok ones also service, which is the same since no file says when they were due.
+    "histograms": """
+SELECT "group", step, interval, unnest(CASE WHEN ok THEN [{response}, {service}] ELSE [{failed_response}] END) AS metric,
+       bucket, count
+FROM (SELECT "group", step, begun // {width} AS interval, ok, bucket, count(*) AS count FROM r GROUP BY ALL)
+""",
+}
+_SQL_TYPES = {"u8": "UTINYINT", "u16": "USMALLINT", "u32": "UINTEGER", "u64": "UBIGINT"}
 
 
-def _summed(pieces: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    if len(pieces) == 1:
-        return pieces[0]
-    keys, counts = (np.concatenate(cells) for cells in zip(*pieces, strict=True))
-    order = np.argsort(keys, kind="stable")
-    keys, counts = keys[order], counts[order]
-    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    return keys[starts], np.add.reduceat(counts, starts)
+def _table(rows: duckdb.DuckDBPyConnection, name: str, interval_ns: int) -> Arrays:
+    codes = {metric: HISTOGRAM_METRICS.index(metric) for metric in ("response", "failed_response", "service")}
+    wanted = ", ".join(
+        f'CAST("{column}" AS {_SQL_TYPES[code]}) AS "{column}"' for column, code in TABLES[name].items()
+    )
+    of = _OF_TABLE[name].format(width=interval_ns, **codes)
+    found: Arrays = rows.execute(f"SELECT {wanted} FROM ({of}) ORDER BY ALL").fetchnumpy()
+    return found
 
 
-def _histogram(group: int, metric: int, keys: Ints, counts: Ints, size: int) -> Arrays:
-    at = keys // _BUCKETS
+def _totals(rows: Iterable[tuple[bool, int, int, int]]) -> dict[str, Any]:
+    """Return what a group's and a step's summary have in common, from rows of (ok, error, status, count)."""
+    counts: Counter[bool] = Counter()
+    errors: Counter[str] = Counter()
+    answers: Counter[int] = Counter()
+    for ok, error, status, count in rows:
+        counts[ok] += count
+        answers[status] += count
+        if not ok:
+            errors[ERRORS[error] or "other"] += count
+    total = counts.total()
     return {
-        "group": np.full(len(keys), group, dtype="<u2"),
-        "step": (at // size).astype("<u2"),
-        "interval": (at % size).astype("<u4"),
-        "metric": np.full(len(keys), metric, dtype="u1"),
-        "bucket": (keys % _BUCKETS).astype("<u4"),
-        "count": counts.astype("<u8"),
-    }
+        "due": total, "begun": total, "dropped": 0, "ok": counts[True], "failed": counts[False], "errors": dict(errors),
+        "status": {str(status): count for status, count in sorted(answers.items()) if status},
+    }  # fmt: skip
 
 
-def _stacked(parts: list[Arrays]) -> Arrays:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+def _most_at_work(begun: Ints, done: Ints) -> int:
+    """Return the most requests under way at once."""
+    begun, done = np.sort(begun), np.sort(done)
+    under_way = np.arange(1, len(begun) + 1) - np.searchsorted(done, begun, side="right")
+    return int(under_way.max(initial=1))
 
 
-def _errors(codes: Ints) -> dict[str, int]:
-    found, counts = np.unique(codes, return_counts=True)
-    named: dict[str, int] = {}
-    for code, count in zip(found.tolist(), counts.tolist(), strict=True):
-        name = ERRORS[code] or "other"
-        named[name] = named.get(name, 0) + count
-    return named
+def _silence(ends: Ints, low: int, high: int) -> int:
+    if np.any(np.diff(ends) < 0):
+        ends = np.sort(ends)
+    return int(np.diff(np.concatenate([[low], ends, [high]])).max())
 
 
-def _counted(status: Ints) -> dict[str, int]:
-    counts = np.bincount(status, minlength=1)
-    return {str(code): int(counts[code]) for code in np.flatnonzero(counts).tolist() if code}
+def _first_failure(requests: Requests, mine: Any, ends: Ints, ok: Ints) -> FirstFailure | None:
+    failed = np.flatnonzero(~ok)
+    if not len(failed):
+        return None
+    first = failed[int(np.argmin(ends[failed]))]
+    error, status = int(requests.error[mine][first]), int(requests.status[mine][first])
+    return FirstFailure(at_ns=int(ends[first]), error=ERRORS[error] or "other", status=status, body="")
+
+
+def buckets_of(values_ns: Ints) -> NDArray[np.uint32]:
+    """Return the histogram bucket of each value in ns: `model.columns.bucket` of many values at once."""
+    values = np.maximum(values_ns, 0)
+    exponent = np.frexp(np.maximum(values, 1).astype(np.float64))[1] - 1
+    shifted = (exponent - 6) * 128 + (values >> np.maximum(exponent - 7, 0)) - 128
+    found: NDArray[np.uint32] = np.where(values < 128, values, shifted).astype(np.uint32)
+    return found
 
 
 def _samples(requests: Requests, step: Ints) -> Arrays:
-    """A row a request, in the order of their begins."""
+    """Return a row a request, in the order of their begins."""
     order = np.lexsort((requests.group, requests.begun_ns))
-    count = len(order)
-    begun, done = requests.begun_ns[order], (requests.begun_ns + requests.spent_ns)[order]
-    vu = requests.vu[order].astype(np.int64) if requests.vu is not None else np.zeros(count, dtype=np.int64)
 
-    def cells(column: Ints | None, dtype: str, default: int = 0) -> Ints:
-        return column[order].astype(dtype) if column is not None else np.full(count, default, dtype=dtype)
+    def sorted_(column: Ints | None, unit: int = 1) -> Any:
+        return 0 if column is None else column[order].astype(np.int64) * unit
 
-    first_byte = cells(requests.first_byte, "<i8") * requests.detail_ns
-    connect = cells(requests.connect, "<i8") * requests.detail_ns
-    zeros = np.zeros(count, dtype="<i8")
-    return {
-        "group": requests.group[order].astype("<u2"),
-        "vu": np.maximum(vu, 0).astype("<u4"),
-        "seq": _sequence(vu).astype("<u4"),
-        "step": step[order].astype("<u2"),
-        "row": np.full(count, -1, dtype="<i8"),
-        "due_ns": begun.astype("<i8"),
-        "ready_ns": begun.astype("<i8"),
-        "begun_ns": begun.astype("<i8"),
-        "written_ns": (begun + np.minimum(connect, done - begun)).astype("<i8"),
-        "first_byte_ns": np.where(first_byte > 0, begun + np.minimum(first_byte, done - begun), -1).astype(
-            "<i8"
-        ),
-        "done_ns": done.astype("<i8"),
-        "status": requests.status[order].astype("<u2"),
-        "error": requests.error[order].astype("<u2"),
-        "request_bytes": cells(requests.sent_bytes, "<u4"),
-        "header_bytes": np.zeros(count, dtype="<u4"),
-        "body_bytes": cells(requests.received_bytes, "<u8"),
-        "connection": np.maximum(vu, 0).astype("<u4"),
-        "reused": (connect == 0).astype("u1"),
-        "tls": np.zeros(count, dtype="u1"),
-        "lookup_ns": zeros,
-        "connect_ns": connect.astype("<i8"),
-        "appconnect_ns": zeros,
-        "pretransfer_ns": zeros,
-        "redirect_ns": zeros,
-        "redirects": np.zeros(count, dtype="<u2"),
-        "read_lag_ns": np.full(count, -1, dtype="<i8"),
-        "share": np.zeros(count, dtype="<u2"),
-    }
+    begun, spent, vu = sorted_(requests.begun_ns), sorted_(requests.spent_ns), sorted_(requests.vu)
+    first_byte = sorted_(requests.first_byte, requests.detail_ns)
+    connect = sorted_(requests.connect, requests.detail_ns)
+    cells = {
+        "group": sorted_(requests.group), "vu": np.maximum(vu, 0), "step": step[order], "row": -1,
+        "seq": _sequence(np.broadcast_to(vu, len(order))), "due_ns": begun, "ready_ns": begun, "begun_ns": begun,
+        "written_ns": begun + np.minimum(connect, spent), "done_ns": begun + spent,
+        "first_byte_ns": np.where(first_byte > 0, begun + np.minimum(first_byte, spent), -1),
+        "status": sorted_(requests.status), "error": sorted_(requests.error),
+        "request_bytes": sorted_(requests.sent_bytes), "body_bytes": sorted_(requests.received_bytes),
+        "connection": np.maximum(vu, 0), "reused": connect == 0, "connect_ns": connect, "read_lag_ns": -1,
+    }  # fmt: skip
+    return filled("samples", len(order), cells)
 
 
 def _sequence(vu: Ints) -> Ints:
-    """The how-manieth request of its user each is, from 0."""
+    """Return the place of each request among those of its user, from 0."""
     order = np.argsort(vu, kind="stable")
     sorted_vu = vu[order]
     first = np.concatenate([[True], sorted_vu[1:] != sorted_vu[:-1]])
@@ -465,18 +378,9 @@ def _sequence(vu: Ints) -> Ints:
 
 
 def users_read(users: Users, last_ns: int) -> Arrays:
-    """The number of users over time as readings, one at each change and one at the end."""
-    at = np.concatenate([users.at_ns, [max(last_ns, int(users.at_ns[-1]))]]).astype("<i8")
-    value = np.concatenate([users.count, users.count[-1:]]).astype("<f8")
-
-    def texts(text: str) -> NDArray[Any]:
-        return np.full(len(at), text, dtype=object)
-
-    return {
-        "offset_ns": at,
-        "service": texts(""),
-        "monitor": texts("imported"),
-        "entity": texts(""),
-        "metric": texts("users"),
-        "value": value,
-    }
+    """Return the number of users over time as readings, one at each change and one at the end."""
+    at = np.append(users.at_ns, max(last_ns, int(users.at_ns[-1])))
+    value = np.append(users.count, users.count[-1])
+    return filled(
+        "monitors", len(at), {"offset_ns": at, "monitor": "imported", "metric": "users", "value": value}
+    )
