@@ -4,7 +4,7 @@ a thread group a traffic group."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from svload.model.errors import SvloadError
 from svload.model.request_errors import ERRORS
-from svload.store.foreign.bounds import BLOCK_BYTES, NAMES, THREADS, shortened, unreadable
-from svload.store.foreign.lines import csv_rows, first_fault, lines_of, open_bytes
+from svload.store.foreign.bounds import NAMES, THREADS, shortened
+from svload.store.foreign.lines import csv_rows, header_of, lines_of
 from svload.store.foreign.nested import PLAIN, TRANSACTION, UNKNOWN, requests_among, whole_of
-from svload.store.foreign.requests import Codes, Columns, Ints, Requests, Users, changes, from_first, mapped
+from svload.store.foreign.requests import (
+    Codes,
+    Columns,
+    Faulty,
+    Ints,
+    Requests,
+    Users,
+    at_its_line,
+    changes,
+    coded,
+    csv_batches,
+    from_first,
+    mapped,
+)
 from svload.store.foreign.stamps import has_fraction, is_stamp, unix_ms
 
 MS = 1_000_000
@@ -35,15 +46,20 @@ HINT = (
     "JMeter writes what can be imported with jmeter -n -t plan.jmx -l results.jtl (CSV with field names, "
     "times in ms)."
 )
-_WHOLE = ("timeStamp", "elapsed", "bytes", "sentBytes", "grpThreads", "allThreads", "Latency", "Connect")
-_TEXTS = ("label", "responseCode", "responseMessage", "threadName")
-_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
-_TYPES = {
-    "URL": pa.string(),
+_WHOLE: Mapping[str, tuple[Any, int]] = {
+    "timeStamp": (np.int64, 2**62 // MS), "elapsed": (np.uint32, 2**32 - 1), "bytes": (np.uint32, 2**31 - 1),
+    "sentBytes": (np.uint32, 2**31 - 1), "grpThreads": (np.int32, 2**31 - 1), "allThreads": (np.int32, 2**31 - 1),
+    "Latency": (np.uint32, 2**31 - 1), "Connect": (np.uint32, 2**31 - 1),
+}  # fmt: skip
+"""Columns of whole numbers: how they are kept, and the largest that makes sense (elapsed: 49 days)."""
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(_WHOLE, pa.int64()),
-    **dict.fromkeys(_TEXTS, _DICTIONARY),
+    **dict.fromkeys(("label", "responseCode", "responseMessage", "threadName"), _TEXT),
     "success": pa.bool_(),
+    "URL": pa.string(),
 }
+"""The columns that are read."""
 TRANSACTION_MESSAGE = "Number of samples in transaction"
 """How the message of a transaction controller's sample begins, which holds the time of samples that stand there too."""
 OWN_ERROR = "Non HTTP response code: svload."
@@ -65,26 +81,6 @@ _EXCEPTIONS = (
 )
 _CONNECTING_LATE = {"connect_refused": "timed out", "timeout_first_byte": "connect timed out"}
 """What the message says, in small letters, where one of these errors is a connection that took too long."""
-LARGEST_MS = 90 * 86_400 * 1000
-
-
-class _Faulty(Exception):
-    """A block that can't be what it should be; the line is sought then."""
-
-
-def read_jtl(path: Path) -> Requests:
-    """The requests of a JTL file (CSV). Raises SvloadError import-unreadable with the line of what is wrong."""
-    form = _form_of(path)
-    columns = Columns(path)
-    labels, threads = Codes(NAMES), Codes(THREADS)
-    groups = Codes(NAMES)
-    group_of: dict[int, int] = {}
-    try:
-        for batch in _batches(path, form):
-            _add(batch, columns, labels, threads, groups, group_of)
-    except (pa.ArrowException, OSError, _Faulty) as why:
-        raise _at_its_line(path, form, why) from why
-    return requests_of(path, columns, labels, groups, form)
 
 
 @dataclass(frozen=True)
@@ -100,8 +96,46 @@ class Form:
     clock_ns: int = MS
 
 
+def read_jtl(path: Path) -> Requests:
+    """Read the requests of a JTL file (CSV). Raises SvloadError import-unreadable with the line of what is wrong."""
+    form = _form_of(path)
+    samples = Samples(path, form)
+    types = {name: TYPES[name] for name in form.names if name in TYPES}
+    if form.written:
+        types["timeStamp"] = _TEXT
+    names = () if form.headed else form.names
+    try:
+        for batch in csv_batches(path, types, form.delimiter, names):
+            samples.add(batch)
+    except (pa.ArrowException, OSError, Faulty) as why:
+        raise at_its_line(
+            path, why, lambda row: wrong_sample(row, form), HINT, form.delimiter, names
+        ) from why
+    return samples.requests()
+
+
+def wrong_sample(cells: Mapping[str, str], form: Form, called: Mapping[str, str] | None = None) -> str | None:
+    """Return what is wrong with a sample; `called` are its columns' names in the file, if they are others."""
+    for name, (_, most) in _WHOLE.items():
+        cell = cells.get(name, "").strip()
+        shown = (called or {}).get(name, name)
+        if name not in cells or (not cell and name not in NEEDED):
+            continue
+        if name == "timeStamp" and form.written:
+            if not is_stamp(cell):
+                return f"timeStamp is no time: “{shortened(cell, 40)}”"
+        elif not re.fullmatch(r"-?\d{1,18}", cell, re.ASCII):
+            return f"{shown} is not a whole number: “{shortened(cell, 40)}”"
+        elif not 0 <= int(cell) <= most:
+            return f"{shown} is beyond all sense: {shortened(cell, 40)}"
+    if cells["success"].strip().lower() not in ("true", "false"):
+        shown = (called or {}).get("success", "success")
+        return f"{shown} is neither true nor false: “{shortened(cells['success'], 40)}”"
+    return None
+
+
 def is_headless(path: Path) -> bool:
-    """Whether the first line is a row under JMeter's default columns, whose names were not written
+    """Return whether the first line is a row under JMeter's default columns, whose names were not written
     (`print_field_names=false`)."""
     return _headless(path) is not None
 
@@ -121,7 +155,14 @@ def _headless(path: Path) -> Form | None:
 
 
 def _form_of(path: Path) -> Form:
-    form = _headed(path)
+    """Return how a file is written, by its first two rows. Raises SvloadError import-unreadable."""
+    _, first = next(lines_of(path), (1, ""))
+    delimiter = next(
+        (sign for sign in DELIMITERS if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first), ","
+    )
+    form = None if "timeStamp" in first else _headless(path)
+    if form is None:
+        form = Form(delimiter, tuple(header_of(path, NEEDED, HINT, delimiter)))
     rows = csv_rows(path, form.delimiter)
     _, cells = next(rows, (1, []))
     if form.headed:
@@ -132,153 +173,156 @@ def _form_of(path: Path) -> Form:
     return replace(form, written=True, clock_ns=MS if has_fraction(stamp) else 1000 * MS)
 
 
-def _headed(path: Path) -> Form:
-    """By its first line. Raises SvloadError import-unreadable."""
-    _, first = next(lines_of(path), (1, ""))
-    delimiter = next(
-        (sign for sign in DELIMITERS if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first),
-        ",",
-    )
-    _, names = next(csv_rows(path, delimiter), (1, []))
-    if "timeStamp" not in names and (headless := _headless(path)):
-        return headless
-    missing = [name for name in NEEDED if name not in names]
-    if missing:
-        raise unreadable(path, 1, f"its first line has no column {' and no '.join(missing)}", HINT)
-    if len(set(names)) < len(names):
-        raise unreadable(path, 1, "two columns have one name", HINT)
-    return Form(delimiter, tuple(names))
+class Samples:
+    """JMeter's samples as they come, from CSV or XML. `nested` is False where the file shows which are requests."""
 
+    def __init__(self, path: Path, form: Form = Form(), nested: bool = True) -> None:
+        self._path, self._form, self._nested = path, form, nested
+        self._columns = Columns(path)
+        self._labels, self._threads, self._groups = Codes(NAMES), Codes(THREADS), Codes(NAMES)
+        self._group_of: dict[int, int] = {}
 
-def _batches(path: Path, form: Form) -> Iterator[pa.RecordBatch]:
-    wanted = [name for name in form.names if name in _TYPES]
-    types = {name: _TYPES[name] for name in wanted} | ({"timeStamp": _DICTIONARY} if form.written else {})
-    names = None if form.headed else list(form.names)
-    open_bytes(path).close()
-    with pa.input_stream(str(path), compression=_compression(path)) as stream:
-        reader = pacsv.open_csv(
-            stream,
-            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=True, column_names=names),
-            parse_options=pacsv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
-            convert_options=pacsv.ConvertOptions(
-                column_types=types,
-                include_columns=wanted,
-                strings_can_be_null=False,
-                null_values=[""],
-            ),
-        )
-        with reader:
-            yield from reader
-
-
-def _compression(path: Path) -> str | None:
-    with path.open("rb") as file:
-        return "gzip" if file.read(2) == b"\x1f\x8b" else None
-
-
-def _add(
-    batch: pa.RecordBatch,
-    columns: Columns,
-    labels: Codes,
-    threads: Codes,
-    groups: Codes,
-    group_of: dict[int, int],
-) -> None:
-    """Add a block's samples."""
-    names = set(batch.schema.names)
-
-    def column(name: str) -> Ints:
-        cells = batch.column(batch.schema.get_field_index(name))
-        if cells.null_count and name in (*NEEDED, "timeStamp"):
-            raise _Faulty(f"a value of {name} is missing")
-        if cells.null_count:
-            cells = pc.fill_null(cells, 0)
-        found: Ints = cells.to_numpy(zero_copy_only=False)
-        return found
-
-    elapsed = column("elapsed")
-    rows = len(elapsed)
-    if not rows:
-        return
-    if int(elapsed.min()) < 0 or int(elapsed.max()) > LARGEST_MS:
-        raise _Faulty("elapsed is no time in ms")
-    stamps = (
-        _stamps(batch)
-        if pa.types.is_dictionary(batch.schema.field("timeStamp").type)
-        else column("timeStamp")
-    )
-    if int(stamps.min()) < 0 or int(stamps.max()) > 2**62 // MS:
-        raise _Faulty("timeStamp is not a Unix time in ms")
-    pieces: dict[str, Ints] = {
-        "timeStamp": stamps,
-        "elapsed": elapsed.astype(np.uint32),
-        "ok": column("success").astype(bool),
-    }
-    for name, dtype in (
-        ("bytes", np.uint32),
-        ("sentBytes", np.uint32),
-        ("grpThreads", np.int32),
-        ("allThreads", np.int32),
-        ("Latency", np.uint32),
-        ("Connect", np.uint32),
-    ):
-        if name in names:
-            cells = column(name)
-            if int(cells.min()) < 0 or int(cells.max()) > np.iinfo(dtype).max:
-                raise _Faulty(f"{name} is not a valid number")
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add a block's samples, in columns of `TYPES`. Raises Faulty, SvloadError import-unreadable for too many."""
+        names = set(batch.schema.names)
+        if not len(batch):
+            return
+        pieces: dict[str, Ints] = {}
+        for name, (dtype, most) in _WHOLE.items():
+            if name not in names:
+                continue
+            cells = _stamps(batch) if name == "timeStamp" and self._form.written else _whole(batch, name)
+            if int(cells.min()) < 0 or int(cells.max()) > most:
+                raise Faulty(f"{name} is beyond all sense")
             pieces[name] = cells.astype(dtype)
-    if "responseCode" in names:
-        codes, words = _coded(batch, "responseCode")
-        pieces["status"] = mapped(codes, words, status_of, np.uint16)
-        pieces["failure"] = mapped(codes, words, failure_of, np.uint16)
-        if "responseMessage" in names:
-            _tell_late(pieces["failure"], *_coded(batch, "responseMessage"))
-    if "label" in names:
-        codes, words = _coded(batch, "label")
-        pieces["label"] = labels.of(words)[codes].astype(np.int16)
-    if "threadName" in names:
-        codes, words = _coded(batch, "threadName")
-        known = threads.of(words)
-        for code, word in zip(known.tolist(), words, strict=True):
-            if code not in group_of:
-                group_of[code] = int(groups.of([thread_group(word)])[0])
-        pieces["thread"] = known[codes]
-        pieces["group"] = np.array([group_of[code] for code in known.tolist()], dtype=np.int16)[codes]
-        pieces["kind"] = _kinds(batch, names)
-    columns.add(rows, **pieces)
+        pieces["ok"] = _whole(batch, "success").astype(bool)
+        if "responseCode" in names:
+            codes, words = coded(batch.column("responseCode"))
+            pieces["status"] = mapped(codes, words, status_of, np.uint16)
+            pieces["failure"] = mapped(codes, words, failure_of, np.uint16)
+            if "responseMessage" in names:
+                _tell_late(pieces["failure"], *coded(batch.column("responseMessage")))
+        if "label" in names:
+            codes, words = coded(batch.column("label"))
+            pieces["label"] = self._labels.of(words)[codes].astype(np.int16)
+        if "threadName" in names:
+            codes, words = coded(batch.column("threadName"))
+            known = self._threads.of(words)
+            for code, word in zip(known.tolist(), words, strict=True):
+                if code not in self._group_of:
+                    self._group_of[code] = int(self._groups.of([thread_group(word)])[0])
+            pieces["thread"] = known[codes]
+            groups = np.array([self._group_of[code] for code in known.tolist()], dtype=np.int16)
+            pieces["group"] = groups[codes]
+            if self._nested:
+                pieces["kind"] = _kinds(batch, names)
+        self._columns.add(len(batch), **pieces)
+
+    def requests(self) -> Requests:
+        """Return all of them. Raises SvloadError import-unreadable where there is none."""
+        notes: list[str] = []
+        if self._labels.full or self._groups.full:
+            notes.append(f"It has more than {NAMES:,} labels or thread groups; the rest are called “others”.")
+        columns, labels = self._columns, self._labels.all() or ("request",)
+        spent = columns.take("elapsed", np.int64)
+        spent *= MS
+        begun = columns.take("timeStamp", np.int64)
+        begun *= MS
+        thread, kind = columns.find("thread", np.int32), columns.find("kind", np.uint8)
+        label = columns.find("label", np.int16)
+        label = np.zeros(len(begun), dtype=np.int16) if label is None else label
+        if self._form.clock_ns > MS:  # all samples of a second seem to begin at once
+            kind = None
+            notes.append(
+                "Its time stamps are whole seconds: parts of samples and transactions can't be told from requests."
+            )
+        elif _stamped_at_end(begun, spent, thread, _alone(label, kind, labels)):
+            begun -= spent
+            notes.append(
+                "Its time stamps are those of the samples' ends (sampleresult.timestamp.start=false): so they "
+                "ascend, and no thread overlaps itself."
+            )
+        kept = None
+        if thread is not None and kind is not None:
+            kept, left_out = requests_among(begun, spent, thread, label, kind, labels)
+            notes += left_out
+
+        def column(name: str, dtype: Any) -> Ints | None:
+            cells = columns.find(name, dtype)
+            return cells if cells is None or kept is None else cells[kept]
+
+        def filled(name: str, dtype: Any, default: int = 0) -> Ints:
+            cells = column(name, dtype)
+            return np.full(len(begun), default, dtype=dtype) if cells is None else cells
+
+        if kept is not None:
+            spent, begun, label = spent[kept], begun[kept], label[kept]
+            thread = None if thread is None else thread[kept]
+        epoch, begun = from_first(self._path, begun)
+        group, names = filled("group", np.int16), self._groups.all() or ("load",)
+        ok = filled("ok", bool)
+        failure = filled("failure", np.uint16, ERRORS.index("other"))
+        failure[ok] = 0
+        everybody, in_group = column("allThreads", np.int32), column("grpThreads", np.int32)
+        users, of_group = _users(everybody, in_group, begun, spent, group, names)
+        if not of_group:
+            notes.append(
+                "It does not say how many threads there were at each moment (allThreads, grpThreads): its ramps are "
+                "found by the requests that began in each second."
+            )
+        if thread is not None and not of_group:
+            of_group = tuple(len(np.unique(thread[group == place])) for place in range(len(names)))
+        return Requests(
+            epoch_ns=epoch,
+            clock_ns=self._form.clock_ns,
+            begun_ns=begun,
+            spent_ns=spent,
+            ok=ok,
+            group=group,
+            label=label,
+            groups=names,
+            labels=labels,
+            status=filled("status", np.uint16),
+            error=failure,
+            vu=thread,
+            first_byte=column("Latency", np.uint32),
+            detail_ns=MS,
+            connect=column("Connect", np.uint32),
+            received_bytes=column("bytes", np.uint32),
+            sent_bytes=column("sentBytes", np.uint32),
+            users=users,
+            users_of_group=of_group,
+            notes=tuple(notes),
+        )
+
+
+def _whole(batch: pa.RecordBatch, name: str) -> Ints:
+    cells = batch.column(name)
+    if cells.null_count and name in NEEDED:
+        raise Faulty(f"a value of {name} is missing")
+    found: Ints = (pc.fill_null(cells, 0) if cells.null_count else cells).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _stamps(batch: pa.RecordBatch) -> Ints:
-    codes, words = _coded(batch, "timeStamp")
+    codes, words = coded(batch.column("timeStamp"))
     try:
         return np.array(unix_ms(words), dtype=np.int64)[codes]
     except ValueError as why:
-        raise _Faulty(str(why)) from why
+        raise Faulty(str(why)) from why
 
 
 def _kinds(batch: pa.RecordBatch, names: set[str]) -> Ints:
     """What each row is to the samples that lie within it (`nested`)."""
     kinds = np.full(len(batch), UNKNOWN if not names & {"responseMessage", "URL"} else PLAIN, dtype=np.uint8)
     if "responseMessage" in names:
-        codes, words = _coded(batch, "responseMessage")
-        kinds[mapped(codes, words, lambda text: int(text.startswith(TRANSACTION_MESSAGE)), bool)] = (
-            TRANSACTION
-        )
+        codes, words = coded(batch.column("responseMessage"))
+        starts = np.array([word.startswith(TRANSACTION_MESSAGE) for word in words])
+        kinds[starts[codes]] = TRANSACTION
     if "URL" in names:
-        urls = batch.column(batch.schema.get_field_index("URL"))
-        without = pc.is_in(pc.fill_null(urls, ""), value_set=pa.array(["", "null"]))
+        without = pc.is_in(pc.fill_null(batch.column("URL"), ""), value_set=pa.array(["", "null"]))
         kinds[without.to_numpy(zero_copy_only=False)] = TRANSACTION
     return kinds
-
-
-def _coded(batch: pa.RecordBatch, name: str) -> tuple[Ints, list[str]]:
-    """(place in the words, the words) of a column of texts; a missing one is the empty text."""
-    cells = batch.column(batch.schema.get_field_index(name))
-    words: list[str] = cells.dictionary.to_pylist()
-    if cells.null_count:
-        words = [*words, ""]
-    codes: Ints = pc.fill_null(cells.indices, len(words) - 1).to_numpy(zero_copy_only=False)
-    return codes, words
 
 
 def thread_group(thread: str) -> str:
@@ -311,92 +355,12 @@ def failure_of(code: str, message: str = "") -> int:
     return ERRORS.index("connect_timeout" if late and late in message.lower() else error)
 
 
-def requests_of(path: Path, columns: Columns, labels: Codes, groups: Codes, form: Form = Form()) -> Requests:
-    """What JMeter's columns say, CSV's or XML's."""
-    notes: list[str] = []
-    if labels.full or groups.full:
-        notes.append(f"It has more than {NAMES:,} labels or thread groups; the rest are called “others”.")
-    spent = columns.take("elapsed", np.int64)
-    spent *= MS
-    begun = columns.take("timeStamp", np.int64)
-    begun *= MS
-    thread = columns.take("thread", np.int32) if columns.has("thread") else None
-    label = columns.take("label", np.int16) if columns.has("label") else np.zeros(len(begun), dtype=np.int16)
-    kind = columns.take("kind", np.uint8) if columns.has("kind") else None
-    if form.clock_ns > MS:  # all samples of a second seem to begin at once
-        kind = None
-        notes.append(
-            "Its time stamps are whole seconds: parts of samples and transactions can't be told from requests."
-        )
-    elif _stamped_at_end(begun, spent, thread, _alone(label, kind, labels)):
-        begun -= spent
-        notes.append(
-            "Its time stamps are those of the samples' ends (sampleresult.timestamp.start=false): so they "
-            "ascend, and no thread overlaps itself."
-        )
-    kept = None
-    if thread is not None and kind is not None:
-        kept, left_out = requests_among(begun, spent, thread, label, kind, labels.all() or ("request",))
-        notes += left_out
-
-    def of_requests(cells: Ints) -> Ints:
-        return cells if kept is None else cells[kept]
-
-    def column(name: str, dtype: Any) -> Ints | None:
-        return of_requests(columns.take(name, dtype)) if columns.has(name) else None
-
-    spent, begun, label = of_requests(spent), of_requests(begun), of_requests(label)
-    thread = of_requests(thread) if thread is not None else None
-    rows = len(begun)
-    epoch, begun = from_first(path, begun)
-    group = column("group", np.int16)
-    group = np.zeros(rows, dtype=np.int16) if group is None else group
-    names = groups.all() or ("load",)
-    ok = of_requests(columns.take("ok", bool))
-    failure = column("failure", np.uint16)
-    failure = np.full(rows, ERRORS.index("other"), dtype=np.uint16) if failure is None else failure
-    failure[ok] = 0
-    everybody, in_group = column("allThreads", np.int32), column("grpThreads", np.int32)
-    users, of_group = _users(everybody, in_group, begun, spent, group, names)
-    if not of_group:
-        notes.append(
-            "It does not say how many threads there were at each moment (allThreads, grpThreads): its ramps are "
-            "found by the requests that began in each second."
-        )
-    if thread is not None and not of_group:
-        of_group = tuple(len(np.unique(thread[group == place])) for place in range(len(names)))
-    status = column("status", np.uint16)
-    return Requests(
-        epoch_ns=epoch,
-        clock_ns=form.clock_ns,
-        begun_ns=begun,
-        spent_ns=spent,
-        ok=ok,
-        group=group,
-        label=label,
-        groups=names,
-        labels=labels.all() or ("request",),
-        status=np.zeros(rows, dtype=np.uint16) if status is None else status,
-        error=failure,
-        vu=thread,
-        first_byte=column("Latency", np.uint32),
-        detail_ns=MS,
-        connect=column("Connect", np.uint32),
-        received_bytes=column("bytes", np.uint32),
-        sent_bytes=column("sentBytes", np.uint32),
-        users=users,
-        users_of_group=of_group,
-        notes=tuple(notes),
-    )
-
-
 _LOOKED_AT = 100_000
 
 
-def _alone(label: Ints, kind: Ints | None, labels: Codes) -> NDArray[np.bool_]:
+def _alone(label: Ints, kind: Ints | None, labels: tuple[str, ...]) -> NDArray[np.bool_]:
     """Which of the first rows seem to be neither a transaction nor a part of another sample."""
-    names = labels.all() or ("request",)
-    alone = whole_of(names)[label[:_LOOKED_AT]] < 0
+    alone = whole_of(labels)[label[:_LOOKED_AT]] < 0
     return alone if kind is None else alone & (kind[:_LOOKED_AT] != TRANSACTION)
 
 
@@ -445,34 +409,3 @@ def _users(
     if len(names) == 1:
         everybody = of_group
     return changes(begun + spent, everybody), tuple(max(count, 1) for count in most.tolist())
-
-
-def _at_its_line(path: Path, form: Form, why: Exception) -> SvloadError:
-    """The first row that is no sample of JMeter's."""
-
-    def fault(row: dict[str, str]) -> str | None:
-        for name in _WHOLE:
-            if name not in row or (row[name] == "" and name not in NEEDED):
-                continue
-            cell = row[name].strip()
-            if name == "timeStamp" and form.written:
-                if not is_stamp(cell):
-                    return f"timeStamp is no time: “{shortened(cell, 40)}”"
-                continue
-            if not re.fullmatch(r"-?\d{1,18}", cell):
-                return f"{name} is not a whole number: “{shortened(cell, 40)}”"
-            if int(cell) < 0 or (name == "elapsed" and int(cell) > LARGEST_MS):
-                return f"{name} is beyond all sense: {shortened(cell, 40)}"
-            if (
-                name in ("bytes", "sentBytes", "Latency", "Connect", "grpThreads", "allThreads")
-                and int(cell) >= 2**31
-            ):
-                return f"{name} is beyond all sense: {shortened(cell, 40)}"
-        if row["success"].strip().lower() not in ("true", "false"):
-            return f"success is neither true nor false: “{shortened(row['success'], 40)}”"
-        return None
-
-    found = first_fault(path, form.delimiter, fault, () if form.headed else form.names)
-    if found is None:
-        return unreadable(path, None, shortened(str(why)), HINT)
-    return unreadable(path, found[0], found[1], HINT)

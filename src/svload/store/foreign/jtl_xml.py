@@ -1,49 +1,39 @@
-"""JMeter's results as XML (JTL), read by expat element by element: no entity, no document type, no tree in memory."""
+"""JMeter's results as XML (JTL), read by expat element by element: no entity, no document type, no tree in memory.
+
+Not by lxml, whose iterparse has no event for a document type or for a tag that does not end, and builds a tree.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from xml.parsers import expat
 
-import numpy as np
+import pyarrow as pa
 
-from svload.store.foreign.bounds import LINE_BYTES, NAMES, THREADS, shortened, unreadable
-from svload.store.foreign.jtl import (
-    LARGEST_MS,
-    TRANSACTION_MESSAGE,
-    failure_of,
-    requests_of,
-    status_of,
-    thread_group,
-)
+from svload.store.foreign.bounds import LINE_BYTES, shortened, unreadable
+from svload.store.foreign.jtl import NEEDED, TRANSACTION_MESSAGE, TYPES, Form, Samples, wrong_sample
 from svload.store.foreign.lines import open_bytes
 from svload.store.foreign.nested import PLAIN, TRANSACTION, left_out
-from svload.store.foreign.requests import Codes, Columns, Requests
+from svload.store.foreign.requests import Faulty, Requests
 
 HINT = "JMeter writes <testResults> with <httpSample> and <sample> in it; see that the file is whole."
 _SAMPLES = ("httpSample", "sample")
 _READ = 1 << 18
 _ROWS_AT_ONCE = 50_000
 _DEEPEST = 64
-_WHOLE = {
-    "ts": "timeStamp",
-    "t": "elapsed",
-    "lt": "Latency",
-    "ct": "Connect",
-    "by": "bytes",
-    "sby": "sentBytes",
-    "ng": "grpThreads",
-    "na": "allThreads",
-}
-_NEEDED = ("ts", "t", "s")
+_CALLED = {
+    "timeStamp": "ts", "elapsed": "t", "success": "s", "label": "lb", "responseCode": "rc", "responseMessage": "rm",
+    "threadName": "tn", "Latency": "lt", "Connect": "ct", "bytes": "by", "sentBytes": "sby", "grpThreads": "ng",
+    "allThreads": "na",
+}  # fmt: skip
+"""Column of a JTL in CSV → the attribute that holds the same."""
 
 
 def read_jtl_xml(path: Path) -> Requests:
-    """The requests of a JTL file (XML). Raises SvloadError import-unreadable with the line of what is wrong."""
+    """Read the requests of a JTL file (XML). Raises SvloadError import-unreadable with the line of what is wrong."""
     reader = _Reader(path)
     parser = expat.ParserCreate()
     parser.buffer_text = False
@@ -85,29 +75,28 @@ class _Transaction:
 
 
 class _Reader:
-    """Samples as they come. Of nested ones the outermost counts, of a transaction controller's those in it, if any."""
+    """Elements as they open and close. A request's parts lie within it; a transaction is left out where it holds
+    requests."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._columns = Columns(path)
-        self._labels, self._threads, self._groups = Codes(NAMES), Codes(THREADS), Codes(NAMES)
+        self._samples = Samples(path, nested=False)
         self._open: list[_Transaction | Literal[True] | None] = []
-        self._samples = 0
-        self._counting = 0
-        self._names: frozenset[str] | None = None
-        self._rows: dict[str, list[int]] = {}
         self._count = 0
+        self._counting = 0
+        self._names: list[str] = []
+        self._rows: list[tuple[int, dict[str, str]]] = []
         self._left_out: Counter[str] = Counter()
         self._parts: Counter[str] = Counter()
         self.events = 0
         """What expat has told so far."""
 
     def pass_over(self, text: str) -> None:
-        """Text, a comment, a declaration."""
+        """Count text, a comment, a declaration."""
         self.events += 1
 
     def refuse_type(self, line: int) -> None:
-        """No results declare a type; entities, which could grow without bound, need one."""
+        """Refuse a document type: no results declare one, and entities, which could grow without bound, need one."""
         raise unreadable(self._path, line, "it declares a document type, which results have none of", HINT)
 
     def start(self, name: str, attributes: dict[str, str], line: int) -> None:
@@ -121,7 +110,7 @@ class _Reader:
                 self._parts[shortened(attributes.get("lb", ""), 80)] += 1
             self._open.append(None)
         elif attributes.get("rm", "").startswith(TRANSACTION_MESSAGE):
-            self._open.append(_Transaction(attributes, line, self._samples))
+            self._open.append(_Transaction(attributes, line, self._count))
         else:
             self._open.append(True)
             self._counting += 1
@@ -131,86 +120,43 @@ class _Reader:
         self.events += 1
         ended = self._open.pop() if self._open else None
         if isinstance(ended, _Transaction):
-            if self._samples == ended.samples_before:
+            if self._count == ended.samples_before:
                 self._sample(ended.attributes, ended.line)
             else:
                 self._left_out[shortened(ended.attributes.get("lb", ""), 80)] += 1
         elif ended:
             self._counting -= 1
 
-    def _sample(self, said: dict[str, str], line: int) -> None:
-        self._samples += 1
-        names = frozenset(said) & {*_WHOLE, "s", "lb", "rc", "tn"}
-        if self._names is None:
-            missing = [name for name in _NEEDED if name not in names]
+    def _sample(self, attributes: dict[str, str], line: int) -> None:
+        if not self._names:
+            self._names = [name for name, called in _CALLED.items() if called in attributes]
+            missing = [_CALLED[name] for name in NEEDED if name not in self._names]
             if missing:
                 raise unreadable(self._path, line, f"a sample has no {' and no '.join(missing)}", HINT)
-            self._names = names
-            self._rows = {name: [] for name in (*names, *(("status", "failure") if "rc" in names else ()))}
-        for name in self._names:
-            cell = said.get(name, "")
-            if name in _WHOLE:
-                self._rows[name].append(self._whole(name, cell, line))
-            elif name == "s":
-                if cell not in ("true", "false"):
-                    raise unreadable(
-                        self._path, line, f"s is neither true nor false: “{shortened(cell, 40)}”", HINT
-                    )
-                self._rows[name].append(cell == "true")
-            elif name == "rc":
-                self._rows["status"].append(status_of(cell))
-                self._rows["failure"].append(failure_of(cell, said.get("rm", "")))
-            elif name == "lb":
-                self._rows[name].append(int(self._labels.of([cell])[0]))
-            else:
-                self._rows[name].append(int(self._threads.of([cell])[0]))
-                self._rows.setdefault("group", []).append(int(self._groups.of([thread_group(cell)])[0]))
         self._count += 1
-        if self._count >= _ROWS_AT_ONCE:
+        self._rows.append((line, {name: attributes.get(_CALLED[name], "") for name in self._names}))
+        if len(self._rows) >= _ROWS_AT_ONCE:
             self._keep()
-
-    def _whole(self, name: str, cell: str, line: int) -> int:
-        if (
-            not re.fullmatch(r"\d{1,18}", cell)
-            or (name == "t" and int(cell) > LARGEST_MS)
-            or (name != "ts" and int(cell) >= 2**31)
-        ):
-            if cell == "" and name not in _NEEDED:
-                return 0
-            raise unreadable(
-                self._path, line, f"{name} is not a valid whole number: “{shortened(cell, 40)}”", HINT
-            )
-        if int(cell) > 2**62 // 1_000_000:
-            raise unreadable(self._path, line, f"{name} is beyond all sense: {cell}", HINT)
-        return int(cell)
 
     def _keep(self) -> None:
-        types: dict[str, Any] = {
-            "ts": np.int64,
-            "s": bool,
-            "status": np.uint16,
-            "failure": np.uint16,
-            "lb": np.int16,
-            "group": np.int16,
-            "tn": np.int32,
-        }
-        calls = {**_WHOLE, "s": "ok", "lb": "label", "tn": "thread"}
-        pieces = {
-            calls.get(name, name): np.array(
-                cells, dtype=types.get(name, np.int32 if name in ("ng", "na") else np.uint32)
-            )
-            for name, cells in self._rows.items()
-            if name != "rc"
-        }
-        self._columns.add(self._count, **pieces)
-        self._rows = {name: [] for name in self._rows}
-        self._count = 0
+        try:
+            columns = {}
+            for name in self._names:
+                texts = pa.array([row[name] or None for _, row in self._rows], pa.string())
+                is_text = pa.types.is_dictionary(TYPES[name])
+                columns[name] = texts.dictionary_encode() if is_text else texts.cast(TYPES[name])
+            self._samples.add(pa.record_batch(columns))
+        except (pa.ArrowException, Faulty) as why:
+            for line, row in self._rows:
+                if reason := wrong_sample(row, Form(), _CALLED):
+                    raise unreadable(self._path, line, reason, HINT) from why
+            raise unreadable(self._path, None, shortened(str(why)), HINT) from why
+        self._rows = []
 
     def done(self) -> Requests:
-        """All of them. Raises SvloadError import-unreadable where there is none."""
-        if self._count:
-            self._keep()
-        found = requests_of(self._path, self._columns, self._labels, self._groups)
+        """Return all of them. Raises SvloadError import-unreadable where there is none."""
+        self._keep()
+        found = self._samples.requests()
         notes = left_out(self._left_out, TRANSACTION) + left_out(self._parts, PLAIN)
         return replace(found, notes=(*notes, *found.notes))
 

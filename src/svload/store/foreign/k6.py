@@ -6,20 +6,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
 from svload.model.errors import SvloadError
 from svload.model.parsed import parsed
 from svload.model.request_errors import ERRORS
 from svload.store.foreign.bounds import BLOCK_BYTES, LINE_BYTES, NAMES, shortened, unreadable
-from svload.store.foreign.lines import csv_rows, first_fault, lines_of, open_bytes
-from svload.store.foreign.requests import Codes, Columns, Ints, Requests, changes, from_first, mapped
+from svload.store.foreign.lines import header_of, lines_of, open_bytes
+from svload.store.foreign.requests import (
+    Codes,
+    Columns,
+    Faulty,
+    Ints,
+    Requests,
+    at_its_line,
+    changes,
+    coded,
+    csv_batches,
+    from_first,
+    mapped,
+)
 
 JSON_HINT = "k6 writes what can be imported with k6 run --out json=results.json script.js."
 CSV_HINT = (
@@ -35,32 +46,10 @@ DURATION, BLOCKED, WAITING, CONNECTING, USERS = (
 DROPPED = "dropped_iterations"
 _READ = (DURATION, BLOCKED, WAITING, CONNECTING, USERS, DROPPED)
 _TAGS = ("name", "scenario", "status", "expected_response", "error_code")
-_SCHEMA = pa.schema(
-    [
-        ("type", pa.string()),
-        ("metric", pa.string()),
-        (
-            "data",
-            pa.struct(
-                [
-                    ("time", pa.string()),
-                    ("value", pa.float64()),
-                    ("tags", pa.struct([(name, pa.string()) for name in _TAGS])),
-                ]
-            ),
-        ),
-    ]
-)
-_CSV = (
-    "metric_name",
-    "timestamp",
-    "metric_value",
-    "expected_response",
-    "name",
-    "scenario",
-    "status",
-    "error_code",
-)
+_TEXTS = dict.fromkeys(_TAGS, pa.string())
+_DATA = pa.struct({"time": pa.string(), "value": pa.float64(), "tags": pa.struct(_TEXTS)})
+_SCHEMA = pa.schema({"type": pa.string(), "metric": pa.string(), "data": _DATA})
+_CSV = {"metric_name": pa.string(), "timestamp": pa.int64(), "metric_value": pa.float64(), **_TEXTS}
 _ERROR_CODES = {
     1101: "lookup",
     1211: "connect_timeout",
@@ -70,10 +59,6 @@ _ERROR_CODES = {
     1050: "timeout_first_byte",
 }
 _MS_MOST = 90 * 86_400 * 1000.0
-
-
-class _Faulty(Exception):
-    """A block that can't be what it should be; the line is sought then."""
 
 
 def is_k6_json(first: str) -> bool:
@@ -91,7 +76,7 @@ def read_k6_json(path: Path) -> Requests:
     points = _Points(path)
     try:
         with open_bytes(path) as file:
-            for block in _blocks(path, file):
+            for block in _blocks(file):
                 table = pajson.read_json(
                     pa.BufferReader(block),
                     read_options=pajson.ReadOptions(block_size=max(len(block), 1)),
@@ -100,44 +85,27 @@ def read_k6_json(path: Path) -> Requests:
                     ),
                 )
                 points.add(_of_json(table))
-    except (pa.ArrowException, OSError, EOFError, _Faulty) as why:
+    except (pa.ArrowException, OSError, EOFError, Faulty) as why:
         raise _json_fault(path, why) from why
     return points.requests(clock_ns=1)
 
 
 def read_k6_csv(path: Path) -> Requests:
-    """The requests of k6's CSV. Raises SvloadError import-unreadable with the line of what is wrong."""
-    _, names = next(csv_rows(path), (1, []))
-    missing = [name for name in _CSV[:3] if name not in names]
-    if missing:
-        raise unreadable(path, 1, f"its first line has no column {' and no '.join(missing)}", CSV_HINT)
-    wanted = [name for name in _CSV if name in names]
-    types = {
-        name: pa.float64() if name == "metric_value" else pa.int64() if name == "timestamp" else pa.string()
-        for name in wanted
-    }
+    """Read the requests of k6's CSV. Raises SvloadError import-unreadable with the line of what is wrong."""
+    names = header_of(path, ("metric_name", "timestamp", "metric_value"), CSV_HINT)
     points = _Points(path)
     unit_ns = 1
     try:
-        with open_bytes(path) as file:
-            reader = pacsv.open_csv(
-                pa.PythonFile(file, mode="r"),
-                read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES),
-                parse_options=pacsv.ParseOptions(newlines_in_values=True),
-                convert_options=pacsv.ConvertOptions(
-                    column_types=types, include_columns=wanted, strings_can_be_null=False
-                ),
-            )
-            for batch in reader:
-                table = pa.Table.from_batches([batch])
-                stamps = table.column("timestamp")
-                if stamps.null_count:
-                    raise _Faulty("a timestamp is missing")
-                if len(stamps):
-                    unit_ns = _unit_of(int(pc.max(stamps).as_py()))
-                points.add(_of_csv(table, unit_ns))
-    except (pa.ArrowException, OSError, EOFError, _Faulty) as why:
-        raise _csv_fault(path, why) from why
+        for batch in csv_batches(path, {name: kind for name, kind in _CSV.items() if name in names}):
+            table = pa.Table.from_batches([batch])
+            stamps = table.column("timestamp")
+            if stamps.null_count:
+                raise Faulty("a timestamp is missing")
+            if len(stamps):
+                unit_ns = _unit_of(int(pc.max(stamps).as_py()))
+            points.add(_of_csv(table, unit_ns))
+    except (pa.ArrowException, OSError, Faulty) as why:
+        raise at_its_line(path, why, _wrong_row, CSV_HINT) from why
     if unit_ns == 10**9:
         points.notes.append(
             "Its time stamps are whole seconds (K6_CSV_TIME_FORMAT=unix): response times are exact, moments are not."
@@ -145,18 +113,15 @@ def read_k6_csv(path: Path) -> Requests:
     return points.requests(clock_ns=unit_ns)
 
 
-def _blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Whole lines, some MiB at a time. Raises SvloadError for a line that is longer than any record."""
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield whole lines, some MiB at a time. Raises Faulty for a line that is longer than any record."""
     rest = b""
     while piece := file.read(BLOCK_BYTES):
-        end = piece.rfind(b"\n")
-        if end < 0:
-            rest += piece
-            if len(rest) > LINE_BYTES:
-                raise _Faulty("a line is longer than any record")
-            continue
-        yield rest + piece[: end + 1]
-        rest = piece[end + 1 :]
+        block, _, rest = (rest + piece).rpartition(b"\n")
+        if len(rest) > LINE_BYTES:
+            raise Faulty("a line is longer than any record")
+        if block.strip():
+            yield block
     if rest.strip():
         yield rest
 
@@ -179,7 +144,7 @@ def _of_json(table: pa.Table) -> pa.Table:
     try:
         moments = pc.cast(pc.struct_field(data, "time"), pa.timestamp("ns", "UTC"))
     except pa.ArrowInvalid as why:
-        raise _Faulty(str(why)) from why
+        raise Faulty(str(why)) from why
     columns = {
         "metric": table.column("metric"),
         "at_ns": pc.cast(moments, pa.int64()),
@@ -217,10 +182,10 @@ class _Points:
     def add(self, table: pa.Table) -> None:
         for name in ("at_ns", "value"):
             if table.column(name).null_count:
-                raise _Faulty(f"a point has no {'time' if name == 'at_ns' else 'value'}")
+                raise Faulty(f"a point has no {'time' if name == 'at_ns' else 'value'}")
         values = table.column("value").to_numpy()
         if len(values) and not np.isfinite(values).all():
-            raise _Faulty("a value is no number")
+            raise Faulty("a value is no number")
         metric = table.column("metric")
         for name in _READ:
             mine = table.filter(pc.equal(metric, name))
@@ -229,7 +194,7 @@ class _Points:
             self._counts[name] += len(mine)
             cells = mine.column("value").to_numpy()
             if name not in (USERS, DROPPED) and (float(cells.min()) < 0 or float(cells.max()) > _MS_MOST):
-                raise _Faulty("a time is negative, or beyond all sense")
+                raise Faulty("a time is negative, or beyond all sense")
             pieces: dict[str, Ints] = {f"{name}.value": cells}
             if name in (DURATION, USERS):
                 pieces[f"{name}.at"] = mine.column("at_ns").to_numpy()
@@ -238,22 +203,15 @@ class _Points:
             self._columns.add(len(mine) if name == DURATION else 0, **pieces)
 
     def _tags(self, table: pa.Table) -> dict[str, Ints]:
-        def coded(name: str) -> tuple[Ints, list[Any]]:
-            cells = pc.dictionary_encode(pc.fill_null(table.column(name), "")).combine_chunks()
-            return cells.indices.to_numpy(), cells.dictionary.to_pylist()
-
-        codes, words = coded("name")
+        tags = {name: coded(table.column(name).combine_chunks()) for name in _TAGS}
+        (codes, words), (codes_of_group, groups) = tags["name"], tags["scenario"]
         label = self._labels.of(words)[codes].astype(np.int16)
-        codes, words = coded("scenario")
-        group = self._groups.of(words)[codes].astype(np.int16)
-        codes, words = coded("status")
-        status = mapped(
-            codes, words, lambda text: int(text) if re.fullmatch(r"[1-9]\d\d", text) else 0, np.uint16
+        group = self._groups.of(groups)[codes_of_group].astype(np.int16)
+        status = mapped(*tags["status"], _status, np.uint16)
+        expected = mapped(
+            *tags["expected_response"], lambda text: {"true": 1, "false": 0}.get(text, 2), np.uint8
         )
-        codes, words = coded("expected_response")
-        expected = mapped(codes, words, lambda text: {"true": 1, "false": 0}.get(text, 2), np.uint8)
-        codes, words = coded("error_code")
-        error = mapped(codes, words, _error, np.uint16)
+        error = mapped(*tags["error_code"], _error, np.uint16)
         ok = np.where(expected == 2, (status >= 200) & (status < 400), expected == 1)
         return {
             "label": label,
@@ -274,28 +232,22 @@ class _Points:
             )
         spent = columns.take(f"{DURATION}.value", np.float64)
         rows = len(spent)
-        paired = {name: self._counts[name] == rows for name in (BLOCKED, WAITING, CONNECTING)}
-        for name in (WAITING, CONNECTING):
-            if not paired[name]:
-                columns.take(f"{name}.value", np.float64)
-        blocked = columns.take(f"{BLOCKED}.value", np.float64)
-        if paired[BLOCKED]:
+
+        def paired(name: str) -> Ints | None:
+            """Return the times of a metric that every request has."""
+            cells = columns.find(f"{name}.value", np.float64)
+            return cells if self._counts[name] == rows else None
+
+        blocked, waiting, connecting = map(paired, (BLOCKED, WAITING, CONNECTING))
+        if blocked is not None:
             spent += blocked
         else:
             notes.append(
                 "Not every request says how long it was blocked: times are k6's http_req_duration, without connecting."
             )
-        spent_ns = np.rint(spent * 1e6).astype(np.int64)
-        first_byte = None
-        if paired[WAITING] and paired[BLOCKED]:
-            first_byte = np.rint((columns.take(f"{WAITING}.value", np.float64) + blocked) * 1e6).astype(
-                np.int64
-            )
-        connect = (
-            np.rint(columns.take(f"{CONNECTING}.value", np.float64) * 1e6).astype(np.int64)
-            if paired[CONNECTING]
-            else None
-        )
+        spent_ns = _ns(spent)
+        first_byte = None if waiting is None or blocked is None else _ns(waiting + blocked)
+        connect = None if connecting is None else _ns(connecting)
         begun = columns.take(f"{DURATION}.at", np.int64) - spent_ns
         users = None
         at, count = columns.take(f"{USERS}.at", np.int64), columns.take(f"{USERS}.value", np.float64)
@@ -315,21 +267,20 @@ class _Points:
         )  # fmt: skip
 
 
+def _ns(ms: Ints) -> Ints:
+    found: Ints = np.rint(ms * 1e6).astype(np.int64)
+    return found
+
+
+def _status(text: str) -> int:
+    return int(text) if re.fullmatch(r"[1-9]\d\d", text, re.ASCII) else 0
+
+
 def _error(code: str) -> int:
-    """The error of a request that failed, by k6's error_code."""
-    number = int(code) if re.fullmatch(r"\d{4}", code) else 0
-    name = _ERROR_CODES.get(number)
-    if name is None:
-        name = (
-            "status"
-            if 1400 <= number < 1600
-            else "tls_handshake"
-            if 1300 <= number < 1400
-            else "check"
-            if not number
-            else "other"
-        )
-    return ERRORS.index(name)
+    """Return the error of a request that failed, by k6's error_code."""
+    number = int(code) if re.fullmatch(r"\d{4}", code, re.ASCII) else 0
+    by_hundred = {0: "check", 13: "tls_handshake", 14: "status", 15: "status"}
+    return ERRORS.index(_ERROR_CODES.get(number) or by_hundred.get(number // 100, "other"))
 
 
 def _json_fault(path: Path, why: Exception) -> SvloadError:
@@ -348,14 +299,11 @@ def _wrong_json(text: str) -> str | None:
         said = parsed(text)
     except ValueError:
         return "this is not JSON"
-    if not isinstance(said, dict) or not isinstance(said.get("data"), dict | None):
+    texts = isinstance(said, dict) and all(isinstance(said.get(name, ""), str) for name in ("type", "metric"))
+    if not texts or not isinstance(said.get("data"), dict | None):
         return "this is not a k6 record (type, metric, data)"
     if said.get("type") != "Point" or said.get("metric") not in _READ:
-        return (
-            None
-            if isinstance(said.get("type", ""), str) and isinstance(said.get("metric", ""), str)
-            else "this is not a k6 record (type, metric, data)"
-        )
+        return None
     data = said.get("data") or {}
     value, tags = data.get("value"), data.get("tags")
     if (
@@ -382,19 +330,13 @@ def _is_moment(text: str) -> bool:
     return True
 
 
-def _csv_fault(path: Path, why: Exception) -> SvloadError:
-    def fault(row: dict[str, str]) -> str | None:
-        if not re.fullmatch(r"\d{1,19}", row["timestamp"].strip()):
-            return f"timestamp is not a Unix time: “{shortened(row['timestamp'], 40)}”"
-        try:
-            value = float(row["metric_value"])
-        except ValueError:
-            value = -1.0
-        if row["metric_name"] in _READ and not 0 <= value <= _MS_MOST:
-            return f"metric_value is not a valid number: “{shortened(row['metric_value'], 40)}”"
-        return None
-
-    found = first_fault(path, ",", fault)
-    if found is None:
-        return unreadable(path, None, shortened(str(why)), CSV_HINT)
-    return unreadable(path, found[0], found[1], CSV_HINT)
+def _wrong_row(row: dict[str, str]) -> str | None:
+    if not re.fullmatch(r"\d{1,19}", row["timestamp"].strip(), re.ASCII):
+        return f"timestamp is not a Unix time: “{shortened(row['timestamp'], 40)}”"
+    try:
+        value = float(row["metric_value"])
+    except ValueError:
+        value = -1.0
+    if row["metric_name"] in _READ and not 0 <= value <= _MS_MOST:
+        return f"metric_value is not a valid number: “{shortened(row['metric_value'], 40)}”"
+    return None

@@ -99,6 +99,18 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
             yield at[0], row
 
 
+def header_of(path: Path, needed: Sequence[str], hint: str, delimiter: str = ",") -> list[str]:
+    """Return the names in the first line of a CSV file. Raises SvloadError import-unreadable where a needed one is
+    missing, or two are the same."""
+    line, names = next(csv_rows(path, delimiter), (1, []))
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise unreadable(path, line, f"its first line has no column {' and no '.join(missing)}", hint)
+    if len(set(names)) < len(names):
+        raise unreadable(path, line, "two columns have one name", hint)
+    return names
+
+
 def first_fault(
     path: Path, delimiter: str, fault: Callable[[dict[str, str]], str | None], named: Sequence[str] = ()
 ) -> tuple[int, str] | None:

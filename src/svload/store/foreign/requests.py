@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from svload.store.foreign.bounds import REQUESTS, SPAN_NS, unreadable
+from svload.model.errors import SvloadError
+from svload.store.foreign.bounds import BLOCK_BYTES, REQUESTS, SPAN_NS, shortened, unreadable
+from svload.store.foreign.lines import first_fault, open_bytes
 
 Ints = NDArray[Any]
 OTHERS = "others"
@@ -118,9 +124,9 @@ class Columns:
         whole: Ints = np.concatenate(pieces).astype(dtype, copy=False) if pieces else np.zeros(0, dtype=dtype)
         return whole
 
-    def has(self, name: str) -> bool:
-        """Whether any piece of it came."""
-        return name in self._pieces
+    def find(self, name: str, dtype: Any) -> Ints | None:
+        """Return a whole column as `take` does; None where no piece of it came."""
+        return self.take(name, dtype) if name in self._pieces else None
 
 
 def from_first(path: Path, begun_ns: Ints) -> tuple[int, Ints]:
@@ -143,6 +149,56 @@ def from_first(path: Path, begun_ns: Ints) -> tuple[int, Ints]:
         )
     begun_ns -= first
     return first, begun_ns
+
+
+class Faulty(Exception):
+    """A block that can't be what it should be; the line is sought then."""
+
+
+def csv_batches(
+    path: Path, types: Mapping[str, pa.DataType], delimiter: str = ",", names: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield a CSV file's columns of these types, some MiB at a time; its first line holds the names unless they are given.
+
+    Raises ArrowException, OSError.
+    """
+    with open_bytes(path) as file:
+        compression = None if isinstance(file, BufferedReader) else "gzip"
+    with (
+        pa.input_stream(str(path), compression=compression) as stream,
+        pacsv.open_csv(
+            stream,
+            pacsv.ReadOptions(block_size=BLOCK_BYTES, column_names=names),
+            pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            pacsv.ConvertOptions(
+                column_types=dict(types),
+                include_columns=list(types),
+                strings_can_be_null=False,
+                null_values=[""],
+            ),
+        ) as reader,
+    ):
+        yield from reader
+
+
+def at_its_line(
+    path: Path,
+    why: Exception,
+    fault: Callable[[dict[str, str]], str | None],
+    hint: str,
+    delimiter: str = ",",
+    names: Sequence[str] = (),
+) -> SvloadError:
+    """Return the error of the first row of a CSV file that `fault` finds wrong, or of `why` without a line."""
+    line, reason = first_fault(path, delimiter, fault, names) or (None, shortened(str(why)))
+    return unreadable(path, line, reason, hint)
+
+
+def coded(cells: pa.Array) -> tuple[Ints, list[str]]:
+    """Return each text of a column as a place in the words, and the words; a missing text is empty."""
+    cells = pc.fill_null(cells, "") if cells.null_count else cells
+    cells = cells if pa.types.is_dictionary(cells.type) else pc.dictionary_encode(cells)
+    return cells.indices.to_numpy(zero_copy_only=False), cells.dictionary.to_pylist()
 
 
 def mapped(codes: Ints, words: Sequence[str], to: Callable[[str], int], dtype: Any) -> Ints:

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import csv
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from svload.model.certificates import Certificates
 from svload.model.errors import fail
-from svload.model.events import Event
+from svload.model.events import Event, EventKind
 from svload.model.facts import TrialLab
 from svload.model.plan import Batch, TrialPlan, trial_name
-from svload.model.results import GeneratorSummary, TrialSummary
+from svload.model.results import GeneratorSummary, GroupSummary, StepSummary, TrialSummary
 from svload.model.study import Lock
 from svload.model.summaries import Imported
 from svload.store.foreign import jtl, jtl_xml, k6, locust
 from svload.store.foreign.gaps import one_run
 from svload.store.foreign.lines import lines_of
-from svload.store.foreign.steps import summed, with_steps
 from svload.store.foreign.tabulate import ALL, MOST_STEPS, Made, tabulate
 from svload.store.journal import Journal
 from svload.store.layout import RunDir
-from svload.store.parquet import TABLES, read_table, write_trial_tables
+from svload.store.parquet import TABLES, Arrays, read_table, sum_by_key, write_trial_tables
 from svload.store.seal import journal_mark, seal_trial, sha256_file, write_artefact
 from svload.study.imported import ImportedCase, imported_study
 from svload.study.loading import STUDY_FILE, load_study
@@ -87,99 +89,119 @@ def write_run(
         raise
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """A file as a trial of the run. Its tables lie on disk."""
+
+    source: Source
+    replicate: int
+    read: Made
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        return trial_name(self.source.level, self.replicate)
+
+    @property
+    def seconds(self) -> float:
+        low, high = self.read.window_ns
+        return (high - low) / 1e9
+
+
 def _write(
     run: RunDir, name: str, factor: str, sources: Sequence[Source], form: str, emit: Emit, whole: bool
 ) -> RunDir:
-    levels = list(dict.fromkeys(source.level for source in sources))
-    seen: dict[str, int] = dict.fromkeys(levels, 0)
-    made: list[tuple[Source, int, Made, str]] = []
+    seen: Counter[str] = Counter()
+    trials: list[_Trial] = []
     for source in sources:
         seen[source.level] += 1
         emit(Event("notice", {"text": f"reading {source.path}"}))
         read = read_foreign(source.path, form, whole)
-        folder = run.trial(trial_name(source.level, seen[source.level])).path
-        write_trial_tables(folder, read.tables)
-        made.append((source, seen[source.level], _small(read), sha256_file(source.path)))
-    made = _aligned(run, made)
-    lock = _lock(run, name, factor, levels, made)
+        trial = _Trial(source, seen[source.level], replace(read, tables={}), sha256_file(source.path))
+        write_trial_tables(run.trial(trial.name).path, read.tables)
+        trials.append(trial)
+    steps = _steps_of_all(trials)
+    lock = _lock(run, name, factor, trials, steps)
+    trials = sorted((_aligned(run, trial, steps) for trial in trials), key=lambda one: one.read.started_wall)
     write_artefact(run.lock_path, lock)
-    write_artefact(run.batch_path(0), _plan(made))
+    write_artefact(run.batch_path(0), _plan(trials))
     write_artefact(run.certificates_path, Certificates())
     with Journal(run.events) as journal:
-        journal.write(
-            Event(
-                "run-started",
-                {
-                    "study": lock.name,
-                    "profile": None,
-                    "trials": len(made),
-                    "seed": lock.seed,
-                    "imported": True,
-                },
-            )
-        )
+
+        def tell(kind: EventKind, **data: Any) -> None:
+            journal.write(Event(kind, data))
+
+        tell("run-started", study=lock.name, profile=None, trials=len(trials), seed=lock.seed, imported=True)
         previous: str | None = None
-        for source, replicate, read, digest in sorted(made, key=lambda one: one[2].started_wall):
-            _seal(run, source, replicate, read, digest, form, previous)
-            previous = source.level
-            journal.write(
-                Event(
-                    "trial-sealed",
-                    {
-                        "trial": trial_name(source.level, replicate),
-                        "case": source.level,
-                        "seconds": _seconds(read),
-                    },
-                )
-            )
-        data: dict[str, Any] = {"exit_code": 0, "sealed": len(made), "complete": True, "seconds": 0.0}
-        journal.write(Event("run-ended", data | {"journal": journal_mark(run)}))
+        for trial in trials:
+            _seal(run, trial, form, previous)
+            previous = trial.source.level
+            tell("trial-sealed", trial=trial.name, case=previous, seconds=trial.seconds)
+        mark = journal_mark(run)
+        tell("run-ended", exit_code=0, sealed=len(trials), complete=True, seconds=0.0, journal=mark)
     run.make_latest()
     return run
 
 
-def _aligned(
-    run: RunDir, made: Sequence[tuple[Source, int, Made, str]]
-) -> list[tuple[Source, int, Made, str]]:
-    """Every trial with the steps of all files in one order, since a step is its place; of more than
-    can be kept apart one is made."""
+def _steps_of_all(trials: Sequence[_Trial]) -> dict[str, tuple[str, ...]]:
+    """Return the steps of each traffic group in all files; of more than can be kept apart one is made."""
     wanted: dict[str, dict[str, None]] = {}
-    for _, _, read, _ in made:
-        for group, steps in read.steps.items():
+    for trial in trials:
+        for group, steps in trial.read.steps.items():
             wanted.setdefault(group, {}).update(dict.fromkeys(steps))
-    steps_of = {
-        group: tuple(steps) if len(steps) <= MOST_STEPS else (ALL,) for group, steps in wanted.items()
-    }
-    found = []
-    for source, replicate, read, digest in made:
-        mine = {group: steps_of[group] for group in read.steps}
-        if mine != dict(read.steps):
-            folder = run.trial(trial_name(source.level, replicate)).path
-            tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
-            write_trial_tables(folder, with_steps(tables, read, mine))
-            read = replace(
-                read, steps=mine, groups=tuple(summed(group, mine[group.name]) for group in read.groups)
+    return {group: tuple(steps) if len(steps) <= MOST_STEPS else (ALL,) for group, steps in wanted.items()}
+
+
+def _aligned(run: RunDir, trial: _Trial, steps: Mapping[str, tuple[str, ...]]) -> _Trial:
+    """Return the trial with the run's steps: a step is its place among its group's, the same in all trials."""
+    read = trial.read
+    mine = {group: steps[group] for group in read.steps}
+    if mine == dict(read.steps):
+        return trial
+    folder = run.trial(trial.name).path
+    widest = max(len(one) for one in read.steps.values())
+    places = np.zeros((len(read.groups), widest), dtype="<u2")
+    for number, group in enumerate(read.groups):
+        for place, step in enumerate(read.steps[group.name]):
+            places[number, place] = mine[group.name].index(step) if step in mine[group.name] else 0
+    tables: dict[str, Arrays] = {}
+    for name in TABLES:
+        cells = dict(read_table(folder / f"{name}.parquet"))
+        if len(cells.get("step", ())):
+            cells["step"] = places[cells["group"], np.minimum(cells["step"], widest - 1)]
+        tables[name] = sum_by_key(name, [cells]) if name in ("intervals", "histograms") else cells
+    write_trial_tables(folder, tables)
+    groups = tuple(_with_steps(group, mine[group.name]) for group in read.groups)
+    return replace(trial, read=replace(read, steps=mine, groups=groups))
+
+
+def _with_steps(group: GroupSummary, wanted: Sequence[str]) -> GroupSummary:
+    """Return the group with these steps: zeros for one that it did not ask, and the sum of all where they are one."""
+    mine = {step.name: step for step in group.steps}
+    if set(mine) <= set(wanted):
+        steps = [
+            mine.get(name) or StepSummary(name=name, due=0, begun=0, dropped=0, ok=0, failed=0)
+            for name in wanted
+        ]
+    else:
+        steps = [
+            StepSummary(
+                name=wanted[0], **group.model_dump(include=StepSummary.model_fields.keys() - {"name"})
             )
-        found.append((source, replicate, read, digest))
-    return found
-
-
-def _small(made: Made) -> Made:
-    """The same without its tables, which lie on disk."""
-    return replace(made, tables={})
+        ]
+    return group.model_copy(update={"steps": tuple(steps)})
 
 
 def _lock(
-    run: RunDir, name: str, factor: str, levels: Sequence[str], made: Sequence[tuple[Source, int, Made, str]]
+    run: RunDir, name: str, factor: str, trials: Sequence[_Trial], steps: Mapping[str, tuple[str, ...]]
 ) -> Lock:
-    cases = [_case(level, [read for source, _, read, _ in made if source.level == level]) for level in levels]
-    percentiles = all(read.single for _, _, read, _ in made)
+    levels = list(dict.fromkeys(trial.source.level for trial in trials))
     text = imported_study(
         name,
         factor,
-        cases,
-        max(number for _, number, _, _ in made),
-        percentiles=percentiles,
+        [_case(level, [one for one in trials if one.source.level == level], steps) for level in levels],
+        max(trial.replicate for trial in trials),
+        percentiles=all(trial.read.single for trial in trials),
         case_names=_NAMES,
     )
     with TemporaryDirectory() as folder:
@@ -190,104 +212,85 @@ def _lock(
             rows.writerow(("case", factor))
             rows.writerows((level, level) for level in levels)
         lock = load_study(file)
-    where = made[0][0].path.parent
-    return lock.model_copy(update={"study_dir": str(where)})
+    return lock.model_copy(update={"study_dir": str(trials[0].source.path.parent)})
 
 
-def _case(level: str, reads: Sequence[Made]) -> ImportedCase:
+def _case(level: str, trials: Sequence[_Trial], steps: Mapping[str, tuple[str, ...]]) -> ImportedCase:
     users: dict[str, int] = {}
-    steps: dict[str, dict[str, None]] = {}
-    for read in reads:
-        for group, count in read.vus.items():
+    for trial in trials:
+        for group, count in trial.read.vus.items():
             users[group] = max(users.get(group, 0), count)
-        for group, names in read.steps.items():
-            steps.setdefault(group, {}).update(dict.fromkeys(names))
     return ImportedCase(
         level=level,
         users=users,
-        steps={group: tuple(names) for group, names in steps.items()},
-        window_s=max(_seconds(read) for read in reads),
-        longest_s=max(read.longest_ns for read in reads) / 1e9,
+        steps={group: steps[group] for trial in trials for group in trial.read.steps},
+        window_s=max(trial.seconds for trial in trials),
+        longest_s=max(trial.read.longest_ns for trial in trials) / 1e9,
     )
 
 
-def _seconds(read: Made) -> float:
-    return (read.window_ns[1] - read.window_ns[0]) / 1e9
-
-
-def _plan(made: Sequence[tuple[Source, int, Made, str]]) -> Batch:
-    """The trials in the order in which they were begun; the i-th of each level make block i."""
-    order = sorted(made, key=lambda one: one[2].started_wall)
-    trials = tuple(
-        TrialPlan(
-            trial=trial_name(source.level, replicate),
-            case=source.level,
-            replicate=replicate,
-            block=replicate,
-            position=position,
-            seed=0,
-        )
-        for position, (source, replicate, _, _) in enumerate(order)
-    )
+def _plan(trials: Sequence[_Trial]) -> Batch:
+    """Return the trials in the order in which they began; the i-th of each level make block i."""
     return Batch(
         number=0,
         because="imported: the order is that of the files' first requests, and nobody drew it",
-        trials=trials,
+        trials=tuple(
+            TrialPlan(
+                trial=trial.name,
+                case=trial.source.level,
+                replicate=trial.replicate,
+                block=trial.replicate,
+                position=position,
+                seed=0,
+            )
+            for position, trial in enumerate(trials)
+        ),
     )
 
 
-def _seal(
-    run: RunDir, source: Source, replicate: int, read: Made, digest: str, form: str, previous: str | None
-) -> None:
-    trial = run.trial(trial_name(source.level, replicate))
-    length = read.window_ns[1]
-    write_artefact(
-        trial.summary,
-        TrialSummary(
-            trial=trial.name,
-            case=source.level,
-            started_wall=read.started_wall,
-            start_at_ns=round(read.started_wall * 1e9),
-            window_ns=read.window_ns,
-            interval_ns=read.interval_ns,
-            groups=read.groups,
-            generators=(
-                GeneratorSummary(
-                    share="imported", cpu_ns=0, wall_ns=length, run_queue_ns=0, loop_pass_max_ns=0
-                ),
-            ),
-            imported=Imported(
-                tool=_TOOLS[form],  # type: ignore[arg-type]
-                file=source.path.name,
-                sha256=digest,
-                clock_ns=read.clock_ns,
-                requests=read.requests,
-                single=read.single,
-                users=dict(read.users),
-                groups=dict(read.group_names),
-                labels=dict(read.labels),
-                notes=read.notes,
-            ),
+def _seal(run: RunDir, imported: _Trial, form: str, previous: str | None) -> None:
+    trial, case, read = run.trial(imported.name), imported.source.level, imported.read
+    file = {"file": imported.source.path.name, "sha256": imported.sha256}
+    generator = GeneratorSummary(
+        share="imported", cpu_ns=0, wall_ns=read.window_ns[1], run_queue_ns=0, loop_pass_max_ns=0
+    )
+    summary = TrialSummary(
+        trial=trial.name,
+        case=case,
+        started_wall=read.started_wall,
+        start_at_ns=round(read.started_wall * 1e9),
+        window_ns=read.window_ns,
+        interval_ns=read.interval_ns,
+        groups=read.groups,
+        generators=(generator,),
+        imported=Imported(
+            tool=_TOOLS[form],  # type: ignore[arg-type]
+            **file,
+            clock_ns=read.clock_ns,
+            requests=read.requests,
+            single=read.single,
+            users=dict(read.users),
+            groups=dict(read.group_names),
+            labels=dict(read.labels),
+            notes=read.notes,
         ),
     )
-    write_artefact(
-        trial.lab,
-        TrialLab(
-            services=(),
-            previous_case=previous,
-            whole_plot=0,
-            reset={},
-            before={},
-            after={},
-            phases_s={},
-        ),
+    write_artefact(trial.summary, summary)
+    lab = TrialLab(
+        services=(), previous_case=previous, whole_plot=0, reset={}, before={}, after={}, phases_s={}
     )
+    write_artefact(trial.lab, lab)
     with Journal(trial.events) as journal:
-        journal.write(
-            Event("trial-started", {"trial": trial.name, "case": source.level, "position": 0, "attempt": 1})
-        )
-    facts: Mapping[str, Any] = {"imported": {"file": source.path.name, "sha256": digest}, "shares": 1}
-    seal_trial(trial, case=source.level, replicate=replicate, block=replicate, attempt=1, facts=facts)
+        begun = {"trial": trial.name, "case": case, "position": 0, "attempt": 1}
+        journal.write(Event("trial-started", begun))
+    seal_trial(
+        trial,
+        case=case,
+        replicate=imported.replicate,
+        block=imported.replicate,
+        attempt=1,
+        facts={"imported": file, "shares": 1},
+    )
 
 
 def interleaved(run: RunDir) -> bool:

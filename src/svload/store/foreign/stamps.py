@@ -4,63 +4,56 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
-_CLOCK = r"[ T](?P<h>\d{1,2}):(?P<m>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))? ?(?P<zone>Z|[+-]\d\d:?\d\d)?"
-_FORMS = tuple(
-    re.compile(date + _CLOCK, re.ASCII)
-    for date in (
-        r"(?P<year>\d{4})(?P<sign>[-/.])(?P<month>\d{1,2})(?P=sign)(?P<day>\d{1,2})",
-        r"(?P<one>\d{1,2})(?P<sign>[-/.])(?P<two>\d{1,2})(?P=sign)(?P<year>\d{4})",
-    )
+_FORM = re.compile(
+    r"(?P<one>\d{1,4})(?P<sign>[-/.])(?P<two>\d{1,2})(?P=sign)(?P<three>\d{1,4})[ T](?P<clock>\d{1,2}:\d\d:\d\d)"
+    r"(?:[.,](?P<fraction>\d{1,9}))? ?(?P<zone>Z|[+-]\d\d:?\d\d)?",
+    re.ASCII,
 )
 
 
+def _parts(cell: str) -> re.Match[str] | None:
+    found = _FORM.fullmatch(cell.strip())
+    return found if found and sorted((len(found["one"]), len(found["three"]))) in ([1, 4], [2, 4]) else None
+
+
 def is_stamp(cell: str) -> bool:
-    """Whether it is a date and a time of day."""
-    return any(form.fullmatch(cell.strip()) for form in _FORMS)
+    """Return whether it is a date and a time of day."""
+    return _parts(cell) is not None
 
 
 def has_fraction(cell: str) -> bool:
-    """Whether it tells parts of a second."""
-    return any((found := form.fullmatch(cell.strip())) and found["f"] for form in _FORMS)
+    """Return whether it tells parts of a second."""
+    found = _parts(cell)
+    return found is not None and found["fraction"] is not None
 
 
 def unix_ms(cells: Sequence[str]) -> list[int]:
-    """Unix time in ms of each, in UTC where no zone is named. Raises ValueError for one that is no stamp.
+    """Return the Unix time in ms of each, in UTC where no zone is named. Raises ValueError for one that is no stamp.
 
     Of 3/4/2024 the file decides: a number above 12 is the day; with points the day is first, else the month.
     """
     found = []
     for cell in cells:
-        match = next((match for form in _FORMS if (match := form.fullmatch(cell.strip()))), None)
+        match = _parts(cell)
         if match is None:
             raise ValueError(f"timeStamp is no time: “{cell[:40]}”")
-        found.append(match.groupdict())
-    pairs = [(int(one["one"]), int(one["two"])) for one in found if "one" in one]
-    day_first = any(one > 12 for one, _ in pairs) or (
-        any(one["sign"] == "." for one in found) and not any(two > 12 for _, two in pairs)
+        found.append(match)
+    open_ = [one for one in found if len(one["one"]) <= 2]
+    day_first = any(int(one["one"]) > 12 for one in open_) or (
+        any(one["sign"] == "." for one in open_) and not any(int(one["two"]) > 12 for one in open_)
     )
     return [_unix_ms(one, day_first) for one in found]
 
 
-def _unix_ms(parts: dict[str, str | None], day_first: bool) -> int:
-    first, second = ("day", "month") if day_first else ("month", "day")
-    date = {"month": parts.get("month"), "day": parts.get("day")}
-    if "one" in parts:
-        date = {first: parts["one"], second: parts["two"]}
-    year, month, day, hour, minute, second_ = (
-        int(str(text))
-        for text in (parts["year"], date["month"], date["day"], parts["h"], parts["m"], parts["s"])
-    )
-    at = datetime(year, month, day, hour, minute, second_, tzinfo=_zone(parts["zone"]))
+def _unix_ms(parts: re.Match[str], day_first: bool) -> int:
+    one, two, three = parts["one"], parts["two"], parts["three"]
+    if len(one) == 4:
+        year, month, day = one, two, three
+    else:
+        year, month, day = (three, two, one) if day_first else (three, one, two)
+    zone = (parts["zone"] or "Z").replace("Z", "+00:00")
+    at = datetime.fromisoformat(f"{year}-{month:0>2}-{day:0>2}T{parts['clock']:0>8}{zone}")
     since = at - datetime(1970, 1, 1, tzinfo=UTC)
-    return since // timedelta(milliseconds=1) + int((parts["f"] or "0").ljust(3, "0")[:3])
-
-
-def _zone(text: str | None) -> timezone:
-    if text in (None, "Z"):
-        return UTC
-    sign = -1 if text[0] == "-" else 1
-    digits = text[1:].replace(":", "")
-    return timezone(sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:])))
+    return since // timedelta(milliseconds=1) + int((parts["fraction"] or "0").ljust(3, "0")[:3])

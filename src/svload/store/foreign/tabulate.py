@@ -368,12 +368,9 @@ def _samples(requests: Requests, step: Ints) -> Arrays:
 def _sequence(vu: Ints) -> Ints:
     """Return the place of each request among those of its user, from 0."""
     order = np.argsort(vu, kind="stable")
-    sorted_vu = vu[order]
-    first = np.concatenate([[True], sorted_vu[1:] != sorted_vu[:-1]])
-    begins = np.flatnonzero(first)
-    place = np.arange(len(vu)) - np.repeat(begins, np.diff(np.concatenate([begins, [len(vu)]])))
+    _, firsts, counts = np.unique(vu[order], return_index=True, return_counts=True)
     found = np.empty(len(vu), dtype=np.int64)
-    found[order] = place
+    found[order] = np.arange(len(vu)) - np.repeat(firsts, counts)
     return found
 
 
