@@ -1,12 +1,11 @@
 """The contract of a check of tables: one mistake that numbers can show by themselves. A new check is a
-new class here beside the others."""
+new function in a module beside this one."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from svload.model.units import parse_quantity, show_percent
 from svload.tables.table import Number, Table, TableFinding
@@ -14,31 +13,39 @@ from svload.tables.table import Number, Table, TableFinding
 Tables = Sequence[Table]
 
 
-class TableCheck(ABC):
-    """Looks for one mistake in finished tables. `needs` says, as a clause, which columns or facts it reads.
+Look = Callable[[Tables], Iterator[TableFinding | None]]
+CHECKS: list[TableCheck] = []
 
-    A check is pure and never raises for a table that could be read. Where no table holds what it
-    reads it gives None: not measured.
+
+@dataclass(frozen=True)
+class TableCheck:
+    """Look for one mistake in finished tables. `needs` names, as a clause, the columns or facts that it reads.
+
+    `look` yields each finding, and None for each place where it looked: nothing where no table holds what it reads.
+    It is pure and never raises for a table that could be read.
     """
 
-    name: ClassVar[str]
-    needs: ClassVar[str]
-    order: ClassVar[int] = 50
+    name: str
+    order: int
+    needs: str
+    look: Look
 
-    def judge(self, tables: Tables) -> list[TableFinding] | None:
-        """What it found, [] where it looked and found nothing; None where it could not look."""
-        seen = list(self.look(tables))
-        return [one for one in seen if one is not None] if seen else None
 
-    @abstractmethod
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """Each finding, and None for each place where it looked."""
+def table_check(name: str, order: int, needs: str) -> Callable[[Look], Look]:
+    """Make a function the check of this name; people read checks in ascending `order`."""
 
-    def finding(self, table: Table, rows: Iterable[int], sentence: str, instead: str) -> TableFinding:
-        """A finding of this check on rows (from 0) of a table."""
-        lines = tuple(table.lines[row] for row in rows)
-        place = f"{table.path}:{lines[0]}" if lines else table.path
-        return TableFinding(table.name, place, lines, sentence, instead)
+    def keep(look: Look) -> Look:
+        CHECKS.append(TableCheck(name, order, needs, look))
+        return look
+
+    return keep
+
+
+def finding(table: Table, rows: Iterable[int], sentence: str, instead: str) -> TableFinding:
+    """Return a finding on rows (from 0) of a table."""
+    lines = tuple(table.lines[row] for row in rows)
+    place = f"{table.path}:{lines[0]}" if lines else table.path
+    return TableFinding(table.name, place, lines, sentence, instead)
 
 
 def groups_of(table: Table, without: str) -> dict[tuple[str, ...], list[int]]:

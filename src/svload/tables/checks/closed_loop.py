@@ -8,48 +8,41 @@ from collections.abc import Iterator
 from svload.analysis import limits
 from svload.model.units import show_duration, three_figures
 from svload.tables.checks.base import (
-    TableCheck,
     Tables,
+    finding,
     given,
     groups_of,
     known,
     listed,
     run_time_of,
     signed_percent,
+    table_check,
     think_of,
     users_of,
 )
 from svload.tables.table import Table, TableFinding
 
 
-class LittlesLaw(TableCheck):
+@table_check("littles-law", 10, "users, throughput and mean response of a closed loop")
+def littles_law(tables: Tables) -> Iterator[TableFinding | None]:
     """X·(R + Z) against N: above it late completions are counted, below it the run's edges are (docs/method.md §4)."""
-
-    name = "littles-law"
-    needs = "users, throughput and mean response of a closed loop"
-    order = 10
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """A finding for each sign and table."""
-        for table in tables:
-            loop = _loop(table)
-            if loop is None:
-                continue
-            yield None
-            off = {row: x * (r + z) / n - 1 for row, (n, x, r, z) in loop.items()}
-            for sign, told in ((1, _LATE), (-1, _EDGE)):
-                rows = [row for row, share in off.items() if sign * share > limits.TABLE_BIAS]
-                if rows:
-                    worst = max(rows, key=lambda row: abs(off[row]))
-                    n, x, r, z = loop[worst]
-                    sentence = (
-                        f"{table.row(worst, table.factors)}: X·(R + Z) is {three_figures(x * (r + z))} with {three_figures(n)} users "
-                        f"({signed_percent(off[worst])}): {told}"
-                        + (f"; so in {len(rows)} rows." if len(rows) > 1 else ".")
-                    )
-                    yield self.finding(
-                        table, [worst, *(row for row in rows if row != worst)], sentence, _EXACT
-                    )
+    for table in tables:
+        loop = _loop(table)
+        if loop is None:
+            continue
+        yield None
+        off = {row: x * (r + z) / n - 1 for row, (n, x, r, z) in loop.items()}
+        for sign, told in ((1, _LATE), (-1, _EDGE)):
+            rows = [row for row, share in off.items() if sign * share > limits.TABLE_BIAS]
+            if rows:
+                worst = max(rows, key=lambda row: abs(off[row]))
+                n, x, r, z = loop[worst]
+                sentence = (
+                    f"{table.row(worst, table.factors)}: X·(R + Z) is {three_figures(x * (r + z))} with {three_figures(n)} users "
+                    f"({signed_percent(off[worst])}): {told}"
+                    + (f"; so in {len(rows)} rows." if len(rows) > 1 else ".")
+                )
+                yield finding(table, [worst, *(row for row in rows if row != worst)], sentence, _EXACT)
 
 
 _LATE = "L > N, late completions counted: answers that came after the run's end are divided by its length"
@@ -57,39 +50,30 @@ _EDGE = "L < N, the run's edges are a part of it, which few requests do not outw
 _EXACT = "Times are clipped to the measured window: Σ over users of request and think time is N·T exactly."
 
 
-class DelayIsThinkTime(TableCheck):
+@table_check("delay-is-think-time", 11, "users, throughput, mean response and a delay that varies")
+def delay_is_think_time(tables: Tables) -> Iterator[TableFinding | None]:
     """A longer delay between requests that makes a server "faster": it is the think time of a closed loop."""
-
-    name = "delay-is-think-time"
-    needs = "users, throughput, mean response and a delay that varies"
-    order = 11
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """A finding a table: every group of rows in which the response falls as the delay
-        grows and N = X·(R + Z) holds."""
-        for table in tables:
-            loop, varied = _loop(table), table.column_of("think")
-            if loop is None or varied is None:
-                continue
-            yield None
-            groups = [rows for rows in groups_of(table, varied).values() if _is_think_time(rows, loop)]
-            if not groups:
-                continue
-            rows = [row for group in groups for row in group]
-            most = max(abs(x * (r + z) / n - 1) for n, x, r, z in (loop[row] for row in rows))
-            last = max(groups[0], key=lambda row: loop[row][3])
-            first = min(groups[0], key=lambda row: loop[row][3])
-            n, x, r, z = loop[last]
-            sentence = (
-                f"{table.row(last, table.factors)}: the delay of {show_duration(z)} did not make the server "
-                f"faster: N = X·(R + Z) holds "
-                f"within {100 * most:.2g} % ({x:.2f}/s × ({show_duration(r)} + {show_duration(z)}) = "
-                f"{x * (r + z):.1f} of {three_figures(n)} users), "
-                f"at {three_figures(loop[first][1])}/s without it: it is the users' think time."
-            )
-            yield self.finding(
-                table, rows, sentence, "N = X·(R + Z) is a finding, beside utilisation and N*."
-            )
+    for table in tables:
+        loop, varied = _loop(table), table.column_of("think")
+        if loop is None or varied is None:
+            continue
+        yield None
+        groups = [rows for rows in groups_of(table, varied).values() if _is_think_time(rows, loop)]
+        if not groups:
+            continue
+        rows = [row for group in groups for row in group]
+        most = max(abs(x * (r + z) / n - 1) for n, x, r, z in (loop[row] for row in rows))
+        last = max(groups[0], key=lambda row: loop[row][3])
+        first = min(groups[0], key=lambda row: loop[row][3])
+        n, x, r, z = loop[last]
+        sentence = (
+            f"{table.row(last, table.factors)}: the delay of {show_duration(z)} did not make the server "
+            f"faster: N = X·(R + Z) holds "
+            f"within {100 * most:.2g} % ({x:.2f}/s × ({show_duration(r)} + {show_duration(z)}) = "
+            f"{x * (r + z):.1f} of {three_figures(n)} users), "
+            f"at {three_figures(loop[first][1])}/s without it: it is the users' think time."
+        )
+        yield finding(table, rows, sentence, "N = X·(R + Z) is a finding, beside utilisation and N*.")
 
 
 def _is_think_time(rows: list[int], loop: dict[int, tuple[float, float, float, float]]) -> bool:
@@ -105,72 +89,66 @@ def _is_think_time(rows: list[int], loop: dict[int, tuple[float, float, float, f
     )
 
 
-class ThinkTimeSlows(TableCheck):
+@table_check("think-time-slows", 12, "mean response of a closed loop and a delay that varies")
+def think_time_slows(tables: Tables) -> Iterator[TableFinding | None]:
     """Think time takes load away; a response that grows with it has another cause, which was not held."""
-
-    name = "think-time-slows"
-    needs = "mean response of a closed loop and a delay that varies"
-    order = 12
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """A finding a table, by its worst group of rows."""
-        for table in tables:
-            response, think, varied = table.quantity("response"), think_of(table), table.column_of("think")
-            if response is None or think is None or varied is None or users_of(table) is None:
-                continue
-            yield None
-            slower: dict[int, float] = {}
-            for rows in groups_of(table, varied).values():
-                mine = sorted((row for row in rows if known(response[row])), key=lambda row: think[row])
-                for row in mine[1:]:
-                    slower[row] = response[row] / response[mine[0]] - 1
-            rows = [row for row, share in slower.items() if share > limits.TABLE_FASTER - 1]
-            if rows:
-                worst = max(rows, key=lambda row: slower[row])
-                beside = " Generator and servers share one machine." if table.about.given.same_host else ""
-                sentence = (
-                    f"{table.row(worst, table.factors)}: the mean response is {signed_percent(slower[worst])} "
-                    f"against no delay, and think time "
-                    f"can't do that: what else changed is not identified.{beside}"
-                )
-                instead = "Each trial proves its reset; what is not held fixed is Unidentified."
-                yield self.finding(table, sorted(rows, key=lambda row: -slower[row]), sentence, instead)
+    for table in tables:
+        response, think, varied = table.quantity("response"), think_of(table), table.column_of("think")
+        if response is None or think is None or varied is None or users_of(table) is None:
+            continue
+        yield None
+        slower: dict[int, float] = {}
+        for rows in groups_of(table, varied).values():
+            mine = sorted((row for row in rows if known(response[row])), key=lambda row: think[row])
+            for row in mine[1:]:
+                slower[row] = response[row] / response[mine[0]] - 1
+        rows = [row for row, share in slower.items() if share > limits.TABLE_FASTER - 1]
+        if rows:
+            worst = max(rows, key=lambda row: slower[row])
+            beside = " Generator and servers share one machine." if table.about.given.same_host else ""
+            sentence = (
+                f"{table.row(worst, table.factors)}: the mean response is {signed_percent(slower[worst])} "
+                f"against no delay, and think time "
+                f"can't do that: what else changed is not identified.{beside}"
+            )
+            instead = "Each trial proves its reset; what is not held fixed is Unidentified."
+            yield finding(table, sorted(rows, key=lambda row: -slower[row]), sentence, instead)
 
 
-class SaturatedFromTheFirst(TableCheck):
+@table_check(
+    "saturated-from-first-level",
+    13,
+    "users at three levels or more, and throughput, or mean response and think time",
+)
+def saturated_from_the_first(tables: Tables) -> Iterator[TableFinding | None]:
     """Throughput that does not rise over the levels of users: all of them lie above N*, and
     "breakpoints" in response follow from N."""
-
-    name = "saturated-from-first-level"
-    needs = "users at three levels or more, and throughput, or mean response and think time"
-    order = 13
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """A finding for each table whose levels of users are all above N*."""
-        for table in tables:
-            users = table.quantity("users")
-            rates = _rates(table)
-            if users is None or rates is None or table.column_of("users") not in table.factors:
-                continue
-            mine = [row for row in range(len(table)) if known(users[row], rates[row])]
-            levels = {users[row] for row in mine}
-            if len(levels) < limits.TABLE_LEVELS or len(levels) < len(mine):
-                continue
-            yield None
-            mine.sort(key=lambda row: users[row])
-            most, least = max(rates[row] for row in mine), min(rates[row] for row in mine)
-            if most >= least * limits.TABLE_FLAT or users[mine[-1]] < 2 * users[mine[0]]:
-                continue
-            corrected = "" if table.quantity("throughput") else ", by N̄ = X·(R + Z) and without the ramp"
-            told = ", ".join(f"{rates[row]:.1f}" for row in mine)
-            sentence = (
-                f"Throughput is {told}/s at {', '.join(three_figures(users[row]) for row in mine)} users{corrected}: "
-                f"saturated from the first level, "
-                f"so that N* is not bracketed and breakpoints in response follow from N "
-                f"alone.{_link(table, [rates[row] for row in mine])}"
-            )
-            instead = "Levels below N* are measured too; throughput stands beside time, with the instrument's verdict."
-            yield self.finding(table, mine, sentence, instead)
+    for table in tables:
+        users = table.quantity("users")
+        rates = _rates(table)
+        if users is None or rates is None or table.column_of("users") not in table.factors:
+            continue
+        mine = [row for row in range(len(table)) if known(users[row], rates[row])]
+        levels = {users[row] for row in mine}
+        if len(levels) < limits.TABLE_LEVELS or len(levels) < len(mine):
+            continue
+        yield None
+        mine.sort(key=lambda row: users[row])
+        most, least = max(rates[row] for row in mine), min(rates[row] for row in mine)
+        if most >= least * limits.TABLE_FLAT or users[mine[-1]] < 2 * users[mine[0]]:
+            continue
+        corrected = "" if table.quantity("throughput") else ", by N̄ = X·(R + Z) and without the ramp"
+        told = ", ".join(f"{rates[row]:.1f}" for row in mine)
+        sentence = (
+            f"Throughput is {told}/s at {', '.join(three_figures(users[row]) for row in mine)} users{corrected}: "
+            f"saturated from the first level, "
+            f"so that N* is not bracketed and breakpoints in response follow from N "
+            f"alone.{_link(table, [rates[row] for row in mine])}"
+        )
+        instead = (
+            "Levels below N* are measured too; throughput stands beside time, with the instrument's verdict."
+        )
+        yield finding(table, mine, sentence, instead)
 
 
 def _rates(table: Table) -> list[float] | None:
@@ -227,32 +205,22 @@ def _loop(table: Table) -> dict[int, tuple[float, float, float, float]] | None:
     }
 
 
-class RampInStatistics(TableCheck):
+@table_check("ramp-in-statistics", 14, "users, run time and spawn rate")
+def ramp_in_statistics(tables: Tables) -> Iterator[TableFinding | None]:
     """Users that are still being started while it is measured: the statistics are of another load than the row says."""
-
-    name = "ramp-in-statistics"
-    needs = "users, run time and spawn rate"
-    order = 14
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """A finding a table."""
-        for table in tables:
-            users, lasts = users_of(table), run_time_of(table)
-            spawn = given(table.about.given.spawn_rate, "rate_rps")
-            if users is None or lasts is None or not spawn:
-                continue
-            yield None
-            shares = {
-                row: min(n / spawn / time, 1.0)
-                for row, (n, time) in enumerate(zip(users, lasts, strict=True))
-                if known(n, time)
-            }
-            rows = [row for row, share in shares.items() if share > limits.TABLE_RAMP]
-            if rows:
-                told = listed(
-                    [f"{table.row(row, table.factors[:1])} {100 * shares[row]:.0f} %" for row in rows]
-                )
-                sentence = f"At {three_figures(spawn)} user/s the ramp fills the statistics: {told} of the measured time."
-                yield self.finding(
-                    table, rows, sentence, "Ramps are excluded from what is measured, by definition."
-                )
+    for table in tables:
+        users, lasts = users_of(table), run_time_of(table)
+        spawn = given(table.about.given.spawn_rate, "rate_rps")
+        if users is None or lasts is None or not spawn:
+            continue
+        yield None
+        shares = {
+            row: min(n / spawn / time, 1.0)
+            for row, (n, time) in enumerate(zip(users, lasts, strict=True))
+            if known(n, time)
+        }
+        rows = [row for row, share in shares.items() if share > limits.TABLE_RAMP]
+        if rows:
+            told = listed([f"{table.row(row, table.factors[:1])} {100 * shares[row]:.0f} %" for row in rows])
+            sentence = f"At {three_figures(spawn)} user/s the ramp fills the statistics: {told} of the measured time."
+            yield finding(table, rows, sentence, "Ramps are excluded from what is measured, by definition.")

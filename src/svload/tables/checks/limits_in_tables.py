@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import log
 from typing import NamedTuple
 
 from svload.analysis import limits
 from svload.model.units import three_figures
-from svload.tables.checks.base import TableCheck, Tables, groups_of, known, signed_percent
+from svload.tables.checks.base import Tables, finding, groups_of, known, signed_percent, table_check
 from svload.tables.table import Table, TableFinding
 
 _LIMIT = re.compile(
@@ -54,98 +54,82 @@ def _steps(table: Table) -> Iterator[Step]:
                 )
 
 
-class _OfLimits:
-    """What checks of limits share."""
-
-    needs = "throughput, and a limit (cpus, cores, memory, workers …) that varies"
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        for table in tables:
-            steps = list(_steps(table))
-            if steps:
-                yield None
-                yield self.of(table, steps)
-
-    def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
-        """What it finds in one table."""
-        raise NotImplementedError
+Of = Callable[[Table, list[Step]], TableFinding | None]
 
 
-class LimitNeverActed(_OfLimits, TableCheck):
+def _of_limits(name: str, order: int) -> Callable[[Of], Of]:
+    """Make a function of one table's steps a check of each table that has any."""
+
+    def keep(of: Of) -> Of:
+        @table_check(name, order, "throughput, and a limit (cpus, cores, memory, workers …) that varies")
+        def look(tables: Tables) -> Iterator[TableFinding | None]:
+            for table in tables:
+                if steps := list(_steps(table)):
+                    yield None
+                    yield of(table, steps)
+
+        return of
+
+    return keep
+
+
+@_of_limits("limit-never-acted", 20)
+def limit_never_acted(table: Table, steps: list[Step]) -> TableFinding | None:
     """Throughput that hardly follows a limit over all its levels: the factor did not act."""
-
-    name = "limit-never-acted"
-    order = 20
-
-    def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
-        """By the ends of each group's levels."""
-        idle = [step for step in steps if step.ends and abs(step.elasticity) < limits.NEVER_ACTED]
-        if not idle:
-            return None
-        worst = min(idle, key=lambda step: abs(step.elasticity))
-        low, high = (table.columns[worst.column][row] for row in (worst.tight, worst.loose))
-        sentence = (
-            f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {high} to {low} changes "
-            f"throughput by "
-            f"{signed_percent(1 / worst.ratio - 1)} (elasticity {worst.elasticity:.2f}): the limit never acted"
-            + (f"; so in {len(idle)} groups of rows." if len(idle) > 1 else ".")
-        )
-        instead = "A limit's usage and throttled time are read: one that never acted is told with each claim about it."
-        return self.finding(
-            table, [row for step in idle for row in (step.loose, step.tight)], sentence, instead
-        )
+    idle = [step for step in steps if step.ends and abs(step.elasticity) < limits.NEVER_ACTED]
+    if not idle:
+        return None
+    worst = min(idle, key=lambda step: abs(step.elasticity))
+    low, high = (table.columns[worst.column][row] for row in (worst.tight, worst.loose))
+    sentence = (
+        f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {high} to {low} changes "
+        f"throughput by "
+        f"{signed_percent(1 / worst.ratio - 1)} (elasticity {worst.elasticity:.2f}): the limit never acted"
+        + (f"; so in {len(idle)} groups of rows." if len(idle) > 1 else ".")
+    )
+    instead = (
+        "A limit's usage and throttled time are read: one that never acted is told with each claim about it."
+    )
+    return finding(table, [row for step in idle for row in (step.loose, step.tight)], sentence, instead)
 
 
-class SmallerLimitFaster(_OfLimits, TableCheck):
+@_of_limits("smaller-limit-faster", 21)
+def smaller_limit_faster(table: Table, steps: list[Step]) -> TableFinding | None:
     """A tighter limit that looks faster, with nothing that tells noise from effect."""
-
-    name = "smaller-limit-faster"
-    order = 21
-
-    def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
-        odd = [step for step in steps if step.ratio < 1 / (1 + limits.NO_DIFFERENCE)]
-        if not odd:
-            return None
-        worst = min(odd, key=lambda step: step.ratio)
-        low, high = (table.columns[worst.column][row] for row in (worst.tight, worst.loose))
-        sentence = (
-            f"{table.row(worst.tight, _others(table, worst))}: {worst.column} {low} looks "
-            f"{100 * (1 / worst.ratio - 1):.0f} % faster than {high}; "
-            "one run a row tells neither that it is nor that it makes no significant difference."
-        )
-        instead = "Replicates in randomised blocks; the minimum detectable effect is stated before the run."
-        return self.finding(
-            table, [row for step in odd for row in (step.tight, step.loose)], sentence, instead
-        )
+    odd = [step for step in steps if step.ratio < 1 / (1 + limits.NO_DIFFERENCE)]
+    if not odd:
+        return None
+    worst = min(odd, key=lambda step: step.ratio)
+    low, high = (table.columns[worst.column][row] for row in (worst.tight, worst.loose))
+    sentence = (
+        f"{table.row(worst.tight, _others(table, worst))}: {worst.column} {low} looks "
+        f"{100 * (1 / worst.ratio - 1):.0f} % faster than {high}; "
+        "one run a row tells neither that it is nor that it makes no significant difference."
+    )
+    instead = "Replicates in randomised blocks; the minimum detectable effect is stated before the run."
+    return finding(table, [row for step in odd for row in (step.tight, step.loose)], sentence, instead)
 
 
-class ElasticityOutOfRange(_OfLimits, TableCheck):
+@_of_limits("elasticity-out-of-range", 22)
+def elasticity_out_of_range(table: Table, steps: list[Step]) -> TableFinding | None:
     """Throughput that changes by more than a limit can explain, or against it: something else changed with it."""
-
-    name = "elasticity-out-of-range"
-    order = 22
-
-    def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
-        """By every step of a group's levels."""
-        low, high = limits.ELASTICITY
-        odd = [step for step in steps if not low <= step.elasticity <= high]
-        if not odd:
-            return None
-        worst = max(odd, key=lambda step: max(step.elasticity - high, low - step.elasticity))
-        told = [table.columns[worst.column][row] for row in (worst.loose, worst.tight)]
-        sentence = (
-            f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {told[0]} to {told[1]} has "
-            f"elasticity {three_figures(worst.elasticity)}, "
-            f"outside [{low}, {high}]: more than the limit can explain, so its effect is Unidentified; so in "
-            f"{len(odd)} steps."
-        )
-        instead = (
-            "Each trial proves its reset, so that nothing but the factor changes; such an elasticity "
-            "is Unidentified."
-        )
-        return self.finding(
-            table, [row for step in odd for row in (step.loose, step.tight)], sentence, instead
-        )
+    low, high = limits.ELASTICITY
+    odd = [step for step in steps if not low <= step.elasticity <= high]
+    if not odd:
+        return None
+    worst = max(odd, key=lambda step: max(step.elasticity - high, low - step.elasticity))
+    told = [table.columns[worst.column][row] for row in (worst.loose, worst.tight)]
+    sentence = (
+        f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {told[0]} to {told[1]} has "
+        f"elasticity {three_figures(worst.elasticity)}, "
+        f"outside [{low}, {high}]: more than the limit can explain, so its effect is Unidentified; so in "
+        f"{len(odd)} steps."
+    )
+    instead = (
+        "Each trial proves its reset, so that nothing but the factor changes; such an elasticity "
+        "is Unidentified."
+    )
+    return finding(table, [row for step in odd for row in (step.loose, step.tight)], sentence, instead)
 
 
 def _others(table: Table, step: Step) -> list[str]:

@@ -9,56 +9,47 @@ from statistics import median
 
 from svload.analysis import limits
 from svload.model.units import show_duration, three_figures
-from svload.tables.checks.base import TableCheck, Tables, known, listed
+from svload.tables.checks.base import Tables, finding, known, listed, table_check
 from svload.tables.checks.before_after import States, key_of, times_of
 from svload.tables.table import Table, TableFinding
 
 _COUNTER = re.compile(r"(cache_)?(hits?|misses|hit_ratio|hit_rate)(_pct|_ratio|_count)?")
 
 
-class HitsUnverified(TableCheck):
+@table_check("hits-unverified", 40, "times, and a factor with levels called hit and miss")
+def hits_unverified(tables: Tables) -> Iterator[TableFinding | None]:
     """Cases called hit that are slower than those called miss, and no counter that shows that hits hit."""
+    counted = any(_COUNTER.fullmatch(name) for table in tables for name in table.columns)
+    for times in times_of(tables):
+        for cases in tables:
+            if cases is times.table or key_of(cases) != key_of(times.table):
+                continue
+            pairs = list(_hits_and_misses(cases))
+            yield from [None] * bool(pairs)
+            one = None if counted else _hits_unverified_of(times, pairs)
+            yield one
 
-    name = "hits-unverified"
-    needs = "times, and a factor with levels called hit and miss"
-    order = 40
 
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """A finding where a miss beats its matched hit and no table counts hits."""
-        counted = any(_COUNTER.fullmatch(name) for table in tables for name in table.columns)
-        for times in times_of(tables):
-            for cases in tables:
-                if cases is times.table or key_of(cases) != key_of(times.table):
-                    continue
-                pairs = list(_hits_and_misses(cases))
-                yield from [None] * bool(pairs)
-                one = None if counted else self._of(times, pairs)
-                yield one
-
-    def _of(self, times: States, pairs: list[tuple[str, str]]) -> TableFinding | None:
-        at = {name: row for row, name in enumerate(times.table.columns[key_of(times.table)])}
-        odd = [
-            (at[hit], at[miss], hit, miss)
-            for hit, miss in pairs
-            if hit in at
-            and miss in at
-            and known(times.after[at[hit]], times.after[at[miss]])
-            and times.after[at[miss]] * limits.TABLE_REVERSED < times.after[at[hit]]
-        ]
-        if not odd:
-            return None
-        told = [
-            f"{miss} {show_duration(times.after[low] * times.scale)} < {hit} "
-            f"{show_duration(times.after[high] * times.scale)}"
-            for high, low, hit, miss in odd
-        ]
-        sentence = f"Misses beat hits ({listed(told)}), and no counter shows that hits hit."
-        instead = (
-            "Manipulation checks by the server's counters: hits ≥ 99 % or ≤ 1 %, or the trial is REFUSED."
-        )
-        return self.finding(
-            times.table, [row for high, low, _, _ in odd for row in (low, high)], sentence, instead
-        )
+def _hits_unverified_of(times: States, pairs: list[tuple[str, str]]) -> TableFinding | None:
+    at = times.row_of
+    odd = [
+        (at[hit], at[miss], hit, miss)
+        for hit, miss in pairs
+        if hit in at
+        and miss in at
+        and known(times.after[at[hit]], times.after[at[miss]])
+        and times.after[at[miss]] * limits.TABLE_REVERSED < times.after[at[hit]]
+    ]
+    if not odd:
+        return None
+    told = [
+        f"{miss} {show_duration(times.after[low] * times.scale)} < {hit} "
+        f"{show_duration(times.after[high] * times.scale)}"
+        for high, low, hit, miss in odd
+    ]
+    sentence = f"Misses beat hits ({listed(told)}), and no counter shows that hits hit."
+    instead = "Manipulation checks by the server's counters: hits ≥ 99 % or ≤ 1 %, or the trial is REFUSED."
+    return finding(times.table, [row for high, low, _, _ in odd for row in (low, high)], sentence, instead)
 
 
 def _hits_and_misses(cases: Table) -> Iterator[tuple[str, str]]:
@@ -81,64 +72,48 @@ def _hits_and_misses(cases: Table) -> Iterator[tuple[str, str]]:
                     yield cases.columns[key][row], cases.columns[key][other]
 
 
-class LayersAtOnce(TableCheck):
+@table_check("layers-at-once", 41, "a table of settings by layer, with their values in two states or more")
+def layers_at_once(tables: Tables) -> Iterator[TableFinding | None]:
     """Settings of several layers that change between the same two states: no effect belongs to any of them."""
-
-    name = "layers-at-once"
-    needs = "a table of settings by layer, with their values in two states or more"
-    order = 41
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """A finding for each such table."""
-        for table in tables:
-            states = [
-                name
-                for name in table.columns
-                if name in ("default", "intermediate", "final", "before", "after")
-            ]
-            if "layer" not in table.columns or len(states) < 2:
-                continue
-            yield None
-            first, last = table.columns[states[0]], table.columns[states[-1]]
-            changed = [row for row in range(len(table)) if first[row] != last[row]]
-            layers = list(dict.fromkeys(table.columns["layer"][row] for row in changed))
-            if len(layers) > 1:
-                sentence = (
-                    f"{len(changed)} settings of {len(layers)} layers ({', '.join(layers)}) change at once "
-                    f"from {states[0]} to {states[-1]}: "
-                    "no effect can be told to be one layer's."
-                )
-                yield self.finding(
-                    table, changed, sentence, "Ablation: one layer at a time, in randomised blocks."
-                )
-
-
-class NoReplicates(TableCheck):
-    """Results without an interval, a scatter or a number of replicates."""
-
-    name = "no-replicates"
-    needs = "a column of results"
-    order = 42
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """One finding for all tables together."""
-        results = [
-            table
-            for table in tables
-            if any(re.search(r"mean|median|throughput|improvement|success", name) for name in table.columns)
+    for table in tables:
+        states = [
+            name for name in table.columns if name in ("default", "intermediate", "final", "before", "after")
         ]
-        if not results:
-            return
+        if "layer" not in table.columns or len(states) < 2:
+            continue
         yield None
-        bare = [table for table in results if not any(_SCATTER.search(name) for name in table.columns)]
-        if not bare:
-            return
-        sentence = (
-            f"No interval and no replicate stands in {listed([table.name for table in bare])}: one run "
-            f"a row tells no difference from noise."
-        )
-        instead = "Replicates in randomised order, intervals between runs, the minimum detectable effect before the run."
-        yield self.finding(bare[0], [], sentence, instead)
+        first, last = table.columns[states[0]], table.columns[states[-1]]
+        changed = [row for row in range(len(table)) if first[row] != last[row]]
+        layers = list(dict.fromkeys(table.columns["layer"][row] for row in changed))
+        if len(layers) > 1:
+            sentence = (
+                f"{len(changed)} settings of {len(layers)} layers ({', '.join(layers)}) change at once "
+                f"from {states[0]} to {states[-1]}: "
+                "no effect can be told to be one layer's."
+            )
+            yield finding(table, changed, sentence, "Ablation: one layer at a time, in randomised blocks.")
+
+
+@table_check("no-replicates", 42, "a column of results")
+def no_replicates(tables: Tables) -> Iterator[TableFinding | None]:
+    """Results without an interval, a scatter or a number of replicates."""
+    results = [
+        table
+        for table in tables
+        if any(re.search(r"mean|median|throughput|improvement|success", name) for name in table.columns)
+    ]
+    if not results:
+        return
+    yield None
+    bare = [table for table in results if not any(_SCATTER.search(name) for name in table.columns)]
+    if not bare:
+        return
+    sentence = (
+        f"No interval and no replicate stands in {listed([table.name for table in bare])}: one run "
+        f"a row tells no difference from noise."
+    )
+    instead = "Replicates in randomised order, intervals between runs, the minimum detectable effect before the run."
+    yield finding(bare[0], [], sentence, instead)
 
 
 _SCATTER = re.compile(
@@ -146,30 +121,26 @@ _SCATTER = re.compile(
 )
 
 
-class UnmentionedShift(TableCheck):
+@table_check(
+    "unmentioned-shift", 43, "rows that differ in one derived factor (derive in .about.yaml), and medians"
+)
+def unmentioned_shift(tables: Tables) -> Iterator[TableFinding | None]:
     """A factor's level that shifts a result everywhere while the text speaks of another."""
-
-    name = "unmentioned-shift"
-    needs = "rows that differ in one derived factor (derive in .about.yaml), and medians"
-    order = 43
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """The largest shift of each table."""
-        for table in tables:
-            if not table.about.derive:
-                continue
-            yield None
-            shifts = sorted(_shifts(table), key=lambda one: -one[0])
-            if shifts:
-                ratio, column, told, rows = shifts[0]
-                cells = table.columns[column]
-                sentence = (
-                    f"{told}: {column} is {three_figures(ratio)}-fold in the median of matched rows "
-                    f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
-                )
-                yield self.finding(
-                    table, rows, sentence, "Every factor's effect on every result is shown, told or not."
-                )
+    for table in tables:
+        if not table.about.derive:
+            continue
+        yield None
+        shifts = sorted(_shifts(table), key=lambda one: -one[0])
+        if shifts:
+            ratio, column, told, rows = shifts[0]
+            cells = table.columns[column]
+            sentence = (
+                f"{told}: {column} is {three_figures(ratio)}-fold in the median of matched rows "
+                f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
+            )
+            yield finding(
+                table, rows, sentence, "Every factor's effect on every result is shown, told or not."
+            )
 
 
 def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:

@@ -11,48 +11,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.model.units import three_figures
-from svload.tables.checks.base import TableCheck, Tables, known
+from svload.tables.checks.base import Tables, finding, known, table_check
 from svload.tables.table import Model, Quote, Table, TableFinding, number
 
 Floats = NDArray[np.float64]
 
 
-class QuoteDiffers(TableCheck):
+@table_check("quote-differs", 60, "quotes in the table's .about.yaml")
+def quote_differs(tables: Tables) -> Iterator[TableFinding | None]:
     """A number in the text that is not the cell it speaks of; where it is another column's, that column is named."""
-
-    name = "quote-differs"
-    needs = "quotes in the table's .about.yaml"
-    order = 60
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """A finding for each such number, and whether the order that the text states still holds."""
-        for table in tables:
-            quotes = table.about.quotes
-            yield from [None] * bool(quotes)
-            cells = [_cell(quote, tables) for quote in quotes]
-            for quote, place in zip(quotes, cells, strict=True):
-                if place is None:
-                    sentence = f"“{quote.text}” ({quote.value:g}) speaks of a row that no table has."
-                    yield self.finding(table, [], sentence, _NAMED)
-                    continue
-                home, row = place
-                true = number(home.columns[quote.column][row])
-                if not isfinite(true) or abs(true - quote.value) <= 1e-9 + 0.005 * abs(true):
-                    continue
-                other = next(
-                    (
-                        n
-                        for n in home.columns
-                        if n != quote.column and number(home.columns[n][row]) == quote.value
-                    ),
-                    None,
-                )
-                whose = f", which is its {other}" if other else ""
-                sentence = (
-                    f"“{quote.text}”: the text says {quote.value:g}{whose}; the table's {quote.column} "
-                    f"is {true:g}.{_order(quotes, quote, cells)}"
-                )
-                yield self.finding(home, [row], sentence, _NAMED)
+    for table in tables:
+        quotes = table.about.quotes
+        yield from [None] * bool(quotes)
+        cells = [_cell(quote, tables) for quote in quotes]
+        for quote, place in zip(quotes, cells, strict=True):
+            if place is None:
+                sentence = f"“{quote.text}” ({quote.value:g}) speaks of a row that no table has."
+                yield finding(table, [], sentence, _NAMED)
+                continue
+            home, row = place
+            true = number(home.columns[quote.column][row])
+            if not isfinite(true) or abs(true - quote.value) <= 1e-9 + 0.005 * abs(true):
+                continue
+            other = next(
+                (
+                    n
+                    for n in home.columns
+                    if n != quote.column and number(home.columns[n][row]) == quote.value
+                ),
+                None,
+            )
+            whose = f", which is its {other}" if other else ""
+            sentence = (
+                f"“{quote.text}”: the text says {quote.value:g}{whose}; the table's {quote.column} "
+                f"is {true:g}.{_order(quotes, quote, cells)}"
+            )
+            yield finding(home, [row], sentence, _NAMED)
 
 
 _NAMED = "Every number of a report is made of the data, and names what it is."
@@ -89,37 +83,29 @@ def _order(quotes: Sequence[Quote], wrong: Quote, cells: Sequence[tuple[Table, i
     return ""
 
 
-class HeldOut(TableCheck):
+@table_check("held-out-prediction", 61, "models in the table's .about.yaml, and their columns")
+def held_out(tables: Tables) -> Iterator[TableFinding | None]:
     """A stated dependence that predicts sweeps it was not fitted to worse than their mean does."""
-
-    name = "held-out-prediction"
-    needs = "models in the table's .about.yaml, and their columns"
-    order = 61
-
-    def look(self, tables: Tables) -> Iterator[TableFinding | None]:
-        """Leave one group out, fit the rest (logs of the target, least squares), predict it; a finding where R² ≤ 0."""
-        for table in tables:
-            for model in table.about.models:
-                score = _score(table, model, model.of)
-                if score is None:
-                    continue
-                yield None
-                if score > 0:
-                    continue
-                rival = _score(table, model, model.rival) if model.rival else None
-                better = (
-                    f"; {' and '.join(model.rival)} do with R² = {rival:.2f}"
-                    if rival is not None and rival > 0
-                    else ""
-                )
-                sentence = (
-                    f"“{model.text}”: {' and '.join(model.of)} predict {model.target} of the left-out "
-                    f"{model.group} worse than its mean "
-                    f"(R² = {score:.2f}){better}."
-                )
-                yield self.finding(
-                    table, [], sentence, "Identification is scored on held-out sweeps, forms compared."
-                )
+    for table in tables:
+        for model in table.about.models:
+            score = _score(table, model, model.of)
+            if score is None:
+                continue
+            yield None
+            if score > 0:
+                continue
+            rival = _score(table, model, model.rival) if model.rival else None
+            better = (
+                f"; {' and '.join(model.rival)} do with R² = {rival:.2f}"
+                if rival is not None and rival > 0
+                else ""
+            )
+            sentence = (
+                f"“{model.text}”: {' and '.join(model.of)} predict {model.target} of the left-out "
+                f"{model.group} worse than its mean "
+                f"(R² = {score:.2f}){better}."
+            )
+            yield finding(table, [], sentence, "Identification is scored on held-out sweeps, forms compared.")
 
 
 def _score(table: Table, model: Model, of: Sequence[str]) -> float | None:
