@@ -69,7 +69,7 @@ def _as_array(column: Any) -> NDArray[Any]:
 
 
 def filled(name: str, rows: int, cells: Mapping[str, Any]) -> Arrays:
-    """Return one of the trial's tables (`TABLES`): columns or single values from `cells`, else zeros or empty texts."""
+    """Return one of the trial's tables (`TABLES`): columns or single values of `cells`, else 0 or an empty text."""
     return {
         column: np.broadcast_to(cells.get(column, "" if code == "utf8" else 0), rows).astype(
             _NUMPY.get(code, object)

@@ -47,10 +47,11 @@ HINT = (
     "times in ms)."
 )
 _WHOLE: Mapping[str, tuple[Any, int]] = {
-    "timeStamp": (np.int64, 2**62 // MS), "elapsed": (np.uint32, 2**32 - 1), "bytes": (np.uint32, 2**31 - 1),
-    "sentBytes": (np.uint32, 2**31 - 1), "grpThreads": (np.int32, 2**31 - 1), "allThreads": (np.int32, 2**31 - 1),
-    "Latency": (np.uint32, 2**31 - 1), "Connect": (np.uint32, 2**31 - 1),
-}  # fmt: skip
+    "timeStamp": (np.int64, 2**62 // MS),
+    "elapsed": (np.uint32, 2**32 - 1),
+    **dict.fromkeys(("bytes", "sentBytes", "Latency", "Connect"), (np.uint32, 2**31 - 1)),
+    **dict.fromkeys(("grpThreads", "allThreads"), (np.int32, 2**31 - 1)),
+}
 """Columns of whole numbers: how they are kept, and the largest that makes sense (elapsed: 49 days)."""
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 TYPES: Mapping[str, pa.DataType] = {
@@ -60,6 +61,12 @@ TYPES: Mapping[str, pa.DataType] = {
     "URL": pa.string(),
 }
 """The columns that are read."""
+_DETAILS = {
+    "first_byte": "Latency",
+    "connect": "Connect",
+    "received_bytes": "bytes",
+    "sent_bytes": "sentBytes",
+}
 TRANSACTION_MESSAGE = "Number of samples in transaction"
 """How the message of a transaction controller's sample begins, which holds the time of samples that stand there too."""
 OWN_ERROR = "Non HTTP response code: svload."
@@ -97,7 +104,7 @@ class Form:
 
 
 def read_jtl(path: Path) -> Requests:
-    """Read the requests of a JTL file (CSV). Raises SvloadError import-unreadable with the line of what is wrong."""
+    """Read the requests of a JTL file (CSV). Raises SvloadError import-unreadable with the faulty line."""
     form = _form_of(path)
     samples = Samples(path, form)
     types = {name: TYPES[name] for name in form.names if name in TYPES}
@@ -174,7 +181,7 @@ def _form_of(path: Path) -> Form:
 
 
 class Samples:
-    """JMeter's samples as they come, from CSV or XML. `nested` is False where the file shows which are requests."""
+    """JMeter's samples as they come, from CSV or XML; `nested` is False if the reader has left out parts."""
 
     def __init__(self, path: Path, form: Form = Form(), nested: bool = True) -> None:
         self._path, self._form, self._nested = path, form, nested
@@ -183,7 +190,7 @@ class Samples:
         self._group_of: dict[int, int] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add a block's samples, in columns of `TYPES`. Raises Faulty, SvloadError import-unreadable for too many."""
+        """Add a block's samples, in columns of `TYPES`. Raises Faulty, SvloadError for too many."""
         names = set(batch.schema.names)
         if not len(batch):
             return
@@ -272,6 +279,7 @@ class Samples:
             )
         if thread is not None and not of_group:
             of_group = tuple(len(np.unique(thread[group == place])) for place in range(len(names)))
+        details: dict[str, Any] = {field: column(name, np.uint32) for field, name in _DETAILS.items()}
         return Requests(
             epoch_ns=epoch,
             clock_ns=self._form.clock_ns,
@@ -285,14 +293,11 @@ class Samples:
             status=filled("status", np.uint16),
             error=failure,
             vu=thread,
-            first_byte=column("Latency", np.uint32),
             detail_ns=MS,
-            connect=column("Connect", np.uint32),
-            received_bytes=column("bytes", np.uint32),
-            sent_bytes=column("sentBytes", np.uint32),
             users=users,
             users_of_group=of_group,
             notes=tuple(notes),
+            **details,
         )
 
 

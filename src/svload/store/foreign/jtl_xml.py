@@ -1,6 +1,6 @@
 """JMeter's results as XML (JTL), read by expat element by element: no entity, no document type, no tree in memory.
 
-Not by lxml, whose iterparse has no event for a document type or for a tag that does not end, and builds a tree.
+Not by lxml: its iterparse builds a tree, and has no event for a document type or a tag that does not end.
 """
 
 from __future__ import annotations
@@ -25,15 +25,25 @@ _READ = 1 << 18
 _ROWS_AT_ONCE = 50_000
 _DEEPEST = 64
 _CALLED = {
-    "timeStamp": "ts", "elapsed": "t", "success": "s", "label": "lb", "responseCode": "rc", "responseMessage": "rm",
-    "threadName": "tn", "Latency": "lt", "Connect": "ct", "bytes": "by", "sentBytes": "sby", "grpThreads": "ng",
+    "timeStamp": "ts",
+    "elapsed": "t",
+    "success": "s",
+    "label": "lb",
+    "responseCode": "rc",
+    "responseMessage": "rm",
+    "threadName": "tn",
+    "Latency": "lt",
+    "Connect": "ct",
+    "bytes": "by",
+    "sentBytes": "sby",
+    "grpThreads": "ng",
     "allThreads": "na",
-}  # fmt: skip
+}
 """Column of a JTL in CSV → the attribute that holds the same."""
 
 
 def read_jtl_xml(path: Path) -> Requests:
-    """Read the requests of a JTL file (XML). Raises SvloadError import-unreadable with the line of what is wrong."""
+    """Read the requests of a JTL file (XML). Raises SvloadError import-unreadable with the faulty line."""
     reader = _Reader(path)
     parser = expat.ParserCreate()
     parser.buffer_text = False
@@ -75,8 +85,8 @@ class _Transaction:
 
 
 class _Reader:
-    """Elements as they open and close. A request's parts lie within it; a transaction is left out where it holds
-    requests."""
+    """Elements as they open and close. What lies within a request are its parts; a transaction is left out
+    if it holds requests."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -96,7 +106,7 @@ class _Reader:
         self.events += 1
 
     def refuse_type(self, line: int) -> None:
-        """Refuse a document type: no results declare one, and entities, which could grow without bound, need one."""
+        """Refuse a document type: no results declare one, and entities, which may grow, need one."""
         raise unreadable(self._path, line, "it declares a document type, which results have none of", HINT)
 
     def start(self, name: str, attributes: dict[str, str], line: int) -> None:

@@ -7,7 +7,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -100,8 +100,8 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
 
 
 def header_of(path: Path, needed: Sequence[str], hint: str, delimiter: str = ",") -> list[str]:
-    """Return the names in the first line of a CSV file. Raises SvloadError import-unreadable where a needed one is
-    missing, or two are the same."""
+    """Return the names in a CSV file's first line. Raises SvloadError import-unreadable if a needed one is missing,
+    or two are the same."""
     line, names = next(csv_rows(path, delimiter), (1, []))
     missing = [name for name in needed if name not in names]
     if missing:
@@ -109,20 +109,3 @@ def header_of(path: Path, needed: Sequence[str], hint: str, delimiter: str = ","
     if len(set(names)) < len(names):
         raise unreadable(path, line, "two columns have one name", hint)
     return names
-
-
-def first_fault(
-    path: Path, delimiter: str, fault: Callable[[dict[str, str]], str | None], named: Sequence[str] = ()
-) -> tuple[int, str] | None:
-    """(line, reason) of the first row that is torn or that `fault` finds wrong; None where all are right.
-
-    The first row holds the names, but where they are `named`."""
-    rows = csv_rows(path, delimiter)
-    names = list(named) or next(rows, (1, []))[1]
-    for line, cells in rows:
-        if len(cells) != len(names):
-            return line, f"{len(cells)} values stand under {len(names)} names"
-        reason = fault(dict(zip(names, cells, strict=True)))
-        if reason:
-            return line, reason
-    return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from svload.model.results import GroupSummary, StepSummary
 from svload.store.foreign.bounds import TABLE_ROWS, shortened, unreadable
-from svload.store.foreign.lines import csv_rows
+from svload.store.foreign.lines import csv_rows, header_of
 from svload.store.foreign.requests import Ints, changes
 from svload.store.foreign.tabulate import (
     ALL,
@@ -52,11 +52,9 @@ def is_history(first: str) -> bool:
 
 def read_history(path: Path, measure_all: bool = False) -> Made:
     """The aggregated rows as a trial's tables. Raises SvloadError import-unreadable with the line of what is wrong."""
+    names = header_of(path, _NEEDED, HINT)
     rows = csv_rows(path)
-    line, names = next(rows, (1, []))
-    missing = [name for name in _NEEDED if name not in names]
-    if missing:
-        raise unreadable(path, line, f"its first line has no column {' and no '.join(missing)}", HINT)
+    line, _ = next(rows)
     place = {name: names.index(name) for name in (*_NEEDED, *((_SIZE,) if _SIZE in names else ()))}
     found: dict[str, list[tuple[float, ...]]] = {}
     for count, (line, cells) in enumerate(rows, 1):
@@ -197,9 +195,6 @@ def _made(rows: Any, parts: Mapping[str, Any], measure_all: bool) -> Made:
 
 
 def _silence(total: Ints) -> int:
-    """The longest stretch without a completion, in whole seconds."""
-    longest = here = 0
-    for one in total.tolist():
-        here = 0 if one else here + 1
-        longest = max(longest, here)
-    return longest * SECOND_NS
+    """Return the longest stretch without a completion, in whole seconds."""
+    there = np.flatnonzero(np.concatenate([[1], total, [1]]))
+    return (int(np.diff(there).max()) - 1) * SECOND_NS

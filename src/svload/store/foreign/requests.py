@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from svload.model.errors import SvloadError
 from svload.store.foreign.bounds import BLOCK_BYTES, REQUESTS, SPAN_NS, shortened, unreadable
-from svload.store.foreign.lines import first_fault, open_bytes
+from svload.store.foreign.lines import csv_rows, open_bytes
 
 Ints = NDArray[Any]
 OTHERS = "others"
@@ -158,7 +158,7 @@ class Faulty(Exception):
 def csv_batches(
     path: Path, types: Mapping[str, pa.DataType], delimiter: str = ",", names: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a CSV file's columns of these types, some MiB at a time; its first line holds the names unless they are given.
+    """Yield a CSV file's columns of these types, some MiB at a time; names that are not given are in its first line.
 
     Raises ArrowException, OSError.
     """
@@ -189,9 +189,14 @@ def at_its_line(
     delimiter: str = ",",
     names: Sequence[str] = (),
 ) -> SvloadError:
-    """Return the error of the first row of a CSV file that `fault` finds wrong, or of `why` without a line."""
-    line, reason = first_fault(path, delimiter, fault, names) or (None, shortened(str(why)))
-    return unreadable(path, line, reason, hint)
+    """Return the error of a CSV file's first row that is torn or that `fault` finds wrong, else of `why`."""
+    rows = csv_rows(path, delimiter)
+    names = list(names) or next(rows, (1, []))[1]
+    for line, cells in rows:
+        torn = f"{len(cells)} values stand under {len(names)} names" if len(cells) != len(names) else None
+        if reason := torn or fault(dict(zip(names, cells, strict=True))):
+            return unreadable(path, line, reason, hint)
+    return unreadable(path, None, shortened(str(why)), hint)
 
 
 def coded(cells: pa.Array) -> tuple[Ints, list[str]]:

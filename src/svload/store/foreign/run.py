@@ -176,7 +176,7 @@ def _aligned(run: RunDir, trial: _Trial, steps: Mapping[str, tuple[str, ...]]) -
 
 
 def _with_steps(group: GroupSummary, wanted: Sequence[str]) -> GroupSummary:
-    """Return the group with these steps: zeros for one that it did not ask, and the sum of all where they are one."""
+    """Return the group with these steps: zeros for one that it did not ask, or the sum of all as one."""
     mine = {step.name: step for step in group.steps}
     if set(mine) <= set(wanted):
         steps = [

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 _FORM = re.compile(
-    r"(?P<one>\d{1,4})(?P<sign>[-/.])(?P<two>\d{1,2})(?P=sign)(?P<three>\d{1,4})[ T](?P<clock>\d{1,2}:\d\d:\d\d)"
-    r"(?:[.,](?P<fraction>\d{1,9}))? ?(?P<zone>Z|[+-]\d\d:?\d\d)?",
+    r"(?P<one>\d{1,4})(?P<sign>[-/.])(?P<two>\d{1,2})(?P=sign)(?P<three>\d{1,4})"
+    r"[ T](?P<clock>\d{1,2}:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))? ?(?P<zone>Z|[+-]\d\d:?\d\d)?",
     re.ASCII,
 )
 
@@ -30,7 +30,7 @@ def has_fraction(cell: str) -> bool:
 
 
 def unix_ms(cells: Sequence[str]) -> list[int]:
-    """Return the Unix time in ms of each, in UTC where no zone is named. Raises ValueError for one that is no stamp.
+    """Return the Unix time in ms of each, in UTC if it names no zone. Raises ValueError for what is no stamp.
 
     Of 3/4/2024 the file decides: a number above 12 is the day; with points the day is first, else the month.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,37 +73,22 @@ def tabulate(requests: Requests, whole: bool = False) -> Made:
     label_names = plain_names(requests.labels, taken=())
     step, steps = _steps(requests, names, label_names)
     done = requests.begun_ns + requests.spent_ns
-    groups: list[GroupSummary] = []
-    at_work: list[int] = []
     with _rows(requests, done, step) as rows:
         counted = rows.execute(_COUNTED).fetchall()
         sums = {one[0]: one[1:] for one in rows.execute(_SUMS, {"low": low, "high": high}).fetchall()}
         tables = {name: _table(rows, name, interval_ns) for name in ("intervals", "histograms")}
+    groups: list[GroupSummary] = []
+    at_work: list[int] = []
     for number, name in enumerate(names):
         mine = slice(None) if len(names) == 1 else requests.group == number
-        begun, ends, ok = (cells[mine] for cells in (requests.begun_ns, done, requests.ok))
-        users = requests.users_of_group[number] if requests.users_of_group else None
-        if users is None:
-            at_work.append(_most_at_work(begun, ends))
-        active = (users or 0) * (high - low)
-        spent, connections, sent, received, last, last_failed = sums.get(number, (0, 0, 0, 0, -1, -1))
-        inside = (ends >= low) & (ends < high)
+        if not requests.users_of_group:
+            at_work.append(_most_at_work(requests.begun_ns[mine], done[mine]))
+        users = requests.users_of_group[number] if requests.users_of_group else 0
         of_group = [one[1:] for one in counted if one[0] == number]
-        totals = _totals([one[1:] for one in of_group])
+        own_sums = sums.get(number, (0, 0, 0, 0, -1, -1))
         groups.append(
-            GroupSummary(
-                name=name, **totals, waiting=0, in_flight=0, written=totals["begun"], left_at_end=0,
-                completed_in_window=int(inside.sum()), ok_in_window=int((inside & ok).sum()),
-                steps=tuple(
-                    StepSummary(name=one, **_totals([row[1:] for row in of_group if row[0] == place]))
-                    for place, one in enumerate(steps[name])
-                ),
-                connections_opened=connections, bytes_sent=sent, bytes_received=received,
-                request_ns=spent, think_ns=max(active - spent, 0), active_ns=active, residence_ns=spent,
-                in_flight_mean=spent / max(high - low, 1), longest_silence_ns=_silence(ends[inside], low, high),
-                last_done_ns=last, last_failed_ns=last_failed, first_failure=_first_failure(requests, mine, ends, ok),
-            )
-        )  # fmt: skip
+            _summary(requests, mine, done[mine], name, steps[name], users, (low, high), of_group, own_sums)
+        )
     if not requests.users_of_group:
         notes.append(f"Users are not told; at most {', '.join(map(str, at_work))} were at work at once.")
     if len(requests) <= MOST_ROWS:
@@ -170,7 +155,7 @@ def window_of(requests: Requests, notes: list[str], whole: bool) -> tuple[int, i
 
 
 def _starts(begun_ns: Ints, last: int) -> Users | None:
-    """Return the requests that began in each second, as a level over time; None for a file shorter than 10 s."""
+    """Return the requests that began in each second, as a level over time; None for less than 10 s."""
     if last < 10 * SECOND_NS:
         return None
     counts = np.bincount(begun_ns // SECOND_NS, minlength=last // SECOND_NS + 2)
@@ -240,11 +225,17 @@ def _rows(requests: Requests, done: Ints, step: Ints) -> Iterator[duckdb.DuckDBP
     sizes = {"sent": requests.sent_bytes, "received": requests.received_bytes, "connect": requests.connect}
     table = pa.table(
         {
-            "group": requests.group, "step": step, "begun": requests.begun_ns, "done": done, "ok": requests.ok,
-            "status": requests.status, "error": requests.error, "bucket": bucket,
+            "group": requests.group,
+            "step": step,
+            "begun": requests.begun_ns,
+            "done": done,
+            "ok": requests.ok,
+            "status": requests.status,
+            "error": requests.error,
+            "bucket": bucket,
             **{name: zeros if cells is None else cells for name, cells in sizes.items()},
         }
-    )  # fmt: skip
+    )
     with duckdb.connect() as connection:
         connection.register("r", table)
         yield connection
@@ -262,23 +253,23 @@ FROM r GROUP BY "group"
 _OF_TABLE = {
     # By interval of the begin, and of the end.
     "intervals": """
-SELECT "group", step, interval, sum(n) AS due, sum(n) AS begun, sum(ok) AS ok, sum(failed) AS failed, 0 AS dropped,
-       sum(completed_ok) AS completed_ok, sum(completed_failed) AS completed_failed, sum(received) AS bytes_received,
-       sum(spent) AS response_sum_ns
+SELECT "group", step, interval, sum(n) AS due, sum(n) AS begun, sum(ok) AS ok, sum(failed) AS failed,
+       0 AS dropped, sum(completed_ok) AS completed_ok, sum(completed_failed) AS completed_failed,
+       sum(received) AS bytes_received, sum(spent) AS response_sum_ns
 FROM (SELECT "group", step, begun // {width} AS interval, count(*) AS n, count(*) FILTER (ok) AS ok,
              count(*) FILTER (NOT ok) AS failed, 0 AS completed_ok, 0 AS completed_failed, 0 AS received,
              sum(done - begun) AS spent
       FROM r GROUP BY "group", step, interval
       UNION ALL
-      SELECT "group", step, done // {width} AS interval, 0, 0, 0, count(*) FILTER (ok), count(*) FILTER (NOT ok),
-             sum(received), 0
+      SELECT "group", step, done // {width} AS interval, 0, 0, 0, count(*) FILTER (ok),
+             count(*) FILTER (NOT ok), sum(received), 0
       FROM r GROUP BY "group", step, interval)
 GROUP BY "group", step, interval
 """,
-    # Response of the failed; of the ok ones also service, which is the same since no file says when they were due.
+    # Service is the response, since no file says when a request was due.
     "histograms": """
-SELECT "group", step, interval, unnest(CASE WHEN ok THEN [{response}, {service}] ELSE [{failed_response}] END) AS metric,
-       bucket, count
+SELECT "group", step, interval, bucket, count,
+       unnest(CASE WHEN ok THEN [{response}, {service}] ELSE [{failed_response}] END) AS metric
 FROM (SELECT "group", step, begun // {width} AS interval, ok, bucket, count(*) AS count FROM r GROUP BY ALL)
 """,
 }
@@ -295,6 +286,36 @@ def _table(rows: duckdb.DuckDBPyConnection, name: str, interval_ns: int) -> Arra
     return found
 
 
+def _summary(
+    requests: Requests,
+    mine: Any,
+    ends: Ints,
+    name: str,
+    steps: Sequence[str],
+    users: int,
+    window: tuple[int, int],
+    counted: Sequence[tuple[int, bool, int, int, int]],
+    sums: tuple[int, ...],
+) -> GroupSummary:
+    """Return a group's totals. Think time is all of its users' time that no request took."""
+    low, high = window
+    spent, connections, sent, received, last, last_failed = sums
+    inside, ok, active = (ends >= low) & (ends < high), requests.ok[mine], users * (high - low)
+    totals = _totals([one[1:] for one in counted])
+    return GroupSummary(
+        name=name, **totals, waiting=0, in_flight=0, written=totals["begun"], left_at_end=0,
+        completed_in_window=int(inside.sum()), ok_in_window=int((inside & ok).sum()),
+        steps=tuple(
+            StepSummary(name=step, **_totals([one[1:] for one in counted if one[0] == place]))
+            for place, step in enumerate(steps)
+        ),
+        connections_opened=connections, bytes_sent=sent, bytes_received=received, active_ns=active,
+        request_ns=spent, think_ns=max(active - spent, 0), residence_ns=spent,
+        in_flight_mean=spent / max(high - low, 1), longest_silence_ns=_silence(ends[inside], low, high), last_done_ns=last, last_failed_ns=last_failed,
+        first_failure=_first_failure(requests, mine, ends, ok),
+    )  # fmt: skip
+
+
 def _totals(rows: Iterable[tuple[bool, int, int, int]]) -> dict[str, Any]:
     """Return what a group's and a step's summary have in common, from rows of (ok, error, status, count)."""
     counts: Counter[bool] = Counter()
@@ -307,9 +328,14 @@ def _totals(rows: Iterable[tuple[bool, int, int, int]]) -> dict[str, Any]:
             errors[ERRORS[error] or "other"] += count
     total = counts.total()
     return {
-        "due": total, "begun": total, "dropped": 0, "ok": counts[True], "failed": counts[False], "errors": dict(errors),
+        "due": total,
+        "begun": total,
+        "dropped": 0,
+        "ok": counts[True],
+        "failed": counts[False],
+        "errors": dict(errors),
         "status": {str(status): count for status, count in sorted(answers.items()) if status},
-    }  # fmt: skip
+    }
 
 
 def _most_at_work(begun: Ints, done: Ints) -> int:
