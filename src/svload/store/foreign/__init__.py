@@ -1,1 +1,1 @@
-"""Results of other load testers, and finished tables: read as far as their files hold facts, in bounded memory."""
+"""Results of other load testers: read as far as their files hold facts, in bounded memory."""

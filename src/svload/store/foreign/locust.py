@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary, StepSummary
 from svload.store.foreign.bounds import TABLE_ROWS, shortened, unreadable
 from svload.store.foreign.lines import csv_rows, header_of
@@ -23,6 +23,7 @@ from svload.store.foreign.tabulate import (
     SERVICE,
     Made,
     plain_names,
+    totals,
     users_read,
     without_ramps,
 )
@@ -94,38 +95,11 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
     return value
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """What was added in each second: requests, failed ones among them, ns of response, bytes."""
+def _by_second(rows: Any, begin: float, size: int) -> Arrays:
+    """Return what was added in each second from `begin`; a pause between two rows is spread evenly, in whole numbers.
 
-    total: Ints
-    failed: Ints
-    spent: Ints
-    received: Ints
-
-    @property
-    def ok(self) -> Ints:
-        return self.total - self.failed
-
-    def step(self, name: str) -> StepSummary:
-        count, bad = int(self.total.sum()), int(self.failed.sum())
-        errors = {"other": bad} if bad else {}
-        return StepSummary(
-            name=name, due=count, begun=count, dropped=0, ok=count - bad, failed=bad, errors=errors
-        )
-
-    def intervals(self, step: int) -> Arrays:
-        counts = {
-            "due": self.total, "begun": self.total, "ok": self.ok, "failed": self.failed, "completed_ok": self.ok,
-            "completed_failed": self.failed, "bytes_received": self.received, "response_sum_ns": self.spent,
-        }  # fmt: skip
-        size, floored = len(self.total), {name: np.maximum(cells, 0) for name, cells in counts.items()}
-        return filled("intervals", size, {"step": step, "interval": np.arange(size), **floored})
-
-
-def _counted(rows: Any, begin: float, size: int) -> _Counted:
-    """By second from `begin`; a pause between two rows is spread evenly, in whole numbers. Before
-    its first row a name has nothing."""
+    Before its first row a name has nothing.
+    """
     at = (rows[:, 0] - begin).astype(np.int64)
     seconds = np.arange(size + 1)
 
@@ -136,37 +110,57 @@ def _counted(rows: Any, begin: float, size: int) -> _Counted:
         found: Ints = np.diff(np.floor(grown + 1e-6).astype(np.int64))
         return found
 
-    total = added(rows[:, 2])
+    due = added(rows[:, 2])
+    failed = np.minimum(added(rows[:, 3]), due)
     received = added(rows[:, 2] * rows[:, 5]) if rows.shape[1] > 5 else np.zeros(size, dtype=np.int64)
-    return _Counted(
-        total, np.minimum(added(rows[:, 3]), total), added(rows[:, 2] * rows[:, 4] * 1e6), received
-    )
+    return {
+        "due": due,
+        "begun": due,
+        "ok": due - failed,
+        "failed": failed,
+        "completed_ok": due - failed,
+        "completed_failed": failed,
+        "bytes_received": received,
+        "response_sum_ns": added(rows[:, 2] * rows[:, 4] * 1e6),
+    }
+
+
+def _totals(counted: Arrays) -> dict[str, Any]:
+    ok, failed = int(counted["ok"].sum()), int(counted["failed"].sum())
+    return totals([(True, 0, 0, ok), (False, ERRORS.index("other"), 0, failed)])
 
 
 def _made(rows: Any, parts: Mapping[str, Any], measure_all: bool) -> Made:
     begin, size = float(rows[0, 0]), int(rows[-1, 0] - rows[0, 0])
     end_ns = max(size, 1) * SECOND_NS
-    whole = _counted(rows, begin, size)
+    whole = _by_second(rows, begin, size)
     names = plain_names(parts, taken=(SERVICE,)) if parts else (ALL,)
-    counted = [_counted(part, begin, size) for part in parts.values()] if parts else [whole]
+    steps = [_by_second(part, begin, size) for part in parts.values()] if parts else [whole]
     users = changes(((rows[:, 0] - begin) * SECOND_NS).astype(np.int64), rows[:, 1].astype(np.int64))
     low, high = (0, end_ns) if measure_all else without_ramps(users, end_ns)
     if high <= low:
         low, high = 0, end_ns
     most = int(max(users.count.max(), 1))
     inside = slice(low // SECOND_NS, high // SECOND_NS)
-    count, bad = int(whole.total.sum()), int(whole.failed.sum())
-    clipped = int(np.maximum(whole.spent[inside], 0).sum())
+    clipped = int(np.maximum(whole["response_sum_ns"][inside], 0).sum())
     active = most * (high - low)
+    of_all = _totals(whole)
     summary = GroupSummary(
-        name="load", due=count, begun=count, waiting=0, dropped=0, ok=count - bad, failed=bad, in_flight=0, written=count,
-        completed_in_window=int(whole.total[inside].sum()), ok_in_window=int(whole.ok[inside].sum()),
-        errors={"other": bad} if bad else {}, steps=tuple(one.step(name) for one, name in zip(counted, names, strict=True)),
-        bytes_received=int(whole.received.sum()), request_ns=clipped, think_ns=max(active - clipped, 0), active_ns=active,
-        in_flight_mean=clipped / max(high - low, 1), left_at_end=0, residence_ns=clipped, longest_silence_ns=_silence(whole.total[inside]),
-        last_done_ns=end_ns,
+        name="load", **of_all, waiting=0, in_flight=0, written=of_all["begun"], left_at_end=0,
+        completed_in_window=int(whole["due"][inside].sum()), ok_in_window=int(whole["ok"][inside].sum()),
+        steps=tuple(StepSummary(name=name, **_totals(one)) for one, name in zip(steps, names, strict=True)),
+        bytes_received=int(whole["bytes_received"].sum()), request_ns=clipped, think_ns=max(active - clipped, 0),
+        active_ns=active, in_flight_mean=clipped / max(high - low, 1), residence_ns=clipped,
+        longest_silence_ns=_silence(whole["due"][inside]), last_done_ns=end_ns,
     )  # fmt: skip
-    intervals = [one.intervals(step) for step, one in enumerate(counted)]
+    intervals = [
+        filled(
+            "intervals",
+            size,
+            {"step": step, "interval": np.arange(size)} | {name: np.maximum(c, 0) for name, c in one.items()},
+        )
+        for step, one in enumerate(steps)
+    ]
     return Made(
         started_wall=begin,
         window_ns=(low, high),
@@ -189,7 +183,7 @@ def _made(rows: Any, parts: Mapping[str, Any], measure_all: bool) -> Made:
             "Requests count in the second in which they ended, since no file says when they began.",
         ),
         clock_ns=SECOND_NS,
-        requests=count,
+        requests=of_all["due"],
         single=False,
     )
 

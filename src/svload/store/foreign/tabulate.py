@@ -301,12 +301,12 @@ def _summary(
     low, high = window
     spent, connections, sent, received, last, last_failed = sums
     inside, ok, active = (ends >= low) & (ends < high), requests.ok[mine], users * (high - low)
-    totals = _totals([one[1:] for one in counted])
+    of_all = totals([one[1:] for one in counted])
     return GroupSummary(
-        name=name, **totals, waiting=0, in_flight=0, written=totals["begun"], left_at_end=0,
+        name=name, **of_all, waiting=0, in_flight=0, written=of_all["begun"], left_at_end=0,
         completed_in_window=int(inside.sum()), ok_in_window=int((inside & ok).sum()),
         steps=tuple(
-            StepSummary(name=step, **_totals([one[1:] for one in counted if one[0] == place]))
+            StepSummary(name=step, **totals([one[1:] for one in counted if one[0] == place]))
             for place, step in enumerate(steps)
         ),
         connections_opened=connections, bytes_sent=sent, bytes_received=received, active_ns=active,
@@ -316,7 +316,7 @@ def _summary(
     )  # fmt: skip
 
 
-def _totals(rows: Iterable[tuple[bool, int, int, int]]) -> dict[str, Any]:
+def totals(rows: Iterable[tuple[bool, int, int, int]]) -> dict[str, Any]:
     """Return what a group's and a step's summary have in common, from rows of (ok, error, status, count)."""
     counts: Counter[bool] = Counter()
     errors: Counter[str] = Counter()
@@ -324,7 +324,7 @@ def _totals(rows: Iterable[tuple[bool, int, int, int]]) -> dict[str, Any]:
     for ok, error, status, count in rows:
         counts[ok] += count
         answers[status] += count
-        if not ok:
+        if not ok and count:
             errors[ERRORS[error] or "other"] += count
     total = counts.total()
     return {
