@@ -311,7 +311,8 @@ def _summary(
         ),
         connections_opened=connections, bytes_sent=sent, bytes_received=received, active_ns=active,
         request_ns=spent, think_ns=max(active - spent, 0), residence_ns=spent,
-        in_flight_mean=spent / max(high - low, 1), longest_silence_ns=_silence(ends[inside], low, high), last_done_ns=last, last_failed_ns=last_failed,
+        in_flight_mean=spent / max(high - low, 1), last_done_ns=last, last_failed_ns=last_failed,
+        longest_silence_ns=_silence(ends[inside], low, high),
         first_failure=_first_failure(requests, mine, ends, ok),
     )  # fmt: skip
 
