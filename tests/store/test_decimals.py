@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from svload.tables.reading import Mark
 
 from svload.model.errors import SvloadError
-from svload.tables.reading import read_table_file
+from svload.tables.reading import Mark, read_table_file
 
 
 def column(tmp_path: Path, text: str, decimal: Mark | None = None) -> list[float]:
