@@ -132,9 +132,9 @@ class ProcessTable:
     def renew(self, *, lately: bool = False) -> Mapping[int, ProcessStat]:
         """The processes by pid as they are now; the kernel's own threads as they were at most a second ago.
 
-        With `lately`, processes whose last two readings were equal are also up to a second old, unless one of them
-        may have used CPU or have ended: the machine was busier than those that are read, one of these has ended, or
-        a parent has got the time of a child.
+        With `lately`, processes whose last two readings were equal are also up to a second old. One of them is read
+        all the same where it may have got the time of a child, or have ended and left its own, and all of them are
+        where the machine was busier than those that are read.
         """
         now_s = time.monotonic()
         with_kernel = now_s - self._kernel_at >= KERNEL_EVERY_S
@@ -150,12 +150,19 @@ class ProcessTable:
         pids = set(self._pids)
         kernel = set() if with_kernel else {pid for pid, (_, stat) in before.items() if stat.kernel} & pids
         self._resting &= pids
-        may_rest = lately and started and before.keys() <= pids and now_s - self._whole_at < RESTING_EVERY_S
+        may_rest = lately and started and now_s - self._whole_at < RESTING_EVERY_S
         self._left = set(self._resting) if may_rest else set()
-        used_s, ended = self._read(pids - kernel - self._left, before)
+        used_s, touched = self._read(pids - kernel - self._left, before)
+        touched |= {before[pid][1].parent for pid in before.keys() - pids}
+        while self._left and (
+            again := {pid for pid in self._left if not touched.isdisjoint((pid, before[pid][1].parent))}
+        ):
+            self._left -= again
+            more_s, touched = self._read(again, before)
+            used_s += more_s
         self._unseen_s += busy_s - self._busy_s - used_s
         self._busy_s = busy_s
-        if not self._left or ended or self._unseen_s > UNSEEN_S:
+        if not may_rest or self._unseen_s > UNSEEN_S:
             self._read(self._left, before)
             self._unseen_s, self._whole_at, self._left = 0.0, now_s, set()
         self._seen |= {pid: before[pid] for pid in kernel | self._left}
@@ -168,15 +175,16 @@ class ProcessTable:
 
     def _read(
         self, pids: Iterable[int], before: Mapping[int, tuple[bytes, ProcessStat]]
-    ) -> tuple[float, bool]:
-        """Read these; what they used since their last reading, and whether one of them or of their children has ended."""
-        used_s, ended = 0.0, False
+    ) -> tuple[float, set[int]]:
+        """Read these: what they used since their last reading, and the processes that got the time of a child."""
+        used_s, touched = 0.0, set[int]()
         for pid in pids:
             known = before.get(pid)
             found = self._stat(pid, known)
             if found is None:
                 self._resting.discard(pid)
-                ended = ended or known is not None
+                if known is not None:
+                    touched.add(known[1].parent)
                 continue
             self._seen[pid] = found
             if found is known:
@@ -189,8 +197,9 @@ class ProcessTable:
                 self._kin, self._families = None, {}
             if known is not None:
                 used_s -= known[1].cpu_seconds
-                ended = ended or known[1].children_ticks != found[1].children_ticks
-        return used_s, ended
+                if known[1].children_ticks != found[1].children_ticks:
+                    touched.add(pid)
+        return used_s, touched
 
     def _machine_now(self) -> tuple[int, float]:
         """How many processes and threads were ever started, which says whether there is a new one without looking at

@@ -28,6 +28,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_STAT_BYTES = 4096
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 _CORE = 36  # of the fields after the name, "processor" in proc(5)
 
@@ -168,10 +169,15 @@ def parse_stat(text: str) -> ProcessStat:
 def process_stat(pid: int | Literal["self"], root: str = "/proc") -> ProcessStat | None:
     """What /proc says of a machine pid; None if there is no such process."""
     try:
-        with open(f"{root}/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return parse_stat(file.read())
+        held = os.open(f"{root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:  # a file object costs more than all else here
+        return parse_stat(os.read(held, _STAT_BYTES).decode("utf-8", "replace"))
     except (OSError, ValueError, IndexError):
         return None
+    finally:
+        os.close(held)
 
 
 def is_alive(pid: int, start_ticks: int) -> bool:
