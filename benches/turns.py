@@ -4,15 +4,20 @@ simulated.
     python -m benches.turns                       # simulates, some 3 minutes on one core; writes benches/turns.md
     python -m benches.turns --tenth               # a tenth of the gates; nothing is written
     python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes benches/turns_real.md
+    python -m benches.turns --file FILE           # judges blocks that were measured elsewhere; nothing is written
 
 `--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by trials of 5 s one
 after the other, beside 0 to 50 % strangers: an hour and a half in all, kept under build/bench/turns as those of
 benches/shared.py are. It judges what is there: how a block scatters by each estimator, and how gates would end on sets
 of these blocks. Whatever judges is the product's own (`svload.analysis.claims`). Exit 3: there is more to run.
+
+FILE holds a list of blocks in JSON: `design` ("trials", or the length of a turn in s), `kind`, `ratio`, `level` (share of
+strangers), and for sides `A` and `B` a list of [p50, p95, share of strangers] by turn.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -144,6 +149,14 @@ def blocks_of(findings: Findings, kind: str, ratio: float, level: int, order: st
                 for several in both
             ]
         yield Block(kind, ratio, level, order, np.array([one for one in logs if len(one) == 2]), tuple(read))
+
+
+def blocks_in(path: Path) -> Iterator[Block]:
+    """Return the blocks of a file."""
+    for one in json.loads(path.read_text(encoding="utf-8")):
+        sides = np.array(one["A"]), np.array(one["B"])
+        logs, read = np.log(sides[1][:, :2] / sides[0][:, :2]), np.maximum(*sides)[:, 2]
+        yield Block(one["kind"], one["ratio"], round(100 * one["level"]), one["design"], logs, tuple(read))
 
 
 def estimators(blocks: Sequence[Block]) -> str:
@@ -438,8 +451,19 @@ median half width in %.
 def main(given: Sequence[str] | None = None) -> int:
     """Simulate, or make and judge real blocks."""
     asked = arguments(
-        __doc__, given, tenth=False, real=False, blocks=max(SIZES), minutes=float, keep=KEPT / "turns"
+        __doc__,
+        given,
+        tenth=False,
+        real=False,
+        file=Path,
+        blocks=max(SIZES),
+        minutes=float,
+        keep=KEPT / "turns",
     )
+    if asked.file is not None:
+        blocks = list(blocks_in(asked.file))
+        print(estimators(blocks) + GATES_HEAD + drawn_gates(blocks), end="")
+        return 0
     if asked.real:
         blocks = measure(asked.keep, asked.blocks, Clock(asked.minutes))
         text = REAL_HEAD.format(blocks=asked.blocks) + estimators(blocks) + GATES_HEAD + drawn_gates(blocks)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benches.turns import Block, Blocks, Cell, blocks_of, drawn_gates, estimators, judged, shares, simulated
+from benches.turns import (
+    Block,
+    Blocks,
+    Cell,
+    blocks_in,
+    blocks_of,
+    drawn_gates,
+    estimators,
+    judged,
+    shares,
+    simulated,
+)
 from scipy import stats
 
 GATES = 20
@@ -65,3 +78,12 @@ def test_the_blocks_of_a_run_are_those_of_both_percentiles() -> None:
     assert turns.strangers == (0.2, 0.2)
     [trials] = blocks_of(found, "burn", 1.0, 20, "trials")  # type: ignore[arg-type]
     assert trials.rounds.tolist() == [[0.1, 0.1]]
+
+
+def test_a_file_of_blocks_gives_log_ratios_by_turn(tmp_path: Path) -> None:
+    sides = {"A": [[2.0, 4.0, 0.1], [2.0, 2.0, 0.5]], "B": [[2.0, 2.0, 0.3], [4.0, 2.0, 0.2]]}
+    path = tmp_path / "blocks.json"
+    path.write_text(json.dumps([{"design": "0.25", "kind": "burn", "ratio": 1.15, "level": 0.35, **sides}]))
+    [block] = blocks_in(path)
+    assert (block.level, block.order, block.strangers) == (35, "0.25", (0.3, 0.5))
+    assert block.rounds.tolist() == [[0.0, pytest.approx(-np.log(2))], [pytest.approx(np.log(2)), 0.0]]
