@@ -8,9 +8,9 @@ server that burns CPU and one with a pool of four that sleeps: equal builds, one
 Then by their own defaults: a pool of 4 against one of 8, the demo's three comparisons, the largest number of users
 for a server whose capacity is arithmetic, and two thresholds far from the number.
 
-Each run is kept under build/bench/shared, and a call makes those that are missing until --minutes are over. What is
-there is judged by the code as it is now; when all is there the table goes to benches/shared.md. Exit: 0 all goals
-are reached, 1 one is missed, 3 there is more to run.
+Each run is kept under build/bench/shared, and a call makes those that are missing; none starts once --minutes are over.
+What is there is judged by the code as it is now; when all is there the table goes to benches/shared.md. Exit: 0 all
+goals are reached, 1 one is missed, 3 there is more to run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -270,12 +271,32 @@ def make(question: Question, share: int, place: Path) -> None:
     words += [*question.options, "--seed", str(seed), "--out", str(place)]
     with strangers(share / 100, seed):
         begun = time.monotonic()
-        done = subprocess.run(words, capture_output=True, text=True, timeout=BOUND_S, check=False)
+        code, errors = _ended(words)
     took_s = time.monotonic() - begun
     if not runs_in(place):
-        raise SystemExit(f"{question.name}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    (place / "ended.json").write_text(json.dumps({"exit": done.returncode, "took_s": took_s}))
-    print(f"{share} % {question.name}: {took_s:.0f} s, exit {done.returncode}", file=sys.stderr, flush=True)
+        raise SystemExit(f"{question.name}: exit {code}\n{errors[-2000:]}")
+    took_s -= waited_s(runs_in(place)[0])
+    (place / "ended.json").write_text(json.dumps({"exit": code, "took_s": took_s}))
+    print(f"{share} % {question.name}: {took_s:.0f} s, exit {code}", file=sys.stderr, flush=True)
+
+
+def _ended(words: Sequence[str]) -> tuple[int, str]:
+    """The exit code and the errors of a command, which ends with this process also where that is terminated."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            errors = child.communicate(timeout=BOUND_S)[1]
+        except BaseException:
+            child.terminate()
+            raise
+    return child.returncode, errors
+
+
+def waited_s(run: RunDir) -> float:
+    """Return how long the run waited for other loads on this machine, which are none of its strangers."""
+    events = map(json.loads, run.events.read_text(encoding="utf-8").splitlines())
+    phases = [event["data"] for event in events if event["kind"] == "phase"]
+    return sum(one["seconds"] for one in phases if one["name"] == "waiting" and one["state"] == "end")
 
 
 def runs_in(place: Path) -> list[RunDir]:

@@ -4,6 +4,7 @@ on with what another one kept.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -188,3 +189,15 @@ def test_the_share_for_redis_asks_for_its_commands_together() -> None:
     (group,) = redis_share(6379, 16, 800)["groups"]
     assert len(group["request"]["redis"]["commands"]) == 16
     assert group["executor"]["iterations"] == 50
+
+
+def test_a_wait_for_other_loads_is_none_of_a_runs_own_time(tmp_path: Path) -> None:
+    events = [
+        {"kind": "phase", "data": {"name": "waiting", "state": "begin"}},
+        {"kind": "phase", "data": {"name": "waiting", "state": "end", "seconds": 6.5}},
+        {"kind": "phase", "data": {"name": "up", "state": "end", "seconds": 3.0}},
+        {"kind": "notice", "data": {"text": "waiting"}},
+    ]
+    run = SimpleNamespace(events=tmp_path / "events.jsonl")
+    run.events.write_text("".join(f"{json.dumps(one)}\n" for one in events))
+    assert shared.waited_s(run) == 6.5  # type: ignore[arg-type]
