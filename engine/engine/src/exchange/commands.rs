@@ -104,6 +104,11 @@ impl Commands {
         self.commands.len()
     }
 
+    /// The words of each.
+    pub fn all(&self) -> &[Vec<Vec<Piece>>] {
+        &self.commands
+    }
+
     #[cfg(test)]
     pub fn vary(&self) -> bool {
         self.common.is_none()

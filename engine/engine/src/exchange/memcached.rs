@@ -177,6 +177,10 @@ struct Replies {
     recipe: Option<Arc<Recipe>>,
     /// The first command whose reply is not whole.
     at: usize,
+    /// The keys that commands ask for, a line a command, each key followed by a space.
+    keys: Vec<u8>,
+    /// Where the line of the command begins that is answered next.
+    keys_at: usize,
     value: Counted,
     line: Line,
     /// One of them was an error.
@@ -184,7 +188,7 @@ struct Replies {
 }
 
 impl Replies {
-    fn begin(&mut self, recipe: &Arc<Recipe>) {
+    fn begin(&mut self, recipe: &Arc<Recipe>, source: &Source<'_>) {
         let known = self.recipe.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, recipe)) {
             self.recipe = Some(recipe.clone());
@@ -192,6 +196,24 @@ impl Replies {
         self.value.clear();
         self.line.clear();
         (self.at, self.refused) = (0, false);
+        self.keys_at = 0;
+        self.keys.clear();
+        for (kind, command) in recipe.kinds.iter().zip(recipe.commands.all()) {
+            if *kind == Kind::Get {
+                for key in &command[1..] {
+                    write_all(key, source, &mut self.keys);
+                    self.keys.push(b' ');
+                }
+                self.keys.push(b'\n');
+            }
+        }
+    }
+
+    /// The keys of the command that is answered next.
+    fn awaited_keys(&self) -> &[u8] {
+        let rest = &self.keys[self.keys_at..];
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        &rest[..end.unwrap_or(0)]
     }
 
     /// The command whose reply is awaited; `None`: all have come.
@@ -228,12 +250,20 @@ impl Replies {
             || line.starts_with(b"SERVER_ERROR ");
         if let (Kind::Get, Some(told)) = (kind, line.strip_prefix(b"VALUE ")) {
             // Key, flags, bytes, and for `gets` a number of its own.
-            let mut words = told.split(|byte| *byte == b' ').skip(2);
-            let bytes = words.next().ok_or(WireError::Malformed)?;
+            let mut words = told.split(|byte| *byte == b' ');
+            let key = words.next();
+            let mut asked = self.awaited_keys().split(|byte| *byte == b' ');
+            if !asked.any(|asked| Some(asked) == key && !asked.is_empty()) {
+                return Err(WireError::Malformed);
+            }
+            let bytes = words.nth(1).ok_or(WireError::Malformed)?;
             self.value.begin(commands::length(bytes)?);
         } else if error || kind.is_answered_by(line) {
             self.refused |= error;
             self.at += 1;
+            if kind == Kind::Get {
+                self.keys_at += self.awaited_keys().len() + 1;
+            }
         } else {
             return Err(WireError::Malformed);
         }
@@ -260,7 +290,7 @@ impl Talker {
         asking: &Asking<'_>,
     ) {
         recipe.commands.begin(text, asking);
-        self.replies.begin(recipe);
+        self.replies.begin(recipe, &asking.source());
         (self.received, self.body_bytes) = (0, 0);
         self.keeping.begin(keep);
     }
@@ -340,15 +370,22 @@ mod tests {
     type Came = (usize, bool, bool, Vec<u8>);
 
     fn replies(kinds: &[Kind], stream: &[u8], piece: usize) -> Result<Came, WireError> {
-        let spec = commands::Spec {
-            commands: Vec::new(),
-        };
+        let asked = kinds.iter().map(|kind| match kind {
+            Kind::Get => words("get|k|l|END"),
+            _ => words("x"),
+        });
+        let spec = spec(asked.collect());
         let recipe = Arc::new(Recipe {
-            commands: testing::ready(&spec, ready),
+            commands: testing::ready(&spec.0, ready),
             kinds: kinds.to_vec(),
         });
         let (mut replies, mut values) = (Replies::default(), Vec::new());
-        replies.begin(&recipe);
+        let nobody = Source {
+            feeders: &[],
+            asker: Default::default(),
+            taken: &[],
+        };
+        replies.begin(&recipe, &nobody);
         let mut used = 0;
         for piece in stream.chunks(piece) {
             let taken = replies.push(piece, |value| values.extend_from_slice(value))?;
@@ -426,6 +463,9 @@ mod tests {
             (Kind::Store, b"STORED\n"),
             (Kind::Store, b"VALUE k 0 1\r\nx\r\nEND\r\n"),
             (Kind::Get, b"STORED\r\n"),
+            (Kind::Get, b"VALUE other 0 1\r\nx\r\nEND\r\n"),
+            (Kind::Get, b"VALUE kl 0 1\r\nx\r\nEND\r\n"),
+            (Kind::Get, b"VALUE  0 1\r\nx\r\nEND\r\n"),
             (Kind::Get, b"VALUE k 0\r\n"),
             (Kind::Get, b"VALUE k 0 -1\r\n"),
             (Kind::Get, b"VALUE k 0 18446744073709551615\r\n"),
@@ -439,6 +479,29 @@ mod tests {
         let endless = vec![b'E'; 2 * LINE_MAX_BYTES];
         let told = replies(&[Kind::Get], &endless, 1_000);
         assert_eq!(told, Err(WireError::Malformed));
+    }
+
+    #[test]
+    fn each_command_has_its_own_keys() {
+        let spec = spec(serde_json::json!([words("get|a|b"), words("delete|a"), words("gets|c")]));
+        let recipe = Arc::new(Recipe {
+            commands: testing::ready(&spec.0, ready),
+            kinds: vec![Kind::Get, Kind::Delete, Kind::Get],
+        });
+        let came = |stream: &[u8]| {
+            let mut replies = Replies::default();
+            let nobody = Source {
+                feeders: &[],
+                asker: Default::default(),
+                taken: &[],
+            };
+            replies.begin(&recipe, &nobody);
+            replies.push(stream, |_| ())
+        };
+        let whole = b"VALUE b 0 1\r\nx\r\nEND\r\nDELETED\r\nVALUE c 0 1 9\r\nx\r\nEND\r\n";
+        assert_eq!(came(whole), Ok(whole.len()));
+        let crossed = b"VALUE b 0 1\r\nx\r\nEND\r\nDELETED\r\nVALUE a 0 1 9\r\nx\r\nEND\r\n";
+        assert_eq!(came(crossed), Err(WireError::Malformed));
     }
 
     fn spec(commands: serde_json::Value) -> Spec {

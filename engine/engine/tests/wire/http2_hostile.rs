@@ -235,6 +235,42 @@ fn a_request_that_times_out_is_cancelled_and_the_others_go_on() {
 }
 
 #[test]
+fn a_head_that_comes_in_part_is_what_the_timeout_cut() {
+    type Send = fn(&mut Peer, u32) -> Option<()>;
+    let cases: [(Send, &str); 4] = [
+        (|_, _| Some(()), "timeout_first_byte"),
+        // A block that waits for its continuation, one whose continuation has begun, and a frame in part.
+        (
+            |peer, id| peer.send(&frame_of(kind::HEADERS, END, id, &[0x88])),
+            "timeout_head",
+        ),
+        (
+            |peer, id| {
+                peer.send(&frame_of(kind::HEADERS, END, id, &[0x88]))?;
+                peer.send(&frame_of(kind::CONTINUATION, 0, id, &[]))?;
+                peer.send(&frame_of(kind::CONTINUATION, 0, id, &[0x88])[..9])
+            },
+            "timeout_head",
+        ),
+        (
+            |peer, id| peer.send(&headers(id, END, OK)[..9]),
+            "timeout_head",
+        ),
+    ];
+    for (send, error) in cases {
+        let server = peer(move |mut peer| {
+            let asked = peer.request()?;
+            send(&mut peer, asked.stream)?;
+            peer.drain();
+            None
+        });
+        let mut share = share_of(server.address, 1, 1, 1);
+        share["groups"][0]["request"]["timeout_ns"] = (100 * MS).into();
+        run(&share).assert_all_fail_with(error);
+    }
+}
+
+#[test]
 fn late_frames_of_a_cancelled_stream_are_nobodys_fault() {
     let server = peer(|mut peer| {
         let late = peer.request()?.stream;
@@ -344,6 +380,37 @@ fn a_kept_connection_that_has_gone_is_stale() {
     });
     let ran = run(&share_of(server.address, 1, 1, 10));
     assert_eq!((ran.count("ok"), ran.errors()["stale_connection"]), (5, 5));
+}
+
+#[test]
+fn streams_of_a_connection_that_ends_at_work_are_not_stale() {
+    // Four requests at once; one or two are answered, then the server closes, in order or with a reset.
+    for (answered, reset) in [(1, false), (2, false), (1, true), (3, true)] {
+        let server = Server::start(move |stream: TcpStream| {
+            let end = stream.try_clone().unwrap();
+            let Some(mut peer) = Peer::greet(stream, &[]) else {
+                return;
+            };
+            let ids: Vec<u32> = (0..4)
+                .map_while(|_| peer.request())
+                .map(|asked| asked.stream)
+                .collect();
+            for id in ids.iter().take(answered) {
+                let _ = peer.answer(*id, "x");
+            }
+            // Their next requests are in, so that all four wait.
+            for _ in 0..answered.min(ids.len()) {
+                let _ = peer.request();
+            }
+            if reset {
+                socket2::SockRef::from(&end)
+                    .set_linger(Some(std::time::Duration::ZERO))
+                    .unwrap();
+            }
+        });
+        let errors = run(&share_of(server.address, 4, 4, 40)).errors();
+        assert_eq!(errors.keys().collect::<Vec<_>>(), ["read_reset"]);
+    }
 }
 
 #[test]

@@ -115,6 +115,11 @@ impl Reader {
         Some(Piece::Frame(head, &self.partial))
     }
 
+    /// The frame that has begun and not ended.
+    pub fn begun(&self) -> Option<Head> {
+        self.head
+    }
+
     /// Whether a frame has begun and not ended.
     #[cfg(test)]
     pub fn within_frame(&self) -> bool {

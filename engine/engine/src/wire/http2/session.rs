@@ -358,6 +358,14 @@ impl Session {
         result
     }
 
+    /// Whether a header block of this stream has come in part.
+    pub fn has_begun_head(&self, id: u32) -> bool {
+        let open = self.open_block.as_ref();
+        let begun = self.reader.begun();
+        open.is_some_and(|open| open.stream == id)
+            || begun.is_some_and(|head| head.kind == kind::HEADERS && head.stream == id)
+    }
+
     /// Whether a frame or a header block has come in part.
     #[cfg(test)]
     pub fn within_frame(&self) -> bool {

@@ -131,6 +131,8 @@ struct Multiplex {
     sampled: u32,
     /// At least one request was answered.
     answered: bool,
+    /// Something of an answer came since it was last idle.
+    heard: bool,
 }
 
 impl Multiplex {
@@ -153,6 +155,7 @@ impl Multiplex {
             marked: false,
             sampled: 0,
             answered: false,
+            heard: false,
         }
     }
 

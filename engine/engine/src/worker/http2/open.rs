@@ -277,6 +277,7 @@ impl Worker<'_> {
             keeps: slot.exchange.kept().is_some(),
             lesson: taught.then(|| template.lesson(slot.step)).flatten(),
         };
+        link.heard &= link.session.open_streams() > 0;
         let exchange = &slot.exchange;
         let (id, bytes) = link.session.open(opening, |dictionary, out| {
             exchange.render_block(template, &source, https, dictionary, out);

@@ -138,6 +138,7 @@ impl Worker<'_> {
     fn on_stream_event(&mut self, link: &mut Multiplex, event: Event, lag_ns: i64) {
         match event {
             Event::Touched { key: s } => {
+                link.heard = true;
                 let slot = &mut self.groups[link.group].slots[s as usize];
                 slot.sample.first_byte_ns = self.now_ns;
             }
@@ -154,6 +155,7 @@ impl Worker<'_> {
                 outcome,
             } => {
                 link.answered |= outcome.is_ok();
+                link.heard = true;
                 let slot = &mut self.groups[link.group].slots[s as usize];
                 if std::mem::take(&mut slot.stamped) {
                     link.sampled -= 1;
@@ -181,11 +183,12 @@ impl Worker<'_> {
     pub(in crate::worker) fn give_up(&mut self, g: usize, s: u32, key: ConnKey, kind: ErrorKind) {
         let slot = &self.groups[g].slots[s as usize];
         let id = slot.exchange.stream().map_or(0, |stream| stream.id);
-        let mut answer = Answer::default();
+        let (mut answer, mut head_begun) = (Answer::default(), false);
         if let Some(mut link) = self.multiplexes.take(key) {
             if id == 0 {
                 link.waiting.retain(|waiting| *waiting != s);
             } else {
+                head_begun = link.session.has_begun_head(id);
                 answer = link.session.cancel(id);
                 let slot = &mut self.groups[g].slots[s as usize];
                 link.sampled -= u32::from(std::mem::take(&mut slot.stamped));
@@ -195,6 +198,7 @@ impl Worker<'_> {
         }
         let kind = match kind {
             ErrorKind::TimeoutBody if answer.status == 0 => ErrorKind::TimeoutHead,
+            ErrorKind::TimeoutFirstByte if head_begun => ErrorKind::TimeoutHead,
             kind => kind,
         };
         self.end_request(g, s, answer, kind);
@@ -234,19 +238,26 @@ impl Worker<'_> {
         self.drop_multiplex(key, &link);
         let leaving = link.session.leaving();
         for (s, answer) in link.session.end() {
-            let kind = self.kind_of_end(link.group, s, answer, end, leaving);
+            let kind = self.kind_of_end(&link, s, answer, end, leaving);
             self.end_request(link.group, s, answer, kind);
         }
-        for s in link.waiting {
+        for s in std::mem::take(&mut link.waiting) {
             let answer = Answer::default();
-            let kind = self.kind_of_end(link.group, s, answer, end, leaving);
+            let kind = self.kind_of_end(&link, s, answer, end, leaving);
             self.end_request(link.group, s, answer, kind);
         }
     }
 
     /// What the end of its connection is for a request.
-    fn kind_of_end(&self, g: usize, s: u32, answer: Answer, end: End, leaving: bool) -> ErrorKind {
-        let slot = &self.groups[g].slots[s as usize];
+    fn kind_of_end(
+        &self,
+        link: &Multiplex,
+        s: u32,
+        answer: Answer,
+        end: End,
+        leaving: bool,
+    ) -> ErrorKind {
+        let slot = &self.groups[link.group].slots[s as usize];
         let sample = &slot.sample;
         let touched = sample.first_byte_ns != NEVER;
         let left = sample.written_ns != NEVER && slot.hop.written as u64 >= slot.hop.body_bytes;
@@ -254,6 +265,8 @@ impl Worker<'_> {
             End::Fault(fault) => return fault.into(),
             End::Closed if answer.status > 0 => return ErrorKind::ShortBody,
             End::Closed if touched => return ErrorKind::ShortHead,
+            // It was at work on others, and neither new nor idle.
+            End::Closed if link.heard => ErrorKind::ReadReset,
             End::Closed => ErrorKind::EmptyAnswer,
             End::Broken(ErrorKind::WriteReset) if left => ErrorKind::ReadReset,
             End::Broken(kind) => kind,
@@ -265,7 +278,7 @@ impl Worker<'_> {
         match kind {
             _ if touched || !reset => kind,
             _ if leaving => ErrorKind::Http2Goaway,
-            _ if sample.reused => ErrorKind::StaleConnection,
+            _ if sample.reused && !link.heard => ErrorKind::StaleConnection,
             _ => kind,
         }
     }
