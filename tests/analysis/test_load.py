@@ -16,10 +16,11 @@ from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.load_summary import _of_failed, histogram_bars, summarise_load
 from svload.analysis.measures import GroupMeasures
 from svload.analysis.view import GroupView, kept_window, look
+from svload.api.load import hopeless
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.load_summary import LoadSummary
 from svload.model.request_errors import ERRORS
-from svload.model.request_hints import HINTS, no_answer, no_server
+from svload.model.request_hints import HINTS, no_answer, nothing_sent
 
 
 def counts_of(*values_ns: int) -> np.ndarray:
@@ -239,14 +240,33 @@ def test_every_error_has_its_hint() -> None:
 
 def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
     answered = {"status", "check", "timeout_first_byte", "timeout_body", "read_reset", "short_body", "emfile"}
-    assert {name for name in answered if no_server(name)} == set()
+    assert {name for name in answered if nothing_sent(name)} == set()
     assert {name for name in answered if no_answer(name)} == {"timeout_first_byte", "read_reset"}
     assert no_answer("connect_refused")
-    assert no_server("connect_refused")
-    assert no_server("tls_certificate")
+    assert nothing_sent("connect_refused")
+    assert nothing_sent("tls_certificate")
     malformed = [name for name in HINTS if name.startswith("malformed")]
     assert len(malformed) > 2
-    assert all(no_answer(name) and not no_server(name) for name in malformed), "something did answer"
+    assert all(no_answer(name) and not nothing_sent(name) for name in malformed), "something did answer"
+
+
+NO_ANSWER = [name for name in HINTS if no_answer(name)]
+
+
+@pytest.mark.parametrize("name", NO_ANSWER)
+def test_a_server_failed_where_requests_could_be_sent_and_else_none_was_measured(name: str) -> None:
+    error = hopeless("http://server", {"ok": 0, "errors": {name: 5}})
+    assert error is not None
+    assert error.exit_code == (3 if nothing_sent(name) else 1)
+    mixed = hopeless("http://server", {"ok": 0, "errors": {name: 5, "read_reset": 1}})
+    assert mixed is not None and mixed.exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["connect_refused", "lookup", "tls_closed", "empty_answer"])
+def test_a_redirect_is_an_answer_wherever_it_leads(name: str) -> None:
+    assert hopeless("http://server", {"ok": 0, "errors": {name: 5}, "redirects": 0}) is not None
+    assert hopeless("http://server", {"ok": 0, "errors": {name: 5}, "redirects": 5}) is None
+    assert hopeless("http://server", {"ok": 1, "errors": {name: 5}}) is None
 
 
 def test_what_is_cut_is_told_with_its_slowest_answer(open_loop: Bench) -> None:

@@ -65,6 +65,8 @@ pub struct Post {
     pub begun: u64,
     pub ok: u64,
     pub failed: u64,
+    /// Answers that led elsewhere.
+    pub redirects: u64,
     pub active_vus: u64,
     pub errors: [u64; ErrorKind::COUNT],
     pub recent: Recent,
@@ -77,6 +79,7 @@ impl Default for Post {
             begun: 0,
             ok: 0,
             failed: 0,
+            redirects: 0,
             active_vus: 0,
             errors: [0; ErrorKind::COUNT],
             recent: Recent::default(),
@@ -90,6 +93,7 @@ impl Post {
         self.begun += other.begun;
         self.ok += other.ok;
         self.failed += other.failed;
+        self.redirects += other.redirects;
         self.active_vus += other.active_vus;
         for (mine, theirs) in self.errors.iter_mut().zip(&other.errors) {
             *mine += theirs;
@@ -180,7 +184,7 @@ pub fn errors_json(errors: &[u64; ErrorKind::COUNT]) -> Map<String, Value> {
 fn group_json(name: &str, post: &Post) -> Value {
     json!({
         "name": name, "due": post.due, "begun": post.begun, "ok": post.ok, "failed": post.failed,
-        "in_flight": post.begun - post.ok - post.failed, "active_vus": post.active_vus, "errors": errors_json(&post.errors),
+        "redirects": post.redirects, "in_flight": post.begun - post.ok - post.failed, "active_vus": post.active_vus, "errors": errors_json(&post.errors),
         "last": {
             "ok": post.recent.ok, "failed": post.recent.failed,
             "response_p50_ns": post.recent.quantile_ns(0.5), "response_p95_ns": post.recent.quantile_ns(0.95),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svload.api.load import LoadFiles, aimed, as_typed, enough_ports, hopeless, in_environment, keep_study
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_lock
@@ -90,19 +90,19 @@ class _Side:
 
     url: str
     endpoint: str
-    ok: int = 0
-    errors: Mapping[str, int] = field(default_factory=dict)
+    group: Mapping[str, Any] = field(default_factory=lambda: {"ok": 0, "errors": {}})
 
     def no_answer(self) -> SvloadError | None:
         """The error to raise where no request was answered at all."""
-        return hopeless(self.endpoint, self.ok, self.errors)
+        return hopeless(self.endpoint, self.group)
 
     def none_ok(self, trial: str) -> SvloadError | None:
         """The error to raise where no request of a whole trial succeeded."""
-        if self.ok or not self.errors:
+        errors: Mapping[str, int] = self.group["errors"]
+        if self.group["ok"] or not errors:
             return None
-        most = max(self.errors, key=lambda name: self.errors[name])
-        reason = f"all {sum(self.errors.values()):,} requests to {self.url} failed ({most})"
+        most = max(errors, key=lambda name: errors[name])
+        reason = f"all {sum(errors.values()):,} requests to {self.url} failed ({most})"
         hint = f"See what it answers: svload probe {self.url}"
         return fail("nothing-ok", reason=reason, hint=hint, trial=trial)
 
@@ -118,7 +118,7 @@ def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
             of_trial[trial] = sides[event.text("case")]
         elif event.kind == "progress" and trial in of_trial and (groups := event.data["groups"]):
             side = of_trial[trial]
-            side.ok, side.errors = groups[0]["ok"], groups[0]["errors"]  # type: ignore[index]
+            side.group = groups[0]  # type: ignore[index]
             failing = float(event.number("offset_s") or 0.0) >= _FAILS_S
             return side.no_answer() or (side.none_ok(trial) if failing else None)
         elif event.kind == "trial-sealed" and trial in of_trial:

@@ -19,7 +19,7 @@ from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
 from svload.model.outputs import write_output
 from svload.model.private import private_folder
-from svload.model.request_hints import HINTS, no_answer, no_server
+from svload.model.request_hints import HINTS, no_answer, nothing_sent
 from svload.run.configs import case_configs
 from svload.run.hands import early_hands, hold_ready
 from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, quick_study, study_text
@@ -281,19 +281,20 @@ def _unanswered(origin: str) -> AbortIf:
         if event.kind != "progress":
             return None
         groups = event.data["groups"]
-        return hopeless(origin, groups[0]["ok"], groups[0]["errors"]) if groups else None  # type: ignore[index]
+        return hopeless(origin, groups[0]) if groups else None  # type: ignore[index]
 
     return abort_if
 
 
-def hopeless(origin: str, ok: int, errors: Mapping[str, int]) -> SvloadError | None:
-    """The error to raise where every request failed without an answer; None if one had any."""
-    if ok or not errors or not all(map(no_answer, errors)):
+def hopeless(origin: str, group: Mapping[str, Any]) -> SvloadError | None:
+    """The error to raise where every request failed without an answer, a redirect included; None if one had any."""
+    errors: Mapping[str, int] = group["errors"]
+    if group["ok"] or group.get("redirects") or not errors or not all(map(no_answer, errors)):
         return None
     most = max(errors, key=lambda name: errors[name])
     what = ", ".join(errors)
     hint = HINTS[most][:1].upper() + HINTS[most][1:] + "."
-    code = "target-unreachable" if all(map(no_server, errors)) else "target-silent"
+    code = "target-unreachable" if all(map(nothing_sent, errors)) else "target-silent"
     return fail(code, target=origin, what=what, count=sum(errors.values()), hint=hint)
 
 

@@ -33,7 +33,7 @@ def merge_progress(parts: Any) -> dict[str, Any]:
         cpu_s += part.get("cpu_s", 0.0)
         for group in part["groups"]:
             merged = groups.setdefault(group["name"], {"name": group["name"], "errors": {}, "last": {}})
-            for key in ("due", "begun", "ok", "failed", "in_flight", "active_vus"):
+            for key in ("due", "begun", "ok", "failed", "redirects", "in_flight", "active_vus"):
                 merged[key] = merged.get(key, 0) + group.get(key, 0)
             for name, count in group.get("errors", {}).items():
                 merged["errors"][name] = merged["errors"].get(name, 0) + count

@@ -23,7 +23,7 @@ MEANINGS: Mapping[str, str] = {
     "timeout_body": "the time-out passed in the answer's body",
     "malformed": "what came is no HTTP/1 answer (no status line, or a status that makes no sense), or no "
     "reply of the protocol that was spoken",
-    "header_too_large": "the answer's heads, or its trailers, are larger than 64 KiB or 128 fields",
+    "header_too_large": "the answer's heads, or its trailers, are larger than 64 KiB or 2,048 fields",
     "short_body": "the stream ended in the body",
     "unexpected_data": "bytes that nobody asked for came with the answer, or before the request",
     "status": "a complete answer with a status that was not expected",

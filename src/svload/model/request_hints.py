@@ -78,21 +78,21 @@ HINTS: Mapping[str, str] = {
     "other": "another error: see the trial's events",
 }
 
-_NO_SERVER = ("connect_", "tls_", "empty_answer", "lookup", "http2_not_negotiated")
+_NOTHING_SENT = ("connect_", "tls_", "lookup", "http2_not_negotiated")
 
 
-def no_server(name: str) -> bool:
-    """Whether an error means that no server of the asked kind answered. Where every request ends
-    so, there is nothing to measure."""
-    return name.startswith(_NO_SERVER)
+def nothing_sent(name: str) -> bool:
+    """Whether an error means that no request could be sent: there was no connection of the asked kind. Where every
+    request ends so, no server was measured (exit 3); one that takes requests and completes no response failed (exit 1)."""
+    return name.startswith(_NOTHING_SENT)
 
 
 _NO_ANSWER = (
-    "write_reset", "read_reset", "stale_connection", "timeout_send", "timeout_first_byte", "timeout_head", "short_head",
+    "empty_answer", "write_reset", "read_reset", "stale_connection", "timeout_send", "timeout_first_byte", "timeout_head", "short_head",
     "http2_goaway", "http2_refused_stream",
 )  # fmt: skip
 
 
 def no_answer(name: str) -> bool:
     """Whether an error means that no whole head of an answer came."""
-    return no_server(name) or name in _NO_ANSWER or name.startswith("malformed")
+    return nothing_sent(name) or name in _NO_ANSWER or name.startswith("malformed")

@@ -470,6 +470,7 @@ impl<'a> Worker<'a> {
             (post.due, post.begun, post.ok, post.failed) =
                 (totals.due, totals.begun, totals.ok, totals.failed);
             post.errors = group.record.errors;
+            post.redirects = group.record.hop_status.iter().sum();
             let load_ns = group.load_ns(self.now_ns);
             post.active_vus = match &group.executor {
                 Some(executor) if !group.closed => executor.active_vus(load_ns),

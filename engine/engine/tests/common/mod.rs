@@ -186,6 +186,9 @@ pub fn run_with(share: &Value, inputs: &IndexMap<String, Table>) -> Ran {
     check_identities(&ran, share);
     let last = reports.last().expect("a progress report");
     assert_eq!(last["groups"][0]["begun"], ran.group()["begun"]);
+    let led_on = ran.group()["hop_status"].as_object().unwrap().values();
+    let led_on: u64 = led_on.filter_map(Value::as_u64).sum();
+    assert_eq!(last["groups"][0]["redirects"], led_on);
     ran
 }
 

@@ -236,7 +236,7 @@ fn a_request_that_times_out_is_cancelled_and_the_others_go_on() {
 
 #[test]
 fn a_head_that_comes_in_part_is_what_the_timeout_cut() {
-    type Send = fn(&mut Peer, u32) -> Option<()>;
+    type Send = fn(&mut Peer<TcpStream>, u32) -> Option<()>;
     let cases: [(Send, &str); 4] = [
         (|_, _| Some(()), "timeout_first_byte"),
         // A block that waits for its continuation, one whose continuation has begun, and a frame in part.
@@ -408,7 +408,8 @@ fn streams_of_a_connection_that_ends_at_work_are_not_stale() {
                     .unwrap();
             }
         });
-        let errors = run(&share_of(server.address, 4, 4, 40)).errors();
+        let requests = 5 * (4 + answered as u64);
+        let errors = run(&share_of(server.address, 4, 4, requests)).errors();
         assert_eq!(errors.keys().collect::<Vec<_>>(), ["read_reset"]);
     }
 }
