@@ -13,6 +13,7 @@ from svload.store.foreign.tabulate import plain_names
 
 KEPT = {
     "首页": "首页", "Корзина": "Корзина", "größe": "größe", "Σύνολο 1": "Σύνολο-1", "עגלה/קנה": "עגלה-קנה", "a, b": "a-b", "home": "home",
+    "हिन्दी पेज": "हिन्दी-पेज", "e\u0301tape 1": "étape-1", "q\u0303-x": "q\u0303-x", "สินค้า": "สินค้า", "שָׁלוֹם/x": "שָׁלוֹם-x", "\u0301": "n0-\u0301",
     "2 купить": "n0-2-купить", "🛒": "n0", "日" * 99: "日" * 60,
 }  # fmt: skip
 
@@ -39,8 +40,27 @@ def study(folder: Path, request: str, group: str, service: str = "it") -> str:
     return str(folder / "study.yaml")
 
 
+@pytest.mark.parametrize("label", ["हिन्दी पेज", "e\u0301tape", "สินค้า 2", "שָׁלוֹם"])
+def test_a_label_comes_back_from_an_export_as_it_was(label: str, tmp_path: Path) -> None:
+    """With its thread group, which is called the same."""
+
+    def imported(path: Path) -> tuple[str, set[str], set[str]]:
+        run = api.import_files([str(path)], out=tmp_path / "runs", write_report=False)
+        (one,) = run.imported.values()
+        return str(run.run.path), set(one.labels.values()), set(one.groups.values())
+
+    rows = [f"{1_700_000_000_000 + 10 * at},5,{label},200,{label} 1-{1 + at % 2},true" for at in range(40)]
+    table = "timeStamp,elapsed,label,responseCode,threadName,success\n" + "\n".join(rows)
+    (tmp_path / "a.jtl").write_text(table, encoding="utf-8")
+    run, labels, groups = imported(tmp_path / "a.jtl")
+    assert (labels, groups) == ({label}, {label})
+    (exported,) = api.export_jtl(run, tmp_path / "out")
+    assert imported(exported)[1:] == (labels, groups)
+
+
 @pytest.mark.parametrize(
-    ("request_", "group"), [("首页", "Читатели"), ("größe", "Αγοραστές"), ("home", "users")]
+    ("request_", "group"),
+    [("首页", "Читатели"), ("größe", "Αγοραστές"), ("home", "users"), ("हिन्दी", "e\u0301tape")],
 )
 def test_a_study_names_requests_and_groups_so(request_: str, group: str, tmp_path: Path) -> None:
     lock = api.load_lock(study(tmp_path, request_, group), api.Choices())
@@ -49,7 +69,7 @@ def test_a_study_names_requests_and_groups_so(request_: str, group: str, tmp_pat
 
 @pytest.mark.parametrize(
     ("request_", "group", "service"),
-    [("1首", "a", "it"), ("首 页", "a", "it"), ("首页", "чит.атели", "it"), ("首页", "a", "сервер")],
+    [("\u0301a", "a", "it"), ("1首", "a", "it"), ("首 页", "a", "it"), ("首页", "чит.атели", "it"), ("首页", "a", "сервер")],
 )
 def test_other_names_are_refused(request_: str, group: str, service: str, tmp_path: Path) -> None:
     with pytest.raises(SvloadError, match="a name was expected"):

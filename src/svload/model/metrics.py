@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from svload.model.units import Dimension, parse_quantity, written_dimension
+from svload.model.visible import marks_as_letters
 
 Source = Literal["traffic", "service", "feeder"]
 STATS = ("mean", "min", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
@@ -276,10 +277,10 @@ def why_not_live(ref: MetricRef) -> str:
 
 def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:
     """`probe.response.p50 < 200 ms` as data; raises ValueError that says what is wrong."""
-    match = _CRITERION.match(text)
+    match = _CRITERION.match(marks_as_letters(text))
     if not match:
         raise ValueError("it has no metric, comparison and value")
-    ref = parse_metric(match[1], owners, written_dimension(match[3]) or "count")
+    ref = parse_metric(text[slice(*match.span(1))], owners, written_dimension(match[3]) or "count")
     return Criterion(ref, match[2], parse_quantity(match[3], ref.metric.dimension), text)
 
 

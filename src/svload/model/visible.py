@@ -22,6 +22,16 @@ def visible_json(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def marks_as_letters(text: str) -> str:
+    """`text` with `_` for each combining mark, at the same places: what `\\w` misses of words in Devanagari, or with
+    decomposed accents."""
+    if text.isascii():
+        return text
+    import unicodedata
+
+    return "".join("_" if unicodedata.category(sign)[0] == "M" else sign for sign in text)
+
+
 FORMULA = "=+-@\t\r"
 """What a spreadsheet takes for the begin of a formula."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

@@ -32,6 +32,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from svload.model.bounds import RATE_RPS, REDIRECTS, SIZE_BYTES, TIME_S, Bound
 from svload.model.units import bytes_per_s, duration_ns, parse_quantity, show_duration, size_bytes, units_of
+from svload.model.visible import marks_as_letters
 from svload.study.mistakes import Gap, in_our_words, wrong
 
 AS_WRITTEN = {"references": True}
@@ -327,7 +328,7 @@ def _name(value: str) -> str:
 
 
 def _label(value: str) -> str:
-    if not re.fullmatch(r"[^\W\d_][\w-]*", value):
+    if not re.fullmatch(r"[^\W\d_][\w-]*", marks_as_letters(value)):
         raise wrong("a name was expected: a letter of any alphabet, then letters, digits, - and _")
     return _name(value) if value.isascii() else value
 

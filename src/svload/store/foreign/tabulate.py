@@ -4,6 +4,7 @@ exactly (docs/method.md §1, §4)."""
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.request_errors import ERRORS
 from svload.model.results import FirstFailure, GroupSummary, StepSummary
+from svload.model.visible import marks_as_letters
 from svload.store.foreign.requests import Ints, Requests, Users
 from svload.store.parquet import TABLES, Arrays, filled
 
@@ -185,7 +187,9 @@ def plain_names(names: Iterable[str], taken: tuple[str, ...]) -> tuple[str, ...]
     used = {*taken, "request", "vu", "iteration", "port"}
     found = []
     for number, name in enumerate(names):
-        plain = re.sub(r"[^\w-]+", "-", name).strip("-_")[:60]
+        name = unicodedata.normalize("NFC", name)
+        words = re.finditer(r"[\w-]+", marks_as_letters(name))
+        plain = "-".join(name[slice(*word.span())] for word in words).strip("-_")[:60]
         plain = plain if plain[:1].isalpha() else f"n{number}{'-' if plain else ''}{plain}"
         base, again = plain, 1
         while plain.lower() in used:
