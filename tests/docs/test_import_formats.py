@@ -41,6 +41,12 @@ def jmeter(*names: str) -> list[str]:
     return [gzip.decompress((STORE / "jmeter" / f"{name}.jtl.gz").read_bytes()).decode() for name in names]
 
 
+def locust() -> list[str]:
+    """A file that Locust wrote, and one with a name under two methods."""
+    text = (STORE / "formats" / "locust_stats_history.csv").read_text()
+    return [text, text.replace("GET,missing,", "POST,/,")]
+
+
 def written(write: Callable[[Path], object]) -> list[str]:
     """The text of a file of this writer's."""
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +101,7 @@ def without_key(text: str, name: str) -> str:
 FORMATS: dict[str, tuple[str, Callable[[], list[str]], Callable[[str], Iterable[str]], Without]] = {
     "JMeter, CSV": ("jtl", partial(jmeter, "groups", "refused", "failing", "resources-unnamed"), columns, without_column),
     "JMeter, XML": ("jtl", partial(jmeter, "xml", "xml-redirects", "xml-transaction"), attributes, without_attribute),
-    "Locust, `_stats_history.csv`": ("locust", lambda: [(STORE / "formats" / "locust_stats_history.csv").read_text()], columns, without_column),
+    "Locust, `_stats_history.csv`": ("locust", locust, columns, without_column),
     "k6, JSON lines": ("k6", partial(written, lambda path: write_k6_json(path, ASKED)), keys, without_key),
     "k6, CSV": ("k6", partial(written, lambda path: write_k6_csv(path, ASKED)), columns, without_column),
 }  # fmt: skip

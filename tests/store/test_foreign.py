@@ -119,6 +119,53 @@ def test_a_full_locust_history_has_steps(tmp_path: Path) -> None:
         assert int(full.tables["intervals"][column].sum()) == int(whole.tables["intervals"][column].sum())
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "labels"),
+    [
+        ("GET,/", "POST,/", {"GET /", "POST /"}),
+        ("GET,cart", "DELETE,cart", {"GET cart", "DELETE cart"}),
+        ("GET,/", "POST,/buy", {"/", "/buy"}),
+    ],
+)
+def test_one_name_under_two_methods_is_two_steps(
+    one: str, other: str, labels: set[str], tmp_path: Path
+) -> None:
+    """Their rows alternate, so that the totals of one name would go backwards."""
+    text = (Path(__file__).parent / "formats" / "locust_stats_history.csv").read_text()
+    path = tmp_path / "x_stats_history.csv"
+    path.write_text(text.replace("GET,/,", f"{one},").replace("GET,missing,", f"{other},"))
+    read = made(path)
+    assert set(read.labels.values()) == labels
+    assert sum(step.due for step in read.groups[0].steps) == read.groups[0].due
+
+
+@pytest.mark.parametrize(
+    ("names", "threads", "groups"),
+    [
+        # Of several scenarios in one plan.
+        ("timeStamp,elapsed,Latency,label,responseCode,success,allThreads,threadName", ("Browse 1-1", "Buy 2-1"), {"Browse", "Buy"}),
+        # Of machines beside each other: their names stand before the group's.
+        ("timeStamp,elapsed,label,responseCode,threadName,success,allThreads", ("10.0.0.1-Buy 1-1", "10.0.0.2-Buy 1-1"), {"10.0.0.1-Buy", "10.0.0.2-Buy"}),
+        # Of tools without threads.
+        ("timeStamp,elapsed,Latency,label,method,bytes,responseCode,success,allThreads", ("", ""), {"load"}),
+    ],
+)  # fmt: skip
+def test_each_group_in_a_file_of_taurus_is_a_group(
+    names: str, threads: tuple[str, str], groups: set[str], tmp_path: Path
+) -> None:
+    rows = []
+    for at in range(60):
+        cells = {
+            "timeStamp": 1_700_000_000_000 + 20 * at, "elapsed": 7, "Latency": 5, "label": "/", "method": "GET",
+            "bytes": 100, "responseCode": 200, "success": "true", "allThreads": 2, "threadName": threads[at % 2],
+        }  # fmt: skip
+        rows.append(",".join(str(cells[name]) for name in names.split(",")))
+    path = tmp_path / "kpi.jtl"
+    path.write_text("\n".join([names, *rows]) + "\n")
+    assert form_of(path) == "jtl"
+    assert set(made(path).group_names.values()) == groups
+
+
 @pytest.mark.parametrize("think", [0, 50])
 def test_stamps_of_the_ends_are_seen(tmp_path: Path, think: int) -> None:
     """A thread makes one sample at a time, and JMeter writes it as it ends: by that, stamps of ends

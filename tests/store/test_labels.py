@@ -69,7 +69,13 @@ def test_a_study_names_requests_and_groups_so(request_: str, group: str, tmp_pat
 
 @pytest.mark.parametrize(
     ("request_", "group", "service"),
-    [("\u0301a", "a", "it"), ("1首", "a", "it"), ("首 页", "a", "it"), ("首页", "чит.атели", "it"), ("首页", "a", "сервер")],
+    [
+        ("\u0301a", "a", "it"),
+        ("1首", "a", "it"),
+        ("首 页", "a", "it"),
+        ("首页", "чит.атели", "it"),
+        ("首页", "a", "сервер"),
+    ],
 )
 def test_other_names_are_refused(request_: str, group: str, service: str, tmp_path: Path) -> None:
     with pytest.raises(SvloadError, match="a name was expected"):

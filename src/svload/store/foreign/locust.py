@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,14 +58,16 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
     rows = csv_rows(path)
     line, _ = next(rows)
     place = {name: names.index(name) for name in (*_NEEDED, *((_SIZE,) if _SIZE in names else ()))}
-    found: dict[str, list[tuple[float, ...]]] = {}
+    type_at = names.index("Type") if "Type" in names else None
+    found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for count, (line, cells) in enumerate(rows, 1):
         if len(cells) != len(names):
             raise unreadable(path, line, f"{len(cells)} values stand under {len(names)} names", HINT)
         if count > TABLE_ROWS:
             raise unreadable(path, line, f"it has more than {TABLE_ROWS:,} rows", "Import one run.")
         row = tuple(_number(path, line, name, cells[at]) for name, at in place.items() if name != "Name")
-        of_name = found.setdefault(cells[place["Name"]], [])
+        method = cells[type_at] if type_at is not None else ""
+        of_name = found.setdefault((cells[place["Name"]], method), [])
         last = of_name[-1] if of_name else None
         if last and (row[0] < last[0] or row[2] < last[2] or row[3] < last[3]):
             hint = "See that one run wrote it: Locust's counts were reset, or files were joined."
@@ -72,7 +75,7 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         if row[3] > row[2]:
             raise unreadable(path, line, "more requests failed than were made", HINT)
         of_name.append(row)
-    whole = found.pop(ALL_NAMES, [])
+    whole = next((found.pop(key) for key in list(found) if key[0] == ALL_NAMES), [])
     if len(whole) < 2 or whole[-1][2] < 1:
         raise unreadable(path, line, f"it holds fewer than two rows called {ALL_NAMES} with requests", HINT)
     if whole[-1][0] - whole[0][0] > MOST_SECONDS_A_ROW * len(whole):
@@ -80,7 +83,12 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         raise unreadable(
             path, line, f"its {len(whole)} rows are {whole[-1][0] - whole[0][0]:,.0f} s apart", hint
         )
-    parts = {name: np.array(of_name, dtype=float) for name, of_name in found.items() if of_name[-1][2] > 0}
+    often = Counter(name for name, _ in found)
+    parts = {
+        f"{method} {name}" if often[name] > 1 else name: np.array(of_name, dtype=float)
+        for (name, method), of_name in found.items()
+        if of_name[-1][2] > 0
+    }
     told = sum(float(part[-1, 2]) for part in parts.values())
     full = 1 < len(parts) <= MOST_STEPS and told == whole[-1][2]
     return _made(np.array(whole, dtype=float), parts if full else {}, measure_all)
