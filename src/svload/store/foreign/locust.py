@@ -59,6 +59,7 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
     line, _ = next(rows)
     place = {name: names.index(name) for name in (*_NEEDED, *((_SIZE,) if _SIZE in names else ()))}
     type_at = names.index("Type") if "Type" in names else None
+    mixed = False
     found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for count, (line, cells) in enumerate(rows, 1):
         if len(cells) != len(names):
@@ -69,7 +70,10 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         method = cells[type_at] if type_at is not None else ""
         of_name = found.setdefault((cells[place["Name"]], method), [])
         last = of_name[-1] if of_name else None
-        if last and (row[0] < last[0] or row[2] < last[2] or row[3] < last[3]):
+        backwards = last and (row[0] < last[0] or row[2] < last[2] or row[3] < last[3])
+        mixed |= bool(backwards)
+        # Where no types are written, rows of one name may be of several.
+        if backwards and (type_at is not None or cells[place["Name"]] == ALL_NAMES):
             hint = "See that one run wrote it: Locust's counts were reset, or files were joined."
             raise unreadable(path, line, "its moments or totals go backwards", hint)
         if row[3] > row[2]:
@@ -90,7 +94,7 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         if of_name[-1][2] > 0
     }
     told = sum(float(part[-1, 2]) for part in parts.values())
-    full = 1 < len(parts) <= MOST_STEPS and told == whole[-1][2]
+    full = not mixed and 1 < len(parts) <= MOST_STEPS and told == whole[-1][2]
     return _made(np.array(whole, dtype=float), parts if full else {}, measure_all)
 
 
