@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz --hours 8 [--only studies|packs|answers|pages] [--seed N]`: fuzz for so long, a minute of each in turn.
+"""`python -m tests.fuzz --hours 8 [--only studies|packs|answers|pages|imports] [--seed N]`: fuzz for so long, a minute of each in turn.
 
 Each failure is printed with the command that repeats it; the exit code is 1 if there was one.
 """
@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import answers, oracle, packs, pages, studies
+from . import answers, imports, oracle, packs, pages, studies
 from .oracle import Fuzzer, Tally, fuzz
 
 KINDS: dict[str, Fuzzer] = {
@@ -19,9 +19,10 @@ KINDS: dict[str, Fuzzer] = {
     "packs": packs.one,
     "answers": answers.one,
     "pages": pages.one,
+    "imports": imports.one,
 }
 TURN_S = 60.0
-READY: dict[str, Callable[[], None]] = {"packs": packs.ready}
+READY: dict[str, Callable[[], None]] = {"packs": packs.ready, "imports": packs.ready}
 
 
 def main() -> int:

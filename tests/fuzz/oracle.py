@@ -18,6 +18,8 @@ from tests.bounds import HANG_S
 
 CODES = (0, 1, 2, 3, 4, 130)
 WAIT_S = 5.0
+MEMORY_KIB = 1 << 20
+"""What no case takes, this process's own memory included."""
 judges_waits = False
 """Whether a case that takes longer is a failure: for `python -m tests.fuzz`, on a machine that is not busy."""
 
@@ -108,6 +110,8 @@ def _command(words: Sequence[str], folder: Path, environment: dict[str, str]) ->
     # SVLOAD_DEBUG shows where the system refused a file, too.
     if "[internal]" in told or ("Traceback" in told and "[file-refused]" not in told):
         return Case(ended, f"{shown}: an internal error\n{told[-4000:]}")
+    if used.ru_maxrss > MEMORY_KIB:
+        return Case(ended, f"{shown}: took {used.ru_maxrss >> 10} MiB")
     late = has_waited(waited_s, cpu_s)
     return Case(ended, late and f"{shown}: {late}")
 

@@ -63,7 +63,7 @@ def _words(run: Path, draw: Random) -> list[str]:
 
 def _zip(pack: bytes, draw: Random) -> bytes:
     if draw.random() < 0.4:
-        return _flipped(pack, draw)
+        return flipped(pack, draw)
     warnings.simplefilter("ignore", UserWarning)  # a name that stands twice is meant
     out = io.BytesIO()
     with (
@@ -79,7 +79,7 @@ def _zip(pack: bytes, draw: Random) -> bytes:
                     case "drop":
                         continue
                     case "flip":
-                        data = _flipped(data, draw)
+                        data = flipped(data, draw)
                     case "rename":
                         name = draw.choice(
                             (
@@ -126,7 +126,7 @@ def _damage(run: Path, draw: Random) -> None:
         )
     ):
         case "flip":
-            path.write_bytes(_flipped(path.read_bytes(), draw))
+            path.write_bytes(flipped(path.read_bytes(), draw))
         case "drop":
             path.unlink()
         case "cut":
@@ -156,7 +156,7 @@ def _damage(run: Path, draw: Random) -> None:
             path.chmod(0)
 
 
-def _flipped(data: bytes, draw: Random) -> bytes:
+def flipped(data: bytes, draw: Random) -> bytes:
     found = bytearray(data)
     for _ in range(draw.choice((1, 1, 3, 30))):
         if found:
@@ -172,7 +172,7 @@ def _odd_json(data: bytes, draw: Random) -> bytes:
     try:
         tree = json.loads(data if whole else lines[at])
     except (ValueError, IndexError):
-        return _flipped(data, draw)
+        return flipped(data, draw)
     if draw.random() < 0.03:
         return b'{"format": 1, "source": ' + b"[" * 50_000
     places = every_place(tree)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from tests.bounds import HANG_S
-from tests.fuzz import answers, oracle, packs, pages, studies
+from tests.fuzz import answers, imports, oracle, packs, pages, studies
 from tests.fuzz.oracle import Case, Fuzzer, command, fuzz
 
 from svload.model.errors import SvloadError, fail
@@ -26,9 +26,10 @@ def test_nothing_breaks(kind: str, one: Fuzzer) -> None:
 
 
 @pytest.mark.truth
-def test_no_damaged_run_breaks_a_command() -> None:
+@pytest.mark.parametrize(("kind", "one"), [("packs", packs.one), ("imports", imports.one)])
+def test_no_damaged_run_or_file_breaks_a_command(kind: str, one: Fuzzer) -> None:
     packs.ready()
-    tally = fuzz("packs", packs.one, SEED, SECONDS, most=10)
+    tally = fuzz(kind, one, SEED, SECONDS, most=10)
     assert not tally.failures, "\n".join([f"seed {SEED}", *tally.failures])
     assert tally.ended.total() > 3, "they are hardly played"
 

@@ -195,6 +195,19 @@ def test_a_file_of_many_names_stays_small(tmp_path: Path) -> None:
     assert kib < 512 * 1024
 
 
+@pytest.mark.parametrize("kind", ["jtl", "xml", "k6.json", "k6.csv"])
+def test_long_names_are_bounded_together(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their signs, and not by their number alone."""
+    monkeypatch.setattr("svload.store.foreign.requests.NAMES_BYTES", 5_000)
+    load = [files.Asked(0, 100 * at, 50, f"{at:04}" + "x" * 996) for at in range(30)]
+    path = WRITERS[kind](tmp_path / "file", load)
+    made = read_foreign(path, {"xml": "jtl"}.get(kind, kind.partition(".")[0]))
+    assert made.requests == 30 and len(made.labels) == 6
+    assert sorted(map(len, made.labels.values())) == [len("others"), *[1_000] * 5]
+
+
 WRITERS = {
     "jtl": files.write_jtl, "xml": files.write_jtl_xml, "k6.json": files.write_k6_json, "k6.csv": files.write_k6_csv, "locust": files.write_history,
 }  # fmt: skip

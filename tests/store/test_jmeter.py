@@ -100,6 +100,46 @@ def test_the_total_is_jmeters_with_what_was_left_out(name: str) -> None:
     assert counted + out.get("rows of transactions", 0) == labels + lost
 
 
+BY_COMMAND = ("plain", "ramp", "groups", "semicolon", "german", "failing", "letters", "xml")
+"""A row of names, ramps, two groups, other delimiters and stamps, failures, other letters, and XML."""
+
+
+@pytest.mark.parametrize("name", BY_COMMAND)
+def test_the_command_prints_jmeters_numbers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`svload import FILE --window all --json`, and what the run keeps by label."""
+    file = HERE / f"{name}.jtl.gz"
+    dashboard = json.loads((HERE / f"{name}.statistics.json").read_text())
+    words = ["svload", "import", f"it={file}", "--window", "all", "--json", "--out", str(tmp_path / "runs")]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit):
+        main.run()
+    told = json.loads(capsys.readouterr().out)
+    (imported,) = told["imported"].values()
+    assert imported["requests"] == dashboard["Total"]["sampleCount"]
+    (case,) = told["findings"]["cases"]
+    trial = read_trial(Path(told["run"]) / "trials" / "it.r1")
+    count, spent_ms = 0, 0.0
+    for at, group in enumerate(trial.summary.groups):
+        numbers = case["metrics"][group.name]
+        assert numbers["ok"]["value"] == group.ok and numbers["failed"]["value"] == group.failed
+        mine = trial.samples["group"] == at
+        spent_ms += float((trial.samples["done_ns"] - trial.samples["begun_ns"])[mine].sum()) / 1e6
+        count += group.ok + group.failed
+    assert spent_ms / count == pytest.approx(dashboard["Total"]["meanResTime"], rel=1e-6)
+    for label, row in dashboard.items():
+        steps = [
+            step
+            for group in trial.summary.groups
+            for step in group.steps
+            if imported["labels"].get(step.name) == label
+        ]
+        if label != "Total":
+            assert sum(step.ok + step.failed for step in steps) == row["sampleCount"]
+            assert sum(step.failed for step in steps) == row["errorCount"]
+
+
 def test_a_changed_row_is_noticed(tmp_path: Path) -> None:
     """The comparison can fail."""
     made, dashboard = read("plain")

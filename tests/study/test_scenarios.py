@@ -22,6 +22,7 @@ from svload.model.traffic import (
 )
 from svload.study import load_study, resolve
 from svload.study.checks import read_check
+from svload.study.feeders import read_file
 from svload.study.templates import Names
 
 S = 1_000_000_000
@@ -147,6 +148,42 @@ def test_a_parquet_files_columns_are_known(study: Made, folder: Path, told: Call
     write_table(pyarrow.table({"valeu": [1, 2]}), folder / "rows.parquet")
     (problem,) = told(group=plain, feeders="{number: {parquet: rows.parquet}}")
     assert "number.valeu" in problem
+
+
+def bombs() -> dict[str, object]:
+    """Columns of a few KiB that decode to far more than a table may take."""
+    import pyarrow
+
+    rows = 3_000
+    text = pyarrow.array(["x" * 100_000]), pyarrow.array(["x" * 100_000, "y"])
+    return {
+        "one-text": pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * rows, "int32"), text[0]),
+        "two-texts": pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 1] * rows, "int32"), text[1]),
+        "bytes": pyarrow.array([b"x" * 100_000] * rows, pyarrow.binary(100_000)),
+        "lists": pyarrow.array([[7] * 100_000] * 10),
+    }
+
+
+@pytest.mark.parametrize("name", ["one-text", "two-texts", "bytes", "lists"])
+def test_a_parquet_file_is_bounded_by_what_it_decodes_to(name: str, tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    file = tmp_path / "rows.parquet"
+    write_table(pyarrow.table({"value": bombs()[name]}), file, compression="zstd")
+    assert file.stat().st_size < 1 << 20
+    with pytest.raises(ValueError, match=r"67,108,864 bytes at most|more than one value a row"):
+        read_file("parquet", file)
+
+
+def test_a_parquet_file_with_a_dictionary_is_read_as_it_is(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    table = {"value": ["a", "ü", "a"], "fixed": [b"xy", b"zw", b"xy"], "size_bytes": [1, 2, 1]}
+    columns = {**table, "value": pyarrow.array(table["value"]).dictionary_encode()}
+    write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
+    assert read_file("parquet", tmp_path / "rows.parquet") == table
 
 
 NAMES = Names(("web",), {"object": ("digest",)}, ("token",))

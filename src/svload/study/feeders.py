@@ -121,16 +121,53 @@ def _parquet(file: FilePath) -> dict[str, Sequence[object]]:
 
     try:
         found = ParquetFile(file)
+        # Texts stay in their dictionaries until it is known how long they are, each repeated in its rows.
+        texts = [field.name for field in found.schema_arrow if _is_text(field.type)]
+        found = ParquetFile(file, read_dictionary=texts)
         size = sum(found.metadata.row_group(at).total_byte_size for at in range(found.num_row_groups))
+        size = max(size, found.metadata.num_rows * sum(_least_bytes(field) for field in found.schema_arrow))
+        if found.metadata.num_rows <= ROWS.most and size <= TABLE_BYTES.most:
+            table = found.read()
+            size = sum(map(_decoded_bytes, table.columns))
         if found.metadata.num_rows > ROWS.most or size > TABLE_BYTES.most:
             raise ValueError(f"{ROWS.told}, of {TABLE_BYTES.most:,} bytes at most")
-        table = found.read()
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except ArrowException as why:
         raise ValueError(" ".join(str(why).split())) from why
     if not table.num_rows or any(None in values for values in columns.values()):
         raise ValueError("it has no rows, or a row lacks a value")
     return columns
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(is_one(kind) for is_one in kinds)
+
+
+def _least_bytes(field: Any) -> int:
+    """What each row of a column takes at least. Raises ValueError for one that holds more than one value a row."""
+    from pyarrow import types
+
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    if types.is_nested(kind):
+        raise ValueError(f"the column {shortened(field.name)} holds more than one value a row")
+    return int(kind.byte_width) if types.is_fixed_size_binary(kind) else 0
+
+
+def _decoded_bytes(column: Any) -> int:
+    """What a column's values take, those of a dictionary once a row."""
+    from pyarrow import DictionaryArray, compute
+
+    total = 0
+    for chunk in column.chunks:
+        if isinstance(chunk, DictionaryArray) and _is_text(chunk.dictionary.type):
+            lengths = compute.binary_length(chunk.dictionary).cast("int64")
+            total += compute.sum(lengths.take(chunk.indices)).as_py() or 0
+        else:
+            total += chunk.nbytes
+    return total
 
 
 def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake]:

@@ -16,6 +16,8 @@ LINE_BYTES = 1 << 20
 """Bytes of a line: a request's record with its failure message; longer is no record."""
 NAMES = 10_000
 """Different labels, or thread groups, of a file that keep their names; the others are one."""
+NAMES_BYTES = 64 << 20
+"""Signs of all of them, or of all threads' names, together."""
 THREADS = 1_000_000
 """Different thread names of a file."""
 TABLE_ROWS = 100_000

@@ -229,7 +229,10 @@ class Samples:
         """Return all of them. Raises SvloadError import-unreadable where there is none."""
         notes: list[str] = []
         if self._labels.full or self._groups.full:
-            notes.append(f"It has more than {NAMES:,} labels or thread groups; the rest are called “others”.")
+            notes.append(
+                f"It has more than {NAMES:,} labels or thread groups, or too long ones; the rest are called "
+                "“others”."
+            )
         columns, labels = self._columns, self._labels.all() or ("request",)
         spent = columns.take("elapsed", np.int64)
         spent *= MS

@@ -15,7 +15,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from svload.model.errors import SvloadError
-from svload.store.foreign.bounds import BLOCK_BYTES, REQUESTS, SPAN_NS, shortened, unreadable
+from svload.store.foreign.bounds import BLOCK_BYTES, NAMES_BYTES, REQUESTS, SPAN_NS, shortened, unreadable
 from svload.store.foreign.lines import csv_rows, open_bytes
 
 Ints = NDArray[Any]
@@ -71,11 +71,12 @@ class Requests:
 
 @dataclass
 class Codes:
-    """Names → numbers, at most so many: what comes after that is `OTHERS`."""
+    """Names → numbers, at most so many and not too long together: what comes after that is `OTHERS`."""
 
     most: int
     names: dict[str, int] = field(default_factory=dict)
     full: bool = False
+    held_bytes: int = 0
 
     def of(self, names: Iterable[str]) -> NDArray[np.int32]:
         """The numbers of these names."""
@@ -84,12 +85,13 @@ class Codes:
     def _one(self, name: str) -> int:
         code = self.names.get(name)
         if code is None:
-            if len(self.names) >= self.most:
+            if len(self.names) >= self.most or self.held_bytes + len(name) > NAMES_BYTES:
                 self.full = True
                 name = OTHERS
                 code = self.names.get(name)
             if code is None:
                 code = self.names[name] = len(self.names)
+                self.held_bytes += len(name)
         return code
 
     def all(self) -> tuple[str, ...]:

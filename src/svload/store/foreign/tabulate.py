@@ -31,6 +31,8 @@ ALL = "all"
 """The one step of a group with too many labels, or none."""
 MOST_STEPS = 50
 """Labels of a group that become steps; of more the group is one step."""
+_LABEL = 1_000
+"""Signs of a label of which its name is made."""
 SERVICE = "server"
 """What an imported study calls the server that was asked."""
 _PIECE = 2_000_000
@@ -187,7 +189,7 @@ def plain_names(names: Iterable[str], taken: tuple[str, ...]) -> tuple[str, ...]
     used = {*taken, "request", "vu", "iteration", "port"}
     found = []
     for number, name in enumerate(names):
-        name = unicodedata.normalize("NFC", name)
+        name = unicodedata.normalize("NFC", name[:_LABEL])
         words = re.finditer(r"[\w-]+", marks_as_letters(name))
         plain = "-".join(name[slice(*word.span())] for word in words).strip("-_")[:60]
         plain = plain if plain[:1].isalpha() else f"n{number}{'-' if plain else ''}{plain}"
