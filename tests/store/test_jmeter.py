@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 from numpy.typing import NDArray
 from tests.store.jmeter.cases import CASES
 
+from svload.cli import main
+from svload.store import read_trial
 from svload.store.foreign.run import form_of, read_foreign
 from svload.store.foreign.tabulate import Made
 
@@ -100,44 +103,63 @@ def test_the_total_is_jmeters_with_what_was_left_out(name: str) -> None:
     assert counted + out.get("rows of transactions", 0) == labels + lost
 
 
-BY_COMMAND = ("plain", "ramp", "groups", "semicolon", "german", "failing", "letters", "xml")
-"""A row of names, ramps, two groups, other delimiters and stamps, failures, other letters, and XML."""
+BY_COMMAND = ("plain", "ramp", "groups", "semicolon", "german", "letters", "xml")
+"""A row of names, ramps, two groups, other delimiters and stamps, other letters, and XML."""
+
+
+Printed = Callable[[str], tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]]
+
+
+@pytest.fixture
+def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
+    """printed(name) → what `svload import FILE --window all --json` prints of a case's file, and JMeter's statistics."""
+
+    def by_command(name: str) -> tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]:
+        words = ["svload", "import", f"it={HERE / name}.jtl.gz", "--window", "all", "--json"]
+        monkeypatch.setattr("sys.argv", [*words, "--out", str(tmp_path / "runs")])
+        with pytest.raises(SystemExit):
+            main.run()
+        told: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return told, json.loads((HERE / f"{name}.statistics.json").read_text())
+
+    return by_command
+
+
+def metrics_of(told: Mapping[str, Any]) -> Mapping[str, float]:
+    """The numbers of the one case."""
+    (case,) = told["findings"]["cases"]
+    return {name: metric["value"] for name, metric in case["metrics"].items()}
 
 
 @pytest.mark.parametrize("name", BY_COMMAND)
-def test_the_command_prints_jmeters_numbers(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`svload import FILE --window all --json`, and what the run keeps by label."""
-    file = HERE / f"{name}.jtl.gz"
-    dashboard = json.loads((HERE / f"{name}.statistics.json").read_text())
-    words = ["svload", "import", f"it={file}", "--window", "all", "--json", "--out", str(tmp_path / "runs")]
-    monkeypatch.setattr("sys.argv", words)
-    with pytest.raises(SystemExit):
-        main.run()
-    told = json.loads(capsys.readouterr().out)
+def test_the_command_prints_jmeters_numbers(name: str, printed: Printed) -> None:
+    told, dashboard = printed(name)
+    total, metrics = dashboard["Total"], metrics_of(told)
     (imported,) = told["imported"].values()
-    assert imported["requests"] == dashboard["Total"]["sampleCount"]
-    (case,) = told["findings"]["cases"]
+    assert imported["requests"] == total["sampleCount"]
     trial = read_trial(Path(told["run"]) / "trials" / "it.r1")
-    count, spent_ms = 0, 0.0
-    for at, group in enumerate(trial.summary.groups):
-        numbers = case["metrics"][group.name]
-        assert numbers["ok"]["value"] == group.ok and numbers["failed"]["value"] == group.failed
-        mine = trial.samples["group"] == at
-        spent_ms += float((trial.samples["done_ns"] - trial.samples["begun_ns"])[mine].sum()) / 1e6
-        count += group.ok + group.failed
-    assert spent_ms / count == pytest.approx(dashboard["Total"]["meanResTime"], rel=1e-6)
-    for label, row in dashboard.items():
-        steps = [
-            step
-            for group in trial.summary.groups
-            for step in group.steps
-            if imported["labels"].get(step.name) == label
-        ]
-        if label != "Total":
-            assert sum(step.ok + step.failed for step in steps) == row["sampleCount"]
-            assert sum(step.failed for step in steps) == row["errorCount"]
+    counts = {group.name: group.ok + group.failed for group in trial.summary.groups}
+    spent_s = sum(metrics[f"{group}.response.mean"] * count for group, count in counts.items())
+    assert 1e3 * spent_s / sum(counts.values()) == pytest.approx(total["meanResTime"], rel=1e-6)
+    assert 1e3 * max(metrics[f"{group}.response.max"] for group in counts) == pytest.approx(
+        total["maxResTime"]
+    )
+    rate = sum(metrics[f"{group}.throughput"] for group in counts)
+    assert rate == pytest.approx(total["throughput"], rel=1e-4)
+    by_label: Counter[str] = Counter()
+    for group in trial.summary.groups:
+        by_label.update({imported["labels"][step.name]: step.due for step in group.steps})
+    assert by_label == {label: row["sampleCount"] for label, row in dashboard.items() if label != "Total"}
+
+
+def test_the_command_prints_jmeters_failures(printed: Printed) -> None:
+    """Every request of one label fails, and none of the other."""
+    told, dashboard = printed("failing")
+    metrics = metrics_of(told)
+    assert metrics["Users.failed"] == dashboard["Total"]["errorCount"] == dashboard["late"]["sampleCount"]
+    assert 1e3 * metrics["Users.ok_response.mean"] == pytest.approx(
+        dashboard["home"]["meanResTime"], rel=1e-6
+    )
 
 
 def test_a_changed_row_is_noticed(tmp_path: Path) -> None:

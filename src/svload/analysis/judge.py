@@ -144,6 +144,8 @@ def _checked(
 
 def trial_cut(trial: TrialData, config: CaseConfig) -> Cut:
     """A trial's own warm-up cut, from the window without ramps and before any planned fault."""
+    if trial.summary.imported and trial.summary.imported.whole:
+        return Cut(0, False, "the whole file is measured: nothing is cut")
     trial = healthy(trial, outages_of(trial, config), before_any=True)
     window = undisturbed(trial, kept_window(trial.summary))
     return own_cut(look(trial, config, window), stops_of(trial.monitors))

@@ -276,6 +276,8 @@ class Imported(Frozen):
     """step → its name in the file"""
     notes: tuple[str, ...] = ()
     """what had to be assumed or left out, in sentences"""
+    whole: bool = False
+    """all of its requests are measured, ramps and warm-up included, because that was asked for"""
 
 
 class TurnRecord(Frozen):

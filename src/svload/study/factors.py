@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from svload.model.bounds import LEVELS, OPEN, TOLD
 from svload.model.parameters import kernel_change
 from svload.model.study import Case, Factor, Level
+from svload.model.visible import marks_as_letters
 from svload.study.mistakes import BAD_VALUE, Mistake, bad_value, nearest, unknown_name
 from svload.study.references import references_in, strings_in
 from svload.study.sets import differing
@@ -94,7 +95,7 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
             )
             texts = []
         for word in fields:
-            if not re.fullmatch(r"[A-Za-z][\w-]*", word):
+            if not re.fullmatch(r"[A-Za-z][\w-]*", marks_as_letters(word)):
                 mistakes.append(bad_value((*place, word), "a field's name was expected: a letter, then letters, digits, - and _", word))  # fmt: skip
         levels[key] = Level(name=key, value=value, fields=fields, expect=tuple(texts))
     return (Factor(name=name, levels=tuple(levels.values())) if levels else None), mistakes

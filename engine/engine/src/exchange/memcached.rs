@@ -483,7 +483,11 @@ mod tests {
 
     #[test]
     fn each_command_has_its_own_keys() {
-        let spec = spec(serde_json::json!([words("get|a|b"), words("delete|a"), words("gets|c")]));
+        let spec = spec(serde_json::json!([
+            words("get|a|b"),
+            words("delete|a"),
+            words("gets|c")
+        ]));
         let recipe = Arc::new(Recipe {
             commands: testing::ready(&spec.0, ready),
             kinds: vec![Kind::Get, Kind::Delete, Kind::Get],

@@ -134,7 +134,7 @@ def _write(
         tell("run-started", study=lock.name, profile=None, trials=len(trials), seed=lock.seed, imported=True)
         previous: str | None = None
         for trial in trials:
-            _seal(run, trial, form, previous)
+            _seal(run, trial, form, previous, whole)
             previous = trial.source.level
             tell("trial-sealed", trial=trial.name, case=previous, seconds=trial.seconds)
         mark = journal_mark(run)
@@ -248,7 +248,7 @@ def _plan(trials: Sequence[_Trial]) -> Batch:
     )
 
 
-def _seal(run: RunDir, imported: _Trial, form: str, previous: str | None) -> None:
+def _seal(run: RunDir, imported: _Trial, form: str, previous: str | None, whole: bool) -> None:
     trial, case, read = run.trial(imported.name), imported.source.level, imported.read
     file = {"file": imported.source.path.name, "sha256": imported.sha256}
     generator = GeneratorSummary(
@@ -273,6 +273,7 @@ def _seal(run: RunDir, imported: _Trial, form: str, previous: str | None) -> Non
             groups=dict(read.group_names),
             labels=dict(read.labels),
             notes=read.notes,
+            whole=whole,
         ),
     )
     write_artefact(trial.summary, summary)

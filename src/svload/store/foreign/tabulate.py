@@ -73,6 +73,11 @@ def tabulate(requests: Requests, whole: bool = False) -> Made:
         requests = _as_one(requests)
     low, high = window_of(requests, notes, whole)
     interval_ns = interval_of(high - low, requests.clock_ns)
+    if whole:
+        # Whole intervals are judged: the last request must not lie in a part of one.
+        intervals = max((high - low) // interval_ns, 1)
+        interval_ns = -((low - high) // intervals)
+        high = low + intervals * interval_ns
     names = plain_names(requests.groups, taken=(SERVICE,))
     label_names = plain_names(requests.labels, taken=())
     step, steps = _steps(requests, names, label_names)

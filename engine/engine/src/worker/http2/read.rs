@@ -278,7 +278,7 @@ impl Worker<'_> {
         match kind {
             _ if touched || !reset => kind,
             _ if leaving => ErrorKind::Http2Goaway,
-            _ if sample.reused && !link.heard => ErrorKind::StaleConnection,
+            _ if sample.reused && link.answered && !link.heard => ErrorKind::StaleConnection,
             _ => kind,
         }
     }
