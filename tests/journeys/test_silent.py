@@ -36,6 +36,21 @@ def nothing(connection: socket.socket) -> None:
         pass
 
 
+def nothing_at_all(connection: socket.socket) -> None:
+    connection.recv(4096)
+
+
+def elsewhere(scheme: str, port: int) -> Serve:
+    """Redirects every request there."""
+
+    def serve(connection: socket.socket) -> None:
+        head = f"HTTP/1.1 302 Found\r\nLocation: {scheme}://127.0.0.1:{port}/\r\nContent-Length: 0\r\n\r\n"
+        while connection.recv(4096):
+            connection.sendall(head.encode())
+
+    return serve
+
+
 def busy(connection: socket.socket) -> None:
     while connection.recv(4096):
         connection.sendall(b"HTTP/1.1 503 No\r\nContent-Length: 21\r\n\r\nsesame: \x1b[31mno seats")
@@ -68,7 +83,13 @@ def serving(serve: Serve) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("serve", "error"), [(reset, "read_reset"), (half_a_head, "short_head"), (nothing, "timeout_first_byte")]
+    ("serve", "error"),
+    [
+        (reset, "read_reset"),
+        (half_a_head, "short_head"),
+        (nothing, "timeout_first_byte"),
+        (nothing_at_all, "empty_answer"),
+    ],
 )
 def test_a_server_that_never_answers_ends_the_load(world: World, serve: Serve, error: str):
     """By itself, after the time-out of its first request."""
@@ -77,6 +98,15 @@ def test_a_server_that_never_answers_ends_the_load(world: World, serve: Serve, e
     assert ended.returncode == 1, ended.stderr
     assert "completed no response" in ended.stderr.splitlines()[-1]
     assert error in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("http", 1), ("https", 1), ("http", 2)])
+def test_a_server_whose_redirects_lead_nowhere_has_answered(world: World, scheme: str, port: int):
+    with serving(elsewhere(scheme, port)) as url:
+        ended = world.svload("load", url, "-n", "20", "-c", "2", "--follow-redirects", "5")
+    assert ended.returncode == 1, ended.stderr
+    assert "connect_refused" in ended.stdout
+    assert "answered no request" not in ended.stderr
 
 
 @pytest.mark.smoke

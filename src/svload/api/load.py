@@ -83,8 +83,9 @@ def load(
             write_report=False,
         )
         with early_hands("load", ask.generators) as early:
-            result = _run(folder, choices, emit, _unanswered(target.endpoint), early)
-        return _result(ask, target, result, out)
+            answers = _Answers(target.endpoint)
+            result = _run(folder, choices, emit, answers.abort_if, early)
+        return _result(ask, answers, result, out)
 
 
 def rehearse() -> None:
@@ -150,7 +151,7 @@ _OPTIONS = {"iterations": "requests", "replicates": "blocks"}
 """Keys of the study whose option has another name."""
 
 
-def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None) -> LoadResult:
+def _result(ask: QuickLoad, answers: _Answers, result: RunResult, out: Path | None) -> LoadResult:
     """The summary of a sealed trial, or of what a stopped one had measured."""
     if (failed := result.outcome.error) is not None:
         raise failed if out else SvloadError(*(_unkept(one) for one in failed.problems))
@@ -170,7 +171,7 @@ def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None)
         summary = _summary(ask, result.run, trial, result)
         again = tuple(str(one["text"]) for one in result.findings.attempts)
         summary = summary.model_copy(update={"made_again": again})
-        if unanswered := hopeless(target.endpoint, summary.ok, summary.errors):
+        if unanswered := answers.lacking(summary):
             raise unanswered
         if not summary.ok:
             error = _nothing_ok(summary)
@@ -274,16 +275,24 @@ def enough_ports(ask: QuickLoad, target: Target) -> None:
         )
 
 
-def _unanswered(origin: str) -> AbortIf:
-    """Whether a progress event shows that no request is answered: the load ends at once."""
+class _Answers:
+    """What a load's progress says of answers."""
 
-    def abort_if(event: Event) -> SvloadError | None:
-        if event.kind != "progress":
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._redirects = 0
+
+    def abort_if(self, event: Event) -> SvloadError | None:
+        """The error to raise at once where an event shows that no request is answered."""
+        if event.kind != "progress" or not (groups := event.data["groups"]):
             return None
-        groups = event.data["groups"]
-        return hopeless(origin, groups[0]) if groups else None  # type: ignore[index]
+        self._redirects = groups[0].get("redirects", 0)  # type: ignore[index]
+        return hopeless(self._origin, groups[0])  # type: ignore[index]
 
-    return abort_if
+    def lacking(self, summary: LoadSummary) -> SvloadError | None:
+        """The error to raise where none was by the end."""
+        whole = {"ok": summary.ok, "errors": summary.errors, "redirects": self._redirects}
+        return hopeless(self._origin, whole)
 
 
 def hopeless(origin: str, group: Mapping[str, Any]) -> SvloadError | None:
