@@ -1,6 +1,6 @@
-"""`python -m tests.fuzz --hours 8 [--only studies|packs|answers|pages|imports] [--seed N]`: fuzz for so long, a minute of each in turn.
+"""`python -m tests.fuzz --hours 8 [--only studies|packs|answers|pages|imports] [--seed N]`: fuzz for so long.
 
-Each failure is printed with the command that repeats it; the exit code is 1 if there was one.
+A minute of each in turn. Each failure is printed with the command that repeats it; the exit code is 1 if there was one.
 """
 
 from __future__ import annotations

@@ -143,22 +143,36 @@ def test_one_name_under_two_methods_is_two_steps(
     ("names", "threads", "groups"),
     [
         # Of several scenarios in one plan.
-        ("timeStamp,elapsed,Latency,label,responseCode,success,allThreads,threadName", ("Browse 1-1", "Buy 2-1"), {"Browse", "Buy"}),
+        (
+            "timeStamp,elapsed,Latency,label,responseCode,success,allThreads,threadName",
+            ("Browse 1-1", "Buy 2-1"),
+            {"Browse", "Buy"},
+        ),
         # Of machines beside each other: their names stand before the group's.
-        ("timeStamp,elapsed,label,responseCode,threadName,success,allThreads", ("10.0.0.1-Buy 1-1", "10.0.0.2-Buy 1-1"), {"10.0.0.1-Buy", "10.0.0.2-Buy"}),
+        (
+            "timeStamp,elapsed,label,responseCode,threadName,success,allThreads",
+            ("10.0.0.1-Buy 1-1", "10.0.0.2-Buy 1-1"),
+            {"10.0.0.1-Buy", "10.0.0.2-Buy"},
+        ),
         # Of tools without threads.
         ("timeStamp,elapsed,Latency,label,method,bytes,responseCode,success,allThreads", ("", ""), {"load"}),
     ],
-)  # fmt: skip
+)
 def test_each_group_in_a_file_of_taurus_is_a_group(
     names: str, threads: tuple[str, str], groups: set[str], tmp_path: Path
 ) -> None:
     rows = []
     for at in range(60):
         cells = {
-            "timeStamp": 1_700_000_000_000 + 20 * at, "elapsed": 7, "Latency": 5, "label": "/", "method": "GET",
-            "bytes": 100, "responseCode": 200, "success": "true", "allThreads": 2, "threadName": threads[at % 2],
-        }  # fmt: skip
+            **dict.fromkeys(("elapsed", "Latency", "bytes"), 7),
+            "label": "/",
+            "method": "GET",
+            "responseCode": 200,
+            "success": "true",
+            "allThreads": 2,
+            "timeStamp": 1_700_000_000_000 + 20 * at,
+            "threadName": threads[at % 2],
+        }
         rows.append(",".join(str(cells[name]) for name in names.split(",")))
     path = tmp_path / "kpi.jtl"
     path.write_text("\n".join([names, *rows]) + "\n")

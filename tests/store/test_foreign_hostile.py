@@ -196,9 +196,7 @@ def test_a_file_of_many_names_stays_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["jtl", "xml", "k6.json", "k6.csv"])
-def test_long_names_are_bounded_together(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_names_are_bounded_together(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By their signs, and not by their number alone."""
     monkeypatch.setattr("svload.store.foreign.requests.NAMES_BYTES", 5_000)
     load = [files.Asked(0, 100 * at, 50, f"{at:04}" + "x" * 996) for at in range(30)]

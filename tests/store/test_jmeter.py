@@ -112,7 +112,7 @@ Printed = Callable[[str], tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]
 
 @pytest.fixture
 def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """printed(name) → what `svload import FILE --window all --json` prints of a case's file, and JMeter's statistics."""
+    """printed(name) → what `svload import FILE --window all --json` prints of a file, and JMeter's statistics."""
 
     def by_command(name: str) -> tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]:
         words = ["svload", "import", f"it={HERE / name}.jtl.gz", "--window", "all", "--json"]

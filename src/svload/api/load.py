@@ -296,7 +296,7 @@ class _Answers:
 
 
 def hopeless(origin: str, group: Mapping[str, Any]) -> SvloadError | None:
-    """The error to raise where every request failed without an answer, a redirect included; None if one had any."""
+    """The error to raise where every request failed without an answer (a redirect is one); None if one had any."""
     errors: Mapping[str, int] = group["errors"]
     if group["ok"] or group.get("redirects") or not errors or not all(map(no_answer, errors)):
         return None

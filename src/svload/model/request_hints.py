@@ -82,14 +82,17 @@ _NOTHING_SENT = ("connect_", "tls_", "lookup", "http2_not_negotiated")
 
 
 def nothing_sent(name: str) -> bool:
-    """Whether an error means that no request could be sent: there was no connection of the asked kind. Where every
-    request ends so, no server was measured (exit 3); one that takes requests and completes no response failed (exit 1)."""
+    """Whether an error means that no request could be sent: there was no connection of the asked kind.
+
+    Where every request ends so, no server was measured (exit 3). A server that takes requests and completes no
+    response failed (exit 1).
+    """
     return name.startswith(_NOTHING_SENT)
 
 
 _NO_ANSWER = (
-    "empty_answer", "write_reset", "read_reset", "stale_connection", "timeout_send", "timeout_first_byte", "timeout_head", "short_head",
-    "http2_goaway", "http2_refused_stream",
+    "empty_answer", "write_reset", "read_reset", "stale_connection", "timeout_send", "timeout_first_byte",
+    "timeout_head", "short_head", "http2_goaway", "http2_refused_stream",
 )  # fmt: skip
 
 

@@ -147,7 +147,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _least_bytes(field: Any) -> int:
-    """What each row of a column takes at least. Raises ValueError for one that holds more than one value a row."""
+    """What each row of a column takes at least. Raises ValueError for one of more than one value a row."""
     from pyarrow import types
 
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
