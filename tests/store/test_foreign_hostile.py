@@ -16,7 +16,7 @@ from tests.store import foreign_files as files
 from svload import api
 from svload.model.errors import SvloadError
 from svload.store.foreign.bounds import LINE_BYTES
-from svload.store.foreign.run import read_foreign
+from svload.store.foreign.run import form_of, read_foreign
 from svload.tables.reading import read_table_file
 
 HEAD = "timeStamp,elapsed,label,success\n"
@@ -95,6 +95,22 @@ def test_a_torn_gzip_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress((HEAD + ROW * 100_000).encode())[:-2000])
     with pytest.raises(SvloadError, match="gzip"):
         read_foreign(path, "jtl")
+
+
+@pytest.mark.parametrize("kind", ["jtl", "xml", "k6.json", "k6.csv", "locust"])
+@pytest.mark.parametrize("place", ["block", "lengths", "end"])
+def test_a_damaged_gzip_file_is_refused_by_whoever_reads_it_first(
+    kind: str, place: str, tmp_path: Path
+) -> None:
+    """A block of no type at its begin, lengths that make no code, and a file that ends within its first bytes."""
+    path = tmp_path / "file"
+    data = bytearray(gzip.compress(WRITERS[kind](path, files.closed_loop(lasts=2_000)).read_bytes(), mtime=0))
+    data[10 : {"end": None}.get(place, 11)] = {"block": b"\x07", "lengths": b"\x05", "end": b"\x05"}[place]
+    path.write_bytes(bytes(data))
+    with pytest.raises(SvloadError, match="not a complete gzip file"):
+        form_of(path)
+    with pytest.raises(SvloadError, match="gzip"):
+        read_foreign(path, {"xml": "jtl"}.get(kind, kind.partition(".")[0]))
 
 
 @pytest.mark.parametrize("what", ["missing", "folder"])

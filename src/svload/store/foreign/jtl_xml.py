@@ -70,7 +70,7 @@ def read_jtl_xml(path: Path) -> Requests:
             raise unreadable(
                 path, why.lineno, f"this is not XML ({expat.errors.messages[why.code]})", HINT
             ) from why
-        except (OSError, EOFError) as why:
+        except OSError as why:
             raise unreadable(path, None, f"it is not a complete gzip file ({why})", HINT) from why
     return reader.done()
 
@@ -176,5 +176,5 @@ def is_xml(path: Path) -> bool:
     with open_bytes(path) as file:
         try:
             return file.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
-        except (OSError, EOFError) as why:
+        except OSError as why:
             raise unreadable(path, None, f"it is not a complete gzip file ({why})", HINT) from why

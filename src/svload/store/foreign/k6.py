@@ -85,7 +85,7 @@ def read_k6_json(path: Path) -> Requests:
                     ),
                 )
                 points.add(_of_json(table))
-    except (pa.ArrowException, OSError, EOFError, Faulty) as why:
+    except (pa.ArrowException, OSError, Faulty) as why:
         raise _json_fault(path, why) from why
     return points.requests(clock_ns=1)
 

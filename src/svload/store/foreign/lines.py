@@ -17,6 +17,22 @@ GZIP = b"\x1f\x8b"
 PLAIN = "Export it again as plain text (UTF-8)."
 
 
+class _Gzip(gzip.GzipFile):
+    """A gzip file that ends early or is damaged in whatever place: an OSError each time."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._sound(super().read, size)
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._sound(super().readline, size)
+
+    def _sound(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:
+        try:
+            return read(size)
+        except (EOFError, zlib.error) as why:
+            raise gzip.BadGzipFile(str(why)) from why
+
+
 def open_bytes(path: Path) -> BinaryIO:
     """The file's bytes, of a gzip file what is in it. Raises SvloadError import-unreadable."""
     try:
@@ -30,7 +46,7 @@ def open_bytes(path: Path) -> BinaryIO:
         file = path.open("rb")
         if file.read(2) == GZIP:
             file.close()
-            return gzip.open(path, "rb")  # type: ignore[return-value]
+            return _Gzip(path, "rb")  # type: ignore[return-value]
         file.seek(0)
     except OSError as why:
         raise unreadable(path, None, why.strerror or str(why), "Name a file that you may read.") from why
@@ -44,7 +60,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         while True:
             try:
                 raw = file.readline(LINE_BYTES + 1)
-            except (OSError, EOFError, zlib.error) as why:
+            except OSError as why:
                 raise unreadable(path, number + 1, f"it is not a complete gzip file ({why})", PLAIN) from why
             if not raw:
                 return
