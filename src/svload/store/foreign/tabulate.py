@@ -75,9 +75,9 @@ def tabulate(requests: Requests, whole: bool = False) -> Made:
     interval_ns = interval_of(high - low, requests.clock_ns)
     if whole:
         # Whole intervals are judged: the last request must not lie in a part of one.
-        intervals = max((high - low) // interval_ns, 1)
-        interval_ns = -((low - high) // intervals)
-        high = low + intervals * interval_ns
+        count = max((high - low) // interval_ns, 1)
+        interval_ns = -((low - high) // count)
+        high = low + count * interval_ns
     names = plain_names(requests.groups, taken=(SERVICE,))
     label_names = plain_names(requests.labels, taken=())
     step, steps = _steps(requests, names, label_names)
