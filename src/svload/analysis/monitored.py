@@ -11,7 +11,7 @@ import numpy as np
 from svload.analysis.readings import Monitors, Readings, Series, readings_of, whole_of
 from svload.analysis.view import Window
 from svload.model.metrics import MetricRef
-from svload.model.monitored import Monitored, resolve
+from svload.model.monitored import Monitored, meanings
 from svload.model.results import Estimate
 
 LAST_ASKED = "process"
@@ -37,7 +37,7 @@ def value_of(readings: Readings, ref: MetricRef, window: Window) -> float | None
         by_monitor.setdefault(name, []).append(metric)
     wanted = [monitor] if monitor else sorted(by_monitor, key=lambda name: (name == LAST_ASKED, name))
     for name in wanted:
-        if (meant := resolve(written, by_monitor.get(name, ()))) is not None:
+        if (meant := meanings(by_monitor.get(name, ())).get(written)) is not None:
             return _number(named[name, meant.metric], meant, ref.stat or "max", window)
     return None
 

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from svload.analysis import limits
 from svload.analysis.checks import Context
-from svload.analysis.checks.steadiness import drifts
 from svload.analysis.series import backlog_grows, backlog_growth, response_series, throughput_series
 from svload.analysis.view import GroupView
 from svload.analysis.waves import POINTS, of_cycles, wave_in
@@ -134,7 +133,7 @@ def _closed(group: GroupView, context: Context) -> tuple[ServerState, str]:
     if group.shape != "constant":
         return _unsought(group)
     drifting = [
-        what for what, one in drifts(context).items() if one.unsteady and what.startswith(f"{group.name}.")
+        what for what, one in context.drifts.items() if one.unsteady and what.startswith(f"{group.name}.")
     ]
     if drifting:
         return "UNKNOWN", f"{', '.join(drifting)} drifts, so the server was not in a steady state."

@@ -53,11 +53,12 @@ def monitored(metric: str, meaning: str = "") -> Monitored:
     return Monitored(metric, tuple(names), how, "ratio" if how == "share" else dimension, meaning)
 
 
-def resolve(written: str, metrics: Iterable[str]) -> Monitored | None:
-    """The metric of these that a written name means: one that is spelled so, else the first that
-    may be; None where none is meant.
-    """
+def meanings(metrics: Iterable[str]) -> dict[str, Monitored]:
+    """Written name → the metric of these that it means: one that is spelled so, else the first that may be."""
     found = [monitored(metric) for metric in sorted(metrics)]
-    return next(
-        (one for place in range(3) for one in found if one.names[place : place + 1] == (written,)), None
-    )
+    meant: dict[str, Monitored] = {}
+    for place in range(3):
+        for one in found:
+            for name in one.names[place : place + 1]:
+                meant.setdefault(name, one)
+    return meant

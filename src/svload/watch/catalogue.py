@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from svload.model.declared import Declared
-from svload.model.monitored import Monitored, monitored, resolve
+from svload.model.monitored import Monitored, meanings, monitored
 from svload.watch.monitor import Monitor
 from svload.watch.monitors import load_monitors, monitors_for
 
@@ -34,13 +34,13 @@ def monitored_names() -> dict[str, Monitored]:
     `varnish.threads`.
     """
     kinds = [kind for kind in load_monitors() if not kind.reads(None)]
-    all_metrics = {metric for kind in kinds for metric in kind.metrics}
+    meant = meanings({metric for kind in kinds for metric in kind.metrics})
     found: dict[str, Monitored] = {}
     for kind in kinds:
         for metric, meaning in kind.metrics.items():
             one = monitored(metric, meaning)
             for name in one.names:
-                if (meant := resolve(name, all_metrics)) is not None and meant.metric == metric:
+                if name in meant and meant[name].metric == metric:
                     found.setdefault(name, one)
                 found[f"{kind.name}.{name}"] = one
     return found

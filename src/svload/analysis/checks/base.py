@@ -6,10 +6,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from svload.analysis import limits
 from svload.analysis.ranges import Ranges
-from svload.analysis.series import CaseCut
+from svload.analysis.series import CaseCut, Drift, Floats, drift, response_series, throughput_series
 from svload.analysis.view import GroupView
 from svload.model.metrics import Source, is_timing
 from svload.model.results import CheckResult, Estimate, Grade, Harm
@@ -44,6 +46,19 @@ class Context:
     def calm(self) -> tuple[GroupView, ...]:
         """The groups where the study leaves the servers alone: a steady state is sought there."""
         return self.groups if self.before_faults is None else self.before_faults
+
+    @cached_property
+    def drifts(self) -> dict[str, Drift]:
+        """Drift of each series that is long enough and should be steady, by its name."""
+        series: dict[str, Floats] = {}
+        for group in self.calm:
+            if group.shape != "constant":
+                continue
+            series[f"{group.name}.response"] = response_series(group)[1]
+            if group.closed:
+                series[f"{group.name}.throughput"] = throughput_series(group)
+        judged = {name: drift(values, limits.TAIL / len(series)) for name, values in series.items()}
+        return {name: one for name, one in judged.items() if one is not None}
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, times_of
 from svload.analysis.ranges import harm
-from svload.analysis.series import (
-    Drift,
-    Floats,
-    backlog_grows,
-    drift,
-    response_series,
-    throughput_series,
-)
+from svload.analysis.series import backlog_grows
 from svload.model.executors import ConstantVus
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
@@ -69,7 +62,7 @@ class Steadiness(Check):
             return self.result(
                 "VALID", "The backlog grows: this drift concerns the server's verdict, not the instrument's."
             )
-        found = drifts(context)
+        found = context.drifts
         drifting = {what: one for what, one in found.items() if one.unsteady}
         if drifting:
             told = ", ".join(
@@ -119,16 +112,3 @@ def _in_step(config: CaseConfig) -> str:
 def _thinks_alike(group: Group) -> bool:
     executor = group.executor
     return isinstance(executor, ConstantVus) and executor.vus > 1 and bool(executor.think_time.constant_ns)
-
-
-def drifts(context: Context) -> dict[str, Drift]:
-    """Drift of each series that is long enough and should be steady, by its name."""
-    series: dict[str, Floats] = {}
-    for group in context.calm:
-        if group.shape != "constant":
-            continue
-        series[f"{group.name}.response"] = response_series(group)[1]
-        if group.closed:
-            series[f"{group.name}.throughput"] = throughput_series(group)
-    judged = {name: drift(values, limits.TAIL / len(series)) for name, values in series.items()}
-    return {name: one for name, one in judged.items() if one is not None}
