@@ -4,16 +4,19 @@
     python -m benches.fleet equal     # whether 1, 2, 5 and 10 machines ask and measure alike; six minutes
     python -m benches.fleet ten       # from a wheel (make wheel) to results on ten machines; eight minutes, 8 GB
 
-*starts*: of each start the last machine's first request minus that of the first, in true time, since the offsets of
-the clocks are known: a machine's lateness by its own clock and the error of its offset. No machine spins before.
+*starts*: of each start the last machine's first request minus that of the first, in true time, since the
+offsets of the clocks are known: a machine's lateness by its own clock and the error of its offset. No
+machine spins before.
 
-*equal*: the same total load, open loop, in random order of --rounds; the server has one core, the generators the other.
-Held against one machine: requests due, exactly; throughput and median response within 2 %; and in each trial the merged
-histograms of response, service, lag and slot wait against those of all its rows, exactly.
+*equal*: the same total load, open loop, in random order of --rounds; the server has one core, the
+generators the other. Held against one machine: requests due, exactly; throughput and median response
+within 2 %; and in each trial the merged histograms of response, service, lag and slot wait against those
+of all its rows, exactly.
 
-*ten*: machines at three sites have nothing of svload but what `fleet install` brings from a wheelhouse, since they
-reach no index. Every trial of the first paper's study must be sealed, every machine make load, no request fail, nothing
-be left. Exit 1 where something is not kept. Tables of the last two are written beside this file.
+*ten*: machines at three sites have nothing of svload but what `fleet install` brings from a wheelhouse,
+since they reach no index. Every trial of the first paper's study must be sealed, every machine make load,
+no request fail, nothing be left. Exit 1 where something is not kept. Tables of the last two are written
+beside this file.
 """
 
 from __future__ import annotations
@@ -289,15 +292,15 @@ def ten() -> bool:
     hosts = machines(own_tmp=True)
     with fabric(hosts) as made:
         where = sites(made)
+        from_wheel = ("--wheel", str(wheel), "--wheelhouse", house)
+        profile = ("--profile", "machines", "-i", where, "--json")
         steps = {
             "svload fleet check": ("fleet", "check", "-i", where),
-            "svload fleet install": ("fleet", "install", "-i", where, "--wheel", str(wheel), "--wheelhouse", house),
-            f"svload run {PAPER} --profile machines": (
-                "run", str(ROOT / PAPER), "--profile", "machines", "-i", where, "--json",
-            ),
+            "svload fleet install": ("fleet", "install", "-i", where, *from_wheel),
+            f"svload run {PAPER} --profile machines": ("run", str(ROOT / PAPER), *profile),
             "svload fleet status": ("fleet", "status", "-i", where),
             "svload fleet clean": ("fleet", "clean", "-i", where),
-        }  # fmt: skip
+        }
         took_s = {}
         for name, words in steps.items():
             out, took_s[name] = command(made, *words)

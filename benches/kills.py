@@ -1,8 +1,9 @@
-"""What is left when a part of a fleet's run dies: `python -m benches.kills [--rounds 5] [--only sshd] [--seed 1]`.
+"""What is left when a part of a fleet's run dies: `python -m benches.kills [--rounds 5] [--only sshd]
+[--seed 1]`.
 
-Ten machines (namespaces with a sshd, a process table, a clock and a /tmp of their own) make a load. At a seeded random moment one of
-them loses its generator, its Dask worker or its SSH session, or the scheduler or svload itself is killed (SIGKILL, always). Then
-`svload resume`. Of each:
+Ten machines (namespaces with a sshd, a process table, a clock and a /tmp of their own) make a load. At a
+seeded random moment one of them loses its generator, its Dask worker or its SSH session, or the scheduler
+or svload itself is killed (SIGKILL, always). Then `svload resume`. Of each:
 
 - nothing sent twice: every request carries `${request.id}`, and a server that svload did not start writes down each with its time. The
   journal says when each attempt began. Within an attempt no identity may come twice; of a trial that counts the

@@ -4,8 +4,8 @@ product's own functions alone.
     python -m benches.laws            # every model, about a minute on one core; writes benches/laws.md
     python -m benches.laws --tenth    # every tenth model, as tests/analysis/test_laws_simulated.py does
 
-N* = (D + Z)/max(Dᵢ/mᵢ) of each model follows from what it is made of. Exit 1 if a cell that is
-held to the limits misses one.
+N* = (D + Z)/max(Dᵢ/mᵢ) of each model follows from what it is made of. Exit 1 if a cell that is held to the
+limits misses one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """svload's fleet beside Locust's, in one run on this machine: `python -m benches.locust [--rounds 3]`.
 
-nginx serves 1 KiB on one core; on the other stand a master and four workers of Locust (FastHttpUser), or svload with
-four machines of an inventory that are this one: the same 64 users, without think time. In each round both, in random
-order, a short and a long run each. Printed: requests a second and the client's CPU a request (slope of the two runs,
-requests as nginx counted them), and the time from the command's start until all users' connections are open.
+nginx serves 1 KiB on one core; on the other stand a master and four workers of Locust (FastHttpUser), or
+svload with four machines of an inventory that are this one: the same 64 users, without think time. In each
+round both, in random order, a short and a long run each. Printed: requests a second and the client's CPU a
+request (slope of the two runs, requests as nginx counted them), and the time from the command's start
+until all users' connections are open.
 
-Locust is looked for on PATH and in build/peers/locust (python -m venv build/peers/locust; its pip install locust).
+Locust is looked for on PATH and in build/peers/locust (python -m venv build/peers/locust; its pip install
+locust).
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""Fit and check how far disturbances push numbers: `python -m benches.ranges [--seeds 30] [--first 100] [--fit]`.
+"""Fit and check how far disturbances push numbers: `python -m benches.ranges [--seeds 30] [--first 100]
+[--fit]`.
 
-Queues in virtual time, each run twice over the same arrivals and service times: with a planted disturbance and
-without. So the truth is known exactly, whatever the machine does meanwhile. Servers burn CPU, sleep (four at once,
-0.3 ms of CPU an answer) or hold a lock for half of their work; loops are open or closed; strangers come in spells of
-0.05, 0.5 or 3 s and have 1 to 50 % of the time, or the machine stops, or the hypervisor takes ticks. What monitors
-would have read (waits of the servers every 2 s, their CPU, gaps) makes the index of `analysis/ranges.py`.
+Queues in virtual time, each run twice over the same arrivals and service times: with a planted disturbance
+and without. So the truth is known exactly, whatever the machine does meanwhile. Servers burn CPU, sleep
+(four at once, 0.3 ms of CPU an answer) or hold a lock for half of their work; loops are open or closed;
+strangers come in spells of 0.05, 0.5 or 3 s and have 1 to 50 % of the time, or the machine stops, or the
+hypervisor takes ticks. What monitors would have read (waits of the servers every 2 s, their CPU, gaps)
+makes the index of `analysis/ranges.py`.
 
-`--fit` prints the multiples of the index that hold 97 % of the planted trials, from which `limits.PUSHED` was set
-with seeds 0 to 39, rounded up for the worst kind. Without it the frozen ones are checked: seeds from 100 on were not
-in the fit. 1,080 trials take a minute.
+`--fit` prints the multiples of the index that hold 97 % of the planted trials, from which `limits.PUSHED`
+was set with seeds 0 to 39, rounded up for the worst kind. Without it the frozen ones are checked: seeds
+from 100 on were not in the fit. 1,080 trials take a minute.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The search of `svload capacity` on simulated servers whose limit is known (docs/method.md §4), in virtual time.
+"""The search of `svload capacity` on simulated servers whose limit is known (docs/method.md §4), in
+virtual time.
 
     python -m benches.search            # all rows, some minutes; the table goes to benches/search.md
     python -m benches.search --runs 40  # quicker, printed only
 
-A row holds where the interval reaches from the limit's lowest to its highest value in at least 90 % of the searches
-(a drift that nobody could know of, marked *, is shown and not judged). Exit 1 where one does not.
+A row holds where the interval reaches from the limit's lowest to its highest value in at least 90 % of the
+searches (a drift that nobody could know of, marked *, is shown and not judged). Exit 1 where one does not.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ MEMORY = 0.95
 HOLDS = 0.90
 _TOLERANCE = 1.03
 """What a limit is worth: a search 3 % beside it is right."""
-COLUMNS = (
-    "server, scatter of a trial", "interval holds the limit (±3 %) %", "no answer %", "width: median (90 %)", "median off by",
+COLUMNS = [
+    "server, scatter of a trial",
+    "interval holds the limit (±3 %) %",
+    "no answer %",
+    "width: median (90 %)",
+    "median off by",
     "trials: median (90 %)",
-)  # fmt: skip
+]
 Curve = Callable[[float], float]
 
 

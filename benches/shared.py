@@ -2,15 +2,16 @@
 
     python -m benches.shared [--minutes 40] [--shares 20 35 50] [--times 10] [--only burn-equal burn-slower]
 
-Beside strangers (processes outside svload's tree, busy in spells of half a second, so that together with what the
-machine does anyway they have about 20, 35 or 50 % of it). First gates at 5 % on p50 and p95 together, by turns, on a
-server that burns CPU and one with a pool of four that sleeps: equal builds, one 15 % slower, and one at the margin.
-Then by their own defaults: a pool of 4 against one of 8, the demo's three comparisons, the largest number of users
-for a server whose capacity is arithmetic, and two thresholds far from the number.
+Beside strangers (processes outside svload's tree, busy in spells of half a second, so that together with
+what the machine does anyway they have about 20, 35 or 50 % of it). First gates at 5 % on p50 and p95
+together, by turns, on a server that burns CPU and one with a pool of four that sleeps: equal builds, one
+15 % slower, and one at the margin. Then by their own defaults: a pool of 4 against one of 8, the demo's
+three comparisons, the largest number of users for a server whose capacity is arithmetic, and two
+thresholds far from the number.
 
-Each run is kept under build/bench/shared, and a call makes those that are missing; none starts once --minutes are over.
-What is there is judged by the code as it is now; when all is there the table goes to benches/shared.md. Exit: 0 all
-goals are reached, 1 one is missed, 3 there is more to run.
+Each run is kept under build/bench/shared, and a call makes those that are missing; none starts once
+--minutes are over. What is there is judged by the code as it is now; when all is there the table goes to
+benches/shared.md. Exit: 0 all goals are reached, 1 one is missed, 3 there is more to run.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ traffic:
   people: {{executor: constant-vus, vus: "${{users}}", request: {{get: http://api/v1/a/c/o, expect_status: 404}}}}
 measure: {{duration: 2s, replicates: 3}}
 """
+CAPACITY_OPTIONS = ("--that", f"p95 <= {LIMIT_MS} ms", "--for", "90s")
 
 
 @dataclass(frozen=True)
@@ -223,11 +225,9 @@ QUESTIONS = (
     *_of_builds(),
     Question("pools", "run", (), POOLS, _directions(True), _goal(1.0)),
     Question("limits", "run", (), LIMITS, _thresholds, _goal(1.0)),
-    Question(
-        "capacity", "capacity", ("--that", f"p95 <= {LIMIT_MS} ms", "--for", "90s"), CAPACITY, _capacity, _goal(0.9)
-    ),
+    Question("capacity", "capacity", CAPACITY_OPTIONS, CAPACITY, _capacity, _goal(0.9)),
     Question("demo", "demo", (), "", _directions(True, False, False), _goal(0.8)),
-)  # fmt: skip
+)
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -380,9 +380,8 @@ def table(rows: Sequence[Row]) -> str:
         took = f"{statistics.fmean(one.took_s):.0f} ({max(one.took_s):.0f})" if one.took_s else "–"
         right = f"{one.right} of {one.answers}{', MISSED' if one.missed else ''}"
         words = ", ".join(one.words)
-        lines.append(
-            [one.question, one.share, read, one.runs, right, f"{one.goal[0]:.0%}", one.wrong, ratio, took, words]
-        )  # fmt: skip
+        goal = f"{one.goal[0]:.0%}"
+        lines.append([one.question, one.share, read, one.runs, right, goal, one.wrong, ratio, took, words])
     columns = "question|share asked|share read|runs|right|goal|wrong|ratio read|s a run (most)|answers"
     return markdown(columns.split("|"), lines)
 

@@ -56,10 +56,8 @@ def measure_pacing(bench: Bench) -> Special:
     rounds: dict[str, list[Pacing]] = defaultdict(list)
     failures = []
     with truth(bench.folder) as (server, admin_port):
-        job = Job(
-            "http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds, rate_rps=rate_rps,
-            folder=bench.folder,
-        )  # fmt: skip
+        asked = ("http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds)
+        job = Job(*asked, rate_rps=rate_rps, folder=bench.folder)
         others = (SvloadCommand, SvloadThinking, SvloadQuantum)
         plan: list[Tool | None] = [None]
         plan += [tool for tool in bench.tools if tool.can(job) and not isinstance(tool, others)]
@@ -108,9 +106,8 @@ def measure_lag(bench: Bench) -> Special:
     spun_us: dict[str, list[float]] = defaultdict(list)
     failures = []
     with nginx(bench.folder / "nginx") as server:
-        job = Job(
-            "http", server.http_port, "/1k.bin", 1024, CONNECTIONS, seconds, rate_rps=LAG_RPS, folder=bench.folder,
-        )  # fmt: skip
+        asked = ("http", server.http_port, "/1k.bin", 1024, CONNECTIONS, seconds)
+        job = Job(*asked, rate_rps=LAG_RPS, folder=bench.folder)
         for _ in range(min(bench.effort.rounds, MOST_ROUNDS)):
             for spin_ns in bench.order.sample(list(names), len(names)):
                 name = names[spin_ns]
@@ -396,13 +393,12 @@ def measure_redis(bench: Bench) -> Special:
 def _redis(folder: Path) -> Iterator[tuple[int, frozenset[int]]]:
     """The port and the process of a server with one value."""
     (port,) = free_ports(1)
-    command = [
-        "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder),
-    ]  # fmt: skip
+    options = f"--port {port} --bind 127.0.0.1 --appendonly no"
+    command = ["redis-server", *options.split(), "--save", "", "--dir", str(folder)]
     with running(command, folder / "redis.out") as child:
         until_up(child, [port], folder / "redis.out")
-        words = [PEER, "-p", str(port), "-q", "-n", "1", "-c", "1", "-d", str(VALUE_BYTES), "-t", "set"]
-        subprocess.run(words, check=True, capture_output=True, timeout=30)
+        words = f"-p {port} -q -n 1 -c 1 -d {VALUE_BYTES} -t set"
+        subprocess.run([PEER, *words.split()], check=True, capture_output=True, timeout=30)
         yield port, frozenset({child.pid})
 
 
@@ -418,9 +414,7 @@ def _gets(port: int) -> int:
 def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: int, commands: int) -> Run:
     """The cost of a number of GETs by one of the tools. Raises Failed where the server or the tool counts others."""
     out = bench.folder / f"{name}.out"
-    command = [
-        PEER, "-p", str(port), "-q", "-t", "get", "-n", str(commands), "-c", str(CONNECTIONS), "-P", str(depth),
-    ]  # fmt: skip
+    command = [PEER, *f"-p {port} -q -t get -n {commands} -c {CONNECTIONS} -P {depth}".split()]
     if name != PEER:
         spec = bench.folder / "redis.share.json"
         spec.write_text(json.dumps(redis_share(port, depth, commands)), encoding="utf-8")

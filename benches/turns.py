@@ -1,18 +1,19 @@
-"""Sides that take turns against trials one after the other: on blocks measured on a machine with two hidden speeds, and
-simulated.
+"""Sides that take turns against trials one after the other: on blocks measured on a machine with two
+hidden speeds, and simulated.
 
     python -m benches.turns                       # simulates, some 3 minutes on one core; writes benches/turns.md
     python -m benches.turns --tenth               # a tenth of the gates; nothing is written
     python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes benches/turns_real.md
     python -m benches.turns --file FILE           # judges blocks that were measured elsewhere; nothing is written
 
-`--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by trials of 5 s one
-after the other, beside 0 to 50 % strangers: an hour and a half in all, kept under build/bench/turns as those of
-benches/shared.py are. It judges what is there: how a block scatters by each estimator, and how gates would end on sets
-of these blocks. Whatever judges is the product's own (`svload.analysis.claims`). Exit 3: there is more to run.
+`--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by
+trials of 5 s one after the other, beside 0 to 50 % strangers: an hour and a half in all, kept under
+build/bench/turns as those of benches/shared.py are. It judges what is there: how a block scatters by each
+estimator, and how gates would end on sets of these blocks. Whatever judges is the product's own
+(`svload.analysis.claims`). Exit 3: there is more to run.
 
-FILE holds a list of blocks in JSON: `design` ("trials", or the length of a turn in s), `kind`, `ratio`, `level` (share of
-strangers), and for sides `A` and `B` a list of [p50, p95, share of strangers] by turn.
+FILE holds a list of blocks in JSON: `design` ("trials", or the length of a turn in s), `kind`, `ratio`,
+`level` (share of strangers), and for sides `A` and `B` a list of [p50, p95, share of strangers] by turn.
 """
 
 from __future__ import annotations
@@ -403,13 +404,12 @@ All in %. False alarms (of equal builds) and coverage (of a build planted 15 % s
 def table(rows: Sequence[tuple[str, Shares]]) -> str:
     """Return a percentile's table; the name of a row holds its first three cells."""
     columns = "requests|starts|order|false alarms|coverage|blocks|equal passes|at the margin passes|15 % slower fails"
-    return markdown(
-        columns.split("|"),
-        [
-            [name, *(f"{one.blocks:.1f}" if field == "blocks" else f"{100 * getattr(one, field):.0f}" for field in one._fields)]
-            for name, one in rows
-        ],
-    )  # fmt: skip
+    lines = []
+    for name, one in rows:
+        percent = [f"{100 * value:.0f}" for value in one._replace(blocks=one.blocks / 100)]
+        percent[one._fields.index("blocks")] = f"{one.blocks:.1f}"
+        lines.append([name, *percent])
+    return markdown(columns.split("|"), lines)
 
 
 def simulate(gates: int) -> str:
