@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from svload.model.units import show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import live_console
 from svload.report.terminal.search_live import search_line
-from svload.report.told.spelling import count_words
+from svload.report.told.spelling import count_words, list_words
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
 _TOLD_STATES = ("SATURATED", "OVERLOADED")
@@ -189,26 +189,31 @@ class ScreenView(_Counting):
         super().__init__()
         self.console = console
         self.phase = ""
-        self.trial = ""
+        self.under_way: dict[str, list[dict[str, Any]]] = {}
+        """trial → its groups as it told last; several take turns"""
         self.waiting = ""
         self.groups: list[dict[str, Any]] = []
         self.rates: deque[float] = deque(maxlen=40)
         self.latencies: deque[float] = deque(maxlen=40)
         self.offset_s = 0.0
-        self.generator_cpu_s: tuple[float, float] | None = None
+        self.generator_cpu_s: dict[str, tuple[float, float]] = {}
+        self.of_trial: dict[str, dict[str, float]] = {}
+        """trial → busy cores as it told last"""
         self.cores: dict[str, float] = {}
 
     def on_event(self, event: Event) -> None:
         self.count(event)
         data: dict[str, Any] = event.data
         self.waiting = str(data.get("waiting", "")) if event.kind == "notice" else ""
+        if event.kind in ("trial-sealed", "trial-failed", "trial-stopped"):
+            self.under_way.pop(str(data["trial"]), None)
         if event.kind in ("phase", "trial-phase"):
             self.phase = (
                 "" if data.get("state") == "end" else _PHASES.get(str(data["name"]), str(data["name"]))
             )
         elif event.kind == "trial-started":
-            self.trial, self.groups, self.offset_s = str(data["trial"]), [], 0.0
-            self.generator_cpu_s, self.cores = None, {}
+            self.under_way[str(data["trial"])], self.groups, self.offset_s = [], [], 0.0
+            self.generator_cpu_s, self.of_trial, self.cores = {}, {}, {}
             self.rates.clear()
             self.latencies.clear()
         elif event.kind == "progress":
@@ -233,13 +238,20 @@ class ScreenView(_Counting):
             self.display.refresh()
 
     def _progress(self, data: dict[str, Any]) -> None:
-        self.phase, self.groups, self.offset_s = _PHASES["load"], data["groups"], float(data["offset_s"])
-        self.cores = {str(service): float(cores) for service, cores in data.get("service_cores", {}).items()}
+        self.phase, self.offset_s = _PHASES["load"], float(data["offset_s"])
+        trial = str(data["trial"])
+        self.under_way[trial] = data["groups"]
+        self.groups = _together(list(self.under_way.values()))
+        cores = {str(service): float(cores) for service, cores in data.get("service_cores", {}).items()}
         if (used_s := data.get("generator_cpu_s")) is not None:
-            before, self.generator_cpu_s = self.generator_cpu_s, (self.offset_s, float(used_s))
+            before = self.generator_cpu_s.get(trial)
+            self.generator_cpu_s[trial] = self.offset_s, float(used_s)
             if before is not None and self.offset_s > before[0]:
                 busy = (float(used_s) - before[1]) / (self.offset_s - before[0])
-                self.cores = {"generators": busy, **self.cores}
+                cores = {"generators": busy, **cores}
+        self.of_trial[trial] = cores
+        names = dict.fromkeys(name for one in self.of_trial.values() for name in one)
+        self.cores = {name: sum(one.get(name, 0.0) for one in self.of_trial.values()) for name in names}
         self.rates.append(
             sum(group["last"].get("ok", 0) + group["last"].get("failed", 0) for group in self.groups)
         )
@@ -262,9 +274,9 @@ class ScreenView(_Counting):
         lines: list[RenderableType] = [head, bar]
         if self.search is not None:
             lines.append(self.search)
-        if self.trial or self.phase:
+        if self.under_way or self.phase:
             at = f" {self.offset_s:.0f} s" if self.groups else ""
-            lines.append(Text(visible(f"{self.trial} {self.phase}{at}".strip())))
+            lines.append(Text(visible(f"{list_words(list(self.under_way))} {self.phase}{at}".strip())))
         if self.waiting:
             lines.append(Text(visible(f"waiting for this machine: {self.waiting}"), style="yellow"))
         if self.groups:
@@ -297,6 +309,28 @@ class ScreenView(_Counting):
             shown = " · ".join(f"{visible(name)} {cores:.1f}" for name, cores in self.cores.items())
             lines.append(Text(f"busy cores: {shown}", style="dim", overflow="fold"))
         return Group(*lines)
+
+
+def _together(sides: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Groups of trials that take turns as one: what all of them answer a second, and the median of the busiest."""
+    found: dict[str, dict[str, Any]] = {}
+    for group in (one for side in sides for one in side):
+        name, last = str(group["name"]), group["last"]
+        if name not in found:
+            found[name] = {**group, "last": dict(last), "errors": dict(group["errors"])}
+            continue
+        one, so_far = found[name], found[name]["last"]
+        if _ended(last) > _ended(so_far):
+            so_far["response_p50_ns"] = last.get("response_p50_ns", 0)
+        for key in ("ok", "failed"):
+            so_far[key] = so_far.get(key, 0) + last.get(key, 0)
+        one["active_vus"] = max(one.get("active_vus", 0), group.get("active_vus", 0))
+        one["errors"] = dict(Counter(one["errors"]) + Counter(group["errors"]))
+    return list(found.values())
+
+
+def _ended(last: Mapping[str, Any]) -> int:
+    return int(last.get("ok", 0) + last.get("failed", 0))
 
 
 def sparkline(values: list[float]) -> str:
