@@ -129,16 +129,61 @@ def test_a_side_that_fails_ends_it_with_its_name(url: str, order: tuple[str, str
     assert len(list(only_run().glob("trials/*/seal.json"))) == 2
 
 
-def test_a_side_without_an_answer_ends_it(url: str) -> None:
+def test_a_side_that_fails_for_seconds_ends_it_before_its_trial_does(url: str) -> None:
+    """Its turns would go on for ten minutes."""
     with pytest.raises(SvloadError) as caught:
-        asked(f"{url}/fast", f"{url}/closed")
-    assert caught.value.problems[0].code in ("target-silent", "target-unreachable")
+        asked(f"{url}/fast", f"{url}/none", duration="600s")
+    (problem,) = caught.value.problems
+    assert problem.code == "nothing-ok"
+    assert f"requests to {url}/none failed (status)" in problem.sentence
+    assert not list(only_run().glob("trials/*/seal.json"))
 
 
-def asked(first: str, second: str, emit: api.Emit = lambda event: None) -> api.RunResult:
-    request = api.QuickLoad(first, vus=2, duration="0.3s")
+@pytest.mark.parametrize("order", [("fast", "closed"), ("closed", "fast")])
+def test_a_url_without_an_answer_is_named_before_anything_is_loaded(url: str, order: tuple[str, str]) -> None:
+    heard: list[Event] = []
+    with pytest.raises(SvloadError) as caught:
+        asked(*(f"{url}/{path}" for path in order), emit=heard.append)
+    (problem,) = caught.value.problems
+    assert problem.code in ("target-silent", "target-unreachable")
+    assert f"{url}/closed" in problem.sentence
+    assert heard == []
+
+
+def test_a_time_that_holds_no_three_blocks_is_refused_before_anything_is_loaded(url: str) -> None:
+    heard: list[Event] = []
+    with pytest.raises(
+        SvloadError, match="--for is too short for an answer: 3 blocks of at least 3 turns each"
+    ):
+        asked(f"{url}/fast", f"{url}/slow", emit=heard.append, within_s=2.0)
+    assert heard == []
+
+
+def test_turns_that_prove_too_long_for_the_time_are_told_after_the_first_warm_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns of ten times its p99 of 30 ms and more, where a tenth of a second was the least."""
+    monkeypatch.setattr(limits, "TURN_P99S", 1000.0)
+    with pytest.raises(SvloadError, match="too short: an answer needs 3 blocks, and one takes"):
+        raise asked(f"{url}/fast", f"{url}/slow", within_s=20.0).outcome.error or AssertionError
+    assert not list(only_run().glob("trials/*/seal.json"))
+
+
+def test_a_control_stands_beside_the_answer(url: str) -> None:
+    result = asked(f"{url}/fast", f"{url}/slow", control=True)
+    assert result.outcome.complete
+    assert {case["levels"]["target"] for case in findings()["cases"]} == {"/fast", "/slow", "/fast-again"}
+    assert [claim["treatment"] for claim in findings()["claims"]] == ["/slow"] * 2
+    assert all(claim["turns"]["control"]["value"] for claim in findings()["claims"])
+
+
+def asked(
+    first: str, second: str, emit: api.Emit = lambda event: None, duration: str = "0.3s", **more: Any
+) -> api.RunResult:
+    request = api.QuickLoad(first, vus=2, duration=duration)
     choices = api.Choices(out=Path("runs"))
-    return api.compare_urls(api.ComparedUrls(request, second, 3), choices, emit, api.LoadFiles())
+    ask = api.ComparedUrls(request, second, 3, **more)
+    return api.compare_urls(ask, choices, emit, api.LoadFiles())
 
 
 def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
@@ -185,5 +230,4 @@ def test_what_is_typed_wrongly_is_told_before_anything_is_sent(
 def test_nobody_listens(world: World, url: str) -> None:
     ended = world.svload("compare", f"{url}/fast", "http://127.0.0.1:9/")
     assert ended.returncode == 3
-    assert "http://127.0.0.1:9" in ended.stderr
-    assert "nothing answers" in ended.stderr
+    assert "http://127.0.0.1:9/ answered no request" in ended.stderr

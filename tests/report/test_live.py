@@ -29,7 +29,7 @@ def events() -> list[Event]:
         group("probe", active_vus=10, errors={"timeout_first_byte": 12, "status": 3}),
     ]
     progress = [
-        ("progress", {"offset_s": float(at), "groups": groups, "generator_cpu_s": 0.9 * at, "service_cores": {"cache": 0.4, "backend": 1.6}})
+        ("progress", {"trial": "TC7.r3", "offset_s": float(at), "groups": groups, "generator_cpu_s": 0.9 * at, "service_cores": {"cache": 0.4, "backend": 1.6}})
         for at in (1, 2, 3)
     ]  # fmt: skip
     told: list[tuple[str, dict[str, Any]]] = [
@@ -143,6 +143,24 @@ def test_without_a_terminal_it_is_plain_lines(capsys: pytest.CaptureFixture[str]
         "waiting",
         "[2/80]",
     ]
+
+
+def test_sides_that_take_turns_are_one_line() -> None:
+    view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
+    for side in ("main", "new"):
+        view.on_event(Event("trial-started", {"trial": f"{side}.r1"}))
+    seen = []
+    for at, (side, own) in enumerate([("main", 300), ("new", 200), ("main", 300), ("new", 200)], 1):
+        last = {"ok": own, "response_p50_ns": 1_000_000 * own}
+        groups = [{**group("probe"), "last": last}]
+        data = {"trial": f"{side}.r1", "offset_s": float(at), "groups": groups, "service_cores": {"web": 0.5}}
+        view.on_event(Event("progress", data))
+        out = Console(file=io.StringIO(), width=COLUMNS)
+        with out.capture() as said:
+            out.print(view.render())
+        seen.append(said.get())
+    assert all("main.r1 and new.r1 under load" in one for one in seen)
+    assert all("500/s" in one and "p50 300 ms" in one and "web 1.0" in one for one in seen[1:])
 
 
 def test_a_name_that_turns_the_screen_is_spelt_out() -> None:

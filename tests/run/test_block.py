@@ -24,7 +24,7 @@ from svload.drive.share.timeline import Timeline
 from svload.model.errors import ExitCode
 from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
-from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, warming
+from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, sides, warming
 from svload.run.block import Planned, plan_turns
 from svload.run.pauses import PauseReadings
 from svload.run.sides import SideHost, own_readings, plain, side_names, sided
@@ -279,6 +279,34 @@ def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> N
             assert {"store", "web", ""} <= watched
             assert not any("@" in name for name in watched)
     assert len({number for number, _ in ports}) == 4, "a server keeps its port, and shares it with none"
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize(("free", "fits"), [(1 << 40, True), (1 << 20, False)])
+def test_sides_that_would_leave_too_little_memory_are_told_at_the_first_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, fits: bool
+) -> None:
+    """The gate's default is turns; a server in Python takes more than three quarters of a mebibyte."""
+    import sys
+
+    (tmp_path / "server.py").write_text(OWN_SERVER)
+    study = {
+        "name": "builds",
+        "lab": {"web": {"run": f"{sys.executable} server.py ${{port}} ${{build}}"}},
+        "factors": {"build": ["old", "new"]},
+        "traffic": {"load": {"executor": "constant-vus", "vus": 1, "think_time": "5ms", "request": "GET http://web/"}},
+        "measure": {"duration": "0.3s", "replicates": 1},
+        "compare": [{"factor": "build", "baseline": "old", "metric": "response.p50", "fail_if": "worse by more than 5 %"}],
+    }  # fmt: skip
+    run = begun(tmp_path, study)
+    assert run.lock().measure.order == "turns"
+    monkeypatch.setattr(sides, "free_memory_bytes", lambda: free)
+    outcome = made(run)
+    assert outcome.complete == fits
+    if not fits:
+        assert outcome.exit_code is ExitCode.USAGE
+        assert "the sides don't fit side by side: build-" in str(outcome.error)
+        assert "Write order: trials" in str(outcome.error)
 
 
 def test_names_bear_the_side_and_lose_it_again() -> None:

@@ -12,6 +12,7 @@ from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure
 from svload.run.order import next_trial
 from svload.run.policies.base import Sealed, Verdicts
+from svload.run.policies.of_study import first_batch as bounded_batch
 from svload.run.policies.of_study import policy_of
 from svload.study.order import first_batch
 
@@ -139,6 +140,25 @@ def test_a_block_of_turns_takes_the_time_between_two_blocks(within_s: float, add
     policy = policy_of(gated)
     assert policy is not None
     assert (policy(gated, Sealed([first_batch(gated)], {}, told)) is not None) == adds
+
+
+@pytest.mark.parametrize(("block_s", "blocks"), [(30, 6), (45, 4), (80, 3)])
+def test_planned_blocks_of_running_servers_end_with_the_time_that_is_given(block_s: int, blocks: int):
+    """Three blocks, which a claim needs, then as many of the six planned ones as end within 200 s."""
+    bounded = lock()
+    measure = {"order": "turns", "within_s": 200.0}
+    bounded = bounded.model_copy(update={"measure": bounded.measure.model_copy(update=measure)})
+    policy, batches = policy_of(bounded), [bounded_batch(bounded)]
+    assert policy is not None
+    assert {trial.block for trial in batches[0].trials} == {1, 2, 3}
+    for made in range(3, 9):
+        sealed_s = {f"c{side}.r{n}": 1000.0 + block_s * n for n in range(1, made + 1) for side in range(3)}
+        told = Verdicts(sealed_s=sealed_s, begun_s=1000.0)
+        if (batch := policy(bounded, Sealed(batches, {}, told))) is None:
+            break
+        assert len(batch.trials) == 3
+        batches.append(batch)
+    assert made == blocks
 
 
 def test_without_a_gate_or_until_the_planned_blocks_are_all():

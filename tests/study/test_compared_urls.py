@@ -20,7 +20,7 @@ GATE = "worse by more than 5 %"
 
 
 def lock_of(folder: Path, first: str, second: str, **asked: Any) -> Lock:
-    own = {key: asked.pop(key) for key in ("blocks", "fail_if", "within_s") if key in asked}
+    own = {key: asked.pop(key) for key in ("blocks", "fail_if", "within_s", "control") if key in asked}
     path = folder / "study.json"
     path.write_text(study_text(compare_study(ComparedUrls(QuickLoad(first, **asked), second, **own))))
     (folder / "ca.pem").write_text("x")
@@ -92,6 +92,13 @@ def test_a_gate_is_about_both_or_the_one_it_names(
     assert [one.fail_if for one in lock.comparisons] == gates
     assert lock.measure.replicates == 4
     assert (lock.measure.until is None) == bool(fail_if), "a time alone buys a narrower interval"
+
+
+def test_a_control_is_the_first_url_once_more(tmp_path: Path) -> None:
+    lock = lock_of(tmp_path, ONE, "http://127.0.0.1:8080/v2", control=True)
+    assert [path for _, _, path in requests_of(lock)] == ["/v1", "/v2", "/v1"]
+    assert [case.levels["target"] for case in lock.cases] == ["/v1", "/v2", "/v1-again"]
+    assert lock.measure.control
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,6 @@ TURN_RISES = 0.025
 """Log ratio of the responses in a turn's last third to those in its middle from which they surely still rise."""
 TURN_WAITS = 0.05
 """Share of turns in which requests waited for a slot, above which a server is too near its limit for turns."""
-TURN_CAPACITY = 0.8
-"""The same of an open loop's rate over a capacity that is known."""
 TURN_DEFERRED = 0.05
 """What a side uses between its turns over what it uses in them, above which it defers work,"""
 TURN_IDLE = (0.01, 100_000.0)

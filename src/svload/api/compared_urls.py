@@ -8,17 +8,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svload.api.first_look import probe
 from svload.api.load import LoadFiles, aimed, as_typed, enough_ports, hopeless, in_environment, keep_study
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_lock
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
+from svload.model.units import show_duration
+from svload.run.configs import case_configs
 from svload.study.compared_urls import FACTOR, ComparedUrls, compare_study
 
 if TYPE_CHECKING:
+    from svload.model.study import Lock
     from svload.store import RunDir
+    from svload.study.quick_load import QuickLoad
 
 _UNUSABLE = ("target-unreachable", "target-silent", "nothing-ok")
 """What ends a comparison at once: the run so far says nothing."""
+ANSWERS_WITHIN_S = 10.0
+"""Before anything is loaded: a URL whose only request is not answered within this is named."""
 _FAILS_S = 3.0
 """A server that comes up may fail for a moment, but not for so long."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -42,7 +49,8 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
     """Load both URLs alike, in turn, and judge which is faster; the run is kept in `choices.out`.
 
     Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable,
-    target-silent, nothing-ok as soon as it shows that one of them answers no request as it should.
+    target-silent, nothing-ok as soon as it shows that one of them answers no request as it should: after one request of
+    each, which is made first, or within seconds of its load.
     """
     asked = replace(ask.request, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
     ask = replace(ask, request=asked)
@@ -60,11 +68,47 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
             lock = load_lock(path, chosen)
         except SvloadError as error:
             raise as_typed(error, Path(path).parent) from error
-        by_case = {case.name: sides[case.levels[FACTOR]] for case in lock.cases}
+        _must_have_time(lock, ask.within_s)
+        for typed in ask.sides:
+            _must_answer(typed, files, choices.authorised)
+        baseline = sides[ask.names[0]]
+        by_case = {case.name: sides.get(case.levels[FACTOR], baseline) for case in lock.cases}
         result = run_lock(lock, path, chosen, emit, _unusable(by_case))
     if (ended := result.outcome.error) is not None and ended.problems[0].code in _UNUSABLE:
         raise _with_status(ended, result.run)
     return result
+
+
+def _must_have_time(lock: Lock, within_s: float | None) -> None:
+    """Whether as many blocks as a claim needs may end in the time that was given, at the least lengths of turns and warm-up.
+    Raises SvloadError usage."""
+    from svload.analysis.limits import CLAIM_BLOCKS
+    from svload.analysis.turn_plan import expected_turns
+    from svload.run.warming import STRETCHES_S
+
+    turns = expected_turns(lock, case_configs(lock))
+    if within_s is None or turns is None:
+        return
+    needed_s = CLAIM_BLOCKS * (turns["block_s"] + STRETCHES_S[0] * len(lock.valid_cases))
+    if within_s < needed_s:
+        told = (
+            f"{CLAIM_BLOCKS} blocks of at least {turns['rounds']} turns each take {show_duration(needed_s)}"
+        )
+        raise fail("usage", reason=f"--for is too short for an answer: {told}", hint="Give more time.")
+
+
+def _must_answer(ask: QuickLoad, files: LoadFiles, authorised: tuple[str, ...]) -> None:
+    """Whether one request is answered, whatever the answer is. Raises SvloadError target-unreachable, target-silent.
+
+    Not asked where a request alone goes another way than those of the load do.
+    """
+    if ask.connect_to or ask.http2:
+        return
+    (row,) = probe(
+        ask, 1, replace(files, ca=files.ca if ask.has_ca_file else None), authorised, ANSWERS_WITHIN_S
+    )
+    if row["error"] and (error := hopeless(ask.url, 0, {row["error"]: 1})) is not None:
+        raise error
 
 
 def _with_status(error: SvloadError, run: RunDir) -> SvloadError:

@@ -109,7 +109,9 @@ def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) 
     return f"{what} was answered with {answer}. {lacks} The request stands in {path}:{line}."
 
 
-def probe(ask: QuickLoad, count: int, files: LoadFiles, authorised: tuple[str, ...]) -> list[dict[str, Any]]:
+def probe(
+    ask: QuickLoad, count: int, files: LoadFiles, authorised: tuple[str, ...], timeout_s: float = 30.0
+) -> list[dict[str, Any]]:
     """curl's eleven variables of `count` transfers of what `ask` requests, one after another. Raises SvloadError."""
     from svload.drive import probe as transfers
     from svload.drive.share.request_spec import BodySpec, TextPart
@@ -127,6 +129,7 @@ def probe(ask: QuickLoad, count: int, files: LoadFiles, authorised: tuple[str, .
             (folder / CA_FILE).read_text("ascii", "replace") if files.ca else None,
             authorised,
             "keep-alive" if ask.keep_alive else "new",
+            timeout_s,
             method=ask.verb,
             body=BodySpec(file=str(folder / BODY_FILE)) if files.body else body,
             verify=not ask.insecure,

@@ -109,6 +109,8 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
     )
     if choices.trusted:
         trust(path)
+    if _why_trials(lock, choices) == "":
+        lock = study.in_turns(lock)
     if choices.only:
         lock = _only(lock, choices.only)
     if choices.within_s is not None:
@@ -120,6 +122,21 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
 
         lock = plant(lock, choices.plant, study.resolve)
     return lock
+
+
+def _why_trials(lock: Lock, choices: Choices) -> str | None:
+    """Why the trials of a gate that says nothing of their order run one after the other, as a clause: its sides don't fit
+    side by side. Empty: they do; None: it does say it, or there is no gate."""
+    from svload import host, study
+
+    if not study.leaves_order_open(lock):
+        return None
+    if choices.elsewhere:
+        return "other machines make the load"
+    folder = choices.out.absolute()
+    folder = next(one for one in (folder, *folder.parents) if one.exists())
+    free = study.Free(host.free_memory_bytes(), shutil.disk_usage(folder).free)
+    return study.why_not_side_by_side(lock, free)
 
 
 def _monitored_names() -> Mapping[str, Monitored]:
@@ -193,6 +210,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "order": [trial.trial for trial in batch.trials],
         "restarts": restarts,
         "turns": expected_turns(lock, configs),
+        "why_trials": _why_trials(lock, choices) or "",
         "factors": [
             {"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]}
             for factor in lock.factors
@@ -433,6 +451,8 @@ def _must_be_possible(lock: Lock, choices: Choices) -> None:
         raise fail("fleet-on", lock.study_dir, service=service, on=called, reason=reason, hint=lab.ON_HINT)
     if not choices.elsewhere:
         return
+    if lock.measure.order == "turns":
+        raise fail("fleet-cannot", what="A load by turns", hint="Write order: trials, or run on one machine.")
     if any(map(is_network, (name for config in configs for name in config.sysctl))) or any(
         lab.is_linked(spec) for config in configs for spec in config.services
     ):

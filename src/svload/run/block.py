@@ -6,22 +6,27 @@ sealed at the very end: after a crash either all are sealed, or all are made aga
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import Any
 
+from svload.analysis import limits
 from svload.analysis.turn_plan import TurnPlan, least_rounds, turn_plan, turns_of
 from svload.drive.generators import Load, Progress
 from svload.drive.share.cut import Share
 from svload.drive.share.timeline import Timeline, timeline
 from svload.host.machine.awake import awake
+from svload.model.errors import fail
 from svload.model.executors import OpenLoop
 from svload.model.results import TurnRecord
 from svload.model.seals import Seal
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group
+from svload.model.units import show_duration
 from svload.run.pauses import PauseReadings
 from svload.run.sides import is_of, own_readings, plain, sided
 from svload.run.trial import Readings, Stopped, TrialRun
@@ -53,10 +58,13 @@ def plan_turns(warmed: Sequence[Warmed], duration_ns: int, rounds: int) -> Plann
 
 class BlockRun:
     """One attempt at the trials of a set, `sides` in listed order. `run` raises SvloadError (lab, generator) or Stopped, and
-    nothing is sealed then. `planned` are the turns of an earlier block of these sides; None: this one decides them."""
+    nothing is sealed then. `planned` are the turns of an earlier block of these sides; None: this one decides them, and as
+    many blocks as a claim needs must end by `ends_by_s` (time.monotonic())."""
 
-    def __init__(self, sides: Sequence[TrialRun], seed: int, planned: Planned | None) -> None:
-        self.sides, self.planned = tuple(sides), planned
+    def __init__(
+        self, sides: Sequence[TrialRun], seed: int, planned: Planned | None, ends_by_s: float = inf
+    ) -> None:
+        self.sides, self.planned, self._ends_by_s = tuple(sides), planned, ends_by_s
         self._seed, self._block = seed, sides[0].plan.block
         self._bench, self._config = sides[0].bench, sides[0].config
 
@@ -66,15 +74,30 @@ class BlockRun:
             for side in self.sides:
                 stack.enter_context(side.begun())
             warmed = self._warmed()
-            self.planned = self.planned or plan_turns(
-                list(warmed.values()), self._config.measure.duration_ns, least_rounds(self._config)
-            )
+            self.planned = self.planned or self._planned(list(warmed.values()))
             times = self._times(self.planned, warmed)
             shares = self._shares(times, self.planned.turns.pause_ns)
             self._count(stack)
             loads = self._load(shares, times, self.planned.turns.pause_ns)
             self._keep(loads, times)
         return [side.seal(load) for side, load in zip(self.sides, loads, strict=True)]
+
+    def _planned(self, warmed: Sequence[Warmed]) -> Planned:
+        """The turns of all blocks. Raises SvloadError usage where too few of them would end in time."""
+        planned = plan_turns(warmed, self._config.measure.duration_ns, least_rounds(self._config))
+        block_s = planned.turns.seconds(len(self.sides))
+        between_s = sum(one.took_ns for one in warmed) / 1e9 + limits.TURN_APART_S[1]
+        needed_s = limits.CLAIM_BLOCKS * block_s + (limits.CLAIM_BLOCKS - 1) * between_s
+        lacks_s = time.monotonic() + needed_s - self._ends_by_s
+        if lacks_s > 0:
+            raise fail(
+                "usage",
+                reason=f"--for is {show_duration(lacks_s)} too short: an answer needs {limits.CLAIM_BLOCKS} blocks, and one "
+                f"takes {show_duration(block_s)} (its turns are of {show_duration(planned.turns.length_ns / 1e9)}, by a p99 "
+                f"of {show_duration(planned.p99_ns / 1e9)})",
+                hint="Give more time, or leave --for out.",
+            )
+        return planned
 
     def _warmed(self) -> dict[str, Warmed]:
         """By side, in listed order: prepared, then loaded alone, both in an order of the block's own."""

@@ -17,7 +17,6 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svload import study
 from svload.analysis.turn_plan import seconds_apart
 from svload.drive.packing import name_of, packed
 from svload.host import (
@@ -54,9 +53,9 @@ from svload.run.leftovers import put_back, tell_leftovers
 from svload.run.order import FAILURES_IN_A_ROW, next_trial
 from svload.run.planned import live_limits
 from svload.run.policies.base import Policy, Sealed, Verdicts
-from svload.run.policies.of_study import policy_of, so_far_of
+from svload.run.policies.of_study import first_batch, is_bounded, policy_of, so_far_of
 from svload.run.sampled import what_is_lacking
-from svload.run.sides import SideBench, side_names
+from svload.run.sides import SideBench, must_fit_beside, side_names
 from svload.run.targets import named_endpoints, permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.run.trust import allow
@@ -131,7 +130,7 @@ def begin(
     folder = str(Path(lock.study_dir).absolute())
     lock = lock.model_copy(update={"study_dir": folder, "nonce": secrets.token_hex(16)})
     allow(lock)
-    first = batch or study.first_batch(lock)
+    first = batch or first_batch(lock)
     run = RunDir.create(out, lock.name, lock.profile)
     try:
         write_artefact(run.certificates_path, certificates or Certificates())
@@ -201,6 +200,7 @@ class _Execution:
     sides: dict[str, SideBench] = field(default_factory=dict)
     turns: dict[tuple[str, ...], Planned] = field(default_factory=dict)
     waits_since: float | None = None
+    measures_since: float = inf
     load_cores: int = field(init=False)
     labs: Labs = field(init=False)
     configs: dict[str, CaseConfig] = field(init=False)
@@ -219,9 +219,6 @@ class _Execution:
         return 0 if self.lock.search else most_trials(self.lock)
 
     def go(self) -> None:
-        if self.in_turns and self.options.reaches:
-            hint = "Leave the inventory out, or order: turns."
-            raise fail("usage", reason="sides take turns under the load of one machine alone", hint=hint)
         self._enough_disk()
         self._have_plan()
         self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
@@ -250,7 +247,8 @@ class _Execution:
             self._look_round()
             if self.stop.is_set():
                 return
-            ends_by_s = time.monotonic() + self._measuring_s()
+            self.measures_since = time.monotonic()
+            ends_by_s = self.measures_since + self._measuring_s()
             bench = self._bring_up(stack)
             bench.ends_by_s = ends_by_s
             while (found := self._next()) is not None and not self.stop.is_set():
@@ -357,7 +355,7 @@ class _Execution:
         if not path.exists():
             if self.run.batches() or self.run.sealed_trials():
                 raise fail("run-damaged", path=path, reason="the plan's first batch is missing")
-            write_artefact(path, study.first_batch(self.lock))
+            write_artefact(path, first_batch(self.lock))
             self._say("notice", text=f"{path} was missing; the plan is made again from the run's lock")
         for folder in (self.run.trials, self.run.attempts):
             folder.mkdir(exist_ok=True)
@@ -653,19 +651,23 @@ class _Execution:
         """Bring all sides up anew, in an order of the block's own, and make their trials together."""
         sides = {one.trial: self._bench_of(bench, one) for one in made}
         configs = {one.trial: self._config(one) for one in made}
+        order = sorted(made, key=lambda one: draw(self.lock.seed, "up", one.block, made.index(one)))
         with self._phase("up"):
-            for one in sorted(made, key=lambda one: draw(self.lock.seed, "up", one.block, made.index(one))):
+            for one in order:
                 config = configs[one.trial]
-                sides[one.trial].lab.apply(
-                    config.services, restart=True, objects=config.objects, sysctl=config.sysctl
-                )
+                up = sides[one.trial]
+                up.lab.apply(config.services, restart=True, objects=config.objects, sysctl=config.sysctl)
+                if not self.turns and one is order[0]:
+                    must_fit_beside(up.lab, one.case, len(made) - 1)
         for trial, side in sides.items():
             side.tables.update(self._filled(configs[trial], side.lab, side.tables))
         bench.generators.ensure(sum(len(packed(config, self.load_cores)) for config in configs.values()))
         next(iter(sides.values())).attach()
         trials = [self._trial(sides[one.trial], one, attempts[one.trial]) for one in made]
         cases = tuple(one.case for one in made)
-        block = BlockRun(trials, self.lock.seed, self.turns.get(cases) or self._turns_before(cases))
+        ends_by_s = self.measures_since + (self.lock.measure.within_s or inf)
+        planned = self.turns.get(cases) or self._turns_before(cases)
+        block = BlockRun(trials, self.lock.seed, planned, ends_by_s if is_bounded(self.lock) else inf)
         block.run()
         if block.planned is not None:
             self.turns[cases] = block.planned

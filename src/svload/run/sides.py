@@ -5,19 +5,25 @@ What the agent, the kernel and the sampler see bears the side (`api@main`); a si
 
 from __future__ import annotations
 
+import os
 import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from svload.host import free_memory_bytes
+from svload.host.machine.linux import read
 from svload.lab import Lab
 from svload.lab.kit import Host
 from svload.lab.ports import Ports
+from svload.model.errors import fail
 from svload.model.events import Event
 from svload.model.facts import ServiceFacts
 from svload.model.messages import Action
+from svload.model.units import show_size
 from svload.run.trial import Bench, Emit, Readings
+from svload.study.side_by_side import LEFT_FREE
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,20}")
 """What may stand in the names of files, control groups and processes, and leaves room in a socket's path."""
@@ -99,6 +105,28 @@ def side_events(emit: Emit, side: str) -> Emit:
         emit(event)
 
     return tell
+
+
+def must_fit_beside(lab: Lab, side: str, others: int) -> None:
+    """Whether as many more sides as large as this one, which is up, leave a quarter of the memory that is free beside it.
+    Raises SvloadError usage."""
+    needed, free = others * _resident_bytes(lab), free_memory_bytes()
+    if needed <= (1 - LEFT_FREE) * free:
+        return
+    each = show_size(needed / others)
+    raise fail(
+        "usage",
+        reason=f"the sides don't fit side by side: {side} takes {each}, and of the {show_size(free)} that are still free "
+        "the others would leave less than a quarter",
+        hint="Write order: trials under measure, so that only one side is up at a time.",
+    )
+
+
+def _resident_bytes(lab: Lab) -> int:
+    """Memory of all processes of its services; one that has just ended has none."""
+    pids = [process.pid for facts in lab.facts().values() for process in facts.processes]
+    pages = (read(f"/proc/{pid}/statm", "0 0").split()[1] for pid in pids)
+    return os.sysconf("SC_PAGE_SIZE") * sum(map(int, pages))
 
 
 @dataclass

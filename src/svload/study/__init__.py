@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from svload.study.loading import find_study, load_study, study_digest
     from svload.study.order import draw, first_batch, plot_of
     from svload.study.programs import digest_of, named_programs, study_programs
+    from svload.study.side_by_side import Free, in_turns, leaves_order_open, why_not_side_by_side
     from svload.study.trust import must_be_sound, needs_trust, reads_here
 
 __getattr__ = late(__name__)

@@ -33,6 +33,8 @@ class ComparedUrls:
     fail_if: str = ""
     """as in a study, about p50 and p95; or about one of them, whose name stands before it"""
     within_s: float | None = None
+    control: bool = False
+    """the first URL once more, as one more side"""
 
     @property
     def sides(self) -> tuple[QuickLoad, QuickLoad]:
@@ -100,7 +102,7 @@ def compare_study(ask: ComparedUrls) -> dict[str, Any]:
         ),
         "lab": {"server": server},
         "factors": {FACTOR: fields},
-        "measure": one["measure"] | {"replicates": blocks, "order": "turns"} | until,
+        "measure": one["measure"] | {"replicates": blocks, "order": "turns", "control": ask.control} | until,
         "compare": [
             {
                 "name": f"{second} against {first}, {short}",

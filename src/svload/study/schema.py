@@ -19,7 +19,6 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from svload.model.bounds import CONTAINERS, DATA_BYTES, OBJECTS, ROWS, SERVICES
-from svload.model.study import Order
 from svload.study.distributions import ConstantSize, LognormalSize, SizeOrLaw, UniformSize
 from svload.study.k6 import METRICS
 from svload.study.k6_thresholds import ABORTS
@@ -313,12 +312,17 @@ class MeasurePart(Part):
         6,
         description="trials of each case; each replicate is a block, cases with fewer are in the first ones",
     )
-    order: Annotated[
-        Order,
-        WithoutReference("the order inside a block is that of all its cases"),
-    ] = Field(
-        "randomised-blocks",
-        description="order inside a block; turns: the sides of the comparison are up at once and loaded by turns",
+    order: (
+        Annotated[
+            Literal["turns", "trials", "as-listed", "randomised-blocks"],
+            WithoutReference("the order inside a block is that of all its cases"),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="order inside a block; turns: the sides of the comparison are up at once and loaded by turns; "
+        "trials (or randomised-blocks): one after the other, in random order; left out: turns for a gate whose "
+        "sides fit side by side, else trials",
     )
     until: (
         Annotated[Width, WithoutReference("it is about comparisons, which are of several cases")] | None

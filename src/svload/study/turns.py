@@ -145,12 +145,12 @@ def _between(first: CaseConfig, other: CaseConfig, factor: str) -> Iterable[Mist
         yield bad_value(("compare", 0, "factor"), told, factor, f"Give both the same load, {_OR}.")
     for name in first.sysctl.keys() | other.sysctl.keys():
         if first.sysctl.get(name) != other.sysctl.get(name):
-            told = f"{sides} are up at once, and the machine has this setting once"
+            told = f"{sides} would be up at once, and the machine has this setting once"
             yield bad_value(("sysctl", name), told, other.sysctl.get(name), f"Give both the same, {_OR}.")
     theirs = {port: path for path, port in _ports(other)}
     for path, port in _ports(first):
         if port in theirs:
-            told = f"{sides} are up at once, and only one of them can have this port"
+            told = f"{sides} would be up at once, and only one of them can have this port"
             yield bad_value(path, told, port, f"Leave it out: svload finds a free one, {_OR}.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, exp, sqrt
+from math import ceil, exp, isfinite, sqrt
 from typing import Literal
 
 import numpy as np
@@ -373,7 +373,7 @@ def _turns(one: Judged) -> ClaimTurns | None:
         low=ends[0],
         high=ends[1],
         n=one.shown.units,
-        reason="" if known else "one side's percentile lies among its failures",
+        reason="" if known else _no_pooled(one.turned),
     )
     return ClaimTurns(
         pooled=pooled,
@@ -382,6 +382,13 @@ def _turns(one: Judged) -> ClaimTurns | None:
         guards=one.shown.guards,
         control=_against_itself(one.control),
     )
+
+
+def _no_pooled(turned: TurnedBlocks) -> str:
+    """Why there is no ratio over all requests together."""
+    if any(isfinite(block.pooled) for cell in turned.effects for block in cell):
+        return f"no case has the {limits.CASE_UNITS} blocks that it needs"
+    return "one side's percentile lies among its failures"
 
 
 def _against_itself(control: Control | None) -> Estimate | None:

@@ -18,7 +18,7 @@ from svload.analysis.claims.statistic import Effect, apart, effect_of, half_widt
 from svload.analysis.claims.turns import Requests, Turns, log_ratio
 from svload.analysis.quantiles import Floats
 
-_OTHERWISE = "; measure with order: randomised-blocks"
+_OTHERWISE = "; measure with order: trials"
 
 
 def rises(values: ArrayLike, unit: ArrayLike) -> str:
@@ -40,15 +40,13 @@ def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], 
     return grown if isfinite(grown) else nan
 
 
-def saturates(waited: ArrayLike, rate_per_s: float | None = None, capacity_per_s: float | None = None) -> str:
+def saturates(waited: ArrayLike) -> str:
     """Why nothing is decided of a server near its limit, as a clause: requests waited for a slot in too many turns (`waited`, a
-    value a turn), or an open loop's rate is too near a capacity that is known."""
+    value a turn)."""
     turns = np.asarray(waited, dtype=bool)
     share = float(turns.mean()) if turns.size else 0.0
     if share > limits.TURN_WAITS:
         return f"in {100 * share:.3g} % of the turns requests waited for a slot{_OTHERWISE}"
-    if rate_per_s and capacity_per_s and rate_per_s > limits.TURN_CAPACITY * capacity_per_s:
-        return f"its rate is {100 * rate_per_s / capacity_per_s:.3g} % of its capacity{_OTHERWISE}"
     return ""
 
 

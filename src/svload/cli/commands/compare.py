@@ -39,7 +39,8 @@ class Typed(Traffic):
     blocks: int = typer.Option(None, "--blocks", min=3, help="Of URLs: stretches of turns, a few seconds apart; default 6, of 25 seconds each.")
     duration: str = typer.Option(None, "--duration", "-d", help="Of URLs: how long each is loaded in a block, by 20 turns or more; default 10s.")
     fail_if: str = typer.Option(None, "--fail-if", help="Of URLs: 'worse by more than 5 %' of p50 or p95, or 'p95 worse by more than 5 %': exit 1 if so, 4 if open.")
-    within: str = typer.Option(None, "--for", help="Of URLs: more blocks where they are needed, but none that would end after this time: 5m.")
+    within: str = typer.Option(None, "--for", help="Of URLs: how long it may take, warm-up included (5m): more blocks where they are needed, fewer than --blocks where time is short, at least 3.")
+    control: bool = typer.Option(False, "--control", help="Of URLs: load the first one once more as a third side; how it compares with itself shows what the setup does.")
     seed: int = typer.Option(None, "--seed", help="Seed of the order and of all schedules.")
     to: Path | None = typer.Option(None, "--to", help="Of runs: the page's file; default derived/compare.html of the other run.")
     out: Path = OUT
@@ -88,6 +89,7 @@ def _urls(typed: Typed, flags: dict[str, Any]) -> None:
         typed.blocks,
         typed.fail_if or "",
         None if typed.within is None else seconds(typed.within, "--for"),
+        typed.control,
     )
     chosen = choices(
         seed=typed.seed,

@@ -324,6 +324,8 @@ def show_plan(planned: Mapping[str, Any]) -> None:
     )
     if planned["turns"] is not None:
         _say(out, _turns_line(planned["turns"]))
+    if planned["why_trials"]:
+        _say(out, f"Trials run one after the other, not in turns, because {planned['why_trials']}.")
     if planned["most_trials"] > planned["trials"]:
         _say(out, _until_line(planned))
     for group in planned["open_groups"]:
@@ -370,7 +372,8 @@ def _turns_line(turns: Mapping[str, Any]) -> str:
     return (
         f"{who}{more}{others}. A turn is as long as the longest of {show_duration(turns['least_turn_s'])}, "
         f"{turns['times_p99']:g} × the p99 of the slower side's warm-up, and what holds {turns['holds']} requests: "
-        f"at least {turns['rounds']} turns a side, so {show_duration(turns['block_s'])} a block beside the warm-up."
+        f"at least {turns['rounds']} turns a side, so {show_duration(turns['block_s'])} a block beside the warm-up. "
+        "With `order: trials` they would run one after the other."
     )
 
 

@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
+from svload import study
+from svload.model.plan import Batch
 from svload.model.study import Lock
 from svload.run.policies.base import Policy, Sealed
+from svload.study.order import is_split
+
+
+def first_batch(lock: Lock) -> Batch:
+    """The study's own; where `--for` bounds a comparison of servers that run already, no more blocks of it than a claim
+    needs: the others follow while there is time."""
+    batch = study.first_batch(lock)
+    if not is_bounded(lock):
+        return batch
+    from svload.analysis.limits import CLAIM_BLOCKS
+
+    trials = tuple(trial for trial in batch.trials if trial.block <= CLAIM_BLOCKS)
+    return batch.model_copy(update={"trials": trials})
+
+
+def is_bounded(lock: Lock) -> bool:
+    """Whether its planned blocks are made only while the time lasts that `--for` gives."""
+    running = lock.measure.order == "turns" and not is_split(lock) and bool(lock.comparisons)
+    return running and lock.measure.within_s is not None
 
 
 def policy_of(lock: Lock) -> Policy | None:
@@ -14,7 +35,7 @@ def policy_of(lock: Lock) -> Policy | None:
         return capacity
     from svload.analysis.contrasts import wanted_widths
 
-    if wanted_widths(lock):
+    if wanted_widths(lock) or is_bounded(lock):
         from svload.run.policies.until import until
 
         return until

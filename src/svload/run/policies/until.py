@@ -16,7 +16,8 @@ from svload.study.order import block_of
 
 
 def until(lock: Lock, sealed: Sealed) -> Batch | None:
-    """One more block of the cases whose comparison is not narrow enough; None where all are, or no more may be made.
+    """One more block of the cases whose comparison is not narrow enough, or of all where it was planned and waited for its
+    time (`--for`); None where all are, or no more may be made.
 
     Only the width is looked at, never the effect or its p: who adds blocks until p is small decides in 10 to 16 %
     of comparisons of equal things.
@@ -25,9 +26,12 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
     wide = {name for name, width in wanted.items() if (now := widths.get(name)) is not None and now > width}
     made = [trial for batch in sealed.batches for trial in batch.trials]
     block = max((trial.block for trial in made), default=0) + 1
-    if not wide or block > most_blocks(lock):
+    planned = block <= lock.measure.replicates
+    if not (wide or planned) or block > most_blocks(lock):
         return None
     cases = {case for contrast in contrasts_of(lock) if contrast.name in wide for case in contrast.cases}
+    if planned:
+        cases = {case.name for case in lock.valid_cases}
     ends, more = sorted(sealed.verdicts.sealed_s.values()), len(cases)
     if lock.measure.order == "turns":
         ends, more = _ends_of_blocks(made, sealed.verdicts.sealed_s), 1
@@ -37,7 +41,7 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
         f"{name} ± {show_percent(widths[name] or 0.0, 2)}, wanted ± {show_percent(wanted[name], 2)}"
         for name in sorted(wide)
     )
-    return sealed.batch(f"block {block}: {told}", block_of(lock, block, made, cases))
+    return sealed.batch(f"block {block}: {told or 'planned'}", block_of(lock, block, made, cases))
 
 
 def _ends_of_blocks(made: Sequence[TrialPlan], sealed_s: Mapping[str, float]) -> list[float]:

@@ -1,0 +1,106 @@
+"""Turns as the default of a gate: where its sides fit side by side, and in one sentence why not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from svload.model.distributions import lognormal_mean
+from svload.model.study import Case, CaseConfig, Lock
+from svload.model.units import show_size, size_bytes
+from svload.study.check import owners_of
+from svload.study.config import resolve
+from svload.study.mistakes import Mistake
+from svload.study.order import sets_of_cases
+from svload.study.tree import section_of
+from svload.study.turns import side_mistakes, turn_mistakes
+
+LEFT_FREE = 0.25
+"""Of what is free beside the first side, the others leave at least this share."""
+
+
+class Free(NamedTuple):
+    """What this machine has left, in bytes."""
+
+    memory: int
+    disk: int
+
+
+def leaves_order_open(lock: Lock) -> bool:
+    """Whether the study has a gate and does not say in which order its trials run."""
+    gated = any(one.fail_if for one in lock.comparisons)
+    return gated and section_of(lock.source, "measure").get("order") is None
+
+
+def in_turns(lock: Lock) -> Lock:
+    """The same study as if it said `order: turns`."""
+    return lock.model_copy(
+        update={
+            "measure": lock.measure.model_copy(update={"order": "turns"}),
+            "source": _asking_for_turns(lock),
+        }
+    )
+
+
+def why_not_side_by_side(lock: Lock, free: Free) -> str:
+    """Why the sides of a study's gate don't fit side by side, as a clause; empty: they do."""
+    return next(_hindrances(lock, free), "")
+
+
+def _asking_for_turns(lock: Lock) -> dict[str, Any]:
+    return {**lock.source, "measure": {**section_of(lock.source, "measure"), "order": "turns"}}
+
+
+def _hindrances(lock: Lock, free: Free) -> Iterator[str]:
+    data = _asking_for_turns(lock)
+    yield from map(_told, turn_mistakes(data, owners_of(data)))
+    turned = lock.comparisons[0].factor
+    if next(one.change for one in lock.factors if one.name == turned) == "request":
+        yield f"{turned} changes what is asked, and no server"
+    cases = lock.valid_cases
+    configs = {case.name: resolve(lock, case) for case in cases}
+    for service in (one for config in configs.values() for one in config.services):
+        if service.kit == "external":
+            yield f"{service.name} runs already, and is there once"
+        if "on" in service.options:
+            yield f"{service.name} runs on another machine"
+    yield from map(_told, side_mistakes(data, cases, configs))
+    yield from _too_large(cases, configs, turned, free)
+
+
+def _told(mistake: Mistake) -> str:
+    return f"{mistake.details['reason']} ({mistake.details['where']})"
+
+
+def _too_large(
+    cases: Sequence[Case], configs: Mapping[str, CaseConfig], turned: str, free: Free
+) -> Iterator[str]:
+    """Declared memory and data of a set's sides, of which the first is as large as the largest."""
+    for one in sets_of_cases(cases, turned):
+        for what, available, of in (("memory", free.memory, _memory), ("data", free.disk, _data)):
+            first, *others = sorted((of(configs[case.name]) for case in one), reverse=True)
+            left = available - first
+            if sum(others) > (1 - LEFT_FREE) * max(left, 0):
+                yield (
+                    f"{len(one)} sides declare {show_size(first + sum(others))} of {what}, and of the "
+                    f"{show_size(available)} that are free less than a quarter would be left beside them"
+                )
+
+
+def _memory(config: CaseConfig) -> int:
+    """What its services may take at most, of those that say it; what is within another is part of that one."""
+    whole = [one for one in config.services if "within" not in one.options]
+    written = (service.options.get("memory") for service in whole)
+    return sum(size_bytes(one) for one in written if isinstance(one, str | int))
+
+
+def _data(config: CaseConfig) -> int:
+    """What its stores are filled with."""
+    return round(sum(one.count * _mean(one.size) for one in config.objects))
+
+
+def _mean(size: Mapping[str, Any]) -> float:
+    ((kind, of),) = size.items()
+    if kind == "lognormal":
+        return lognormal_mean(size_bytes(of["median"]), size_bytes(of["p99"]))
+    return sum(map(size_bytes, of)) / 2 if kind == "uniform" else float(size_bytes(of))
