@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from benches.harness import KEPT, MORE_TO_RUN, Clock, arguments, markdown, page
 from benches.shared import SLOWER, Question, builds, make, runs_in
 from svload.analysis import limits
-from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of
+from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of, p_of_distance
 from svload.analysis.claims.turns import block_effect, block_weights, median_of
 from svload.analysis.quantiles import ranked_values
 from svload.api.runs import judged as judged_run
@@ -85,6 +85,11 @@ class Judged:
 
     def fails(self) -> NDArray[np.bool_]:
         return np.asarray(self.effect.mean - self.half > MARGIN)
+
+    def fails_surely(self) -> NDArray[np.bool_]:
+        """No more blocks are made."""
+        beyond = np.maximum(self.effect.mean - MARGIN, 0.0)
+        return np.asarray(p_of_distance(beyond, self.effect) <= limits.GATE_FAILS_P)
 
 
 def judged(blocks: Blocks) -> Judged:
@@ -377,13 +382,14 @@ def shares(by_ratio: dict[float, Blocks], start: float, seed: int) -> Shares:
 
 
 def _gate(blocks: Blocks) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """(blocks used, passes, fails): blocks are added until half of the interval is 0.6 of the margin."""
-    looks = {n: judged(blocks.first(n)) for n in range(FIRST, MOST + 1, 2)}
+    """(blocks used, passes, fails): blocks are added until half of the interval is 0.6 of the margin, or it fails surely."""
+    looks = {n: judged(blocks.first(n)) for n in range(FIRST, MOST + 1)}
     used = np.full(len(blocks.effect), MOST)
     for n in sorted(looks, reverse=True):
-        used = np.where(looks[n].half <= limits.GATE_WIDTH * MARGIN, n, used)
+        ends = (looks[n].half <= limits.GATE_WIDTH * MARGIN) | looks[n].fails_surely()
+        used = np.where(ends, n, used)
     at = np.arange(len(used))
-    place = (used - FIRST) // 2
+    place = used - FIRST
     passes, fails = (
         np.stack([getattr(one, name)() for one in looks.values()])[place, at] for name in ("passes", "fails")
     )

@@ -63,6 +63,13 @@ def test_a_gate_by_turns_says_what_was_planted(
     assert claim.turns.rounds == 8 * turns.rounds
 
 
+def test_one_block_has_no_ratio_over_all_requests_and_no_failures_are_blamed(tmp_path: Path) -> None:
+    (claim,) = api.analyse(make_run(tmp_path, turns=TurnModel(), excluded=NONE, replicates=1, vus=2)).claims
+    assert claim.turns is not None
+    assert claim.turns.pooled.value is None
+    assert claim.turns.pooled.reason == "no case has the 2 blocks that it needs"
+
+
 @pytest.mark.parametrize(
     ("again", "https", "outcome", "says"),
     [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import openpyxl
 import pytest
 from tests.support import TurnModel, make_run
 
@@ -15,13 +17,30 @@ from svload.report.charts.rounds import rounds_chart
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Findings, str]:
+def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Findings, dict[str, Path]]:
     run = make_run(
         tmp_path_factory.mktemp("rounds"), replicates=4, vus=2, turns=TurnModel(rounds=6),
         excluded=dict.fromkeys(("TC1", "TC2", "TC4", "TC5"), "not asked"),
     )  # fmt: skip
-    findings, files = api.report(run)
-    return findings, files["report.html"].read_text(encoding="utf-8")
+    return api.report(run)
+
+
+@pytest.fixture(scope="module")
+def told(reported: tuple[Findings, dict[str, Path]]) -> tuple[Findings, str]:
+    return reported[0], reported[1]["report.html"].read_text(encoding="utf-8")
+
+
+def test_the_workbook_holds_every_round(reported: tuple[Findings, dict[str, Path]]) -> None:
+    findings, files = reported
+    (claim,) = findings.claims
+    rows = list(openpyxl.load_workbook(files["report.xlsx"], data_only=True)["Rounds"].values)[1:]
+    assert [row[3:7] for row in rows] == [
+        (pair.block, number, pytest.approx(one.baseline), pytest.approx(one.treatment))
+        for pair in claim.evidence
+        for number, one in enumerate(pair.rounds, 1)
+    ]
+    assert all(row[7] == pytest.approx(row[6] / row[5]) for row in rows)
+    assert len(rows) == 24
 
 
 def test_the_page_draws_every_round_of_every_block(told: tuple[Findings, str]) -> None:

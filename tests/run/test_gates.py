@@ -87,3 +87,50 @@ def test_a_gate_of_confounded_levels_is_refused(tmp_path: Path, load: int, state
             api.run_study(str(path), api.Choices(out=tmp_path / "runs"), lambda event: None)
         assert {problem.code for problem in caught.value.problems} == {"study-undecidable"}
         assert not (tmp_path / "runs").exists()
+
+
+BUILDS = """\
+name: builds
+lab: {web: {kit: truth, role: store, workers: "${workers}"}}
+factors: {workers: [1, 2]}
+traffic: {users: {executor: constant-vus, vus: 2, request: GET http://web/}}
+measure: {duration: 1s, replicates: 6ORDER}
+compare: [{factor: workers, baseline: 1, metric: response.p50, fail_if: worse by more than 5 %}]
+"""
+
+
+def builds(folder: Path, order: str = "") -> str:
+    path = folder / "study.yaml"
+    path.write_text(BUILDS.replace("ORDER", order))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("order", "inventory", "turns", "why"),
+    [
+        ("", None, True, ""),
+        ("", Path("machines.yaml"), False, "other machines make the load"),
+        (", order: trials", None, False, ""),
+    ],
+)
+def test_a_gate_takes_turns_where_nothing_is_said(
+    tmp_path: Path, order: str, inventory: Path | None, turns: bool, why: str
+):
+    planned = api.plan(builds(tmp_path, order), api.Choices(inventory=inventory))
+    assert (planned["turns"] is not None, planned["why_trials"]) == (turns, why)
+
+
+def test_the_plan_says_in_one_line_why_trials_run_one_after_the_other(tmp_path: Path):
+    path = builds(tmp_path)
+    Path(path).write_text(Path(path).read_text().replace("role: store,", "role: store, port: 8123,"))
+    told = " ".join(CliRunner().invoke(app, ["plan", path]).stdout.split())
+    assert "Trials run one after the other, not in turns, because " in told
+    assert "only one of them can have this port (lab.web.port)." in told
+
+
+def test_turns_of_a_fleet_are_refused_before_the_run(tmp_path: Path):
+    path = builds(tmp_path, ", order: turns")
+    with pytest.raises(SvloadError, match="A load by turns is not supported when other machines") as caught:
+        api.run_study(path, api.Choices(out=tmp_path / "runs", inventory=Path("x")), lambda event: None)
+    assert [problem.code for problem in caught.value.problems] == ["fleet-cannot"]
+    assert not (tmp_path / "runs").exists()

@@ -62,6 +62,7 @@ def test_trials_are_chosen_by_that_word(load: Callable[..., Lock]) -> None:
     ("old", "new", "why"),
     [
         ("{kit: stone,", "{kit: stone, port: 8080,", "only one of them can have this port (lab.web.port)"),
+        ("{kit: stone,", "{kit: stone, on: servers,", "on one machine"),
         ("traffic:", "faults: [{at: 1s, stop: web}]\ntraffic:", "a fault would meet"),
         ("traffic:", "before_trial: [{drop_cache: [web]}]\ntraffic:", "the same page cache"),
         ("traffic:", "profile: web\ntraffic:", "slow its side alone"),

@@ -62,6 +62,7 @@ compare:
         ),
         ("metric: users.response.p50", "metric: web.cpu.mean", "metric:", "moments of its own"),
         ("{kit: stone,", "{kit: stone, port: 8080,", "port:", "only one of them can have this port"),
+        ("{kit: stone,", "{kit: stone, on: servers,", "on:", "turns on one machine"),
         ("lab:", 'sysctl: {fs.file-max: "${build.workers}"}\nlab:', "sysctl:", "the machine has this setting once"),
     ],
 )  # fmt: skip

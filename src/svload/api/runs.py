@@ -97,12 +97,12 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
 
 
 def final_verdicts(found: RunDir) -> Verdicts:
-    """The sealed trials as the final verdict has them now, and how wide each comparison's interval is.
+    """The sealed trials as the final verdict has them now, how wide each comparison's interval is, and which gates fail.
 
     A case's warm-up cut, by all its trials, may change a provisional verdict. On one core, since more
     trials may follow and the lab is up.
     """
-    from svload.analysis.claims import made_of, metrics_of_claims, widths
+    from svload.analysis.claims import made_of, metrics_of_claims, so_far
     from svload.analysis.judge import sealed_at
     from svload.run.policies.base import Verdicts
     from svload.store import read_events
@@ -111,9 +111,15 @@ def final_verdicts(found: RunDir) -> Verdicts:
     lock, judged = found.lock(), _judge_all(found, trials).trials
     configs = case_configs(lock)
     made = made_of(trials, configs, metrics_of_claims(lock, configs))
-    told = widths(lock, configs, judged, made)
+    found_so_far = so_far(lock, configs, judged, made)
     begun_s = _begun_s(read_events(found.events).events)
-    return Verdicts({one.trial: one for one in judged}, told, sealed_at(trials), begun_s)
+    return Verdicts(
+        {one.trial: one for one in judged},
+        {name: one.width for name, one in found_so_far.items()},
+        sealed_at(trials),
+        begun_s,
+        frozenset(name for name, one in found_so_far.items() if one.fails),
+    )
 
 
 class SearchVerdicts:

@@ -62,8 +62,6 @@ def _hindrances(lock: Lock, free: Free) -> Iterator[str]:
     for service in (one for config in configs.values() for one in config.services):
         if service.kit == "external":
             yield f"{service.name} runs already, and is there once"
-        if "on" in service.options:
-            yield f"{service.name} runs on another machine"
     yield from map(_told, side_mistakes(data, cases, configs))
     yield from _too_large(cases, configs, turned, free)
 

@@ -28,6 +28,10 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
             )
         return
     yield from _comparisons(data, owners)
+    for name, service in dicts_of(section_of(data, "lab")):
+        if "on" in service:
+            told = "sides take turns on one machine, which makes their load and has all their servers"
+            yield bad_value(("lab", name, "on"), told, service["on"], f"Leave it out, {_OR}.")
     for name, levels in section_of(data, "factors").items():
         if isinstance(levels, dict) and "open" in levels:
             told = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.analysis.claims.decide import judge_claims, metrics_of_claims, widths
+    from svload.analysis.claims.decide import judge_claims, metrics_of_claims, so_far
     from svload.analysis.claims.made import Made, made_of
 
 __getattr__ = late(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, exp, isfinite, sqrt
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -127,15 +127,26 @@ def judge_claims(
     )
 
 
-def widths(
+class SoFar(NamedTuple):
+    """What decides whether a contrast needs more blocks: half the width of its 95 % interval in logarithms (None: there
+    is none yet), and whether its gate fails surely, whatever further blocks say."""
+
+    width: float | None
+    fails: bool
+
+
+def so_far(
     lock: Lock, configs: Mapping[str, CaseConfig], trials: Sequence[TrialResult], made: Mapping[str, Made]
-) -> dict[str, float | None]:
-    """Contrast → half the width of its 95 % interval in logarithms, which says nothing of effect or p; None
-    where there is no interval yet."""
+) -> dict[str, SoFar]:
+    """By contrast. Only of sides that took turns a gate fails before its interval is narrow."""
     found = {}
     for contrast in contrasts_of(lock):
-        interval = _shown(lock, contrast, configs, trials, made)[1].interval()
-        found[contrast.name] = None if interval is None else (interval[1] - interval[0]) / 2
+        _, effect, turned = _shown(lock, contrast, configs, trials, made)
+        interval = effect.interval()
+        enough = turned is not None and not turned.too_short and effect.units >= limits.GATE_FAILS_FROM
+        facts = _limit(contrast, configs) if enough else None
+        fails = facts is not None and facts.p_beyond(effect) <= limits.GATE_FAILS_P
+        found[contrast.name] = SoFar(None if interval is None else (interval[1] - interval[0]) / 2, fails)
     return found
 
 

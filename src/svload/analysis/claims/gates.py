@@ -47,6 +47,11 @@ class Limit:
         ends = [end for end in (self.high, self.low) if end is not None]
         return min(ends, key=lambda end: abs(mean - end))
 
+    def p_beyond(self, shown: Shown) -> float:
+        """p that the effect lies within the margin, of what lies beyond it."""
+        ends = ((self.high, True), (self.low, False))
+        return min(shown.p_beyond(end, upward) for end, upward in ends if end is not None)
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -99,8 +104,7 @@ def judge_gates(gates: Sequence[Facts | None]) -> list[Gate | None]:
 def _p_times(gate: Facts) -> float:
     if gate.blocked_by:
         return 1.0
-    ends = ((gate.limit.high, True), (gate.limit.low, False))
-    return min(gate.shown.p_beyond(end, upward) for end, upward in ends if end is not None)
+    return gate.limit.p_beyond(gate.shown)
 
 
 def _p_success(gate: Facts) -> float | None:

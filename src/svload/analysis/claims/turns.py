@@ -104,7 +104,10 @@ def too_short(overlapping: ArrayLike) -> str:
     share = float(rounds.mean()) if rounds.size else 0.0
     if share <= limits.TURN_IN_FLIGHT:
         return ""
-    return f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight when the next turn began"
+    return (
+        f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight when the next turn "
+        "began; measure with order: trials"
+    )
 
 
 def round_logs(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float) -> Floats:

@@ -67,6 +67,32 @@ def fill_contrast(sheet: Sheet, gathered: Gathered, table: TrialTable, compariso
         _chart(sheet, comparison, ratios, heading(key), (row + 1, 1), first)
 
 
+def fill_rounds(sheet: Sheet, claims: Sequence[Claim]) -> None:
+    """A row a round of each claim whose sides took turns: both numbers and their ratio."""
+    rows = [
+        (claim, pair, number, one)
+        for claim in claims
+        for pair in claim.evidence
+        for number, one in enumerate(pair.rounds, 1)
+    ]
+    headers = ("comparison", "baseline trial", "treatment trial", "block", "round", "baseline, s", "treatment, s",
+               "treatment / baseline", "other programs")  # fmt: skip
+    sheet.table(0, headers, len(rows), (34, 18, 18, 8, 8, 13, 13, 12, 12))
+    for row, (claim, pair, number, one) in enumerate(rows, 1):
+        for column, text in enumerate((claim.name, pair.baseline, pair.treatment)):
+            sheet.text(row, column, text)
+        sheet.number(row, 3, pair.block, "count")
+        sheet.number(row, 4, number, "count")
+        sheet.number(row, 5, one.baseline, "time_s")
+        sheet.number(row, 6, one.treatment, "time_s")
+        if one.baseline and one.treatment is not None:
+            ratio = f"={sheet.range(row, 6)}/{sheet.range(row, 5)}"
+            sheet.formula(row, 7, ratio, one.treatment / one.baseline, "times")
+        else:
+            sheet.text(row, 7, "–", "reason")
+        sheet.number(row, 8, one.strangers, "ratio")
+
+
 def _pair(
     sheet: Sheet, table: TrialTable, row: int, column: int, before: CaseResult, after: CaseResult, key: str
 ) -> float | None:

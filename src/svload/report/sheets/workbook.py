@@ -9,7 +9,7 @@ from svload import __version__
 from svload.report.data.gather import Gathered
 from svload.report.page.ran import what_was_run
 from svload.report.sheets.book import Book, Sheet, clean, lines
-from svload.report.sheets.contrasts import fill_contrast
+from svload.report.sheets.contrasts import fill_contrast, fill_rounds
 from svload.report.sheets.data import MOST_PROBE_ROWS, fill_data
 from svload.report.sheets.data import NAME as DATA
 from svload.report.sheets.summary import fill_cases, fill_generators, fill_own, fill_summary, ran
@@ -31,6 +31,8 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
     book.workbook.set_properties(titles | {"author": f"svload {__version__}"})
     guide, summary = book.sheet("Guide"), book.sheet("Summary")
     contrasts = [(one, book.sheet(one.name)) for one in gathered.lock.comparisons]
+    turned = [claim for claim in findings.claims if claim.turns is not None]
+    rounds = book.sheet("Rounds") if turned else None
     cases = book.sheet("Cases")
     parts = book.sheet("By generator") if any(case.generators for case in ran(gathered)) else None
     own = gathered.own or {"note": "", "tables": []}
@@ -40,6 +42,8 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
     fill_summary(summary, gathered, table)
     for comparison, sheet in contrasts:
         fill_contrast(sheet, gathered, table, comparison)
+    if rounds:
+        fill_rounds(rounds, turned)
     fill_cases(cases, gathered, table)
     if parts:
         fill_generators(parts, gathered)
@@ -49,6 +53,7 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
     contents = [
         (summary.name, "A row a case: verdicts, the main group's numbers with their interval, doubts; a chart of the medians."),
         *((sheet.name, f"{one.factor} against {one.baseline}: pairs of cases, their ratios, what may be claimed, a chart.") for one, sheet in contrasts),
+        *((sheet.name, "A row a round of sides that took turns: both numbers, their ratio, what other programs used.") for sheet in (rounds,) if sheet),
         (cases.name, "Every number of every case: success, throughput, response times, CPU and memory."),
         *((sheet.name, "Each generator's own results by case, before they are put together.") for sheet in (parts,) if sheet),
         *((sheet.name, f"{one['title']}: a table of the study’s own.") for one, sheet in own_sheets),
