@@ -450,9 +450,9 @@ class _Reader:
         if pair is None:
             return None
         plain = pair[1].model_dump()
-        written = plain.pop("order") or "trials"
-        order = "randomised-blocks" if written == "trials" else written
-        return Measure(duration_ns=plain.pop("duration"), order=order, **plain)
+        if plain["order"] in (None, "trials"):
+            plain["order"] = "randomised-blocks"
+        return Measure(duration_ns=plain.pop("duration"), **plain)
 
     def request(self, raw: Any, path: Path, via: tuple[str, ...] = ()) -> Request | None:
         """A group's request, inline or by name; `via` are the names that led here."""
