@@ -107,7 +107,7 @@ def _must_answer(ask: QuickLoad, files: LoadFiles, authorised: tuple[str, ...]) 
     (row,) = probe(
         ask, 1, replace(files, ca=files.ca if ask.has_ca_file else None), authorised, ANSWERS_WITHIN_S
     )
-    if row["error"] and (error := hopeless(ask.url, 0, {row["error"]: 1})) is not None:
+    if row["error"] and (error := hopeless(ask.url, {"ok": 0, "errors": {row["error"]: 1}})) is not None:
         raise error
 
 
