@@ -210,7 +210,6 @@ def _running_truth(file: Path, **config: Any) -> Iterator[dict[str, Any]]:
     command = [sys.executable, "-m", "svload.truth", "--config", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
             assert readable(process.stdout.fileno(), HANG_S), "no ready line"
             yield json.loads(process.stdout.readline())
         finally:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import shutil
 import socket
 import subprocess
 import sys
+import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from os import environ
 from pathlib import Path
 
@@ -58,6 +62,63 @@ def running(command: Sequence[str], port: int, log: Path | None = None) -> Itera
         finally:
             process.terminate()
             process.wait(HANG_S)
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers on connections that stay open, and prints nothing; a subclass says with what in `do_GET`."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def answer(self, body: bytes = b"ok", status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler] = Answering) -> Iterator[int]:
+    """A server of this process on a free port of loopback while the block runs."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join(HANG_S)
+
+
+def program(answers: str = "self.answer()", before: str = "") -> str:
+    """A program that serves on the ports of its first word; `answers` is the body of `do_GET`."""
+    return f"""\
+#!{sys.executable}
+from __future__ import annotations
+import itertools, json, os, sys, threading, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+{textwrap.dedent(before)}
+
+{inspect.getsource(Answering)}
+
+class Answers(Answering):
+    def do_GET(self):
+{textwrap.indent(textwrap.dedent(answers).strip(), " " * 8)}
+
+servers = [ThreadingHTTPServer(("127.0.0.1", int(port)), Answers) for port in sys.argv[1].split(",")]
+for server in servers[1:]:
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+servers[0].serve_forever()
+"""
 
 
 def python_with(requirements: Path) -> Path:

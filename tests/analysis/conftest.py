@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.evolve import evolve
 from tests.support import SyntheticRun, make_run
 
 from svload import study
 from svload.analysis.judge import judge_trial
+from svload.model.facts import ServiceFacts
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig, Lock
 from svload.store import TrialData, read_trial
@@ -66,7 +68,7 @@ def with_group(trial: TrialData, name: str, **changes: Any) -> TrialData:
             }
             group = group.model_copy(update=new)
         groups.append(group)
-    return replace(trial, summary=trial.summary.model_copy(update={"groups": tuple(groups)}))
+    return evolve(trial, summary__groups=tuple(groups))
 
 
 def with_counter(trial: TrialData, service: str, name: str, change: Callable[[float], float]) -> TrialData:
@@ -74,10 +76,27 @@ def with_counter(trial: TrialData, service: str, name: str, change: Callable[[fl
     before, after = trial.lab.before[service], trial.lab.after[service]
     base = before.values.get(name, 0.0)
     values = {**after.values, name: base + change(after.values.get(name, 0.0) - base)}
-    lab = trial.lab.model_copy(
-        update={"after": {**trial.lab.after, service: after.model_copy(update={"values": values})}}
-    )
+    lab = evolve(trial.lab, after={**trial.lab.after, service: evolve(after, values=values)})
     return replace(trial, lab=lab)
+
+
+Planted = tuple[TrialData, CaseConfig]
+Plant = Callable[[TrialData, CaseConfig], Planted]
+
+
+def planting(change: Callable[..., Planted]) -> Callable[..., Plant]:
+    """Turn a function of trial, configuration and more into a plant made of that more."""
+    return lambda *given, **named: lambda trial, config: change(trial, config, *given, **named)
+
+
+def with_service(trial: TrialData, name: str, **changes: Any) -> TrialData:
+    """The trial with other facts of a service; a callable gets the old ones."""
+
+    def changed(one: ServiceFacts) -> ServiceFacts:
+        return evolve(one, **{k: v(getattr(one, k)) if callable(v) else v for k, v in changes.items()})
+
+    services = [changed(one) if one.service == name else one for one in trial.lab.services]
+    return evolve(trial, lab__services=tuple(services))
 
 
 def with_table(trial: TrialData, table: str, **columns: Any) -> TrialData:
@@ -85,6 +104,22 @@ def with_table(trial: TrialData, table: str, **columns: Any) -> TrialData:
     old = {name: getattr(trial, table)[name] for name in getattr(trial, table)}
     new = {name: value(old) if callable(value) else value for name, value in columns.items()}
     return replace(trial, **{table: {**old, **new}})
+
+
+def with_rows(trial: TrialData, rows: Iterable[tuple[int, str, str, str, str, float]]) -> TrialData:
+    """The trial with more readings: offset in ns, service, monitor, entity, metric and value of each."""
+    names = ("offset_ns", "service", "monitor", "entity", "metric", "value")
+    old, cells = trial.monitors, zip(names, zip(*rows, strict=True), strict=True)
+    return with_table(
+        trial,
+        "monitors",
+        **{name: np.concatenate([old[name], np.array(more, dtype=old[name].dtype)]) for name, more in cells},
+    )
+
+
+def without_readings(trial: TrialData, left_out: Any) -> TrialData:
+    """The trial without the readings that this selects."""
+    return with_table(trial, "monitors", **{name: trial.monitors[name][~left_out] for name in trial.monitors})
 
 
 def with_readings(
@@ -110,21 +145,19 @@ def with_conditions(
 ) -> TrialData:
     """The trial made under other conditions."""
     old = trial.lab.conditions
-    assert old is not None and old.machine is not None
-    new = old.model_copy(
-        update={
-            "before": old.before.model_copy(update=before or {}),
-            "after": old.after.model_copy(update=after or {}),
-            "machine": old.machine.model_copy(update=machine or {}),
-        }
+    new = evolve(
+        old,
+        before=old.before.model_copy(update=before or {}),
+        after=old.after.model_copy(update=after or {}),
+        machine=old.machine.model_copy(update=machine or {}),
     )
-    return replace(trial, lab=trial.lab.model_copy(update={"conditions": new}))
+    return evolve(trial, lab__conditions=new)
 
 
 def with_config(config: CaseConfig, group: str, **changes: Any) -> CaseConfig:
     """The configuration with fields of a group's spec changed."""
     groups = tuple(one.model_copy(update=changes) if one.name == group else one for one in config.groups)
-    return config.model_copy(update={"groups": groups})
+    return evolve(config, groups=groups)
 
 
 def check(

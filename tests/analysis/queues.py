@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.analysis.conftest import Bench
+from tests.analysis.conftest import Bench, with_rows
+from tests.evolve import evolve
 
-from svload.analysis.inference import autocorrelation_times
 from svload.analysis.measures import measure_trial
-from svload.analysis.quantiles import percentile, ranked_values
 from svload.analysis.ranges import Ranges
 from svload.analysis.view import kept_window, look
 from svload.model.columns import bucket
@@ -32,16 +31,6 @@ class Requests:
 
     due: Floats
     done: Floats
-
-    def quantile_s(self, p: float, end_s: float) -> tuple[float, float]:
-        """The interval of the quantile by its own scatter: a closed loop that was stopped never asks the same again."""
-        mine = (self.done - self.due)[self.due < end_s]
-        ranked = ranked_values(mine * 1e9)
-        tau = autocorrelation_times((mine > (ranked.quantile(p) or 0.0) / 1e9)[None, :].astype(float))
-        found = percentile(ranked, p, float(tau[0]))
-        assert found.low is not None
-        assert found.high is not None
-        return found.low, found.high
 
 
 def through(start_s: float, work_s: float, stops: Stops) -> float:
@@ -93,18 +82,15 @@ def as_trial(
     """The requests as the one group of a trial, row by row or in histograms alone; nothing of it is disturbed yet."""
     base = bench.trial("TC0.r1")
     config = bench.config(base)
-    config = config.model_copy(update={"groups": (config.groups[0],), "thresholds": (), "expects": ()})
+    config = evolve(config, groups=(config.groups[0],), thresholds=(), expects=())
     interval_ns = round(end_s * 1e9 / 600)
     due, done = (np.round(column * 1e9).astype(np.int64) for column in (made.due, made.done))
     n, size = len(due), int(done.max() // interval_ns) + 1
-    summary = base.summary.model_copy(
-        update={
-            "window_ns": (0, round(end_s * 1e9)),
-            "interval_ns": interval_ns,
-            "groups": (
-                base.summary.groups[0].model_copy(update={"due": n, "begun": n, "ok": n, "think_ns": 0}),
-            ),
-        }
+    summary = evolve(
+        base.summary,
+        window_ns=(0, round(end_s * 1e9)),
+        interval_ns=interval_ns,
+        groups=(evolve(base.summary.groups[0], due=n, begun=n, ok=n, think_ns=0),),
     )
     samples: dict[str, Any] = {
         name: np.zeros(n if rows else 0, dtype=base.samples[name].dtype) for name in base.samples
@@ -131,34 +117,14 @@ def as_trial(
     }
     histograms |= {"interval": keys // 10_000, "bucket": keys % 10_000, "count": counts}
     monitors = {name: base.monitors[name][:0] for name in base.monitors}
-    return (
-        replace(
-            base,
-            summary=summary,
-            samples=samples,
-            intervals=intervals,
-            histograms=histograms,
-            monitors=monitors,
-        ),
-        config,
-    )
+    tables: dict[str, Any] = {"samples": samples, "intervals": intervals, "histograms": histograms}
+    return replace(base, summary=summary, monitors=monitors, **tables), config
 
 
 def with_gaps(trial: TrialData, gaps: Stops, metric: str = "gap_seconds") -> TrialData:
     """The trial with a reading for each gap: its end, and its length as the value."""
-    cells = {
-        "offset_ns": [round(end * 1e9) for _, end in gaps],
-        "service": [""] * len(gaps),
-        "monitor": ["generator"] * len(gaps),
-        "entity": ["probe.0/0"] * len(gaps),
-        "metric": [metric] * len(gaps),
-        "value": [end - begin for begin, end in gaps],
-    }
-    joined = {
-        name: np.concatenate([column, np.array(cells[name], dtype=column.dtype)])
-        for name, column in trial.monitors.items()
-    }
-    return replace(trial, monitors=joined)
+    rows = ((round(end * 1e9), "", "generator", "probe.0/0", metric, end - begin) for begin, end in gaps)
+    return with_rows(trial, rows)
 
 
 def ranged(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_group, with_table
+from tests.evolve import evolve
 
 from svload import _native
 from svload.analysis.arrivals import phase, planned, poisson_until
@@ -62,7 +63,6 @@ def test_the_engine_plans_as_many(arrivals: str, stop_s: float) -> None:
             if arrivals == "poisson"
             else int(np.ceil(level - phase(SEED, "späte")))
         )
-        assert mine is not None
         assert abs(mine - engine_plans(executor, stop_ns)) <= 1
 
 
@@ -83,14 +83,11 @@ def seeded(bench: Bench, arrivals: str) -> Planted:
         low, high = 0.5 * due, 2.0 * due
         while poisson_until(SEED, "background", level := (low + high) / 2) != due:
             count = poisson_until(SEED, "background", level)
-            assert count is not None
             low, high = (level, high) if count < due else (low, level)
     config = bench.config(trial)
-    executor = config.groups[0].executor.model_copy(
-        update={"rate_rps": level / length_s, "arrivals": arrivals}
-    )
+    executor = evolve(config.groups[0].executor, rate_rps=level / length_s, arrivals=arrivals)
     config = with_config(config, "background", executor=executor)
-    summary = trial.summary.model_copy(update={"seed": SEED})
+    summary = evolve(trial.summary, seed=SEED)
     return type(trial)(**{**vars(trial), "summary": summary}), config
 
 

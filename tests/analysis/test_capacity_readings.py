@@ -6,12 +6,14 @@ from math import inf, log
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
+from tests.results import trial_result
 
 from svload.analysis.capacity.readings import KEEPS_UP, measured, why_no_limit
 from svload.analysis.capacity.told import gate_of
 from svload.model.capacity import CapacityResult, SearchState
 from svload.model.metrics import parse_criterion
-from svload.model.results import Belief, CheckResult, Estimate, TrialResult, Verdict
+from svload.model.results import Belief, CheckResult, Estimate
 
 OWNERS: dict[str, Any] = {"people": "traffic"}
 
@@ -20,8 +22,7 @@ def reading(
     criteria: list[str], server: str = "STEADY", checks: tuple[CheckResult, ...] = (), **metrics: Estimate
 ) -> Any:
     named = {f"people.{name.replace('__', '.')}": one for name, one in metrics.items()}
-    verdict = Verdict(trial="t", instrument="VALID", server=server, reasons=(), checks=checks)  # type: ignore[arg-type]
-    result = TrialResult(trial="t", case="users-8", replicate=1, block=1, verdict=verdict, metrics=named)
+    result = trial_result("users-8", metrics=named, checks=checks, server=server)
     return measured(result, [parse_criterion(f"people.{one}", OWNERS) for one in criteria], 8, 30.0)
 
 
@@ -119,11 +120,10 @@ def result(state: SearchState, low: int | None, high: int | None) -> CapacityRes
         (result("above", None, None), "pass"),
         (result("below", None, None), "fail"),
         (result("undecided", 60, 90), "open"),
-        (result("found", 60, 70).model_copy(update={"ended": False}), "open"),
+        (evolve(result("found", 60, 70), ended=False), "open"),
     ],
 )
 def test_the_gate_has_three_answers(found: CapacityResult, outcome: str) -> None:
     gate = gate_of(50, found)
-    assert gate is not None
     assert gate.outcome == outcome
     assert gate_of(None, found) is None

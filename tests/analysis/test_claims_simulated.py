@@ -74,7 +74,7 @@ def test_weights_without_their_guards_are_caught(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("percentile", [0.5, 0.95])
 @pytest.mark.parametrize("world", [QUIET, DEMO, BUSY], ids=lambda world: world.name)
 def test_a_build_at_the_margin_hardly_ever_passes(world: object, percentile: float) -> None:
-    _, passes, fails = gate(world, 1.05, TENTH, percentile)  # type: ignore[arg-type]
+    _, passes, fails = gate(world, 1.05, TENTH, percentile)
     assert float(np.mean(passes)) <= MOST_PASSED
     assert float(np.mean(fails)) <= MOST_ALARMS
 

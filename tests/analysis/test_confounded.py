@@ -9,6 +9,7 @@ import pytest
 import yaml
 from tests.analysis.conftest import Bench
 from tests.analysis.test_compare import PROTOCOL, RATIOS, blocks, lock_with
+from tests.evolve import evolve
 
 from svload.analysis.claims import judge_claims
 from svload.analysis.confounded import confounding
@@ -80,7 +81,7 @@ def with_web(config: CaseConfig, like: CaseConfig, workers: dict[str, int]) -> C
     protocol = config.case.levels["protocol"]
     options = {"cpus": {"http": 1.0, "https": 0.5}[protocol], "workers": workers[protocol]}
     web = ServiceSpec(name="web", kit="nginx", options=options)
-    return like.model_copy(update={"case": config.case, "services": (web,)})
+    return evolve(like, case=config.case, services=(web,))
 
 
 @pytest.mark.parametrize("count", [2, 6])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, bench_of, with_config, with_table
+from tests.analysis.conftest import Bench, bench_of, with_config, with_service, with_table
+from tests.evolve import evolve
+from tests.results import case_result, trial_result
 from tests.support import make_run
 from tests.support.runs import BEARS_USERS, SERVER_CORES
 
@@ -22,7 +23,7 @@ from svload.model.evidence import CaseEvidence, CaseLimit, Evidence, LimitUse
 from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
 from svload.model.facts import CPUS, Setting
 from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
-from svload.model.results import Belief, CaseResult, Estimate, Findings, TrialResult, Verdict
+from svload.model.results import Belief, CaseResult, Estimate, Findings, TrialResult
 from svload.model.study import CaseConfig, Factor, Level
 from svload.store import TrialData
 
@@ -50,7 +51,6 @@ def test_a_factor_of_users_has_its_curve_and_limits(findings: Findings) -> None:
     assert [point.users for point in curve.points] == list(map(float, USERS))
     star, broken, peak = curve.limits
     assert (star.name, star.state) == ("N*", "bracketed")
-    assert star.low is not None and star.high is not None
     assert star.low <= BEARS_USERS <= star.high
     assert star.value == pytest.approx(BEARS_USERS, rel=0.1)
     assert broken.value == pytest.approx(BEARS_USERS, rel=0.15)
@@ -60,7 +60,7 @@ def test_a_factor_of_users_has_its_curve_and_limits(findings: Findings) -> None:
     assert curve.demands[0].resource == "CPU of all services"
     assert curve.law_off == pytest.approx(0, abs=0.05)
     for point in curve.points:
-        assert point.most_rps is not None and point.least_s is not None
+        assert point.least_s is not None
         assert point.throughput_rps <= 1.05 * point.most_rps
         assert len(point.runs) == 3
 
@@ -87,26 +87,26 @@ def saturated_of(one: CaseResult, *trials: TrialResult) -> list[str]:
 
 
 def test_limits_and_waiting_are_signs_of_their_own() -> None:
-    plain = case("A", "l").model_copy(update={"server": "SATURATED", "load_model": {"g": "open loop"}})
+    plain = case_result("A", server="SATURATED", load_model={"g": "open loop"})
     limit = CaseLimit(service="web", monitor="truth", name="worker threads", resource="workers", entity="", used=8, limit=8,
                       share=1, peak_share=1, state="reached", reached=3, trials=3, first_s=1.0)  # fmt: skip
     waiting = {"g.slot_wait.p50": Estimate(value=0.6), "g.response.p50": Estimate(value=1.0)}
-    full = plain.model_copy(update={"evidence": CaseEvidence(limits=(limit,))})
-    waits = plain.model_copy(update={"metrics": waiting})
-    both = full.model_copy(update={"metrics": waiting})
+    full = evolve(plain, evidence=CaseEvidence(limits=(limit,)))
+    waits = evolve(plain, metrics=waiting)
+    both = evolve(full, metrics=waiting)
     of_slots = "g: more than half of the median response time is waiting for a free slot"
     assert saturated_of(full) == ["SATURATED in A: the worker threads of web were full."]
     assert saturated_of(waits) == [f"SATURATED in A: {of_slots}."]
     assert saturated_of(both) == [f"SATURATED in A: the worker threads of web were full; {of_slots}."]
-    assert saturated_of(case("A", "l")) == [], "it is STEADY"
+    assert saturated_of(case_result("A")) == [], "it is STEADY"
 
 
 def test_what_no_finding_holds_is_told_in_a_trial_s_own_words() -> None:
-    plain = case("A", "l").model_copy(update={"server": "SATURATED"})
+    plain = case_result("A", server="SATURATED")
     told = "the server works at its limit: core 1, which the servers run on, was busy for 97 % of the time."
     one = trial("A", 1, 100.0, 0.1)
-    verdict = one.verdict.model_copy(update={"server": "SATURATED", "reasons": (told,)})
-    assert saturated_of(plain, one.model_copy(update={"verdict": verdict})) == [f"SATURATED in A: {told}"]
+    verdict = evolve(one.verdict, server="SATURATED", reasons=(told,))
+    assert saturated_of(plain, evolve(one, verdict=verdict)) == [f"SATURATED in A: {told}"]
 
 
 def test_it_is_told_as_a_finding(findings: Findings) -> None:
@@ -126,33 +126,13 @@ def test_a_study_without_such_a_factor_has_none(closed: Bench) -> None:
 # By hand
 
 
-def case(name: str, level: str) -> CaseResult:
-    return CaseResult(
-        case=name,
-        levels={"f": level},
-        excluded=None,
-        instrument="VALID",
-        server="STEADY",
-        trials=(),
-        refused=(),
-        metrics={},
-    )
-
-
 def trial(
     name: str, block: int, throughput: float, response_s: float, grade: Any = None, **load: Any
 ) -> TrialResult:
     belief = Belief(grade=grade) if grade else None
     metrics = {"background.throughput": throughput, "background.response.mean": response_s}
-    return TrialResult(
-        trial=f"{name}.r{block}",
-        case=name,
-        replicate=block,
-        block=block,
-        verdict=Verdict(trial=f"{name}.r{block}", instrument="VALID", server="STEADY", reasons=(), checks=()),
-        metrics={key: Estimate(value=value, belief=belief) for key, value in metrics.items()},
-        loads={"background": GroupLoad(**{**NO_LOAD, **load})},
-    )
+    found = {key: Estimate(value=value, belief=belief) for key, value in metrics.items()}
+    return trial_result(name, block, found, loads={"background": GroupLoad(**{**NO_LOAD, **load})})
 
 
 NO_LOAD: dict[str, Any] = {
@@ -177,8 +157,8 @@ def curve_of(
     bench: Bench, executors: Mapping[str, Any], trials: Sequence[TrialResult]
 ) -> tuple[LoadCurve, ...]:
     factor = Factor(name="f", levels=tuple(Level(name=f"l{name}") for name in executors))
-    lock = bench.lock.model_copy(update={"factors": (factor,)})
-    cases = [case(name, f"l{name}") for name in executors]
+    lock = evolve(bench.lock, factors=(factor,))
+    cases = [case_result(name, levels={"f": f"l{name}"}) for name in executors]
     return load_curves(lock, configs_of(bench, executors), cases, trials)
 
 
@@ -228,7 +208,7 @@ def test_the_think_time_that_saturates_is_told(closed: Bench) -> None:
         z = pauses[name]
         x = min(50 / (0.05 + z), 200.0) * (1 + 0.002 * block)
         one = trial(name, block, x, 50 / x - z, users=50.0, think_s=z)
-        return one.model_copy(update={"uses": (used(0.005 * x),)})
+        return evolve(one, uses=(used(0.005 * x),))
 
     trials = [made(name, block) for name in pauses for block in (1, 2, 3)]
     (curve,) = curve_of(closed, {name: thinking(z) for name, z in pauses.items()}, trials)
@@ -253,8 +233,9 @@ def test_refused_numbers_make_no_point(closed: Bench) -> None:
 
 def test_a_rate_has_its_own_limit(closed: Bench) -> None:
     trials = [
-        trial(f"R{rate}", block, float(rate), 0.05, rate_rps=float(rate)).model_copy(
-            update={"uses": (used(0.005 * rate + 0.001 * block),)}
+        evolve(
+            trial(f"R{rate}", block, float(rate), 0.05, rate_rps=float(rate)),
+            uses=(used(0.005 * rate + 0.001 * block),),
         )
         for rate in (20, 40, 80, 120)
         for block in (1, 2, 3)
@@ -279,7 +260,7 @@ def test_a_full_link_is_told_as_the_limit_by_its_rate(closed: Bench) -> None:
         use = ResourceUse(
             name="link rate out of store", service="store", kind="rate", used=0.02 * x, capacity=1.0, limited_by="5 MB/s"
         )  # fmt: skip
-        return one.model_copy(update={"uses": (use, used(0.001 * x))})
+        return evolve(one, uses=(use, used(0.001 * x)))
 
     trials = [made(name, block) for name in users for block in (1, 2, 3)]
     (curve,) = curve_of(closed, {name: thinking(0, vus) for name, vus in users.items()}, trials)
@@ -295,7 +276,7 @@ def test_a_full_link_is_told_as_the_limit_by_its_rate(closed: Bench) -> None:
 
 def axes(bench: Bench, configs: Mapping[str, CaseConfig]) -> list[tuple[str, str]]:
     factor = Factor(name="f", levels=tuple(Level(name=f"l{name}") for name in configs))
-    ran = {name: case(name, f"l{name}") for name in configs}
+    ran = {name: case_result(name, levels={"f": f"l{name}"}) for name in configs}
     return [(axis.group, axis.kind) for axis in axes_of(factor, ran, configs)]
 
 
@@ -318,10 +299,7 @@ def test_each_of_two_other_levels_has_its_curve(bench: Bench) -> None:
     configs = dict(
         zip(("a1", "a2", "b1", "b2"), [bench.configs[CASES[at]] for at in (0, 3, 0, 3)], strict=True)
     )
-    ran = {
-        name: case(name, name[1]).model_copy(update={"levels": {"f": name[1], "g": name[0]}})
-        for name in configs
-    }
+    ran = {name: case_result(name, levels={"f": name[1], "g": name[0]}) for name in configs}
     factor = Factor(name="f", levels=(Level(name="1"), Level(name="2")))
     found = list(axes_of(factor, ran, configs))
     assert [(axis.when, list(axis.cases.values())) for axis in found] == [
@@ -334,17 +312,7 @@ def test_each_of_two_other_levels_has_its_curve(bench: Bench) -> None:
 
 
 def with_quota(one: TrialData, service: str, cores: float) -> TrialData:
-    services = tuple(
-        facts.model_copy(update={"settings": (Setting(name=CPUS, asked=str(cores), found=str(cores)),)})
-        if facts.service == service
-        else facts
-        for facts in one.lab.services
-    )
-    return with_lab(one, services)
-
-
-def with_lab(one: TrialData, services: Any) -> TrialData:
-    return replace(one, lab=one.lab.model_copy(update={"services": services}))
+    return with_service(one, service, settings=(Setting(name=CPUS, asked=str(cores), found=str(cores)),))
 
 
 def test_a_capacity_is_the_least_of_quota_cores_and_threads(closed: Bench) -> None:
@@ -363,15 +331,17 @@ def test_a_capacity_is_the_least_of_quota_cores_and_threads(closed: Bench) -> No
     assert names == ["CPU of backend", "CPU of cache", "CPU of all services"]
 
 
+LINK = LimitUse(
+    service="cache", monitor="link", name="link rate out", resource="network", entity="cache",
+    used=9e6, limit=1e7, share=0.9, peak_share=1.0, full=0.5, state="approached",
+)  # fmt: skip
+
+
 def test_a_limited_link_and_disk_are_resources_and_the_machines_disk_is_none(closed: Bench) -> None:
     one = closed.trial("TC1.r1")
-    link = LimitUse(
-        service="cache", monitor="link", name="link rate out", resource="network", entity="cache",
-        used=9e6, limit=1e7, share=0.9, peak_share=1.0, full=0.5, state="approached",
-    )  # fmt: skip
-    disk = link.model_copy(update={"name": "disk read rate", "resource": "disk", "entity": "machine"})
-    other = disk.model_copy(update={"service": "", "name": "disk", "entity": "vda", "verdict": False})
-    evidence = Evidence(limits=(link, disk, other))
+    disk = evolve(LINK, name="disk read rate", resource="disk", entity="machine")
+    other = evolve(disk, service="", name="disk", entity="vda", verdict=False)
+    evidence = Evidence(limits=(LINK, disk, other))
     found = resources_used(one, kept_window(one.summary), (1,), evidence)
     rates = {use.name: use for use in found if use.kind == "rate"}
     assert set(rates) == {"link rate out of cache", "disk read rate of cache (machine)"}
@@ -380,11 +350,8 @@ def test_a_limited_link_and_disk_are_resources_and_the_machines_disk_is_none(clo
 
 def test_a_machines_disk_is_one_resource_though_each_service_within_it_reads_it(closed: Bench) -> None:
     one = closed.trial("TC1.r1")
-    disk = LimitUse(
-        service="cache", monitor="quota", name="disk read rate", resource="disk", entity="vm",
-        used=9e6, limit=1e7, share=0.9, peak_share=1.0, full=0.5, state="approached",
-    )  # fmt: skip
-    evidence = Evidence(limits=(disk, disk.model_copy(update={"service": "backend"})))
+    disk = evolve(LINK, monitor="quota", name="disk read rate", resource="disk", entity="vm")
+    evidence = Evidence(limits=(disk, evolve(disk, service="backend")))
     found = resources_used(one, kept_window(one.summary), (1,), evidence)
     assert [use.name for use in found if use.kind == "rate"] == ["disk read rate of vm"]
 
@@ -406,7 +373,7 @@ def broken(name: str, at: float | None, what: Any = "response", block: int = 1) 
         high=at and at + 2,
         reason="" if at else "no",
     )
-    return trial(name, block, 1.0, 1.0).model_copy(update={"breaks": (one,)})
+    return evolve(trial(name, block, 1.0, 1.0), breaks=(one,))
 
 
 def test_ramps_are_told_where_most_trials_broke() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.analysis.conftest import Bench, check
+from tests.evolve import evolve
 
 from svload.analysis.judge import judge_run, judge_trial
 from svload.lab.lab import death_of, limits_of, out_of_memory
@@ -27,7 +28,7 @@ def fallen(trial: TrialData, *deaths: Death) -> TrialData:
         for name, counters in trial.lab.after.items()
         if name not in {one.service for one in deaths}
     }
-    return replace(trial, lab=trial.lab.model_copy(update={"deaths": deaths, "after": after}))
+    return evolve(trial, lab__deaths=deaths, lab__after=after)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_the_trial_is_overloaded_by_that_cause_and_its_instrument_is_not_blamed(
 def test_counters_that_lack_for_another_reason_still_refuse(closed: Bench) -> None:
     whole = closed.trial("TC1.r1")
     config = closed.config(whole)
-    trial = replace(fallen(whole, KILLED), lab=fallen(whole, KILLED).lab.model_copy(update={"deaths": ()}))
+    trial = replace(fallen(whole, KILLED), lab=evolve(fallen(whole, KILLED).lab, deaths=()))
     assert check(trial, config, "manipulation").grade == "REFUSED"
 
 

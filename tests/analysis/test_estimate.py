@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.analysis.conftest import Bench
+from tests.evolve import evolve
 
 from svload.analysis import estimate_run, measured, size_of_run
 from svload.analysis.estimate import RunEstimate
@@ -29,7 +30,7 @@ def with_store(config: CaseConfig, count: int, take: str = "walk") -> CaseConfig
     objects = ObjectSet(name="objects", service="backend", count=count, size={"constant": 1024})
     feeder = Feeder.model_validate({"name": "object", "table": "objects", "take": take})
     steps = (Preparation(reset=("cache", "backend")), Preparation(warm="object", through="cache"))
-    return config.model_copy(update={"objects": (objects,), "feeders": (feeder,), "before_trial": steps})
+    return evolve(config, objects=(objects,), feeders=(feeder,), before_trial=steps)
 
 
 def of_kits(bench: Bench, configs: Mapping[str, CaseConfig] | None = None, restarts: int = 0, **changed: float) -> RunEstimate:  # fmt: skip
@@ -119,7 +120,5 @@ def test_bytes_are_of_the_right_size(closed: Bench) -> None:
 
 def test_what_a_resume_did_again_is_not_counted_twice() -> None:
     once, resumed = measured(journal({"TC0": 0.5})), measured([*journal({"TC0": 0.5})] * 2)
-    assert once is not None
-    assert resumed is not None
     assert resumed.once_s == once.once_s
     assert resumed.report_trial_s == once.report_trial_s / 2, "the journal holds twice the trials"

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from tests.analysis.conftest import Bench
-from tests.analysis.test_compare import PROTOCOL, blocks, case, doubted, lock_with, trial
+from tests.analysis.test_compare import PROTOCOL, blocks, doubted, lock_with, trial
+from tests.evolve import evolve
+from tests.results import case_result
 
 from svload.analysis.explored import load_effects
 from svload.model.executors import ConstantVus
@@ -29,7 +31,7 @@ def loaded(bench: Bench, without: tuple[str, ...] = HTTP, **probe: Any) -> dict[
             groups = tuple(
                 group.model_copy(update=probe) if group.name == "probe" else group for group in groups
             )
-        found[name] = config.model_copy(update={"groups": groups})
+        found[name] = evolve(config, groups=groups)
     return found
 
 
@@ -41,7 +43,7 @@ def effects(
 ) -> tuple[Finding, ...]:
     replicates = max(one.block for one in trials)
     values = {one.case: one.metrics for one in trials}
-    cases = [case(name).model_copy(update={"metrics": values[name]}) for name in bench.configs]
+    cases = [case_result(name, metrics=values[name]) for name in bench.configs]
     lock = lock_with(bench.lock, replicates, *comparisons)
     return load_effects(lock, configs or loaded(bench), cases, trials, {})
 
@@ -79,7 +81,7 @@ def test_a_factor_that_adds_no_traffic_is_no_load(closed: Bench) -> None:
 def test_a_probe_that_itself_asks_otherwise_is_not_compared(closed: Bench) -> None:
     (probe,) = (group for group in closed.configs["TC0"].groups if group.name == "probe")
     assert isinstance(probe.executor, ConstantVus)
-    more = probe.executor.model_copy(update={"vus": probe.executor.vus + 1})
+    more = evolve(probe.executor, vus=probe.executor.vus + 1)
     assert effects(closed, blocks([50.0] * 4), configs=loaded(closed, executor=more)) == ()
 
 
@@ -111,9 +113,7 @@ def test_a_pair_without_a_number_is_left_out_unless_it_timed_out(
     closed: Bench, why: Why, described: bool
 ) -> None:
     trials = [
-        one.model_copy(
-            update={"metrics": {**one.metrics, "probe.response.p50": Estimate(value=None, why=why)}}
-        )
+        evolve(one, metrics={**one.metrics, "probe.response.p50": Estimate(value=None, why=why)})
         if one.trial == "TC4.r2"
         else one
         for one in blocks([50.0] * 4)

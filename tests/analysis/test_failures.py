@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
+from tests.results import case_of
 
 from svload.analysis import limits
 from svload.analysis.failures import failures_of
@@ -22,7 +24,7 @@ from svload.model.results import (
     ThresholdResult,
     TrialSummary,
 )
-from svload.model.study import Case, CaseConfig
+from svload.model.study import CaseConfig
 from svload.model.traffic import BodyCheck, Group, Request, Scenario, StatusCheck, Step, TextTest
 
 OWNERS: Mapping[str, Any] = {"shop": "traffic", "shop.login": "traffic", "shop.order": "traffic"}
@@ -44,7 +46,7 @@ def config(order: Request = ORDER, case: str = "A", **fields: Any) -> CaseConfig
         request=steps[0].request,
         scenarios=(Scenario(name="visit", steps=steps),),
     )
-    return CaseConfig(case=Case(name=case, levels={}), services=(), groups=(group,), **fields)
+    return case_of(group, name=case, **fields)
 
 
 def step(name: str, ok: int = 900, failed: int = 0, **fields: Any) -> StepSummary:
@@ -125,8 +127,8 @@ def test_what_the_generator_s_own_limits_cost_is_no_failure_of_the_server_s() ->
 def test_summaries_that_counted_no_steps_are_told_as_the_group() -> None:
     order = step("order", 891, 9, errors={"read_reset": 9})
     summary = trial(order)
-    group = summary.groups[0].model_copy(update={"steps": ()})
-    (row,) = found(summary.model_copy(update={"groups": (group,)}))
+    group = evolve(summary.groups[0], steps=())
+    (row,) = found(evolve(summary, groups=(group,)))
     assert row.owner == "shop"
 
 
@@ -162,7 +164,7 @@ def test_a_gate_on_success_that_failed_makes_them_lead() -> None:
         ("shop.login.failed", "few"),
         ("shop.response.p50", "few"),
     ):
-        gated = claim.model_copy(update={"metric": metric})
+        gated = evolve(claim, metric=metric)
         assert [row.beside for row in found(wrong_orders(1, 9_999), claims=(gated,))] == [beside]
 
 
@@ -179,7 +181,7 @@ def test_what_a_criterion_of_the_study_takes_does_not_lead() -> None:
 
 def test_failures_that_a_study_is_after_do_not_lead() -> None:
     fault = Fault.model_construct()
-    (planned,) = found(wrong_orders(), of=config().model_copy(update={"faults": (fault,)}))
+    (planned,) = found(wrong_orders(), of=evolve(config(), faults=(fault,)))
     assert planned.beside == "planned fault"
     (sought,) = found(wrong_orders(), searched=True)
     assert sought.beside == "search"

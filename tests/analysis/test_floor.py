@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of
 from tests.analysis.test_compare import doubted
+from tests.evolve import evolve
 from tests.support import make_run
 
 from svload import analysis
@@ -66,13 +67,8 @@ def test_a_broken_trial_takes_its_pair_and_nineteen_pairs_are_too_few(
 
 def test_calm_pairs_make_the_floor(repeated: Bench, judged: Findings) -> None:
     """A pair beside which strangers had half of the machine is a hundred times apart."""
-    calm = tuple(one.model_copy(update={"strangers": 0.01}) for one in judged.trials)
-    hit = calm[0].model_copy(
-        update={
-            "strangers": 0.9,
-            "metrics": {name: one.model_copy(update={"value": 100 * one.value if one.value else one.value}) for name, one in calm[0].metrics.items()},
-        }
-    )  # fmt: skip
+    calm = tuple(evolve(one, strangers=0.01) for one in judged.trials)
+    hit = evolve(calm[0], strangers=0.9, metrics={name: evolve(one, value=100 * one.value if one.value else one.value) for name, one in calm[0].metrics.items()})  # fmt: skip
 
     def floor(trials: tuple[TrialResult, ...]) -> float:
         return next(
@@ -80,7 +76,7 @@ def test_calm_pairs_make_the_floor(repeated: Bench, judged: Findings) -> None:
         )
 
     assert floor((hit, *calm[1:])) <= max(floor(calm) * 1.5, 0.3)
-    blind = tuple(one.model_copy(update={"strangers": None}) for one in (hit, *calm[1:]))
+    blind = tuple(evolve(one, strangers=None) for one in (hit, *calm[1:]))
     assert (
         next(one.sd for one in floors_of(repeated.configs, blind) if one.metric == "probe.response.p50") > 0.9
     )
@@ -92,12 +88,7 @@ def test_the_maximum_of_fifty_nine_pairs_certifies_a_floor(repeated: Bench, judg
     first = judged.trials[0]
     for pairs, certified in ((58, False), (59, True)):
         trials = [
-            first.model_copy(
-                update={
-                    "trial": f"TC0.r{n}", "replicate": n,
-                    "metrics": {"probe.response.p50": first.metrics["probe.response.p50"].model_copy(update={"value": 1.0 if n % 2 else 1 + n / 1000})},
-                }
-            )
+            evolve(first, trial=f"TC0.r{n}", replicate=n, metrics={"probe.response.p50": evolve(first.metrics["probe.response.p50"], value=1.0 if n % 2 else 1 + n / 1000)})
             for n in range(1, 2 * pairs + 1)
         ]  # fmt: skip
         (floor,) = floors_of(repeated.configs, trials)
@@ -107,14 +98,12 @@ def test_the_maximum_of_fifty_nine_pairs_certifies_a_floor(repeated: Bench, judg
 
 def test_settings_are_what_is_asked_of_the_lab(repeated: Bench) -> None:
     lock = repeated.lock
-    same = lock.model_copy(
-        update={"name": "other", "source": {**lock.source, "compare": [], "question": "?"}}
-    )
+    same = evolve(lock, name="other", source={**lock.source, "compare": [], "question": "?"})
     assert settings_digest(same) == settings_digest(lock)
     for change in (
         {"source": {**lock.source, "lab": {"backend": {"kit": "nginx"}}}},
         {"source": {**lock.source, "traffic": {}}},
-        {"measure": lock.measure.model_copy(update={"duration_ns": 1})},
+        {"measure": evolve(lock.measure, duration_ns=1)},
     ):
         assert settings_digest(lock.model_copy(update=change)) != settings_digest(lock)
 

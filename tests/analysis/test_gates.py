@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.analysis.conftest import Bench
 from tests.analysis.test_compare import PROTOCOL, RATIOS, blocks, broken, claims, lock_with, trial
+from tests.evolve import evolve
+from tests.results import findings_of
 
 from svload import api
 from svload.analysis.claims.evidence import shown_in_turns
@@ -25,7 +27,7 @@ HTTPS = ("TC3", "TC4", "TC5")
 
 
 def gated(lock: Lock, fail_if: str = "worse by more than 5 %", blocks: int = 6, **more: Any) -> Lock:
-    return lock_with(lock, blocks, PROTOCOL.model_copy(update={"fail_if": fail_if, **more}))
+    return lock_with(lock, blocks, evolve(PROTOCOL, fail_if=fail_if, **more))
 
 
 def gate_of(
@@ -41,10 +43,7 @@ def changed(
 ) -> list[TrialResult]:
     """The same with these numbers of the candidate's trials, by metric with _ for the dot."""
     new = {f"probe.{name.replace('__', '.')}": estimate for name, estimate in metrics.items()}
-    return [
-        one.model_copy(update={"metrics": {**one.metrics, **new}}) if one.case in cases else one
-        for one in trials
-    ]
+    return [evolve(one, metrics={**one.metrics, **new}) if one.case in cases else one for one in trials]
 
 
 @pytest.mark.parametrize(
@@ -70,12 +69,12 @@ def test_worse_is_lower_for_a_throughput(closed: Bench) -> None:
     comparison = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.throughput", fail_if="worse by more than 5 %")  # fmt: skip
     for ratio, outcome in ((0.8, "fail"), (1.2, "pass")):
         trials = [
-            one.model_copy(update={"metrics": {**one.metrics, "probe.throughput": Estimate(value=100 * (ratio if one.case in HTTPS else 1) * FLAT[one.block - 1])}})
+            evolve(one, metrics={**one.metrics, "probe.throughput": Estimate(value=100 * (ratio if one.case in HTTPS else 1) * FLAT[one.block - 1])})
             for one in blocks(FLAT)
         ]  # fmt: skip
-        noisy = [one if one.case in HTTPS else trial(one.case, one.block, 0.01).model_copy(update={"metrics": {**one.metrics, "probe.throughput": Estimate(value=100.0)}}) for one in trials]  # fmt: skip
+        noisy = [one if one.case in HTTPS else evolve(trial(one.case, one.block, 0.01), metrics={**one.metrics, "probe.throughput": Estimate(value=100.0)}) for one in trials]  # fmt: skip
         (claim,) = claims(closed, lock_with(closed.lock, 6, comparison), noisy)
-        assert claim.gate is not None and claim.gate.outcome == outcome
+        assert claim.gate.outcome == outcome
 
 
 def test_too_few_blocks_or_a_noisy_interval_are_open(closed: Bench) -> None:
@@ -106,11 +105,8 @@ def test_a_candidate_beyond_the_time_out_fails(closed: Bench) -> None:
     some = [one if one.block > 2 else {two.trial: two for two in blocks(FLAT)}[one.trial] for one in trials]
     (claim,) = claims(closed, gated(closed.lock), some)
     assert claim.outcome == "open", "a mean over the blocks that are left would be one of the survivors"
-    assert claim.gate is not None and claim.gate.outcome == "fail"
-    refused = [
-        one.model_copy(update={"verdict": one.verdict.model_copy(update={"instrument": "REFUSED"})})
-        for one in trials
-    ]
+    assert claim.gate.outcome == "fail"
+    refused = [evolve(one, verdict__instrument="REFUSED") for one in trials]
     assert gate_of(closed, refused).outcome == "fail", "whatever disturbed the times"
     both = changed(trials, ("TC0", "TC1", "TC2"), response__p50=late, success_rate=Estimate(value=0.3))
     assert gate_of(closed, both).outcome == "open", "the baseline is no better"
@@ -172,28 +168,20 @@ def test_success_that_may_have_fallen_keeps_a_gate_open(closed: Bench) -> None:
 
 def test_an_overloaded_candidate_fails(closed: Bench) -> None:
     """A server at three times its capacity: its times grow with the run's length, whatever they are here."""
-    trials = [
-        one.model_copy(update={"verdict": one.verdict.model_copy(update={"server": "OVERLOADED"})})
-        if one.case in HTTPS
-        else one
-        for one in blocks(FLAT)
-    ]
+    trials = [evolve(one, verdict__server="OVERLOADED") if one.case in HTTPS else one for one in blocks(FLAT)]
     gate = gate_of(closed, trials)
     assert gate.outcome == "fail"
     assert "OVERLOADED in 18 of 18 trials" in gate.why
-    both = [
-        one.model_copy(update={"verdict": one.verdict.model_copy(update={"server": "OVERLOADED"})})
-        for one in trials
-    ]
+    both = [evolve(one, verdict__server="OVERLOADED") for one in trials]
     assert gate_of(closed, both).outcome == "open"
 
 
 def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) -> None:
     ratios = [1.3, 1.08, 1.2, 1.1, 1.25, 1.07]
     server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50", fail_if="worse by more than 900 %")  # fmt: skip
-    tls = PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"})
+    tls = evolve(PROTOCOL, fail_if="worse by more than 5 %")
     (alone,) = claims(closed, lock_with(closed.lock, 6, tls), blocks(ratios))
-    assert alone.gate is not None and alone.gate.outcome == "fail"
+    assert alone.gate.outcome == "fail"
     three = claims(closed, lock_with(closed.lock, 6, tls, server), blocks(ratios))
     assert [one.gate.outcome for one in three if one.gate] == ["open", "pass", "pass"]
 
@@ -201,10 +189,8 @@ def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) 
 def with_success(trials: list[TrialResult], rates: list[float]) -> list[TrialResult]:
     """The candidate's success rate, block by block."""
     return [
-        one.model_copy(
-            update={
-                "metrics": {**one.metrics, "probe.success_rate": Estimate(value=rates[one.block - 1], n=5000)}
-            }
+        evolve(
+            one, metrics={**one.metrics, "probe.success_rate": Estimate(value=rates[one.block - 1], n=5000)}
         )
         if one.case in HTTPS
         else one
@@ -215,14 +201,13 @@ def with_success(trials: list[TrialResult], rates: list[float]) -> list[TrialRes
 def test_a_loss_of_success_is_holm_corrected_too(closed: Bench) -> None:
     """A single p of 0.019 that success fell: of one gate enough, of three not."""
     trials = with_success(blocks(FLAT), [0.722, 0.791, 0.8255, 0.8945, 0.929, 0.998])
-    tls = PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"})
+    tls = evolve(PROTOCOL, fail_if="worse by more than 5 %")
     server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50", fail_if="worse by more than 900 %")  # fmt: skip
     (alone,) = claims(closed, lock_with(closed.lock, 6, tls), trials)
-    assert alone.gate is not None
     assert (alone.gate.outcome, alone.gate.why) == ("fail", "success falls from 100 % to 86 %")
     three = claims(closed, lock_with(closed.lock, 6, tls, server), trials)
     assert [one.gate.outcome for one in three if one.gate] == ["open", "pass", "pass"]
-    assert three[0].gate is not None and "success may fall by more than 0.1 points" in three[0].gate.why
+    assert "success may fall by more than 0.1 points" in three[0].gate.why
     dead = with_success(trials, [0.3, 0.31, 0.29, 0.3, 0.3, 0.32])
     sure = claims(closed, lock_with(closed.lock, 6, tls, server), dead)
     assert [one.gate.outcome for one in sure if one.gate] == ["fail", "pass", "pass"]
@@ -236,10 +221,10 @@ def test_success_without_a_failure_costs_the_times_nothing(closed: Bench) -> Non
 
 
 def test_trials_as_listed_leave_a_gate_open(closed: Bench) -> None:
-    lock = lock_with(closed.lock, 6, PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"}), order="as-listed")  # fmt: skip
+    lock = lock_with(closed.lock, 6, evolve(PROTOCOL, fail_if="worse by more than 5 %"), order="as-listed")  # fmt: skip
     for ratio in (1.0, 2.0):
         (claim,) = claims(closed, lock, blocks([ratio * one for one in FLAT]))
-        assert claim.gate is not None and claim.gate.outcome == "open"
+        assert claim.gate.outcome == "open"
 
 
 # exit codes
@@ -248,8 +233,8 @@ def test_trials_as_listed_leave_a_gate_open(closed: Bench) -> None:
 def findings(claims: tuple[Claim, ...], *thresholds: str) -> Findings:
     told = tuple(
         ThresholdResult(case="TC0", that="x", outcome=one, measured=None, sentence="") for one in thresholds
-    )  # type: ignore[arg-type]
-    return Findings(analysis_version=0, study="s", question="", profile=None, complete=True, planned_trials=0, sealed_trials=0, cases=(), trials=(), claims=claims, thresholds=told)  # fmt: skip
+    )
+    return findings_of(claims=claims, thresholds=told)
 
 
 def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
@@ -278,9 +263,9 @@ def test_a_study_no_pair_of_which_can_be_believed_does_not_end_with_0(closed: Be
     assert api.verdict_exit(findings(refused + some)) == ExitCode.DONE, (
         "one of its comparisons says something"
     )
-    absent = tuple(one.model_copy(update={"believed_of": (0, 0)}) for one in refused)
+    absent = tuple(evolve(one, believed_of=(0, 0)) for one in refused)
     assert api.verdict_exit(findings(absent)) == ExitCode.DONE, "its cases were left out on purpose (--only)"
-    unsealed = findings(()).model_copy(update={"planned_trials": 6})
+    unsealed = evolve(findings(()), planned_trials=6)
     assert api.verdict_exit(unsealed) == ExitCode.REFUSED
 
 
@@ -300,7 +285,7 @@ def test_one_wins_over_four_and_the_rest_over_both() -> None:
 def test_a_gate_that_stays_open_says_how_many_more_blocks_would_decide_it(closed: Bench) -> None:
     (claim,) = claims(closed, gated(closed.lock), blocks([1.07, 1.04, 1.08, 1.05, 1.09, 1.045]))
     assert claim.outcome == "decided"
-    assert claim.gate is not None and claim.gate.outcome == "open"
+    assert claim.gate.outcome == "open"
     assert claim.more_blocks is not None
 
 
@@ -308,15 +293,15 @@ def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> Non
     """The candidate's cache uses as much CPU as before, and 70 % of the requests fail."""
     comparison = Comparison(name="cpu", factor="protocol", baseline="http", metric="cache.cpu", fail_if="worse by more than 5 %")  # fmt: skip
     trials = [
-        one.model_copy(update={"metrics": {**one.metrics, "cache.cpu.mean": Estimate(value=FLAT[one.block - 1 if one.case in HTTPS else 0])}})
+        evolve(one, metrics={**one.metrics, "cache.cpu.mean": Estimate(value=FLAT[one.block - 1 if one.case in HTTPS else 0])})
         for one in blocks(FLAT)
     ]  # fmt: skip
     (claim,) = claims(closed, lock_with(closed.lock, 6, comparison), trials)
-    assert claim.gate is not None and claim.gate.outcome == "pass"
+    assert claim.gate.outcome == "pass"
     (claim,) = claims(
         closed, lock_with(closed.lock, 6, comparison), changed(trials, success_rate=Estimate(value=0.3))
     )
-    assert claim.gate is not None and claim.gate.outcome == "fail"
+    assert claim.gate.outcome == "fail"
 
 
 def in_turns(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.analysis.conftest import Bench
 from tests.analysis.test_steps import COUNT, FAST_MS, MS, SLOW_MS, config, trial
+from tests.evolve import evolve
 
 from svload.analysis import judge_run
 from svload.analysis.measures import measure_trial
@@ -44,14 +45,13 @@ def test_without_being_asked_for_there_is_none() -> None:
 
 def test_a_study_may_gate_and_compare_it(closed: Bench) -> None:
     limit = "probe.goodput(1 s)"
-    lock = closed.lock.model_copy(
-        update={
-            "comparisons": (Comparison(name="cache", factor="server", baseline="backend", metric=limit),),
-            "thresholds": (),
-        }
+    lock = evolve(
+        closed.lock,
+        comparisons=(Comparison(name="cache", factor="server", baseline="backend", metric=limit),),
+        thresholds=(),
     )
     configs = {
-        name: one.model_copy(update={"thresholds": ("probe.goodput(1000 ms) > 0.1/s", "goodput(1 us) > 1/s")})
+        name: evolve(one, thresholds=("probe.goodput(1000 ms) > 0.1/s", "goodput(1 us) > 1/s"))
         for name, one in closed.configs.items()
     }
     findings = judge_run(lock, configs, closed.trials())

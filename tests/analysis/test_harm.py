@@ -4,7 +4,7 @@ kept as rows or as histograms."""
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +14,6 @@ from svload.analysis.checks.base import Context
 from svload.analysis.checks.generator_harm import GeneratorHarm
 from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.model.results import CheckResult, Estimate
-from svload.model.study import CaseConfig
-from svload.store import TrialData
 
 MS = 1_000_000
 STATS = ("p50", "p90", "p95", "p99", "mean")
@@ -23,7 +21,7 @@ STATS = ("p50", "p90", "p95", "p99", "mean")
 
 def context_of(group: Any, stats: tuple[str, ...] = STATS) -> Context:
     metrics = {f"probe.response.{stat}": Estimate(value=0.001) for stat in stats}
-    return cast(Context, SimpleNamespace(groups=(group,), metrics=metrics))
+    return SimpleNamespace(groups=(group,), metrics=metrics)
 
 
 def of_rows(response: Any, lag: Any, read_lag: Any) -> Any:
@@ -66,9 +64,7 @@ KEPT = pytest.mark.parametrize("kept", [of_rows, of_histograms])
 def judged(group: Any, stats: tuple[str, ...] = STATS) -> tuple[CheckResult, dict[str, str]]:
     """The check's result, and the grade of each number by its last word."""
     nothing: Any = None
-    found = GeneratorHarm().judge(
-        cast(TrialData, nothing), cast(CaseConfig, nothing), context_of(group, stats)
-    )
+    found = GeneratorHarm().judge(nothing, nothing, context_of(group, stats))
     return found, {harm.number.rpartition(".")[2]: harm.grade for harm in found.harms}
 
 
@@ -104,10 +100,8 @@ def test_each_percentile_that_a_study_asks_for_is_judged(kept: Any) -> None:
     assert judged(late, ("p75",))[1] == {"p75": "WEAK"}
     assert judged(clean, ("p75",))[1] == {"p75": "VALID"}
     nothing: Any = None
-    survivors = cast(
-        Context, SimpleNamespace(groups=(late,), metrics={"probe.ok_response.p75": Estimate(value=0.001)})
-    )
-    (harm,) = GeneratorHarm().judge(cast(TrialData, nothing), cast(CaseConfig, nothing), survivors).harms
+    survivors = SimpleNamespace(groups=(late,), metrics={"probe.ok_response.p75": Estimate(value=0.001)})
+    (harm,) = GeneratorHarm().judge(nothing, nothing, survivors).harms
     assert (harm.number, harm.grade) == ("probe.ok_response.p75", "WEAK")
 
 

@@ -20,7 +20,7 @@ LOAD = files.closed_loop(users=USERS, lasts=30_000)
 
 
 def imported(tmp_path: Path, *words: str, **how: object) -> ImportedRun:
-    return api.import_files(list(words), out=tmp_path / "runs", write_report=False, **how)  # type: ignore[arg-type]
+    return api.import_files(list(words), out=tmp_path / "runs", write_report=False, **how)
 
 
 def check(result: TrialResult, name: str) -> CheckResult:
@@ -40,9 +40,9 @@ def test_its_numbers_are_those_of_the_file(jtl: ImportedRun) -> None:
     low, high = (edge + result.cut_ns * (place == 0) for place, edge in enumerate(window))
     spent = sorted(one.spent for one in LOAD if low <= one.begun * 1_000_000 < high)
     p50 = result.metrics["Users.response.p50"].value
-    assert p50 is not None and p50 * 1000 == pytest.approx(spent[len(spent) // 2], abs=2)
+    assert p50 * 1000 == pytest.approx(spent[len(spent) // 2], abs=2)
     mean = result.metrics["Users.response.mean"].value
-    assert mean is not None and mean * 1000 == pytest.approx(sum(spent) / len(spent), rel=0.02)
+    assert mean * 1000 == pytest.approx(sum(spent) / len(spent), rel=0.02)
     rate = result.metrics["Users.throughput"].value
     assert rate is not None and rate == pytest.approx(USERS / 0.150, rel=0.02)
     assert told.tool == "JMeter" and told.requests == len(LOAD)
@@ -106,13 +106,13 @@ def test_a_locust_history_has_means_and_no_percentile(tmp_path: Path) -> None:
     path = files.write_history(tmp_path / "x_stats_history.csv", load)
     result = imported(tmp_path, str(path)).findings.trials[0]
     mean = result.metrics["load.response.mean"]
-    assert mean.value is not None and mean.value * 1000 == pytest.approx(100, rel=0.02)
+    assert mean.value * 1000 == pytest.approx(100, rel=0.02)
     assert result.metrics["load.response.p95"].value is None
     assert result.metrics["load.response.p95"].why == "not measured"
     rate = result.metrics["load.throughput"].value
     assert rate is not None and rate == pytest.approx(USERS / 0.150, rel=0.03)
     success = result.metrics["load.success_rate"].value
-    assert success is not None and success == pytest.approx(0.98, abs=0.01)
+    assert success == pytest.approx(0.98, abs=0.01)
     assert check(result, "imported-little").grade == "VALID"
 
 
@@ -130,7 +130,7 @@ def test_replicates_of_levels_are_compared(tmp_path: Path) -> None:
     assert result.interleaved
     (claim,) = [one for one in result.findings.claims if "median" in one.name]
     assert claim.ratio.value == pytest.approx(2.0, rel=0.05)
-    assert claim.single is not None and 1.8 < claim.single[0] <= 2.0 <= claim.single[1] < 2.2
+    assert 1.8 < claim.single[0] <= 2.0 <= claim.single[1] < 2.2
     assert claim.outcome == "open" and "drift is inside this difference" in claim.why_open
     assert [trial.trial for trial in result.findings.trials][:2] == ["old.r1", "old.r2"]
 
@@ -155,7 +155,7 @@ def test_a_sweep_of_users_is_one(tmp_path: Path) -> None:
     (curve,) = result.findings.curves
     assert curve.kind == "users"
     executors = [config.groups[0].executor for config in api.runs.case_configs(lock).values()]
-    assert [executor.most_vus for executor in executors] == [2, 4, 8]  # type: ignore[union-attr]
+    assert [executor.most_vus for executor in executors] == [2, 4, 8]
 
 
 def test_every_command_reads_an_imported_run(jtl: ImportedRun, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from math import exp, log, sqrt
 
 import numpy as np
@@ -19,21 +18,6 @@ from svload.analysis.inference import (
     t_interval,
     welch_interval,
 )
-
-
-def brute_force(values: list[float]) -> float:
-    observed = abs(sum(values)) - 1e-12
-    signs = list(product((1, -1), repeat=len(values)))
-    return sum(
-        abs(sum(s * v for s, v in zip(sign, values, strict=True))) >= observed for sign in signs
-    ) / len(signs)
-
-
-@pytest.mark.parametrize(
-    "values", [[0.1, 0.2, 0.3, 0.4], [0.5, -0.1, 0.2, 0.7, -0.3], [1.0], [0.0, 0.0, 0.0], [0.3] * 8]
-)
-def test_sign_flips_are_exact(values: list[float]) -> None:
-    assert sign_flip_p(values) == brute_force(values)
 
 
 def test_many_blocks_are_drawn_and_never_give_zero() -> None:
@@ -78,7 +62,6 @@ def test_replicates_that_an_interval_needs_follow_from_t() -> None:
     assert replicates_for(1.0, 4) == 5, "one more at least"
     half = stats.t.ppf(0.975, 2) / sqrt(3)
     found = replicates_for(2.0, 3)
-    assert found is not None
     assert stats.t.ppf(0.975, found - 1) / sqrt(found) <= half / 2
     assert stats.t.ppf(0.975, found - 2) / sqrt(found - 1) > half / 2
     assert replicates_for(1e6, 3) is None
@@ -99,7 +82,6 @@ def test_welch_is_scipys() -> None:
 def test_least_detectable_effect_has_the_promised_power() -> None:
     blocks, sd = 8, 0.05
     effect = least_detectable(sd, blocks)
-    assert effect is not None
     rng = np.random.default_rng(8)
     draws = rng.normal(log(1 + effect), sd, (4000, blocks))
     t = draws.mean(axis=1) / (draws.std(axis=1, ddof=1) / sqrt(blocks))
@@ -111,7 +93,6 @@ def test_least_detectable_effect_has_the_promised_power() -> None:
 def test_the_noise_behind_an_interval_can_be_read_back() -> None:
     logs = [0.01, 0.05, 0.03, 0.08, 0.02, 0.06]
     interval = t_interval(logs)
-    assert interval is not None
     assert sd_of_interval(exp(interval[0]), exp(interval[1]), len(logs)) == pytest.approx(
         np.std(logs, ddof=1)
     )
@@ -122,6 +103,5 @@ def test_t_intervals_cover() -> None:
     hits = 0
     for _ in range(1000):
         interval = t_interval(rng.normal(0.3, 1.0, 6))
-        assert interval is not None
         hits += interval[0] <= 0.3 <= interval[1]
     assert 0.93 < hits / 1000 < 0.97

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of, with_counter, with_group, with_table
+from tests.evolve import evolve
 from tests.support import make_run
 
 from svload import analysis
@@ -38,7 +39,6 @@ def test_medians_are_the_planted_ones(closed: Bench, findings: Findings) -> None
             planted = closed.run.truth.cases[trial.case].median_ns[group] * truth.noise / 1e9
             measured = trial.metrics[f"{group}.response.p50"]
             assert measured.value == pytest.approx(planted, rel=0.08)
-            assert measured.low is not None
             assert measured.low * 0.93 < planted
 
 
@@ -87,7 +87,6 @@ def test_servers_and_feeders_are_measured(findings: Findings) -> None:
     assert metrics["object.distinct"].value == pytest.approx(1600, rel=0.2)
     assert metrics["cache.cpu.mean"].value is not None
     assert metrics["cache.memory.max"].value == 96 << 20
-    assert metrics["probe.appconnect.p50"].value is not None
     assert metrics["probe.appconnect.p50"].value > 0
     assert "background.appconnect.p50" not in metrics
 
@@ -125,7 +124,7 @@ def test_spread_over_cores_the_findings_are_the_same(
 def test_tables_are_not_kept_once_their_case_is_judged(closed: Bench) -> None:
     trials = closed.trials()
     judge_run(closed.lock, closed.configs, trials)
-    assert not any(trial.histograms._columns for trial in trials)  # type: ignore[attr-defined]
+    assert not any(trial.histograms._columns for trial in trials)
 
 
 def test_of_damaged_trials_the_one_that_ran_first_is_told(tmp_path: Path) -> None:
@@ -203,10 +202,8 @@ def test_thresholds_fail_pass_and_have_no_value(closed: Bench) -> None:
         "probe.response.p99.9 < 1 s",
         "background.error_rate < 1 %",
     )
-    configs = {
-        name: config.model_copy(update={"thresholds": texts}) for name, config in closed.configs.items()
-    }
-    lock = closed.lock.model_copy(update={"thresholds": tuple(Threshold(that=text) for text in texts)})
+    configs = {name: evolve(config, thresholds=texts) for name, config in closed.configs.items()}
+    lock = evolve(closed.lock, thresholds=tuple(Threshold(that=text) for text in texts))
     found = judge_run(lock, configs, closed.trials())
     mine = [one for one in found.thresholds if one.case == "TC0"]
     assert [one.outcome for one in mine] == ["failed", "passed", "open", "passed"]
@@ -216,8 +213,9 @@ def test_thresholds_fail_pass_and_have_no_value(closed: Bench) -> None:
 def test_a_percentile_beyond_the_time_out_fails_its_threshold(tmp_path: Path) -> None:
     bench = bench_of(make_run(tmp_path, cases=1, replicates=1, faults={"TC0": "errors"}))
     configs = {
-        "TC0": bench.configs["TC0"].model_copy(
-            update={"thresholds": ("background.response.p99 < 5 s", "background.response.p99 < 30 s")}
+        "TC0": evolve(
+            bench.configs["TC0"],
+            thresholds=("background.response.p99 < 5 s", "background.response.p99 < 30 s"),
         )
     }
     found = judge_run(bench.lock, configs, bench.trials())
@@ -226,9 +224,7 @@ def test_a_percentile_beyond_the_time_out_fails_its_threshold(tmp_path: Path) ->
 
 def test_statistics_that_only_a_threshold_names_are_measured(closed: Bench) -> None:
     text = "background.service.p75 < 1 s"
-    configs = {
-        name: config.model_copy(update={"thresholds": (text,)}) for name, config in closed.configs.items()
-    }
+    configs = {name: evolve(config, thresholds=(text,)) for name, config in closed.configs.items()}
     found = judge_run(closed.lock, configs, closed.trials())
     assert {one.outcome for one in found.thresholds} == {"passed"}
 
@@ -262,7 +258,7 @@ def test_what_decides_is_the_code_and_never_the_words() -> None:
     """A sentence that only sounds like it is no time-out."""
     words = Estimate(value=None, reason="> time-out (3 % failed)", why="too few", need=368)
     assert over_runs([{"g.response.p99": words}])["g.response.p99"].why == "too few"
-    coded = words.model_copy(update={"reason": "other words", "why": "time-out"})
+    coded = evolve(words, reason="other words", why="time-out")
     assert over_runs([{"g.response.p99": coded}])["g.response.p99"].why == "time-out"
 
 
@@ -281,7 +277,7 @@ def test_an_incomplete_run_says_so(closed: Bench) -> None:
 def test_names_mean_nothing(closed: Bench) -> None:
     """The same trial under other names has the same verdict and numbers."""
     trial = closed.trial("TC4.r1")
-    summary = trial.summary.model_copy(update={"trial": "zebra.r1", "case": "zebra"})
+    summary = evolve(trial.summary, trial="zebra.r1", case="zebra")
     one, other = (
         judge_trial(which, closed.config(trial)) for which in (trial, replace(trial, summary=summary))
     )
@@ -318,7 +314,7 @@ def empty(trial: TrialData) -> TrialData:
         )
         for one in trial.summary.groups
     )
-    bare = replace(trial, summary=trial.summary.model_copy(update={"groups": groups}))
+    bare = evolve(trial, summary__groups=groups)
     for table in ("intervals", "histograms", "samples", "rows", "monitors"):
         bare = with_table(
             bare,

@@ -64,7 +64,6 @@ def test_the_interactive_law_holds_in_a_table(
     cpus: float, think_s: float, response_s: float, throughput: float
 ) -> None:
     found = balance(Run(throughput, response_s, users=50, think_s=think_s))
-    assert found is not None
     assert found.accounted == pytest.approx(50, rel=0.03)
 
 
@@ -72,7 +71,6 @@ def test_too_short_a_window_says_nothing() -> None:
     run = Run(10, 0.5, users=10, think_s=0.5, window_s=limits.LAW_CYCLES * 1.0 - 0.01, longest_cycle_s=2.0)
     assert balance(run) is None
     longer = balance(replace(run, window_s=100.0))
-    assert longer is not None
     assert longer.edge == pytest.approx(0.02)
 
 
@@ -81,11 +79,10 @@ def test_too_short_a_window_says_nothing() -> None:
 
 def test_demand_and_use_at_rest_by_regression() -> None:
     found = demand_of(CPU, study(3, 6, 12, 24, 30, 60, rest=0.3))
-    assert found is not None
     assert found.demand_s == pytest.approx(DEMAND_S, rel=0.02)
     assert found.at_rest == pytest.approx(0.3, rel=0.1)
     assert found.rest_is_sure
-    assert found.low is not None and found.high is not None and found.low < DEMAND_S < found.high
+    assert found.low < DEMAND_S < found.high
     assert found.free == pytest.approx(2 - found.at_rest)
 
 
@@ -105,17 +102,14 @@ def test_the_scatter_of_a_full_server_tells_no_rest_from_demand() -> None:
     ]  # fmt: skip
     assert max(run.throughput_rps for run in runs) > 1.25 * min(run.throughput_rps for run in runs)
     found = demand_of(CPU, runs)
-    assert found is not None
     assert found.one_throughput
     assert found.demand_s == pytest.approx(1.96 / 11, rel=0.1)
     laws = laws_of(runs, (CPU,), "think")
-    assert laws is not None
     assert laws.limit.value == pytest.approx(50 / 11, rel=0.15), "only with pauses of seconds is it not full"
 
 
 def test_one_throughput_can_not_tell_rest_from_demand() -> None:
     found = line_of(np.array([100.0, 101.0, 99.0]), np.array([1.0, 1.0, 1.0]))
-    assert found is not None
     assert found.one_throughput
     assert found.demand_s == pytest.approx(0.01)
 
@@ -127,12 +121,10 @@ def test_n_star_is_the_arithmetic() -> None:
     laws = users_laws(3, 6, 12, 24, 48, 96)
     assert laws.limit.value == pytest.approx(N_STAR, rel=0.05)
     assert laws.limit.state == "bracketed"
-    assert laws.limit.low is not None and laws.limit.high is not None
     assert laws.limit.low <= N_STAR <= laws.limit.high
-    assert laws.ground is not None and laws.ground.bottleneck is not None
+    assert laws.ground.bottleneck is not None
     assert laws.break_at.value == pytest.approx(N_STAR, rel=0.1)
     assert laws.agree is True
-    assert laws.bounds is not None
     assert laws.bounds.top_rps == pytest.approx(100, rel=0.05)
 
 
@@ -146,7 +138,7 @@ def test_a_limit_outside_the_levels_is_not_bracketed(users: tuple[int, ...], sta
 def test_a_bottleneck_that_nobody_read_is_found_by_throughput() -> None:
     """The resource that was read is used to a tenth where throughput is flat: it is not what limits."""
     laws = users_laws(3, 6, 12, 24, 48, 96, resources=(Resource("CPU", "cpu", 20.0),))
-    assert laws.ground is not None and laws.ground.bottleneck is None
+    assert laws.ground.bottleneck is None
     assert laws.limit.value == pytest.approx(N_STAR, rel=0.1)
     assert "none of" in laws.limit.reason
 
@@ -166,13 +158,11 @@ def test_without_any_resource_and_without_a_plateau_there_is_no_limit() -> None:
 def test_saturation_think_time() -> None:
     runs = [server(60, block, think_s) for think_s in (0.0, 0.1, 0.3, 0.8, 1.6) for block in range(5)]
     laws = laws_of(runs, (CPU,), "think")
-    assert laws is not None
     assert laws.limit.value == pytest.approx(60 * DEMAND_S / 2 - ALONE_S, rel=0.05)
     assert laws.limit.state == "bracketed"
     few = laws_of(
         [server(4, block, think_s) for think_s in (0.0, 0.1, 0.3) for block in range(5)], (CPU,), "think"
     )
-    assert few is not None
     assert few.limit.value is None
     assert "can't saturate" in few.limit.reason
 
@@ -190,10 +180,8 @@ def test_a_rate_is_full_where_the_first_resource_is() -> None:
         for block in range(3)
     ]
     laws = laws_of(runs, (CPU,), "rate")
-    assert laws is not None
     assert laws.limit.value == pytest.approx(100)
     assert laws.limit.state == "bracketed"
-    assert laws.bounds is not None
     assert laws.bounds.at(laws.levels[-1], "rate")[0] == pytest.approx(100)
 
 
@@ -281,12 +269,11 @@ def scaled(crosstalk: float, users: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)) 
 def test_a_peak_is_found_where_it_was_planted() -> None:
     runs = scaled(0.002)
     fit = scalability(runs)
-    assert fit is not None
     assert fit.serial == pytest.approx(0.03, abs=0.01)
     assert fit.crosstalk == pytest.approx(0.002, rel=0.1)
     found = n_peak(runs, fit)
     assert found.value == pytest.approx((0.97 / 0.002) ** 0.5, rel=0.1)
-    assert found.low is not None and found.high is not None and found.low < found.value < found.high
+    assert found.low < found.value < found.high
 
 
 def test_a_peak_that_is_not_there_is_not_told() -> None:
@@ -315,9 +302,8 @@ def ramp(at: float, points: int = 200, noise: float = 0.1) -> tuple[np.ndarray, 
 def test_a_ramp_breaks_where_it_was_planted(at: float) -> None:
     load, response, errors = ramp(at)
     for what, values in (("response", response), ("errors", errors)):
-        found = breakpoint_of(load, values, what)  # type: ignore[arg-type]
+        found = breakpoint_of(load, values, what)
         assert found.at == pytest.approx(at, abs=5)
-        assert found.low is not None and found.high is not None
         assert found.low <= at <= found.high
 
 
@@ -331,7 +317,7 @@ def test_a_ramp_of_arrivals_breaks_where_the_server_is_full() -> None:
     response = np.bincount(at, weights=run.response_s, minlength=600) / np.where(done > 0, done, np.nan)
     found = breakpoint_of((np.arange(600) + 0.5) * interval_s * 400 / 6, response, "response")
     assert found.at == pytest.approx(200, rel=0.03)
-    assert found.low is not None and found.high is not None and found.low <= 201 and found.high >= 199
+    assert found.low <= 201 and found.high >= 199
 
 
 def test_a_ramp_that_does_not_break_says_so() -> None:

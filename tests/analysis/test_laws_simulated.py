@@ -37,7 +37,7 @@ def test_an_n_star_that_forgets_think_time_is_caught(monkeypatch: pytest.MonkeyP
     chosen = [model for model in models() if model.think_s > 0 and model.inside][::40]
     alone_of = n_star.alone_of
 
-    def forgetful(level, ground, most_rps):  # type: ignore[no-untyped-def]
+    def forgetful(level, ground, most_rps):
         found = alone_of(level, ground, most_rps)
         return replace(found, response_s=found.response_s - level.think_s / 2)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.analysis.conftest import Bench
 from tests.analysis.queues import with_gaps
+from tests.evolve import evolve
 
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.load_summary import _of_failed, histogram_bars, summarise_load
@@ -60,7 +61,6 @@ def test_a_summary_says_what_the_judge_says(open_loop: Bench) -> None:
     assert found.due == found.begun + found.waiting + found.dropped
     assert found.begun == found.requests + found.in_flight
     p50 = result.metrics[f"{group.name}.response.p50"].value
-    assert p50 is not None
     assert found.response_ms.p50 == pytest.approx(p50 * 1e3)
     assert found.instrument.grade == result.verdict.instrument
     assert found.server.state == result.verdict.server
@@ -110,7 +110,6 @@ def test_how_long_failures_took_is_told_without_a_row_of_each(open_loop: Bench) 
         "count": np.array([98, 2]),
     }
     found = _of_failed(replace(view, rows=None, _histograms=failed))
-    assert found is not None
     assert (found.p50, found.p99, found.max) == pytest.approx((0.2, 5.0, 5.0), rel=0.005)
     of_ok = {**failed, "metric": np.full(2, HISTOGRAM_METRICS.index("response"))}
     assert _of_failed(replace(view, rows=None, _histograms=of_ok)) is None
@@ -131,14 +130,12 @@ def test_what_was_sent_as_the_load_drained_is_in_no_rate(
     trial = open_loop.trial("TC0.r1")
     config = open_loop.config(trial)
     first, *others = config.groups
-    executor = first.executor.model_copy(update={"max_vus": slots})
-    config = config.model_copy(update={"groups": (first.model_copy(update={"executor": executor}), *others)})
+    executor = evolve(first.executor, max_vus=slots)
+    config = evolve(config, groups=(evolve(first, executor=executor), *others))
     group, *rest = trial.summary.groups
-    held = group.model_copy(update={"begun": 1000, "completed_in_window": 100})
-    drained = replace(trial, summary=trial.summary.model_copy(update={"groups": (held, *rest)}))
+    held = evolve(group, begun=1000, completed_in_window=100)
+    drained = evolve(trial, summary__groups=(held, *rest))
     found = summarise_load("http://x/", "", drained, config, judge_trial(trial, open_loop.config(trial)))
-    assert found.begun_rps is not None
-    assert found.throughput_rps is not None
     assert found.begun_rps / found.throughput_rps == pytest.approx(begun / 100)
 
 
@@ -147,9 +144,7 @@ def test_a_threshold_on_a_time_fails_where_the_server_is_overloaded(
     open_loop: Bench, name: str, outcome: str
 ) -> None:
     text = "background.response.p50 < 10000 s"
-    configs = {
-        case: one.model_copy(update={"thresholds": (text,)}) for case, one in open_loop.configs.items()
-    }
+    configs = {case: evolve(one, thresholds=(text,)) for case, one in open_loop.configs.items()}
     judged = judge_run(open_loop.lock, configs, open_loop.trials())
     trial = open_loop.trial(f"{name}.r1")
     result = next(one for one in judged.trials if one.trial == trial.trial)
@@ -176,8 +171,8 @@ def test_a_stopped_load_keeps_the_numbers_of_what_ended(
     config = open_loop.config(trial)
     group, *others = trial.summary.groups
     waiting = in_flight if in_flight >= 1 else round(in_flight * group.begun)
-    cut = group.model_copy(update={"in_flight": waiting, "ok": group.ok - waiting})
-    summary = trial.summary.model_copy(update={"stopped": "interrupted", "groups": (cut, *others)})
+    cut = evolve(group, in_flight=waiting, ok=group.ok - waiting)
+    summary = evolve(trial.summary, stopped="interrupted", groups=(cut, *others))
     stopped = replace(trial, summary=summary)
     judged = judge_trial(trial, config)
     found = summarise_load("http://x/", "in words", stopped, config, judged)
@@ -223,7 +218,7 @@ def test_what_was_under_way_at_the_stop_did_not_fail(
 def test_what_still_waited_when_a_search_was_over_failed(closed: Bench, stopped: bool, failed: int) -> None:
     trial = closed.trial("TC1.r1")
     view = look(trial, closed.config(trial), kept_window(trial.summary))[0]
-    summary = view.summary.model_copy(update={"in_flight": 8})
+    summary = evolve(view.summary, in_flight=8)
     cut = replace(view, summary=summary, stopped=stopped)
     assert GroupMeasures(cut).all()["failed"].value == view.summary.failed + failed
 
@@ -273,11 +268,9 @@ def test_what_is_cut_is_told_with_its_slowest_answer(open_loop: Bench) -> None:
     trial = open_loop.trial("TC0.r1")
     config = open_loop.config(trial)
     judged = judge_trial(trial, config)
-    whole = summarise_load("http://x/", "in words", trial, config, judged.model_copy(update={"cut_ns": 0}))
+    whole = summarise_load("http://x/", "in words", trial, config, evolve(judged, cut_ns=0))
     assert whole.warm_up is None
-    cut = summarise_load(
-        "http://x/", "in words", trial, config, judged.model_copy(update={"cut_ns": 500_000_000})
-    )
+    cut = summarise_load("http://x/", "in words", trial, config, evolve(judged, cut_ns=500_000_000))
     assert cut.warm_up
     assert cut.warm_up.cut_s == 0.5
     table, summary = trial.histograms, trial.summary

@@ -4,7 +4,6 @@ its limit, and what is not measured."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,21 @@ import numpy as np
 import pytest
 from tests.analysis.conftest import (
     Bench,
+    Plant,
+    Planted,
     bench_of,
     check,
+    planting,
     with_conditions,
     with_config,
     with_readings,
+    with_rows,
+    with_service,
     with_table,
+    without_readings,
 )
 from tests.analysis.queues import with_gaps
+from tests.evolve import evolve
 from tests.support import make_run
 
 from svload.analysis.criteria import criterion_of, find, outcome
@@ -44,7 +50,6 @@ from svload.model.study import CaseConfig, Preparation
 from svload.model.traffic import Group
 from svload.store import TrialData
 
-Plant = Callable[[TrialData, CaseConfig], tuple[TrialData, CaseConfig]]
 SECOND_NS = 1_000_000_000
 
 
@@ -64,330 +69,256 @@ def under(**changes: dict[str, Any]) -> Plant:
     return lambda trial, config: (with_conditions(trial, **changes), config)
 
 
-def later(**clocks: int) -> Plant:
+@planting
+def later(trial: TrialData, config: CaseConfig, **clocks: int) -> Planted:
     """The clocks after the load, by how much they are ahead of where they should be."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        assert trial.lab.conditions is not None
-        after = trial.lab.conditions.after
-        ahead = {name: getattr(after, name) + by for name, by in clocks.items()}
-        return with_conditions(trial, after=ahead), config
-
-    return plant
+    after = trial.lab.conditions.after
+    ahead = {name: getattr(after, name) + by for name, by in clocks.items()}
+    return with_conditions(trial, after=ahead), config
 
 
-def looked_up(client: str, spent_ns: int = 40_000) -> Plant:
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        found = with_table(
-            trial, "samples", lookup_ns=lambda table: np.full_like(table["lookup_ns"], spent_ns)
-        )
-        return found, with_config(config, "probe", client=client)
-
-    return plant
+@planting
+def looked_up(trial: TrialData, config: CaseConfig, client: str, spent_ns: int = 40_000) -> Planted:
+    found = with_table(trial, "samples", lookup_ns=lambda table: np.full_like(table["lookup_ns"], spent_ns))
+    return found, with_config(config, "probe", client=client)
 
 
-def fast_load(limit_share: float | None, open_loop: bool = False) -> Plant:
+@planting
+def fast_load(
+    trial: TrialData, config: CaseConfig, limit_share: float | None, open_loop: bool = False
+) -> Planted:
     """The load uses 93 % of its core; this share of the only limit of a server's own is in use (None: none was read)."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        trial, config = read("generator", "cpu_seconds_total", rate(0.31))(trial, config)
-        servers = trial.monitors["service"] != ""
-        trial = with_table(
-            trial, "monitors", **{name: trial.monitors[name][~servers] for name in trial.monitors}
-        )
-        if limit_share is not None:
-            trial = with_rates(trial, "", "process", cpu_seconds_total=limit_share, cores_allowed=0.0)
-            allowed = trial.monitors["metric"] == "cores_allowed"
-            trial = with_table(trial, "monitors", value=np.where(allowed, 1.0, trial.monitors["value"]))
-        if open_loop:
-            arrivals = ConstantArrivalRate(rate_rps=100)
-            config = config.model_copy(
-                update={
-                    "groups": tuple(one.model_copy(update={"executor": arrivals}) for one in config.groups)
-                }
-            )
-        return trial, config
-
-    return plant
+    trial, config = read("generator", "cpu_seconds_total", rate(0.31))(trial, config)
+    trial = without_readings(trial, trial.monitors["service"] != "")
+    if limit_share is not None:
+        trial = with_rates(trial, "", "process", cpu_seconds_total=limit_share, cores_allowed=0.0)
+        allowed = trial.monitors["metric"] == "cores_allowed"
+        trial = with_table(trial, "monitors", value=np.where(allowed, 1.0, trial.monitors["value"]))
+    if open_loop:
+        arrivals = ConstantArrivalRate(rate_rps=100)
+        config = evolve(config, groups=tuple(evolve(one, executor=arrivals) for one in config.groups))
+    return trial, config
 
 
-def few_ports(**changes: object) -> Plant:
+@planting
+def few_ports(trial: TrialData, config: CaseConfig, **changes: object) -> Planted:
     """Ports too few for the connections made, and a difference to every group."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        few = {"local_ports": 100, "port_reuse_s": 60.0}
-        trial, config = under(machine=few, before={"time_wait": 0})(trial, config)
-        for group in config.groups:
-            config = with_config(config, group.name, **changes)
-        return trial, config
-
-    return plant
+    few = {"local_ports": 100, "port_reuse_s": 60.0}
+    trial, config = under(machine=few, before={"time_wait": 0})(trial, config)
+    for group in config.groups:
+        config = with_config(config, group.name, **changes)
+    return trial, config
 
 
-def two_families(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-    services = tuple(
-        one.model_copy(
-            update={"endpoints": (one.endpoints[0], one.endpoints[1].model_copy(update={"address": "::1"}))}
-        )
+def two_families(trial: TrialData, config: CaseConfig) -> Planted:
+    services = [
+        evolve(one, endpoints=(one.endpoints[0], evolve(one.endpoints[1], address="::1")))
         for one in trial.lab.services
-    )
-    return replace(trial, lab=trial.lab.model_copy(update={"services": services})), config
+    ]
+    return evolve(trial, lab__services=tuple(services)), config
 
 
-def paused(seconds: float) -> Plant:
+@planting
+def paused(trial: TrialData, config: CaseConfig, seconds: float) -> Planted:
     """A monitor of the cache reads pauses of its garbage collector."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        table = trial.monitors
-        rows = np.flatnonzero((table["monitor"] == "others") & (table["entity"] == "sshd 812"))
-        metric, value = np.array(table["metric"]), np.array(table["value"])
-        metric[rows], value[rows] = "gc_pause_seconds", seconds
-        return with_table(trial, "monitors", metric=metric, value=value), config
-
-    return plant
+    table = trial.monitors
+    rows = np.flatnonzero((table["monitor"] == "others") & (table["entity"] == "sshd 812"))
+    metric, value = np.array(table["metric"]), np.array(table["value"])
+    metric[rows], value[rows] = "gc_pause_seconds", seconds
+    return with_table(trial, "monitors", metric=metric, value=value), config
 
 
-def workers(*connections: int, listeners: int = 0) -> Plant:
+@planting
+def workers(trial: TrialData, config: CaseConfig, *connections: int, listeners: int = 0) -> Planted:
     """A monitor counts the connections of each of the cache's workers at 0.6 s."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        rows = [("", "listeners", float(listeners or len(connections)))]
-        rows += [(str(pid), "connections", float(count)) for pid, count in enumerate(connections, 900)]
-        columns = {
-            "offset_ns": [600_000_000] * len(rows),
-            "service": ["cache"] * len(rows),
-            "monitor": ["workers"] * len(rows),
-            "entity": [entity for entity, _, _ in rows],
-            "metric": [metric for _, metric, _ in rows],
-            "value": [value for _, _, value in rows],
-        }
-        joined = {
-            name: np.concatenate([trial.monitors[name], np.array(cells, dtype=trial.monitors[name].dtype)])
-            for name, cells in columns.items()
-        }
-        return with_table(trial, "monitors", **joined), config
-
-    return plant
+    rows = [("", "listeners", float(listeners or len(connections)))]
+    rows += [(str(pid), "connections", float(count)) for pid, count in enumerate(connections, 900)]
+    return with_rows(trial, ((600_000_000, "cache", "workers", *row) for row in rows)), config
 
 
 def with_rates(trial: TrialData, entity: str = "", monitor: str = "truth", **rates: float) -> TrialData:
     """Monitors of the cache read these counters of an entity, by metric: growth a second."""
-    at = np.arange(0, 1_600_000_000, 100_000_000)
-    cells: dict[str, Any] = {
-        name: [] for name in ("offset_ns", "service", "monitor", "entity", "metric", "value")
-    }
-    for metric, per_second in rates.items():
-        row = {"service": "cache", "monitor": monitor, "entity": entity, "metric": metric}
-        for name, value in row.items():
-            cells[name] += [value] * len(at)
-        cells["offset_ns"] += at.tolist()
-        cells["value"] += (per_second * at / 1e9).tolist()
-    joined = {
-        name: np.concatenate([trial.monitors[name], np.array(column, dtype=trial.monitors[name].dtype)])
-        for name, column in cells.items()
-    }
-    return with_table(trial, "monitors", **joined)
+    at = range(0, 1_600_000_000, 100_000_000)
+    rows = (
+        (ns, "cache", monitor, entity, metric, rate * ns / 1e9) for metric, rate in rates.items() for ns in at
+    )
+    return with_rows(trial, rows)
 
 
-def link(bytes_per_s: float, used: float, held_s: float | None) -> Plant:
+@planting
+def link(
+    trial: TrialData, config: CaseConfig, bytes_per_s: float, used: float, held_s: float | None
+) -> Planted:
     """The cache's link has this rate, carried so much of it, and held bodies back for so long a
     second; or nobody read how long."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        limit = Setting(name=LINK_RATE, asked=f"{bytes_per_s:g}", found=f"{bytes_per_s:g}")
-        services = tuple(
-            one.model_copy(update={"settings": (limit, *one.settings)}) if one.service == "cache" else one
-            for one in trial.lab.services
-        )
-        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
-        held = {} if held_s is None else {"link_held_seconds_total": held_s}
-        return with_rates(trial, body_out_bytes_total=used * bytes_per_s, **held), config
-
-    return plant
+    limit = Setting(name=LINK_RATE, asked=f"{bytes_per_s:g}", found=f"{bytes_per_s:g}")
+    trial = with_service(trial, "cache", settings=lambda old: (limit, *old))
+    held = {} if held_s is None else {"link_held_seconds_total": held_s}
+    return with_rates(trial, body_out_bytes_total=used * bytes_per_s, **held), config
 
 
 def without_rows(group: Group) -> Group:
     """The same group, whose requests name no feeder."""
-    plain = group.request.model_copy(update={"path": (), "headers": (), "checks": ()})
-    return group.model_copy(update={"request": plain})
+    return evolve(group, request__path=(), request__headers=(), request__checks=())
 
 
-def files(resident: float, reads: float = 0.0, size: float = 2.0**20) -> Plant:
+@planting
+def files(
+    trial: TrialData, config: CaseConfig, resident: float, reads: float = 0.0, size: float = 2.0**20
+) -> Planted:
     """The cache tells of 1 MiB of files, of which this share is in the page cache, and reads this
     share of what it sends from a disk."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        before = trial.lab.before["cache"]
-        values = {**before.values, FILES: size, RESIDENT_FILES: resident * size}
-        lab = trial.lab.model_copy(
-            update={"before": {**trial.lab.before, "cache": before.model_copy(update={"values": values})}}
-        )
-        low, high = trial.summary.window_ns
-        received = sum(one.bytes_received for one in trial.summary.groups)
-        return with_rates(
-            replace(trial, lab=lab), read_bytes_total=reads * received / ((high - low) / 1e9)
-        ), config
-
-    return plant
+    before = trial.lab.before["cache"]
+    values = {**before.values, FILES: size, RESIDENT_FILES: resident * size}
+    trial = evolve(trial, lab__before={**trial.lab.before, "cache": evolve(before, values=values)})
+    low, high = trial.summary.window_ns
+    received = sum(one.bytes_received for one in trial.summary.groups)
+    return with_rates(trial, read_bytes_total=reads * received / ((high - low) / 1e9)), config
 
 
-def dropped(resident: float, reads: float | None = 1.0, repeats: float | None = 1.0) -> Plant:
+@planting
+def dropped(
+    trial: TrialData,
+    config: CaseConfig,
+    resident: float,
+    reads: float | None = 1.0,
+    repeats: float | None = 1.0,
+) -> Planted:
     """The same files, many and large, which a step before the trial dropped from the page cache. Each row was asked so often
     (None: no row stands for a file), and a disk read this share of what was sent (None: nobody counted)."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        trial, config = files(resident, size=2.0**40)(trial, config)
-        mine = trial.monitors["metric"] == "read_bytes_total"
-        if reads is None:
-            kept = {name: trial.monitors[name][~mine] for name in trial.monitors}
-            trial = with_table(trial, "monitors", **kept)
-        else:
-            received = sum(one.bytes_received for one in trial.summary.groups)
-            end_ns = trial.summary.window_ns[1]
-            value = np.array(trial.monitors["value"])
-            value[mine] = reads * received * np.minimum(trial.monitors["offset_ns"][mine] / end_ns, 1.0)
-            trial = with_table(trial, "monitors", value=value)
-        if repeats is None:
-            config = config.model_copy(update={"groups": tuple(map(without_rows, config.groups))})
-        else:
-            count = len(trial.rows["row"])
-            rows = np.arange(count, dtype=np.uint32)
-            trial = with_table(trial, "rows", row=rows, asked=np.full(count, repeats, dtype=np.uint64))
-        return trial, config.model_copy(update={"before_trial": (Preparation(drop_cache=("cache",)),)})
-
-    return plant
+    trial, config = files(resident, size=2.0**40)(trial, config)
+    mine = trial.monitors["metric"] == "read_bytes_total"
+    if reads is None:
+        trial = without_readings(trial, mine)
+    else:
+        received = sum(one.bytes_received for one in trial.summary.groups)
+        end_ns = trial.summary.window_ns[1]
+        value = np.array(trial.monitors["value"])
+        value[mine] = reads * received * np.minimum(trial.monitors["offset_ns"][mine] / end_ns, 1.0)
+        trial = with_table(trial, "monitors", value=value)
+    if repeats is None:
+        config = evolve(config, groups=tuple(map(without_rows, config.groups)))
+    else:
+        count = len(trial.rows["row"])
+        rows = np.arange(count, dtype=np.uint32)
+        trial = with_table(trial, "rows", row=rows, asked=np.full(count, repeats, dtype=np.uint64))
+    return trial, evolve(config, before_trial=(Preparation(drop_cache=("cache",)),))
 
 
-def quota(cores: str, throttled_s: float | None) -> Plant:
+@planting
+def quota(trial: TrialData, config: CaseConfig, cores: str, throttled_s: float | None) -> Planted:
     """The cache has a CPU quota that held it back for so long; a monitor read it, or none did."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        limit = Setting(name=CPUS, asked=cores, found=cores)
-        services = tuple(
-            one.model_copy(update={"settings": (limit, *one.settings)}) if one.service == "cache" else one
-            for one in trial.lab.services
-        )
-        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
-        if throttled_s is None:
-            return trial, config
-        table = trial.monitors
-        rows = np.flatnonzero((table["monitor"] == "others") & (table["entity"] == "sshd 812"))
-        columns = {name: np.array(table[name]) for name in ("service", "metric", "value", "entity")}
-        columns["service"][rows], columns["metric"][rows] = "cache", "throttled_seconds_total"
-        columns["entity"][rows] = "truth"
-        columns["value"][rows] = throttled_s * table["offset_ns"][rows] / 1e9
-        return with_table(trial, "monitors", **columns), config
-
-    return plant
+    limit = Setting(name=CPUS, asked=cores, found=cores)
+    trial = with_service(trial, "cache", settings=lambda old: (limit, *old))
+    if throttled_s is None:
+        return trial, config
+    table = trial.monitors
+    rows = np.flatnonzero((table["monitor"] == "others") & (table["entity"] == "sshd 812"))
+    columns = {name: np.array(table[name]) for name in ("service", "metric", "value", "entity")}
+    columns["service"][rows], columns["metric"][rows] = "cache", "throttled_seconds_total"
+    columns["entity"][rows] = "truth"
+    columns["value"][rows] = throttled_s * table["offset_ns"][rows] / 1e9
+    return with_table(trial, "monitors", **columns), config
 
 
-def shared_quota(cores: float, used: float, held_s: float, group: str = "cache", processes: int = 1) -> Plant:
+@planting
+def shared_quota(
+    trial: TrialData,
+    config: CaseConfig,
+    cores: float,
+    used: float,
+    held_s: float,
+    group: str = "cache",
+    processes: int = 1,
+) -> Planted:
     """A quota of the cache's own group, or of a machine's, used to this share; its
     processes' own readings are there too."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        limit = Setting(name=CPUS, asked=f"{cores:g}", found=f"{cores:g}")
-        fact = GroupFact(name=group, paths={}, settings=(limit,))
-        own = tuple(ProcessFact(name=f"p{pid}", pid=pid, start_ticks=1) for pid in range(1, processes + 1))
-        services = tuple(
-            one.model_copy(update={"groups": (fact,), "processes": own}) if one.service == "cache" else one
-            for one in trial.lab.services
-        )
-        own_facts = ServiceFacts(service=group, kit="machine", version="", groups=(fact,))
-        services = (*([own_facts] if group != "cache" else []), *services)
-        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
-        told = {"group_cpu_seconds_total": used * cores, "throttled_seconds_total": held_s}
-        return with_rates(trial, group, **told), config
-
-    return plant
+    limit = Setting(name=CPUS, asked=f"{cores:g}", found=f"{cores:g}")
+    fact = GroupFact(name=group, paths={}, settings=(limit,))
+    own = tuple(ProcessFact(name=f"p{pid}", pid=pid, start_ticks=1) for pid in range(1, processes + 1))
+    trial = with_service(trial, "cache", groups=(fact,), processes=own)
+    if group != "cache":
+        machine = ServiceFacts(service=group, kit="machine", version="", groups=(fact,))
+        trial = evolve(trial, lab__services=(machine, *trial.lab.services))
+    told = {"group_cpu_seconds_total": used * cores, "throttled_seconds_total": held_s}
+    return with_rates(trial, group, **told), config
 
 
-def disk_rate(way: str, used: float, controller: str = "unified", bursts: bool = False) -> Plant:
+@planting
+def disk_rate(
+    trial: TrialData,
+    config: CaseConfig,
+    way: str,
+    used: float,
+    controller: str = "unified",
+    bursts: bool = False,
+) -> Planted:
     """The cache's group may move 10 MB a second from or to its disk, and moved this share of it;
     or all of it half of the time."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        limit = Setting(name=f"disk_{way}_bytes_per_s", asked="10000000", found="10000000")
-        fact = GroupFact(name="cache", paths={controller: ""}, settings=(limit,))
-        own = (ProcessFact(name="p", pid=1, start_ticks=1),)
-        services = tuple(
-            one.model_copy(update={"groups": (fact,), "processes": own}) if one.service == "cache" else one
-            for one in trial.lab.services
-        )
-        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
-        trial = with_rates(trial, "cache", **{f"group_disk_{way}_bytes_total": used * 1e7})
-        if bursts:
-            table = trial.monitors
-            mine = table["metric"] == f"group_disk_{way}_bytes_total"
-            at_s = table["offset_ns"][mine] / 1e9
-            value = np.array(table["value"])
-            value[mine] = 1e7 * np.where(at_s % 0.4 < 0.2, at_s % 0.4, 0.2) + 2e6 * (at_s // 0.4)
-            trial = with_table(trial, "monitors", value=value)
-        return trial, config
-
-    return plant
+    limit = Setting(name=f"disk_{way}_bytes_per_s", asked="10000000", found="10000000")
+    fact = GroupFact(name="cache", paths={controller: ""}, settings=(limit,))
+    own = (ProcessFact(name="p", pid=1, start_ticks=1),)
+    trial = with_service(trial, "cache", groups=(fact,), processes=own)
+    trial = with_rates(trial, "cache", **{f"group_disk_{way}_bytes_total": used * 1e7})
+    if bursts:
+        table = trial.monitors
+        mine = table["metric"] == f"group_disk_{way}_bytes_total"
+        at_s = table["offset_ns"][mine] / 1e9
+        value = np.array(table["value"])
+        value[mine] = 1e7 * np.where(at_s % 0.4 < 0.2, at_s % 0.4, 0.2) + 2e6 * (at_s // 0.4)
+        trial = with_table(trial, "monitors", value=value)
+    return trial, config
 
 
-def faulted_writes(controller: str) -> Plant:
+@planting
+def faulted_writes(trial: TrialData, config: CaseConfig, controller: str) -> Planted:
     """A planned fault limits what the cache writes; it had no such limit before."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        fact = GroupFact(name="cache", paths={controller: ""}, settings=())
-        services = tuple(
-            one.model_copy(update={"groups": (fact,)}) if one.service == "cache" else one
-            for one in trial.lab.services
-        )
-        limits = {"disk_write_bytes_per_s": 1e6}
-        times = {"planned_s": 1.0, "begun_s": 1.0, "done_s": 1.0}
-        event = FaultEvent(place=0, do="limit", target="cache", limits=limits, **times)
-        lab = trial.lab.model_copy(update={"services": services, "faults": (event,)})
-        return replace(trial, lab=lab), config
-
-    return plant
+    fact = GroupFact(name="cache", paths={controller: ""}, settings=())
+    trial = with_service(trial, "cache", groups=(fact,))
+    limits = {"disk_write_bytes_per_s": 1e6}
+    times = {"planned_s": 1.0, "begun_s": 1.0, "done_s": 1.0}
+    event = FaultEvent(place=0, do="limit", target="cache", limits=limits, **times)
+    return evolve(trial, lab__faults=(event,)), config
 
 
+@planting
 def own_link(
-    rate: float = 1e6, out: float = 0.0, into: float = 0.0, late_s: float | None = None, cores: float = 0.1
-) -> Plant:
+    trial: TrialData,
+    config: CaseConfig,
+    rate: float = 1e6,
+    out: float = 0.0,
+    into: float = 0.0,
+    late_s: float | None = None,
+    cores: float = 0.1,
+) -> Planted:
     """The cache's own link has this rate and 20 ms, and carried so much of it each way; packets
     were so late, a thousand a second."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        held = [Setting(name=LINK_SPEED, asked=f"{rate:g}", found=f"{rate:g}")]
-        held += [Setting(name=LINK_LATENCY, asked="0.02", found="0.02")] if late_s is not None else []
-        line = "told" if late_s is not None else None
-        fact = LinkFact(name="cache", outside="link1", network="", settings=tuple(held), delay_line=line)
-        services = tuple(
-            one.model_copy(update={"links": (fact,)}) if one.service == "cache" else one
-            for one in trial.lab.services
-        )
-        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
-        rates = {"link_out_bytes_total": out * rate, "link_in_bytes_total": into * rate}
-        if late_s is not None:
-            rates |= {"delayed_packets_total": 1000.0, "delay_late_seconds_total": late_s * 1000}
-            rates |= {"delay_cpu_seconds_total": cores}
-        return with_rates(trial, "cache", **rates), config
-
-    return plant
+    held = [Setting(name=LINK_SPEED, asked=f"{rate:g}", found=f"{rate:g}")]
+    held += [Setting(name=LINK_LATENCY, asked="0.02", found="0.02")] if late_s is not None else []
+    line = "told" if late_s is not None else None
+    fact = LinkFact(name="cache", outside="link1", network="", settings=tuple(held), delay_line=line)
+    trial = with_service(trial, "cache", links=(fact,))
+    rates = {"link_out_bytes_total": out * rate, "link_in_bytes_total": into * rate}
+    if late_s is not None:
+        rates |= {"delayed_packets_total": 1000.0, "delay_late_seconds_total": late_s * 1000}
+        rates |= {"delay_cpu_seconds_total": cores}
+    return with_rates(trial, "cache", **rates), config
 
 
-def carried(share: float, ended_before: bool = False) -> Plant:
+@planting
+def carried(trial: TrialData, config: CaseConfig, share: float, ended_before: bool = False) -> Planted:
     """Requests of the background that began before the kept window and failed, so many that with them this share of all
     has: after the window's begin, or before it."""
-
-    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        table, window = trial.intervals, kept_window(trial.summary)
-        mine = table["group"] == [group.name for group in trial.summary.groups].index("background")
-        earlier, kept = mine & (table["interval"] < window.first), mine & (table["interval"] >= window.first)
-        ok = int(table["ok"][mine].sum() - table["completed_ok"][earlier].sum())
-        assert ok >= int(table["ok"][kept].sum()) > 0
-        assert not table["failed"].any()
-        failed = np.zeros_like(table["failed"])
-        failed[np.flatnonzero(earlier)[0]] = round(ok * share / (1 - share))
-        columns = {"failed": failed} | ({"completed_failed": failed} if ended_before else {})
-        return with_table(trial, "intervals", **columns), config
-
-    return plant
+    table, window = trial.intervals, kept_window(trial.summary)
+    mine = table["group"] == [group.name for group in trial.summary.groups].index("background")
+    earlier, kept = mine & (table["interval"] < window.first), mine & (table["interval"] >= window.first)
+    ok = int(table["ok"][mine].sum() - table["completed_ok"][earlier].sum())
+    assert ok >= int(table["ok"][kept].sum()) > 0
+    assert not table["failed"].any()
+    failed = np.zeros_like(table["failed"])
+    failed[np.flatnonzero(earlier)[0]] = round(ok * share / (1 - share))
+    columns = {"failed": failed} | ({"completed_failed": failed} if ended_before else {})
+    return with_table(trial, "intervals", **columns), config
 
 
 HYPER_V = "hyperv_clocksource_tsc_page"
@@ -550,10 +481,7 @@ def test_success_that_may_be_too_high_meets_no_limit_above_what_it_may_be(closed
     trial, config = carried(0.045)(closed.trial("TC4.r1"), closed.configs["TC4"])
     found = judge_trial(trial, config)
     assert next(one for one in found.verdict.checks if one.check == "carried-over").grade == "VALID"
-    for text, holds in (
-        ("background.success_rate >= 99 %", None),
-        ("background.success_rate >= 90 %", True),
-    ):
+    for text, holds in (("background.success_rate >= 99 %", None), ("background.success_rate >= 90 %", True)):
         criterion = criterion_of(text, config)
         assert outcome(criterion, find(criterion.ref, found.metrics)) is holds, text
 
@@ -572,7 +500,7 @@ def test_no_errors_that_may_be_some_keep_no_limit_below_what_they_may_be(
 ) -> None:
     """Success may be 4.5 points lower, which is no share of 0 errors."""
     trial, config = carried(share)(closed.trial("TC4.r1"), closed.configs["TC4"])
-    config = config.model_copy(update={"thresholds": (text,)})
+    config = evolve(config, thresholds=(text,))
     (told,) = judge_run(closed.lock, {"TC4": config}, [trial]).thresholds
     assert (told.outcome, told.measured) == (outcome, 0.0)
     assert (", 0 % to 4.6" in told.sentence) is (share > 0)
@@ -621,8 +549,7 @@ def test_a_gap_of_10_ms_in_20_s_puts_off_no_median(tmp_path: Path) -> None:
 
 def test_an_old_run_without_passes_is_judged_by_its_gaps(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
-    bare = trial.monitors["metric"] != "loop_pass_seconds"
-    old = with_table(trial, "monitors", **{name: trial.monitors[name][bare] for name in trial.monitors})
+    old = without_readings(trial, trial.monitors["metric"] == "loop_pass_seconds")
     found = check(old, closed.config(trial), "hiccups")
     assert (found.grade, found.measured) == ("VALID", True)
 
@@ -655,10 +582,8 @@ def test_who_used_the_cpu_is_named(closed: Bench) -> None:
 def test_an_old_trial_without_the_facts_is_not_measured_and_not_broken(closed: Bench) -> None:
     """A run of an svload that recorded none of them: nothing is VALID by silence."""
     trial = closed.trial("TC4.r1")
-    old = ("sampler", "process")
-    keep = np.isin(trial.monitors["monitor"].astype(str), old)
-    bare = with_table(trial, "monitors", **{name: trial.monitors[name][keep] for name in trial.monitors})
-    bare = replace(bare, lab=bare.lab.model_copy(update={"conditions": None}))
+    bare = without_readings(trial, ~np.isin(trial.monitors["monitor"].astype(str), ("sampler", "process")))
+    bare = evolve(bare, lab__conditions=None)
     verdict = judge_trial(bare, closed.config(trial)).verdict
     found = {one.check: one for one in verdict.checks}
     assert {name for name, one in found.items() if not one.measured} == set(NEEDS_FACTS)
@@ -677,26 +602,17 @@ def test_only_workers_that_users_keep_connections_to_are_judged(closed: Bench) -
     assert check(planted, config, "worker-spread").grade == "WEAK"
     fleeting = with_config(config, "background", connection="new")
     assert "keep connections" in check(planted, fleeting, "worker-spread").sentence
-    elsewhere = config.groups[0].request.model_copy(update={"host": "another"})
+    elsewhere = evolve(config.groups[0].request, host="another")
     away = with_config(config, "background", request=elsewhere)
     assert check(planted, away, "worker-spread").grade == "VALID"
-    anywhere = with_config(away, "background", request=elsewhere.model_copy(update={"follow_redirects": 1}))
+    anywhere = with_config(away, "background", request=evolve(elsewhere, follow_redirects=1))
     assert check(planted, anywhere, "worker-spread").grade == "WEAK"
 
 
 def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
     assert "share one machine" in check(trial, closed.config(trial), "surroundings").sentence
-    away = tuple(
-        one.model_copy(
-            update={
-                "processes": (),
-                "endpoints": tuple(end.model_copy(update={"address": "192.0.2.7"}) for end in one.endpoints),
-            }
-        )
-        for one in trial.lab.services
-    )
-    far = replace(trial, lab=trial.lab.model_copy(update={"services": away}))
+    far = elsewhere(trial)
     assert "on different hosts" in check(far, closed.config(trial), "surroundings").sentence
     assert "loopback" not in check(far, closed.config(trial), "accounting").sentence
 
@@ -717,23 +633,16 @@ def test_a_clock_that_can_not_be_read_is_not_measured(closed: Bench) -> None:
 
 def elsewhere(trial: TrialData) -> TrialData:
     """Its servers on another machine, of which nothing is read."""
-    services = tuple(
-        one.model_copy(
-            update={
-                "processes": (),
-                "machine": "",
-                "endpoints": tuple(end.model_copy(update={"address": "192.0.2.7"}) for end in one.endpoints),
-            }
-        )
-        for one in trial.lab.services
-    )
-    return replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+
+    def away(one: ServiceFacts) -> ServiceFacts:
+        ends = tuple(evolve(end, address="192.0.2.7") for end in one.endpoints)
+        return evolve(one, processes=(), machine="", endpoints=ends)
+
+    return evolve(trial, lab__services=tuple(map(away, trial.lab.services)))
 
 
 def resent(trial: TrialData, count: int) -> TrialData:
-    assert trial.lab.conditions is not None
     before = trial.lab.conditions.before.tcp_resent
-    assert before is not None
     return with_conditions(trial, after={"tcp_resent": before + count})
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench
+from tests.analysis.conftest import Bench, with_rows
 from tests.analysis.test_evidence import WINDOW, steps, table
+from tests.evolve import evolve
 
 from svload.analysis.judge import judge_run
 from svload.analysis.monitored import monitored_measures, value_of
@@ -69,21 +69,17 @@ def test_the_number_over_the_window(text: str, value: float | None) -> None:
 def with_drops(trial: TrialData, growth: float) -> TrialData:
     """The trial whose cache dropped so many sessions."""
     at = np.unique(trial.monitors["offset_ns"])
-    row = {"service": "cache", "monitor": "varnish", "entity": "", "metric": "sess_dropped_total"}
-    added = {name: np.full(len(at), row.get(name, ""), dtype=object) for name in trial.monitors}
-    added |= {"offset_ns": at, "value": np.linspace(0.0, growth, len(at))}
-    joined = {
-        name: np.concatenate([trial.monitors[name], added[name].astype(trial.monitors[name].dtype)])
-        for name in added
-    }
-    return replace(trial, monitors=joined)
+    counted = zip(at, np.linspace(0.0, growth, len(at)), strict=True)
+    return with_rows(
+        trial, ((ns, "cache", "varnish", "", "sess_dropped_total", value) for ns, value in counted)
+    )
 
 
 @pytest.mark.parametrize(("growth", "outcome"), [(0.0, "passed"), (9.0, "failed"), (None, "no value")])
 def test_a_threshold_rests_on_it(closed: Bench, growth: float | None, outcome: str) -> None:
     """What was not read is never a pass."""
     that = "cache.sess_dropped == 0"
-    configs = {name: one.model_copy(update={"thresholds": (that,)}) for name, one in closed.configs.items()}
+    configs = {name: evolve(one, thresholds=(that,)) for name, one in closed.configs.items()}
     trials = [
         one if growth is None else with_drops(one, growth) for one in closed.trials() if one.case == "TC4"
     ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from tests.analysis.conftest import Bench
 from tests.analysis.test_deaths import KILLED, fallen
+from tests.evolve import evolve
 
 from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import judge_run
@@ -36,8 +37,8 @@ RATE = Estimate(value=180.0)
         ("response.p50 < 200 ms", GROWS, "STEADY", None),
         ("response.p50 < 100 ms", GROWS, "STEADY", False),
         # what the instrument broke is open, as ever
-        ("response.p50 < 200 ms", MEASURED.model_copy(update={"belief": REFUSED}), "OVERLOADED", None),
-        ("response.p50 < 200 ms", GROWS.model_copy(update={"belief": REFUSED}), None, None),
+        ("response.p50 < 200 ms", evolve(MEASURED, belief=REFUSED), "OVERLOADED", None),
+        ("response.p50 < 200 ms", evolve(GROWS, belief=REFUSED), None, None),
         # too few requests for it are enough to know that it grows; where there is no such number, it is open
         ("response.p99 < 200 ms", FEW, "OVERLOADED", False),
         ("response.p99 < 200 ms", FEW, "STEADY", None),
@@ -63,7 +64,7 @@ def test_an_overloaded_server_keeps_no_limit_on_a_time(
 
 
 def judged(bench: Bench, trials: Sequence[TrialData], *texts: str) -> dict[tuple[str, str], ThresholdResult]:
-    configs = {name: one.model_copy(update={"thresholds": texts}) for name, one in bench.configs.items()}
+    configs = {name: evolve(one, thresholds=texts) for name, one in bench.configs.items()}
     return {(one.case, one.that): one for one in judge_run(bench.lock, configs, trials).thresholds}
 
 

@@ -18,7 +18,6 @@ def sealed(trial: str, grade: str, version: int | None) -> Event:
 
 def test_rules_of_another_version_are_told() -> None:
     own = own_verdicts([sealed("a.r1", "VALID", 3), sealed("a.r2", "WEAK", 3), sealed("a.r2", "REFUSED", 3)])
-    assert own is not None
     assert (own.version, own.trials) == (3, {"a.r1": "VALID", "a.r2": "REFUSED"})
 
 

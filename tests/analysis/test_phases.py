@@ -40,7 +40,6 @@ def test_phases_add_up_to_all_of_it_over_a_kill_and_a_resume() -> None:
 
 def test_what_is_no_load_is_told_with_its_share() -> None:
     outside = outside_load(phases_of([*RUN, *RESUMED], TRIALS))
-    assert outside is not None
     assert outside.seconds == pytest.approx(18.0)
     assert outside.share == pytest.approx(18 / 58)
 

@@ -121,7 +121,6 @@ def value_of(made: Requests, stat: str) -> float:
     if stat == "mean":
         return float(took.mean())
     found = ranked_values(took * 1e9).quantile(float(stat[1:]) / 100)
-    assert found is not None
     return found / 1e9
 
 
@@ -131,7 +130,7 @@ def test_the_truth_lies_within_the_range(closed: Bench, kind: str, closed_loop: 
     held, widths = [], []
     for seed in range(50):
         trial, config, seen, true = planted_trial(closed, seed, kind, closed_loop)
-        ranges = ranged(trial, config)  # type: ignore[arg-type]
+        ranges = ranged(trial, config)
         for stat in STATS:
             mine, truth = value_of(seen, stat), value_of(true, stat)
             found = ranges.get(f"response.{stat}")
@@ -147,7 +146,7 @@ def test_the_truth_lies_within_the_range(closed: Bench, kind: str, closed_loop: 
 @pytest.mark.parametrize("closed_loop", [False, True], ids=["open", "closed"])
 def test_a_quiet_machine_widens_nothing(closed: Bench, closed_loop: bool) -> None:
     trial, config, _, _ = planted_trial(closed, 3, "quiet", closed_loop)
-    ranges = ranged(trial, config)  # type: ignore[arg-type]
+    ranges = ranged(trial, config)
     assert max((max(one.below or 0.0, one.above or 0.0) for one in ranges.values()), default=0.0) < 0.001
 
 
@@ -155,7 +154,7 @@ def test_what_nobody_read_takes_the_widest_range(closed: Bench) -> None:
     """And never none: the less is known, the wider."""
     trial, config, _, _ = planted_trial(closed, 3, "quiet", False)
     unread = read(trial, NEVER, NEVER, (), known=False)
-    ranges = ranged(unread, config)  # type: ignore[arg-type]
+    ranges = ranged(unread, config)
     found = ranges["response.p50"]
     assert (found.below, found.above, found.grade) == (*limits.WIDEST, "WEAK")
 
@@ -164,7 +163,7 @@ def test_a_hog_on_the_server_s_core_is_seen_by_what_the_server_waited(closed: Be
     """One core of 64 is 1.6 % of the machine; the planted server waited for half of the time, the clean one never."""
     trial, config, _, _ = planted_trial(closed, 3, "quiet", False)
     wide, clean = (
-        ranged(read(trial, evenly(waits_s), evenly(END_S), ()), config)["response.p50"].below or 0.0  # type: ignore[arg-type]
+        ranged(read(trial, evenly(waits_s), evenly(END_S), ()), config)["response.p50"].below or 0.0
         for waits_s in (10.0, 0.0)
     )
     assert wide > 0.3
@@ -191,5 +190,4 @@ def test_no_disturbance_refuses_a_number(
     median = result.metrics["probe.response.p50"]
     if name != "waits":  # those of the load are measured request by request
         assert median.grade == "WEAK"
-        assert median.belief is not None
         assert median.belief.below

@@ -3,13 +3,13 @@ which checks know of the fault."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, check, with_counter, with_group
+from tests.evolve import evolve
 
 from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import judge_run, judge_trial
@@ -50,7 +50,7 @@ def load(
         "count": ok[at],
     }
     spec: Any = SimpleNamespace(name="users", executor=SimpleNamespace(shape=shape, model="open loop"))
-    return GroupView(0, None, spec, Window(first, first + SIZE, WIDTH_NS), cells, None, histograms)  # type: ignore[arg-type]
+    return GroupView(0, None, spec, Window(first, first + SIZE, WIDTH_NS), cells, None, histograms)
 
 
 def found(group: GroupView, *events: FaultEvent) -> dict[str, Estimate]:
@@ -136,7 +136,7 @@ def test_errors_are_those_due_until_the_fault_was_taken_back() -> None:
 
 def faulty(trial: TrialData, service: str, at_s: float = 0.6) -> TrialData:
     events = (event("stop", at_s, target=service), event("start", at_s + 0.2, target=service))
-    return replace(trial, lab=trial.lab.model_copy(update={"faults": events}))
+    return evolve(trial, lab__faults=events)
 
 
 def test_the_part_before_the_fault_is_undisturbed(closed: Bench) -> None:

@@ -3,12 +3,11 @@ that keeps nobody waiting is not."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, with_readings, with_table
+from tests.analysis.conftest import Bench, with_readings, with_rows, with_service, with_table
 
 from svload.analysis.judge import judge_trial
 from svload.model.facts import CPUS, Setting
@@ -19,20 +18,12 @@ GAUGES = ("in_service", "workers", "queued")
 
 def with_workers(trial: TrialData, in_service: float, queued: Any, service: str = "cache") -> TrialData:
     """The trial whose monitor `truth` read the workers of a service: eight there are."""
-    table = {name: np.array(trial.monitors[name]) for name in trial.monitors}
-    moments = np.unique(table["offset_ns"])
-    added: dict[str, list[Any]] = {name: [] for name in table}
-    for metric, value in zip(GAUGES, (in_service, 8.0, queued), strict=True):
-        for number, at in enumerate(moments):
-            row = {"offset_ns": at, "service": service, "monitor": "truth", "entity": "", "metric": metric}
-            row["value"] = float(value[number % len(value)] if isinstance(value, list) else value)
-            for name, cell in row.items():
-                added[name].append(cell)
-    joined = {
-        name: np.concatenate([column, np.array(added[name], dtype=column.dtype)])
-        for name, column in table.items()
-    }
-    return with_table(trial, "monitors", **joined)
+    rows = (
+        (at, service, "truth", "", metric, value[number % len(value)] if isinstance(value, list) else value)
+        for metric, value in zip(GAUGES, (in_service, 8.0, queued), strict=True)
+        for number, at in enumerate(np.unique(trial.monitors["offset_ns"]))
+    )
+    return with_rows(trial, rows)
 
 
 @pytest.mark.parametrize(
@@ -57,19 +48,11 @@ def test_an_open_loop_too(open_loop: Bench) -> None:
 def with_queue(trial: TrialData, metric: str, values: Any, service: str = "cache") -> TrialData:
     """The trial with a reading of an accept queue at each moment of its monitors;
     `values` is by moment, or one for all."""
-    table = {name: np.array(trial.monitors[name]) for name in trial.monitors}
-    moments = np.unique(table["offset_ns"])
-    row = {"service": service, "monitor": "listeners", "entity": "8080", "metric": metric}
-    if service == "":
-        row |= {"monitor": "host", "entity": ""}
-    added = {name: np.full(len(moments), row.get(name, ""), dtype=object) for name in table}
-    added |= {"offset_ns": moments, "value": np.broadcast_to(values, len(moments)).astype(float)}
-    return with_table(
-        trial,
-        "monitors",
-        **{
-            name: np.concatenate([column, added[name].astype(column.dtype)]) for name, column in table.items()
-        },
+    at = np.unique(trial.monitors["offset_ns"])
+    monitor, entity = ("listeners", "8080") if service else ("host", "")
+    values = np.broadcast_to(values, len(at))
+    return with_rows(
+        trial, ((ns, service, monitor, entity, metric, value) for ns, value in zip(at, values, strict=True))
     )
 
 
@@ -130,11 +113,7 @@ def test_a_core_of_the_servers_that_is_full(closed: Bench, busy: float, cores: f
 def test_a_cpu_quota_that_is_used_up(closed: Bench, used: float, full: bool) -> None:
     trial = with_cpu(closed.trial("TC4.r1"), "cache", used)
     quota = (Setting(name=CPUS, asked="0.5", found="0.5"),)
-    services = tuple(
-        facts.model_copy(update={"settings": quota}) if facts.service == "cache" else facts
-        for facts in trial.lab.services
-    )
-    limited = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+    limited = with_service(trial, "cache", settings=quota)
     verdict = judge_trial(limited, closed.config(trial)).verdict
     assert (verdict.server == "SATURATED") is full
     assert ("of the 0.5 cores that it can have (its quota)" in " ".join(verdict.reasons)) is full

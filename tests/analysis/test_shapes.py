@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_group
+from tests.evolve import evolve
 
 from svload.analysis.arrivals import planned_vu_ns
 from svload.analysis.cases import case_result, threshold_results
@@ -28,7 +29,7 @@ def ramping(config: CaseConfig) -> CaseConfig:
 
 def alone(config: CaseConfig) -> CaseConfig:
     """Without the probe, which waits for a ramp that is no more."""
-    return config.model_copy(update={"groups": config.groups[:1]})
+    return evolve(config, groups=config.groups[:1])
 
 
 def busy(trial: TrialData, config: CaseConfig, share: float) -> TrialData:
@@ -126,7 +127,7 @@ def test_work_that_is_done_is_measured_until_its_last_answer(closed: Bench) -> N
     throughput = judge_trial(done, config).metrics["background.throughput"]
     whole = judge_trial(trial, config).metrics["background.throughput"]
     cut = judge_trial(done, config).cut_ns
-    assert throughput.value is not None and whole.value is not None
+    assert whole.value is not None
     assert throughput.n / throughput.value == pytest.approx((half - low - cut) / 1e9, rel=0.01)
     assert "iterations were made" in check(done, config, "accounting").sentence
     assert check(done, config, "accounting").grade == "VALID"
@@ -148,8 +149,8 @@ def test_the_levels_of_a_case_are_a_sentence(closed: Bench) -> None:
 
 def believed(trial: TrialResult) -> TrialResult:
     """As if no check doubted it: the load that was made was a steady one."""
-    metrics = {name: one.model_copy(update={"belief": None}) for name, one in trial.metrics.items()}
-    return trial.model_copy(update={"metrics": metrics})
+    metrics = {name: evolve(one, belief=None) for name, one in trial.metrics.items()}
+    return evolve(trial, metrics=metrics)
 
 
 def test_a_threshold_on_load_in_stages_is_judged_over_all_and_on_each_level(closed: Bench) -> None:
@@ -164,8 +165,8 @@ def test_a_threshold_on_load_in_stages_is_judged_over_all_and_on_each_level(clos
         Stage(duration_ns=S // 2, target=12),
         Stage(duration_ns=S // 4, target=0),
     )
-    config = with_config(config, "background", executor=RampingVus(stages=stages)).model_copy(
-        update={"thresholds": (held, broken)}
+    config = evolve(
+        with_config(config, "background", executor=RampingVus(stages=stages)), thresholds=(held, broken)
     )
     judged = [believed(judge_trial(one, config)) for one in trials]
     case = case_result(closed.lock.case("TC0"), config, judged)
@@ -175,7 +176,7 @@ def test_a_threshold_on_load_in_stages_is_judged_over_all_and_on_each_level(clos
     assert kept.outcome == "passed"
     assert failed.outcome == "failed"
     assert kept.levels[0].measured == pytest.approx(p95, rel=0.5)
-    steady = config.model_copy(update={"groups": closed.config(trials[0]).groups})
+    steady = evolve(config, groups=closed.config(trials[0]).groups)
     plain = [believed(judge_trial(one, steady)) for one in trials]
     assert not threshold_results({"TC0": steady}, [case], {}, plain)[0].levels, (
         "a steady load has no level apart"

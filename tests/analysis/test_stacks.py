@@ -23,7 +23,7 @@ def test_a_functions_own_samples_add_up_to_all() -> None:
     assert sum(frame_own(call_tree(FOLDED))) == 20
 
 
-def frame_own(frame) -> list[int]:  # type: ignore[no-untyped-def]
+def frame_own(frame) -> list[int]:
     return [frame.own, *(own for called in frame.called.values() for own in frame_own(called))]
 
 

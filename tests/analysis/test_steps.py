@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.results import case_of
 
 from svload.analysis.measures import measure_trial
 from svload.analysis.view import Window
@@ -15,7 +16,7 @@ from svload.model.columns import HISTOGRAM_METRICS, HISTOGRAMS, INTERVALS, SAMPL
 from svload.model.executors import ConstantVus
 from svload.model.metrics import metric_name, parse_metric
 from svload.model.results import GroupSummary, StepSummary
-from svload.model.study import Case, CaseConfig
+from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Request, Scenario, Step
 
 MS = 1_000_000
@@ -35,7 +36,7 @@ def config() -> CaseConfig:
         request=request("slow"),
         scenarios=(Scenario(name="visit", steps=steps),),
     )
-    return CaseConfig(case=Case(name="c", levels={}), services=(), groups=(group,))
+    return case_of(group)
 
 
 def empty(schema: Any) -> dict[str, list[int]]:
@@ -92,11 +93,11 @@ def test_steps_have_figures_of_their_own(rows: bool) -> None:
 
 def test_a_step_is_named_by_its_group_and_itself() -> None:
     owners = {"users": "traffic", "users.fast": "traffic", "fast": "service"}
-    ref = parse_metric("users.fast.response.p95", owners)  # type: ignore[arg-type]
+    ref = parse_metric("users.fast.response.p95", owners)
     assert (ref.owner, ref.metric.name, ref.stat) == ("users.fast", "response", "p95")
-    assert parse_metric("users.response", owners).owner == "users"  # type: ignore[arg-type]
+    assert parse_metric("users.response", owners).owner == "users"
     with pytest.raises(ValueError, match="slow"):
-        parse_metric("users.slow.response", owners)  # type: ignore[arg-type]
+        parse_metric("users.slow.response", owners)
 
 
 def test_a_full_name_tells_its_metric_whoever_owns_it() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench
+from tests.evolve import evolve
 
 from svload.analysis.cases import over_runs, threshold_results
 from svload.analysis.criteria import criterion_of, outcome
@@ -19,7 +20,7 @@ WIDE = Belief(grade="REFUSED", below=None, above=None, doubts=("others-cpu",))
 
 def judged(bench: Bench, text: str, runs: Sequence[Estimate], metric: str = P95) -> ThresholdResult:
     """The threshold on a case whose replicates have these numbers."""
-    config = bench.configs["TC0"].model_copy(update={"thresholds": (text,)})
+    config = evolve(bench.configs["TC0"], thresholds=(text,))
     case = judge_run(bench.lock, bench.configs, bench.trials()).cases[0]
     metrics = over_runs([{metric: one} for one in runs])
     names = tuple(f"TC0.r{number + 1}" for number in range(len(runs)))
@@ -112,8 +113,6 @@ def test_what_stands_beside_a_number_is_what_its_threshold_uses(closed: Bench, b
     """A limit just within the interval that is shown leaves it open; one just beyond it decides."""
     one = Estimate(value=0.18, low=0.17, high=0.19, belief=belief)
     low, high = one.within
-    assert low is not None
-    assert high is not None
     assert (low, high) == pytest.approx((0.17, 0.19) if belief is None else (0.136, 0.209))
     for limit, held in (
         (high * 1.001, True),

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.evolve import evolve
 
 from svload.analysis.turn_plan import TurnPlan, least_rounds, seconds_apart, turn_plan, turns_of
 from svload.study import load_study, resolve
@@ -45,8 +46,8 @@ def test_more_rounds_are_one_block_where_no_server_is_started(tmp_path: Path) ->
     lock = load_study(path)
     config = resolve(lock, lock.cases[0])
     assert (least_rounds(config), config.starts_servers) == (20, False)
-    started = config.services[0].model_copy(update={"kit": "command"})
-    assert least_rounds(config.model_copy(update={"services": (started,)})) == 10
+    started = evolve(config.services[0], kit="command")
+    assert least_rounds(evolve(config, services=(started,))) == 10
     assert turn_plan(MS, 1000, rounds=20).rounds == 20
     assert turn_plan(MS, 1000, rounds=20, duration_ns=30_000 * MS).rounds == 60
 

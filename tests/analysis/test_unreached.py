@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
+from tests.results import case_result
 
 from svload import api, run
 from svload.analysis import ANALYSIS_VERSION, unreached_limits
@@ -41,10 +43,7 @@ def configs_of(folder: Path, **changed: Any) -> dict[str, CaseConfig]:
 
 def found(config: CaseConfig, numbers: Mapping[str, float | None]) -> CaseResult:
     metrics = {name: Estimate(value=value) for name, value in numbers.items()}
-    return CaseResult(
-        case=config.case.name, levels=config.case.levels, excluded=None, instrument="VALID", server="STEADY",
-        trials=(), refused=(), metrics=metrics,
-    )  # fmt: skip
+    return case_result(config.case.name, levels=config.case.levels, metrics=metrics)
 
 
 def taking(
@@ -105,7 +104,7 @@ def test_without_a_last_run_it_says_what_is_asked_at_most(tmp_path: Path) -> Non
     assert unreached_limits(configs, taking(configs, None)) == told, "nothing that may be believed"
 
     def other_levels(case: str) -> CaseResult:
-        return taking(configs, 160e-6)(case).model_copy(update={"levels": {"cpus": "0.1"}})
+        return evolve(taking(configs, 160e-6)(case), levels={"cpus": "0.1"})
 
     assert unreached_limits(configs, other_levels) == told
     free = configs_of(tmp_path, lab={"web": {"kit": "stone"}})

@@ -29,7 +29,7 @@ def signals() -> Iterator[None]:
 
 def native(monkeypatch: pytest.MonkeyPatch, serve: object) -> None:
     module = ModuleType("svload._native")
-    module.truth_serve = serve  # type: ignore[attr-defined]
+    module.truth_serve = serve
     monkeypatch.setitem(sys.modules, "svload._native", module)
 
 

@@ -33,7 +33,6 @@ def running(
     command = [sys.executable, "-m", "svload.truth", "--config", str(file), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
             assert readable(process.stdout.fileno(), HANG_S), "no ready line"
             line = process.stdout.readline()
             assert line, process.stderr and process.stderr.read()
