@@ -97,7 +97,7 @@ def test_a_second_signal_ends_what_python_does_not_hear(work: str, number: signa
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None and process.stdout.readline() == "deaf\n"
+            assert process.stdout.readline() == "deaf\n"
             process.send_signal(number)
             _wait_until_caught_no_more(process.pid, number)
             assert process.poll() is None, "the first one is Python's to hear"
@@ -111,7 +111,7 @@ def _wait_until_caught_no_more(pid: int, number: int) -> None:
     ends = time.monotonic() + HANG_S
     while (
         int(re.search(r"SigCgt:\t(\w+)", Path(f"/proc/{pid}/status").read_text())[1], 16) >> (number - 1) & 1
-    ):  # type: ignore[index]
+    ):
         assert time.monotonic() < ends, "it was never delivered"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.results import case_of
 
 from svload import _native
 from svload.drive.share.cut import build_shares
@@ -29,7 +30,6 @@ from svload.model.executors import (
 )
 from svload.model.facts import Endpoint
 from svload.model.stages import Stage, arrivals_until, due_ns, stages_ns, users_ns
-from svload.model.study import Case, CaseConfig
 from svload.model.traffic import Group, Request, Text
 
 pytestmark = pytest.mark.pure
@@ -43,7 +43,7 @@ def played(
     """Every request of the load in order of due time, all shares together; each takes `service_ns`."""
     request = Request(name="get", scheme="http", host="store", path=(Text(text="/"),))
     group = Group(name="load", executor=executor, request=request, generators=generators)
-    config = CaseConfig(case=Case(name="case", levels={}), services=(), groups=(group,))
+    config = case_of(group, name="case")
     endpoints = {"http://store": Endpoint(scheme="http", address="127.0.0.1", port=1)}
     rows: list[dict[str, int]] = []
     for share in build_shares(config, 11, timeline(config, duration_ns), endpoints, []):

@@ -11,6 +11,7 @@ import pytest
 import typer
 from pydantic import TypeAdapter, ValidationError
 from tests.options import BESIDE, written
+from tests.results import case_of
 
 from svload import _native
 from svload.cli.app import app
@@ -20,7 +21,6 @@ from svload.drive.share.write import text_of
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
 from svload.model.options import Described, flagged, group_options
-from svload.model.study import Case, CaseConfig
 from svload.model.traffic import Group, Request, Text
 from svload.study import schema_traffic
 from svload.study.quick_load import QuickLoad, quick_study
@@ -44,7 +44,7 @@ def group_of(**written: Any) -> Group:
 
 
 def shares_of(group: Group) -> list[str]:
-    case = CaseConfig(case=Case(name="c", levels={}), services=(), groups=(group,))
+    case = case_of(group)
     return [text_of(share.spec) for share in build_shares(case, 7, timeline(case, 10**9), ENDPOINTS, [])]
 
 
@@ -74,7 +74,6 @@ def test_it_may_be_a_factor_and_stands_in_the_reference(one: Described) -> None:
 @pytest.mark.parametrize("one", BOUNDED, ids=lambda one: one.key)
 def test_beyond_its_bound_it_is_refused_and_the_reason_told(one: Described) -> None:
     bound = one.option.most
-    assert bound is not None
     most, more = bound.most, bound.most + 1
     written: tuple[Any, Any] = (f"{most / 1e9:.9f}s", f"{more / 1e9:.9f}s") if one.is_time else (most, more)
     assert getattr(group_of(**{one.key: written[0]}), one.name) == most
@@ -87,7 +86,7 @@ def test_beyond_its_bound_it_is_refused_and_the_reason_told(one: Described) -> N
 
 @pytest.mark.parametrize("one", flagged(), ids=lambda one: one.key)
 def test_its_flag_writes_it_into_the_study(one: Described) -> None:
-    command = typer.main.get_command(app).commands["load"]  # type: ignore[attr-defined]
+    command = typer.main.get_command(app).commands["load"]
     [flag] = [option for option in command.params if f"--{one.key.replace('_', '-')}" in option.opts]
     assert flag.help == one.option.flag
     value = other(one).replace(" ", "") if one.is_time else other(one)

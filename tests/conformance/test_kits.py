@@ -74,7 +74,7 @@ def test_a_live_option_means_that_the_kit_can_adjust(kit: type[Kit]) -> None:
         name
         for name, field in kit.Options.model_fields.items()
         if (field.json_schema_extra or {}).get("change") == "live"
-    ]  # type: ignore[union-attr]
+    ]
     inherited = [name for name in live if name in KitOptions.model_fields]
     if set(live) - set(inherited):
         assert kit.adjust is not Kit.adjust

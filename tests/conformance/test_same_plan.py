@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.bounds import HANG_S
+from tests.results import case_of
 
 from svload import _native
 from svload.drive.probe import rows_of
@@ -28,7 +29,6 @@ from svload.drive.share.timeline import timeline
 from svload.drive.share.write import text_of
 from svload.model.executors import ConstantArrivalRate, ConstantVus, Executor, ThinkTime
 from svload.model.facts import Endpoint
-from svload.model.study import Case, CaseConfig
 from svload.model.traffic import Feeder, FeederPart, Group, Request, Text, VarPart
 
 pytestmark = pytest.mark.truth
@@ -94,12 +94,7 @@ def load(
         generators=generators,
         record="rows",
     )
-    config = CaseConfig(
-        case=Case(name="case", levels={}),
-        services=(),
-        feeders=(Feeder(name="object", table="objects"),),
-        groups=(group,),
-    )
+    config = case_of(group, name="case", feeders=(Feeder(name="object", table="objects"),))
     endpoints = {"http://store": Endpoint(scheme="http", address="127.0.0.1", port=server.http)}
     shares = build_shares(config, seed, timeline(config, duration_ns), endpoints, ["127.0.0.0/8"])
     server.ask("POST", "/reset?what=counters,log")

@@ -10,15 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
 from tests.journeys import loaded
+from tests.servers import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PATTERNS = ("*.md", "docs/**/*.md", "examples/**/*.md", "studies/**/*.md")
@@ -242,36 +241,11 @@ def command_of(block: Block, text: str) -> list[str] | None:
     return ["bash", "-euo", "pipefail", "-c", text]
 
 
-class Answer(BaseHTTPRequestHandler):
-    """200 and a few bytes to every GET, on connections that stay open."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "3")
-        self.end_headers()
-        self.wfile.write(b"ok\n")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: a load would fill the screen."""
-
-
 @contextlib.contextmanager
 def served(asked: str | None) -> Iterator[int | None]:
     """A small server on a free loopback port while the block runs, if it asks for one."""
-    if asked is None:
-        yield None
-        return
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join(timeout=HANG_S)
+    with serving() if asked is not None else contextlib.nullcontext() as port:
+        yield port
 
 
 SAMPLE = """
@@ -354,5 +328,5 @@ def test_only_what_a_busy_machine_cannot_judge_may_end_otherwise(
 
 @pytest.mark.truth
 def test_an_example_gets_its_server(tmp_path: Path) -> None:
-    text = "import urllib.request as r; assert r.urlopen('http://127.0.0.1:8080/').read() == b'ok\\n'\n"
+    text = "import urllib.request as r; assert r.urlopen('http://127.0.0.1:8080/').read() == b'ok'\n"
     execute(Block("a.md", 1, "python", {"run": "truth", "server": "8080"}, text), tmp_path)

@@ -38,7 +38,7 @@ def told() -> list[Event]:
                 {"trial": trial, "instrument": "VALID", "server": "STEADY", "headline": "p50 2 ms"},
             ),
         ]
-    return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(found)]  # type: ignore[arg-type]
+    return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(found)]
 
 
 def test_it_plays_what_was_told_and_ends_with_the_table(recorder: ModuleType) -> None:

@@ -32,7 +32,7 @@ Make = Callable[[int], ShareSpec]
 
 
 def with_group(**changed: object) -> ShareSpec:
-    return replace(SHARE, groups=(replace(GROUP, **changed),))  # type: ignore[arg-type]
+    return replace(SHARE, groups=(replace(GROUP, **changed),))
 
 
 def with_steps(count: int) -> ShareSpec:
@@ -111,9 +111,7 @@ def test_turns_hold_the_whole_load() -> None:
     assert fault(share) is None
     assert share.end_ns == 21 + 7
     short = fault(replace(share, turns_ns=turns_ns[:1]))
-    assert short is not None
     assert short[0] == "share.turns_ns"
     overlapping = fault(replace(share, turns_ns=((10, 12), (11, 13))))
-    assert overlapping is not None
     assert overlapping[0] == "share.turns_ns[1]"
     assert "turns_ns" not in text_of(SHARE)

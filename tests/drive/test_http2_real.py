@@ -50,37 +50,21 @@ def load(
     """Runs a closed loop; returns the group's summary."""
     scheme = "http" if ca is None else "https"
     tls = None if ca is None else {"server_name": "web", "ca_pem": ca}
-    request = {
-        "name": "get",
-        "method": "GET",
-        "endpoint": f"{scheme}://web",
-        "path": [{"text": "/file"}],
-        "timeout_ns": 20_000 * MS,
-    }
+    endpoint = f"{scheme}://web"
+    request = {"name": "get", "method": "GET", "endpoint": endpoint, "path": [{"text": "/file"}]}
+    request |= {"timeout_ns": 20_000 * MS} | group.pop("request", {})
     share = {
-        "format": 1,
-        "id": "load.0",
-        "seed": 7,
-        "start_at_ns": 0,
-        "interval_ns": 100 * MS,
-        "window_ns": [0, 20_000 * MS],
-        "endpoints": {f"{scheme}://web": {"address": f"127.0.0.1:{port}", "tls": tls}},
-        "allowed": ["127.0.0.0/8"],
+        "format": 1, "id": "load.0", "seed": 7, "start_at_ns": 0, "interval_ns": 100 * MS,
+        "window_ns": [0, 20_000 * MS], "allowed": ["127.0.0.0/8"],
+        "endpoints": {endpoint: {"address": f"127.0.0.1:{port}", "tls": tls}},
         "groups": [
             {
-                "name": "load",
-                "client": "engine",
-                "connection": "keep-alive",
-                "record": "rows",
-                "http2": {"streams": streams},
-                "stop_offset_ns": 20_000 * MS,
-                "graceful_stop_ns": 20_000 * MS,
-                "executor": {"kind": "constant-vus", "vus": vus, "limit": requests},
-            }
-            | ({} if "scenarios" in group else {"request": request | group.pop("request", {})})
-            | group
+                "name": "load", "client": "engine", "connection": "keep-alive", "record": "rows",
+                "http2": {"streams": streams}, "executor": {"kind": "constant-vus", "vus": vus, "limit": requests},
+                "stop_offset_ns": 20_000 * MS, "graceful_stop_ns": 20_000 * MS,
+            } | ({} if "scenarios" in group else {"request": request}) | group
         ],
-    }
+    }  # fmt: skip
     tables = _native.run_share(json.dumps(share), {}, lambda text: None)
     summary = json.loads(tables["summary"]["json"][1][0])["groups"][0]
     assert summary["due"] == summary["begun"] == summary["ok"] + summary["failed"], summary
@@ -191,22 +175,8 @@ def test_nghttpd_gives_back_what_it_was_sent(
 def test_nghttpd_answers_many_streams_with_trailers(tmp_path: Path, serve: Serve) -> None:
     port = free_port()
     (tmp_path / "file").write_bytes(b"y" * 100_000)
-    serve(
-        [
-            "nghttpd",
-            "--no-tls",
-            "-a",
-            "127.0.0.1",
-            "-d",
-            str(tmp_path),
-            "--trailer",
-            "checksum: 1",
-            "-c",
-            "0",
-            str(port),
-        ],
-        port,
-    )
+    answering = ["-d", str(tmp_path), "--trailer", "checksum: 1", "-c", "0"]
+    serve(["nghttpd", "--no-tls", "-a", "127.0.0.1", *answering, str(port)], port)
     found = load(port, 200, 100, 4_000)
     assert (found["ok"], found["body_bytes"], found["connections_opened"]) == (4_000, 4_000 * 100_000, 2)
 

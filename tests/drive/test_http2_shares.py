@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.results import case_of
 
 from svload.drive.share.cut import build_shares
 from svload.drive.share.spec import GroupSpec, Http2Spec
@@ -14,7 +15,6 @@ from svload.drive.totals import merge_summaries
 from svload.model.executors import ConstantArrivalRate, ConstantVus, Executor
 from svload.model.facts import Endpoint
 from svload.model.results import Http2Summary
-from svload.model.study import Case, CaseConfig
 from svload.model.traffic import Group, Request, Text
 
 REQUEST = Request(name="get", scheme="http", host="web", path=(Text(text="/"),))
@@ -23,7 +23,7 @@ ENDPOINTS = {"http://web": Endpoint(scheme="http", address="127.0.0.1", port=808
 
 def groups_of(executor: Executor, generators: int, **group: Any) -> list[GroupSpec]:
     load = Group(name="load", executor=executor, request=REQUEST, generators=generators, **group)
-    case = CaseConfig(case=Case(name="c", levels={}), services=(), feeders=(), groups=(load,))
+    case = case_of(load)
     shares = build_shares(case, 7, timeline(case, 1_000_000_000), ENDPOINTS, ["127.0.0.0/8"])
     return [share.spec.groups[0] for share in shares]
 
@@ -67,7 +67,7 @@ def test_what_shares_counted_is_added() -> None:
         "goaways": {},
     }
     two = one | {"resets": {"CANCEL": 2, "NO_ERROR": 1}, "goaways": {"NO_ERROR": 4}}
-    (group,) = merge_summaries([Result(one), Result(two)], ["load"])  # type: ignore[list-item]
+    (group,) = merge_summaries([Result(one), Result(two)], ["load"])
     assert group.http2 == Http2Summary(
         connections=4,
         requests=18,

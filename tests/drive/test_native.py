@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import Answering, serving
 
 from svload import _native
 from svload.model import columns
@@ -25,34 +23,17 @@ FORMATS = {"u64": "Q", "i64": "q", "u32": "I", "u16": "H", "u8": "B"}
 PATHS = ["/a", "/bb", "/ccc", "/missing"]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Answering):
     """Answers a path with itself, `/missing` with 404."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
     def do_GET(self) -> None:
-        """One answer, head and body in one write."""
-        body = self.path.encode()
-        self.send_response(404 if self.path == "/missing" else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        self.answer(self.path.encode(), 404 if self.path == "/missing" else 200)
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Port of the server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    server.server_close()
-    thread.join(HANG_S)
+    with serving(Handler) as found:
+        yield found
 
 
 def share(port: int, **changes: Any) -> dict[str, Any]:

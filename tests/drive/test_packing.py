@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.evolve import evolve
+from tests.results import case_of
 
 from svload import _native
 from svload.drive.packing import MANY_CORES, Part, name_of, packed
@@ -18,7 +20,7 @@ from svload.drive.share.timeline import timeline
 from svload.drive.share.write import text_of
 from svload.model.executors import ConstantVus, ThinkTime
 from svload.model.facts import Endpoint
-from svload.model.study import Case, CaseConfig
+from svload.model.study import CaseConfig
 from svload.model.traffic import Feeder, FeederPart, Group, Request, TakenPart
 
 SECOND = 1_000_000_000
@@ -41,12 +43,7 @@ def config(generators: int = 1, request: Request = REQUEST, **probe: Any) -> Cas
             **probe,
         ),
     )
-    return CaseConfig(
-        case=Case(name="c", levels={}),
-        services=(),
-        feeders=(Feeder(name="object", table="objects"),),
-        groups=groups,
-    )
+    return case_of(*groups, feeders=(Feeder(name="object", table="objects"),))
 
 
 def shares_of(case: CaseConfig, cores: int, taken: Taken | None = None) -> list[Share]:
@@ -120,8 +117,6 @@ def test_a_share_tells_which_of_its_groups_asks_for_a_feeder():
 
 def test_many_groups_make_no_long_name():
     case = config()
-    many = case.model_copy(
-        update={"groups": tuple(case.groups[0].model_copy(update={"name": f"group-{k}"}) for k in range(60))}
-    )
+    many = evolve(case, groups=tuple(evolve(case.groups[0], name=f"group-{k}") for k in range(60)))
     [share] = shares_of(many, 1)
     assert share.name == "group-0.0+59 more"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drive.test_shares import REQUEST, config, executor_of, shares_of
+from tests.evolve import evolve
 
 from svload.drive.places import RESERVE, places_of
 from svload.host import connection_room
@@ -20,7 +21,7 @@ from svload.model.traffic import Group
 
 
 def group(executor: Executor, timeout_s: float = 30, generators: int = 1) -> Group:
-    request = REQUEST.model_copy(update={"timeout_ns": round(timeout_s * 1e9)})
+    request = evolve(REQUEST, timeout_ns=round(timeout_s * 1e9))
     return Group(name="crowd", executor=executor, request=request, generators=generators)
 
 
@@ -67,7 +68,6 @@ def test_shares_deal_all_places_out(rate_rps: float, generators: int) -> None:
     case = config(ConstantArrivalRate(rate_rps=rate_rps), generators)
     dealt = [executor_of(spec).max_vus for spec in shares_of(case) if spec.groups[0].name == "background"]
     places = places_of(case.groups[0], Room())
-    assert places is not None
     assert sum(dealt) == places.most
     assert max(dealt) - min(dealt) <= 1
 

@@ -17,7 +17,7 @@ def group(follow: int, host: str = "w") -> Group:
 
 
 def endpoint(**said: object) -> Endpoint:
-    return Endpoint(scheme="http", address="127.0.0.1", port=1, **said)  # type: ignore[arg-type]
+    return Endpoint(scheme="http", address="127.0.0.1", port=1, **said)
 
 
 @pytest.fixture(autouse=True)
@@ -32,12 +32,12 @@ def test_who_follows_nothing_needs_nothing() -> None:
 def test_the_labs_authorities_and_the_systems_are_trusted() -> None:
     known = {"http://w": endpoint(), "https://w": endpoint(ca_pem="LAB"), "https://v": endpoint(ca_pem="LAB")}
     tls = redirect_tls([group(1)], known)
-    assert tls is not None and (tls.ca_pem, tls.verify) == ("LABSYSTEM", True)
+    assert (tls.ca_pem, tls.verify) == ("LABSYSTEM", True)
 
 
 def test_who_takes_any_certificate_of_its_target_takes_any_behind_it() -> None:
     tls = redirect_tls([group(1)], {"http://w": endpoint(verify=False), "https://v": endpoint()})
-    assert tls is not None and tls.verify is False
+    assert tls.verify is False
 
 
 def test_a_system_without_authorities_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

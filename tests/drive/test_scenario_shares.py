@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.results import case_of
 
 from svload import _native
 from svload.drive.share.cut import build_shares
@@ -20,7 +21,7 @@ from svload.drive.share.warm import warm_share
 from svload.drive.share.write import text_of
 from svload.model.executors import ConstantArrivalRate, ConstantVus, Executor, ThinkTime
 from svload.model.facts import Endpoint
-from svload.model.study import Case, CaseConfig
+from svload.model.study import CaseConfig
 from svload.model.traffic import Feeder, FeederPart, Group, Request, Scenario, Step, Take, TakenPart, Text
 
 MS = 1_000_000
@@ -50,12 +51,7 @@ def config(
         scenarios=(visit, Scenario(name="login", steps=(step(LOGIN),))),
         generators=generators,
     )
-    return CaseConfig(
-        case=Case(name="c", levels={}),
-        services=(),
-        feeders=(Feeder(name="object", table="objects", **feeder),),
-        groups=(group,),
-    )
+    return case_of(group, feeders=(Feeder(name="object", table="objects", **feeder),))
 
 
 def specs_of(case: CaseConfig) -> list[ShareSpec]:
@@ -133,7 +129,6 @@ def test_a_warming_asks_as_the_step_does_without_what_only_the_scenario_knows() 
     share = build_shares(case, 7, timeline(case, 400 * MS), ENDPOINTS, [])[0]
     warm = warm_share(share, 0, "object", 30, "http://other", ENDPOINTS, ["127.0.0.0/8"])
     (group,) = warm.spec.groups
-    assert group.request is not None
     assert group.request.endpoint == "http://other"
     assert group.request.headers == (("X", (TextPart("y"),)),)
     assert group.request.take == () and group.scenarios == ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
+from tests.results import case_of
 
 from svload.drive.share.cut import build_shares
 from svload.drive.share.request_spec import FeederPart, TakeHeader, ValuePart
@@ -15,7 +17,7 @@ from svload.drive.share.timeline import timeline
 from svload.model.errors import SvloadError
 from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
-from svload.model.study import Case, CaseConfig
+from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Http2, Request, SetUp, Take, TakenPart, Text
 
 ENDPOINTS = {"http://web": Endpoint(scheme="http", address="127.0.0.1", port=8080)}
@@ -33,19 +35,18 @@ READ = Request(
 def config() -> CaseConfig:
     group = Group(name="users", executor=ConstantVus(vus=3), request=READ, generators=2)
     set_up = (SetUp(request=LOGIN), SetUp(request=OWN, once="vu"))
-    return CaseConfig(case=Case(name="c", levels={}), services=(), set_up=set_up, groups=(group,))
+    return case_of(group, set_up=set_up)
 
 
 def test_the_trial_is_set_up_by_one_iteration_that_tells_what_it_took() -> None:
     share = trial_set_up(config(), 7, ENDPOINTS, ["127.0.0.0/8"], Taken())
-    assert share is not None
     (group,) = share.spec.groups
     executor: Any = group.executor
     assert (executor.kind, executor.iterations, executor.vus) == ("shared-iterations", 1, 1)
     assert group.report_taken is True
     (step,) = group.scenarios[0].steps
     assert step.request.take == (TakeHeader("token", "X-T"),)
-    assert trial_set_up(config().model_copy(update={"set_up": ()}), 7, ENDPOINTS, [], Taken()) is None
+    assert trial_set_up(evolve(config(), set_up=()), 7, ENDPOINTS, [], Taken()) is None
 
 
 def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -> None:
@@ -68,13 +69,13 @@ def test_set_up_speaks_http2_with_what_the_groups_ask_over_it(
     spoken: Http2, elsewhere: bool, told: Any
 ) -> None:
     case = config()
-    groups = (case.groups[0].model_copy(update={"http2": spoken}),)
-    login = LOGIN.model_copy(update={"host": "auth"}) if elsewhere else LOGIN
+    groups = (evolve(case.groups[0], http2=spoken),)
+    login = evolve(LOGIN, host="auth") if elsewhere else LOGIN
     set_up = (SetUp(request=login), SetUp(request=OWN, once="vu"))
-    case = case.model_copy(update={"groups": groups, "set_up": set_up})
+    case = evolve(case, groups=groups, set_up=set_up)
     known = ENDPOINTS | {"http://auth": Endpoint(scheme="http", address="127.0.0.1", port=8081)}
     share = trial_set_up(case, 7, known, [], Taken())
-    assert share is not None and share.spec.groups[0].http2 == told
+    assert share.spec.groups[0].http2 == told
     [each] = vu_set_ups(case, 7, known, [], Taken({"token": "t0"})).values()
     assert bool(each.share.spec.groups[0].http2) == bool(spoken)
 
@@ -86,7 +87,6 @@ def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
     assert len(shares) == 2
     for share in shares:
         (group,) = share.spec.groups
-        assert group.request is not None
         assert group.request.headers == (("X-T", (ValuePart("t0"),)), ("X-K", (FeederPart("setup", "key"),)))
         assert group.feeders == {"setup": FeederSpec(table="setup.users", take="vu", vus_total=3)}
         assert share.values == {"setup.users": {"key": ["k0", "k1", "k2"]}}

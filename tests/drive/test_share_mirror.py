@@ -101,7 +101,7 @@ def cased(variant: str, how: str) -> str:
 
 
 def own_fields(mirror: type) -> set[str]:
-    return {one.name for one in fields(mirror)}  # type: ignore[arg-type]
+    return {one.name for one in fields(mirror)}
 
 
 def alike(mirror: type, theirs: dict[str, str]) -> None:
@@ -119,12 +119,12 @@ def test_a_struct_has_its_dataclass(name: str) -> None:
 
 @pytest.mark.parametrize("mirror", EXECUTORS, ids=lambda one: one.kind)
 def test_an_executor_has_its_dataclass(mirror: type) -> None:
-    file = mirror.kind.replace("-", "_")  # type: ignore[attr-defined]
+    file = mirror.kind.replace("-", "_")
     alike(mirror, struct_fields("Options", f"executor/{file}.rs"))
 
 
 def test_every_executor_is_there() -> None:
-    assert set(variants("ExecutorSpec")) == {mirror.kind for mirror in EXECUTORS}  # type: ignore[attr-defined]
+    assert set(variants("ExecutorSpec")) == {mirror.kind for mirror in EXECUTORS}
 
 
 @pytest.mark.parametrize("name", VALUED)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.evolve import evolve
+from tests.results import case_of
 
 from svload import _native
 from svload.drive.share.cut import build_shares
@@ -33,7 +35,7 @@ from svload.model.executors import (
 from svload.model.facts import Endpoint
 from svload.model.results import GroupSummary
 from svload.model.stages import Stage
-from svload.model.study import Case, CaseConfig
+from svload.model.study import CaseConfig
 from svload.model.traffic import Body, Feeder, FeederPart, Group, Request, SizeLaw, TakenPart, Text
 
 REQUEST = Request(
@@ -52,12 +54,7 @@ def config(executor: Executor, generators: int = 1, **group: Any) -> CaseConfig:
         request=REQUEST,
         start_when="background",
     )
-    return CaseConfig(
-        case=Case(name="c", levels={}),
-        services=(),
-        feeders=(Feeder(name="object", table="objects"),),
-        groups=(first, probe),
-    )
+    return case_of(first, probe, feeders=(Feeder(name="object", table="objects"),))
 
 
 def shares_of(case: CaseConfig) -> list[ShareSpec]:
@@ -113,7 +110,7 @@ def test_rows_are_kept_for_curl_and_for_slow_groups_only():
 def warmed(rows: int, **feeder: Any) -> tuple[ShareSpec, list[tuple[int, int]]]:
     """The share that warms so many rows, and (user, its how manieth) of each request that it makes."""
     case = config(ConstantVus(vus=4))
-    case = case.model_copy(update={"feeders": (Feeder(name="object", table="objects", **feeder),)})
+    case = evolve(case, feeders=(Feeder(name="object", table="objects", **feeder),))
     template = build_shares(case, 7, timeline(case, 1_000_000_000), ENDPOINTS, ["127.0.0.0/8"])[0]
     assert template.spec.groups[0].name == "background"
     asked = 1 if feeder.get("take") == "first" else rows
@@ -130,7 +127,7 @@ def test_warming_asks_for_each_row_once_and_through_the_cache(rows: int, feeder:
     """Each user has neighbours, one after another: what rows share is looked up once, by whoever comes first."""
     spec, made = warmed(rows, **feeder)
     group = spec.groups[0]
-    assert group.request is not None and group.request.endpoint == "http://cache"
+    assert group.request.endpoint == "http://cache"
     assert (group.feeders["object"].take, group.feeders["object"].when_exhausted) == ("unique", "stop")
     users = min(SLOTS, rows)
     parts = [range(rows * user // users, rows * (user + 1) // users) for user in range(users)]
@@ -198,16 +195,16 @@ def test_bodies_and_graceful_stops_are_told():
     ):
         request = Request(name="up", method="PUT", scheme="http", host="cache", path=(), body=body)
         case = config(ConstantVus(vus=1))
-        group = case.groups[0].model_copy(update={"request": request, "graceful_stop_ns": 7})
-        share = shares_of(case.model_copy(update={"groups": (group,)}))[0].groups[0]
-        assert share.request is not None and share.request.body == told
+        group = evolve(case.groups[0], request=request, graceful_stop_ns=7)
+        share = shares_of(evolve(case, groups=(group,)))[0].groups[0]
+        assert share.request.body == told
         assert share.graceful_stop_ns == 7
         assert list(share.feeders) == (["object"] if body.text else [])
 
 
 def test_work_that_is_done_ends_the_window():
     case = config(SharedIterations(vus=2, iterations=10))
-    alone = case.model_copy(update={"groups": case.groups[:1]})
+    alone = evolve(case, groups=case.groups[:1])
     times = timeline(alone, 600_000_000_000)
     assert times.interval_ns == 100_000_000
     counts = dict.fromkeys(
@@ -219,7 +216,7 @@ def test_work_that_is_done_ends_the_window():
     window_ns, (short,) = shortened(times, [group])
     assert window_ns == (0, 300_000_000)
     assert short.in_flight_mean * 0.3 == pytest.approx(0.001 * 600)
-    for other in (group.model_copy(update={"plan_done": False}), None):
+    for other in (evolve(group, plan_done=False), None):
         kept = shortened(times, [other or group, group]) if other else shortened(timeline(case, 5), [group])
         assert kept[0] == (0, times.end_ns if other else 5)
 
@@ -228,9 +225,7 @@ def test_a_secret_is_told_from_other_texts() -> None:
     """Where it stands in a share, so that no redirect takes it along; what another answer gave is a text."""
     told = {"secret.t": "hush", "token": "given"}
     parts = (Text(text="a "), TakenPart(taken="secret.t"), TakenPart(taken="token"))
-    request = REQUEST.model_copy(
-        update={"headers": (("X-T", parts),), "body": Body(text=parts), "method": "POST"}
-    )
+    request = evolve(REQUEST, headers=(("X-T", parts),), body=Body(text=parts), method="POST")
     written = Taken(told).writer("g").request(request, {"http://cache": "http://cache"})
     expected = (TextPart("a "), SecretPart("hush"), ValuePart("given"))
     assert written.headers == (("X-T", expected),)

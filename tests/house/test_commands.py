@@ -36,7 +36,7 @@ def names(group: typer.Typer) -> dict[str, list[str]]:
     found = typer.main.get_command(group)
     return {
         name: [option for parameter in command.params for option in parameter.opts]
-        for name, command in found.commands.items()  # type: ignore[attr-defined]
+        for name, command in found.commands.items()
     }
 
 

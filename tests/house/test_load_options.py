@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "load.md"
 
 
 def flags() -> list[str]:
-    command = typer.main.get_command(app).commands["load"]  # type: ignore[attr-defined]
+    command = typer.main.get_command(app).commands["load"]
     return [
         flag for option in command.params for flag in (*option.opts, *option.secondary_opts) if flag[0] == "-"
     ]

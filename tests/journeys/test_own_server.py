@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
-
-from svload.cli.main import main
+from tests.servers import Answering, serving
 
 from .world import World, assert_valid
 
@@ -58,13 +57,11 @@ TIMES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 @pytest.mark.smoke
 def test_a_url_becomes_a_ten_line_study_that_runs(world: World, truth: dict[str, int]):
     url = f"http://127.0.0.1:{truth['http_port']}"
-    made = world.svload("init", url, "mine")
-    assert made.returncode == 0, made.stderr
+    made = world.succeed("init", url, "mine")
     assert "answered" in made.stdout
     text = (world.root / "mine" / "study.yaml").read_text()
     assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 10
-    planned = world.svload("plan", "mine")
-    assert planned.returncode == 0
+    planned = world.succeed("plan", "mine")
     assert "6 trials" in planned.stdout
     assert list(world.runs.iterdir()) == []
     trials = world.run("mine", *QUICK)["trials"]
@@ -80,10 +77,9 @@ def test_a_command_becomes_a_study_that_starts_it(world: World):
     mine = world.root / "mine"
     mine.mkdir()
     shutil.copy2(SERVER, mine / "server")
-    made = world.svload("init", f"{sys.executable} ./server --port {{port}}", str(mine))
-    assert made.returncode == 0, made.stderr
+    world.succeed("init", f"{sys.executable} ./server --port {{port}}", str(mine))
     assert "${port}" in (mine / "study.yaml").read_text()
-    assert world.svload("plan", str(mine)).returncode == 0
+    world.succeed("plan", str(mine))
     assert world.silent() == [], "a plan starts nothing"
     study = mine / "study.yaml"
     study.write_text(study.read_text().replace("GET http://server/", "GET http://server/items"))
@@ -94,8 +90,7 @@ def test_a_command_becomes_a_study_that_starts_it(world: World):
     metrics = world.run(mine, *QUICK, "--trust")["trials"][0]["metrics"]
     assert metrics["users.success_rate"]["value"] == 1.0
     assert metrics["users.response.mean"]["value"] > 0.004, "it takes 5 ms for an answer"
-    assert world.silent() == []
-    assert world.labs() == []
+    assert world.left() == []
 
 
 def own_server(world: World) -> Path:
@@ -125,16 +120,13 @@ def test_a_command_runs_as_it_was_typed_in_this_folder(
     """README's five minutes. Whatever the study's folder, init starts the command once and says what it answered."""
     own_server(world)
     typed, written = (text.replace("HERE", str(world.root)) for text in (typed, written))
-    made = world.svload("init", typed, "s1")
-    assert made.returncode == 0, made.stderr
+    made = world.succeed("init", typed, "s1")
     assert f'run: "{written}"' in (world.root / "s1" / "study.yaml").read_text()
     assert "GET / was answered with 200" in made.stdout
     assert size is None or f"({size} bytes)" in made.stdout
-    planned = world.svload("plan", "s1")
-    assert planned.returncode == 0, planned.stderr
+    planned = world.succeed("plan", "s1")
     assert "--trust" not in planned.stdout
-    assert world.silent() == []
-    assert world.labs() == []
+    assert world.left() == []
 
 
 def test_a_study_that_init_wrote_runs_from_any_folder_without_trust(world: World):
@@ -178,8 +170,7 @@ def test_a_command_that_does_not_start_is_told_and_nothing_is_left(
 @pytest.mark.parametrize("how", [("--vus", "4"), ("--rate", "200")])
 def test_load_prints_a_balanced_account(world: World, truth: dict[str, int], how: tuple[str, str]):
     url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"
-    ended = world.svload("load", url, *how, "--duration", "1s", "--json")
-    said: dict[str, Any] = json.loads(ended.stdout)
+    said: dict[str, Any] = world.json("load", url, *how, "--duration", "1s")
     assert set(said) >= LOAD_FIELDS
     assert said["due"] == said["begun"] + said["waiting"] + said["dropped"]
     assert said["begun"] == said["requests"] + said["in_flight"]
@@ -209,95 +200,23 @@ def test_load_over_tls_is_verified(world: World, serve_truth: Callable[..., dict
     authority.cert_pem.write_to_path(str(tmp_path / "ours.pem"))
     for host in ("localhost", "127.0.0.1"):
         url = f"https://{host}:{ports['https_port']}/info"
-        known = world.svload(
-            "load", url, "--vus", "2", "-n", "10", "--ca", str(tmp_path / "ours.pem"), "--json"
+        assert (
+            world.json("load", url, "--vus", "2", "-n", "10", "--ca", str(tmp_path / "ours.pem"))["ok"] == 10
         )
-        assert json.loads(known.stdout)["ok"] == 10
     unknown = world.svload("load", url, "--vus", "2", "-n", "10", "--json")
     assert (unknown.returncode, unknown.stdout) == (3, "")
     assert "answered no request: tls_untrusted" in unknown.stderr.splitlines()[-1]
-    any_will_do = world.svload("load", url, "-c", "2", "-n", "10", "--insecure", "--json")
-    assert json.loads(any_will_do.stdout)["ok"] == 10
-    row = json.loads(world.svload("probe", url, "--json").stdout)[0]
+    assert world.json("load", url, "-c", "2", "-n", "10", "--insecure")["ok"] == 10
+    row = world.json("probe", url)[0]
     assert row["error"] == "tls_untrusted"
-    row = json.loads(world.svload("probe", url, "--cacert", str(tmp_path / "ours.pem"), "--json").stdout)[0]
+    row = world.json("probe", url, "--cacert", str(tmp_path / "ours.pem"))[0]
     assert row["error"] == ""
     assert row["time_appconnect"] > row["time_connect"] > 0
-    row = json.loads(world.svload("probe", url, "-k", "--json").stdout)[0]
+    row = world.json("probe", url, "-k")[0]
     assert (row["error"], row["http_code"]) == ("", 200)
 
 
 NOBODY = "http://127.0.0.1:9/"
-SLIPS = [
-    (("load", "http://no-such-host.test/", "--authorise", "no-such-host.test"), "is not known"),
-    (("load", "ftp://127.0.0.1/"), "not http or https"),
-    (("load", "http://127.0.0.1:99999/"), "Port out of range"),
-    (("load", "http://user:secret@127.0.0.1/"), "user or password"),
-    (("load", NOBODY, "--rate", "0"), "--rate takes a number above 0"),
-    (("load", NOBODY, "--rate", "10", "--vus", "2"), "together with --vus"),
-    (("load", NOBODY, "--vus", "0"), "--vus"),
-    (("load", NOBODY, "--duration", "soon"), "--duration soon"),
-    (("load", NOBODY, "--duration", "0s"), "--duration 0s"),
-    (("load", "https://127.0.0.1:9/", "--ca", "no.pem"), "--cacert no.pem cannot be read"),
-    (("load", NOBODY, "--data-file", "no.bin"), "--data-file no.bin cannot be read"),
-    (("load", NOBODY, "-H", "nonsense"), "is not a header"),
-    (("load", NOBODY, "--threshold", "p(98)<1s"), "not among the percentiles"),
-    (("load", NOBODY, "--rate", "1e9", "--no-keepalive"), "local ports"),
-    (("load", NOBODY, "--stage", "1s:9e9/s"), "is not a stage"),
-    (("load", NOBODY, "--stage", "1s:900000000/s", "--no-keepalive"), "local ports"),
-    (("load", NOBODY, "-c", "100000"), "local ports"),
-    (("load", "http://127.0.0.1:9/a b"), "%20"),
-    (("load", NOBODY, "--data", "x", "-H", "Content-Length: 1"), "follows from the body"),
-    (("load", NOBODY, "--connect-to", "nowhere"), "--connect-to nowhere"),
-    (("load", NOBODY, "--connect-to", "shop.example:80"), "--authorise shop.example"),
-    (("load", NOBODY, "--connect-to", "other:1:127.0.0.1:9"), "the URL doesn't"),
-    (("load", NOBODY, "--insecure"), "the URL is http"),
-    (("load", NOBODY, "--stage", "10"), "is not a stage"),
-    (("load", NOBODY, "-n", "5", "--rate", "5"), "Leave one of them out"),
-    (("load", NOBODY, "-d", "5s", "--max-vus", "5"), "add --rate"),
-    (("load",), "Missing argument"),
-    (("probe", NOBODY, "--header", "nonsense"), "is not a header"),
-    (("probe", NOBODY, "-k"), "the URL is http"),
-    (("probe", NOBODY, "-X", "HEAD", "--data", "x"), "does not go with HEAD"),
-    (("probe", NOBODY, "-D", "no.bin"), "--data-file no.bin cannot be read"),
-    (("init", "gopher://127.0.0.1/", "x"), "scheme"),
-    (("run", "no-such-study"), "There is no study"),
-    (("run", "001-svload", "--profile", "dmeo"), "There is no profile"),
-    (("run", "001-svload", "--profile", "demo", "--only", "TC99"), "There is no case TC99"),
-    (("demo", "--plant", "no-luck"), "no planted fault"),
-    (("resume", "no-such-run"), "There is no run"),
-    (("why", "TC0.r1"), "There is no run"),
-    (("lab", "up", "001-svload", "--for", "ever"), "--for ever"),
-    (("frobnicate",), "No such command"),
-]
-
-
-@pytest.mark.parametrize(
-    ("command", "words"), SLIPS, ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else ""
-)
-def test_a_slip_is_one_clear_line_and_nothing_starts(
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    command: tuple[str, ...],
-    words: str,
-):
-    """Typed in this process: they are many, and a start of Python is most of what each would take."""
-    for name, value in world.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(world.root)
-    monkeypatch.setattr(sys, "argv", ["svload", *command])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said, told = capfd.readouterr()
-    assert (ended.value.code, said) == (2, "")
-    assert told.count("\n") == 1, told
-    assert words in told
-    assert told.startswith("svload: ")
-    assert "/passing/" not in told, "no file of svload's own is named"
-    assert world.processes() == []
-    assert not (world.root / "state").exists() or world.labs() == []
-    assert not list(world.root.glob("runs/*")) + list(world.root.glob("x*"))
 
 
 def test_nobody_at_the_address_is_told(world: World):
@@ -337,8 +256,7 @@ def test_six_mistakes_are_six_messages_and_nothing_starts(world: World):
         assert any(slip in line for line in lines), (slip, lines)
     assert all(f"{path}:" in line for line in lines), "each names file and line"
     assert list(world.runs.iterdir()) == []
-    assert world.labs() == []
-    assert world.silent() == []
+    assert world.left() == []
     planned = subprocess.run(
         [sys.executable, "-m", "svload", "plan", str(path)],
         env=world.env, capture_output=True, text=True, timeout=HANG_S, check=False,
@@ -346,38 +264,17 @@ def test_six_mistakes_are_six_messages_and_nothing_starts(world: World):
     assert planned.stderr == ended.stderr
 
 
-ELSEWHERE = """
-import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
-
-class Answer(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    def do_GET(self):
-        away = self.path == "/"
-        self.send_response(302 if away else 200)
-        if away:
-            self.send_header("Location", f"http://localhost:{self.server.server_port}/there")
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-    def log_message(self, *_):
-        pass
-
-server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-print(server.server_port, flush=True)
-server.serve_forever()
-"""
+class Elsewhere(Answering):
+    def do_GET(self) -> None:
+        if self.path != "/":
+            return self.answer()
+        return self.answer(b"", 302, Location=f"http://localhost:{self.server.server_port}/there")
 
 
 def test_a_redirect_to_localhost_is_followed_as_one_to_its_address(world: World):
-    server = subprocess.Popen([sys.executable, "-c", ELSEWHERE], stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
+    with serving(Elsewhere) as port:
+        url = f"http://127.0.0.1:{port}/"
         ended = world.svload("load", url, "-c", "2", "-n", "10", "--follow-redirects", "3", "--json")
-    finally:
-        server.kill()
-        server.wait(HANG_S)
     told = json.loads(ended.stdout)
     assert told["errors"] == {}
     assert (told["ok"], told["failed"]) == (10, 0)

@@ -78,7 +78,7 @@ def test_a_rate_of_data(text: str, rate: int, shown: str) -> None:
 @pytest.mark.parametrize("text", ["20 MB", "20", 20, "0 MB/s", "10/s", "10 rps", "-1 MB/s", "x Mbit/s", None])
 def test_what_is_no_rate_of_data(text: object) -> None:
     with pytest.raises(ValueError, match=r"."):
-        bytes_per_s(text)  # type: ignore[arg-type]
+        bytes_per_s(text)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from pyarrow.parquet import read_table
 from tests.bounds import HANG_S
+from tests.servers import Answering, program, serving
 
 from svload import api
 from svload.analysis import limits
@@ -36,36 +36,21 @@ from svload.store.layout import TrialDir
 MS = 1_000_000
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Answering):
     """Answers a path with itself, and counts it."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     asked: Counter[str] = Counter()
 
     def do_GET(self) -> None:
         Server.asked[self.path] += 1
-        body = self.path.encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        self.answer(self.path.encode())
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
     Server.asked.clear()
-    yield server.server_address[1]
-    server.shutdown()
-    server.server_close()
-    thread.join(HANG_S)
+    with serving(Server) as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +105,6 @@ def test_sides_take_turns_in_one_load(tmp_path: Path, port: int) -> None:
         assert all(end_ns < begin_ns for (_, end_ns), (begin_ns, _) in pairwise(every))
         for one in found:
             assert_in_turns(run.trial(one.trial))
-            assert one.summary.turns is not None
             assert {facts.service for facts in one.lab.services} == {"web"}
             assert one.summary.turns.sides == ("page-a", "page-b")
 
@@ -128,7 +112,6 @@ def test_sides_take_turns_in_one_load(tmp_path: Path, port: int) -> None:
 def assert_in_turns(folder: TrialDir) -> None:
     """Every request was due in a turn of real time, as its row says, and intervals count load time alone."""
     trial = read_trial(folder)
-    assert trial.summary.turns is not None
     turns_ns = trial.summary.turns.turns_ns
     due_ns = read_table(folder.table("samples"), columns=["due_ns"])["due_ns"].to_numpy()
     assert len(due_ns) > 0
@@ -203,34 +186,11 @@ def test_a_block_that_was_sealed_in_part_is_made_again_whole(
 
 def turns_of_trial(run: RunDir, trial: str) -> tuple[int, int, int]:
     record = read_trial(run.trial(trial)).summary.turns
-    assert record is not None
     begin_ns, end_ns = record.turns_ns[0]
     return end_ns - begin_ns, record.pause_ns, len(record.turns_ns)
 
 
-OWN_SERVER = """\
-import http.server, json, sys
-
-port, kind = int(sys.argv[1]), sys.argv[2]
-
-
-class Store(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_GET(self):
-        told = kind.encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(told)))
-        self.end_headers()
-        self.wfile.write(told)
-
-    def log_message(self, *_):
-        pass
-
-
-http.server.ThreadingHTTPServer(("127.0.0.1", port), Store).serve_forever()
-"""
+OWN_SERVER = program("self.answer(sys.argv[2].encode())")
 
 
 @pytest.mark.truth

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
 
 from svload import study
 from svload.model.conditions import Machine
@@ -43,8 +44,8 @@ def config(folder: Path, **group: Any) -> CaseConfig:
 
 def lasting(config: CaseConfig, duration_ns: int) -> CaseConfig:
     """The case with another measured time."""
-    measure = config.measure.model_copy(update={"duration_ns": duration_ns})
-    return config.model_copy(update={"measure": measure})
+    measure = evolve(config.measure, duration_ns=duration_ns)
+    return evolve(config, measure=measure)
 
 
 FITS: list[dict[str, Any]] = [
@@ -82,7 +83,7 @@ def test_generators_beyond_the_cores_hold_nothing_more(tmp_path: Path) -> None:
     """They run as one a core, so that each holds more."""
     asked = config(tmp_path, executor="constant-vus", vus=25_000, generators=10)
     assert misfits([asked], MACHINE) == ()
-    assert misfits([asked], MACHINE.model_copy(update={"load_cores": 1}))
+    assert misfits([asked], evolve(MACHINE, load_cores=1))
 
 
 def test_a_short_measurement_behind_a_long_ramp_has_more_intervals_than_a_series_holds(tmp_path: Path):

@@ -7,6 +7,7 @@ from math import log
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.evolve import evolve
 
 from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure
@@ -93,10 +94,10 @@ def lock(
         svload_version="0",
         study_sha256="",
         study_dir=".",
-        factors=(FACTOR.model_copy(update={"change": change}),),
+        factors=(evolve(FACTOR, change=change),),
         cases=tuple(Case(name=f"c{n}", levels={"f": f"l{n}"}) for n in range(3)),
         measure=Measure(duration_ns=1, replicates=replicates, until=until),
-        comparisons=(COMPARISON.model_copy(update={"fail_if": fail_if}),),
+        comparisons=(evolve(COMPARISON, fail_if=fail_if),),
         source={},
     )
 
@@ -121,7 +122,7 @@ def after(lock: Lock, widths: dict[str, float | None], *more: Batch) -> Batch | 
 def test_no_block_is_added_that_would_end_after_its_time(within_s: float | None, pause_s: float, adds: bool):
     """Nine trials of 10 s after one that came up in 10 s; two more cases take 20 s. A pause counts as five trials."""
     gated = lock(fail_if="worse by more than 5 %")
-    gated = gated.model_copy(update={"measure": gated.measure.model_copy(update={"within_s": within_s})})
+    gated = evolve(gated, measure__within_s=within_s)
     sealed_s = {f"c0.r{n}": 1000.0 + 10 * n + (pause_s if n > 5 else 0.0) for n in range(1, 11)}
     told = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
     policy = policy_of(gated)
@@ -134,7 +135,7 @@ def test_a_block_of_turns_takes_the_time_between_two_blocks(within_s: float, add
     """Six blocks of 30 s, all sides of each sealed at its end, after a bring-up: one more ends at 210 s."""
     gated = lock(fail_if="worse by more than 5 %")
     measure = {"order": "turns", "within_s": within_s}
-    gated = gated.model_copy(update={"measure": gated.measure.model_copy(update=measure)})
+    gated = evolve(gated, measure=gated.measure.model_copy(update=measure))
     sealed_s = {f"c{side}.r{n}": 1000.0 + 30 * n + 0.01 * side for n in range(1, 7) for side in range(3)}
     told = Verdicts(widths={"f: l1": 9.0, "f: l2": 0.0}, sealed_s=sealed_s, begun_s=1000.0)
     policy = policy_of(gated)
@@ -171,7 +172,6 @@ def test_a_gate_adds_blocks_until_its_interval_is_narrow_enough():
     wanted = 0.6 * log(1.05)
     assert after(gated, {"f: l1": wanted - 1e-9, "f: l2": wanted - 1e-9}) is None
     new = after(gated, {"f: l1": wanted + 1e-3, "f: l2": 0.001})
-    assert new is not None
     assert sorted(trial.trial for trial in new.trials) == ["c0.r7", "c1.r7"], (
         "the cases of the wide one alone"
     )
@@ -205,14 +205,13 @@ def test_blocks_end_at_four_times_the_plan_or_where_the_study_says():
     while (new := after(short, {"f: l1": 1.0, "f: l2": 1.0}, *made)) is not None:
         made.append(new)
     assert [batch.trials[0].block for batch in made] == [3, 4, 5, 6, 7, 8]
-    three = short.model_copy(update={"measure": short.measure.model_copy(update={"at_most": 3})})
+    three = evolve(short, measure__at_most=3)
     assert after(three, {"f: l1": 1.0}, made[0]) is None
     assert after(three, {"f: l1": 1.0}) is not None
 
 
 def test_a_block_more_over_a_restart_has_bring_ups_of_its_own():
     new = after(lock(fail_if="worse by more than 5 %", change="restart"), {"f: l1": 1.0, "f: l2": 1.0})
-    assert new is not None
     assert [trial.restart for trial in new.trials] == [True] * 3
     assert [trial.whole_plot for trial in new.trials] == [18, 19, 20]
 

@@ -68,7 +68,7 @@ def test_each_is_done_at_its_moment_on_all_that_its_target_names() -> None:
     ]  # fmt: skip
     events = made.events(began)
     assert [(one.do, one.planned_s) for one in events] == [("kill", 0.02), ("stop", 0.03), ("start", 0.05)]
-    assert all(one.begun_s >= one.planned_s and one.done_s >= one.begun_s for one in events)  # type: ignore[operator]
+    assert all(one.begun_s >= one.planned_s and one.done_s >= one.begun_s for one in events)
     assert [event.data["do"] for event in made.news()] == ["kill", "stop", "start"]
     assert made.news() == []
     assert made.error is None

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
+from tests.results import findings_of, trial_result
 
 from svload import api
 from svload.analysis.capacity.readings import KEEPS_UP
 from svload.analysis.capacity.told import capacity_of
 from svload.api.capacity import LOADS, CapacityAsk, searched_lock
 from svload.api.runs import verdict_exit
-from svload.model.capacity import CapacityResult
 from svload.model.errors import ExitCode, SvloadError
 from svload.model.events import Event
 from svload.model.plan import Batch
-from svload.model.results import Estimate, Findings, Outage, TrialResult, Verdict
+from svload.model.results import Estimate, Outage, TrialResult
 from svload.model.study import Lock
 from svload.model.units import parse_quantity
 from svload.report.terminal.search_live import search_line
@@ -73,7 +74,6 @@ def refused(target: str, **asked: Any) -> str:
 
 def test_a_criterion_is_read_as_people_write_it(study: Callable[..., str]) -> None:
     search = lock_of(study(), that="p95 <= 200 ms and success_rate >= 99.9 %").search
-    assert search is not None
     assert search.that == ("response.p95 <= 200 ms", "success_rate >= 99.9 %")
     assert (search.over, search.least, search.most, search.start) == ("users", 1, 400, 8)
 
@@ -81,34 +81,29 @@ def test_a_criterion_is_read_as_people_write_it(study: Callable[..., str]) -> No
 def test_the_study_s_thresholds_are_the_criteria_where_none_is_typed(study: Callable[..., str]) -> None:
     path = study(thresholds='thresholds: ["people.response.p90 <= 150 ms", "success_rate >= 99 %"]')
     lock = lock_of(path)
-    assert lock.search is not None
     assert lock.search.that == ("people.response.p90 <= 150 ms", "success_rate >= 99 %")
     assert lock.thresholds == (), "levels break them on purpose"
     typed = lock_of(path, that=CRITERION).search
-    assert typed is not None
     assert typed.that == ("response.p95 <= 200 ms", "success_rate >= 99.9 %"), (
         "a load that fails is not borne"
     )
-    assert lock_of(path, that="failed <= 3").search.that == ("failed <= 3",)  # type: ignore[union-attr]
+    assert lock_of(path, that="failed <= 3").search.that == ("failed <= 3",)
 
 
 def test_a_factor_with_levels_can_be_searched(study: Callable[..., str]) -> None:
     search = lock_of(study("[1, 2, 4]"), that=CRITERION, over="users", least=2, most=64).search
-    assert search is not None
     assert (search.least, search.most) == (2, 64)
 
 
 def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
     choices = api.Choices(out=tmp_path)
     lock = searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, within_s=108), choices)
-    assert lock.search is not None
     assert lock.search.over == "users"
     assert LOADS[0] == lock.search.least < lock.search.most <= LOADS[1]
     assert lock.measure.duration_ns == 3 * 10**9, "24 trials of 4.5 s, 3 s of load each"
     assert (lock.search.within_s, lock.search.trial_s) == (108, 4.5)
     by = QuickLoad("http://127.0.0.1:9/", rate_rps=1.0, data="x", headers=("Accept: text/plain",), http2=True)
     by_rate = searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, most=500, request=by), choices)
-    assert by_rate.search is not None
     assert (by_rate.search.over, by_rate.search.start, by_rate.search.most) == ("rate", 64, 500)
     assert by_rate.measure.duration_ns == 5 * 10**9
     group, request = by_rate.source["traffic"]["load"], by_rate.source["requests"]["get"]
@@ -135,7 +130,6 @@ def test_what_hangs_is_given_up_sooner_where_there_is_little_time(
     lock = searched_lock(asked, api.Choices(out=tmp_path))
     (request,) = lock.source["requests"].values()
     assert parse_quantity(request["timeout"], "time_s") == waits_s
-    assert lock.search is not None
     assert lock.search.given_up_s == (waits_s if waits_s < 30 else None)
 
 
@@ -146,7 +140,6 @@ def test_a_time_out_that_was_typed_stays(tmp_path: Path, typed: str) -> None:
     lock = searched_lock(asked, api.Choices(out=tmp_path))
     (request,) = lock.source["requests"].values()
     assert request["timeout"] == typed
-    assert lock.search is not None
     assert lock.search.given_up_s is None
 
 
@@ -189,23 +182,18 @@ def result(batch_trial: Any, value: float, server: str = "STEADY") -> TrialResul
         "people.ok_throughput": Estimate(value=100.0, n=2_000),
         "people.success_rate": Estimate(value=1.0, n=2_000),
     }
-    verdict = Verdict(trial=batch_trial.trial, instrument="VALID", server=server, reasons=(), checks=())  # type: ignore[arg-type]
-    return TrialResult(
-        trial=batch_trial.trial,
-        case=batch_trial.case,
-        replicate=batch_trial.replicate,
-        block=batch_trial.block,
-        verdict=verdict,
-        metrics=metrics,
-    )
+    own = {"trial": batch_trial.trial, "replicate": batch_trial.replicate}
+    return trial_result(batch_trial.case, batch_trial.block, metrics, server=server, **own)
 
 
-def played(lock: Lock, breaks_above: int, most_batches: int = 60) -> tuple[list[Batch], list[TrialResult]]:
-    """The search against a server whose p95 is 200 ms at so many users."""
+def played(
+    lock: Lock, breaks_above: float = 100, made: Callable[[Any, int], TrialResult] | None = None
+) -> tuple[list[Batch], list[TrialResult]]:
+    """The search against a server whose p95 is 200 ms at so many users, or whose trials are made otherwise."""
+    made = made or (lambda trial, users: result(trial, 0.2 * (users / breaks_above) ** 2))
     batches, results = [first_batch(lock)], []
-    while len(batches) < most_batches:
-        for trial in batches[-1].trials:
-            results.append(result(trial, 0.2 * (int(trial.at.values["users"]) / breaks_above) ** 2))
+    while len(batches) < 60:
+        results += [made(trial, int(trial.at.values["users"])) for trial in batches[-1].trials]
         following = capacity(lock, sealed(batches, results))
         if following is None:
             return batches, results
@@ -237,7 +225,6 @@ def test_a_search_that_was_killed_goes_on_as_it_would_have(study: Callable[..., 
     for number, batch in enumerate(batches[:-1]):
         done += len(batch.trials)
         again = capacity(lock, sealed(batches[: number + 1], results[:done]))
-        assert again is not None
         assert again.trials == batches[number + 1].trials
         assert again.because == batches[number + 1].because
 
@@ -246,16 +233,12 @@ def test_what_was_found_is_told_with_every_load_and_trial(study: Callable[..., s
     lock = lock_of(study(), that=CRITERION, at_least=50)
     _, results = played(lock, 100)
     told = capacity_of(lock, list(reversed(results)))
-    assert told is not None
     assert (told.state, told.ended) == ("found", True)
     assert told.limit == pytest.approx(100, rel=0.03)
-    assert told.low is not None
-    assert told.high is not None
     assert told.low <= 100 <= told.high
     assert [one.trial for one in told.trials] == [one.trial for one in results], "in the order they ran"
     assert [one.look for one in told.trials][:5] == [True] * 5
     assert not told.trials[-1].look
-    assert told.trials[-1].low is not None
     assert told.trials[-1].low <= 100
     levels = {one.load: one for one in told.levels}
     assert levels[64].outcome == "holds"
@@ -266,7 +249,6 @@ def test_what_was_found_is_told_with_every_load_and_trial(study: Callable[..., s
         f"holds up to about {round(told.limit or 0)} users ({told.low} to {told.high}: 95 % interval"
         in told.sentence
     )
-    assert told.gate is not None
     assert told.gate.outcome == "pass"
     assert search_outcome(told) == "pass"
 
@@ -284,7 +266,6 @@ def test_what_is_not_bracketed_says_so(
 ) -> None:
     lock = lock_of(study(), that=CRITERION, **asked)
     told = capacity_of(lock, played(lock, breaks_above)[1])
-    assert told is not None
     assert told.state == state
     assert words in told.sentence
     assert search_outcome(told) == "open", "what could not be told is never a pass"
@@ -309,7 +290,6 @@ def test_a_search_fits_its_time_however_slow_the_machine_is(study: Callable[...,
         batches.append(following)
     assert 60 - 28 <= now_s - 1e9 <= 0.88 * 60
     told = capacity_of(lock, results, sealed_s, 1e9)
-    assert told is not None
     assert told.ended
     assert "the time of 60 s is over" in told.sentence
 
@@ -320,7 +300,7 @@ def unanswered(batch_trial: Any) -> TrialResult:
     )
     counts = {name: Estimate(value=2_000.0, n=1) for name in ("people.failed", "people.requests")}
     found = result(batch_trial, 0.1)
-    return found.model_copy(update={"outages": (gone,), "metrics": found.metrics | counts})
+    return evolve(found, outages=(gone,), metrics=found.metrics | counts)
 
 
 @pytest.mark.parametrize("back", [False, True])
@@ -331,10 +311,9 @@ def test_a_search_ends_where_its_server_is_gone(study: Callable[..., str], back:
     last = batches[-1].trials
     made = results[: -len(last)]
     dying = made[-1].metrics | {"people.failed": Estimate(value=3.0, n=1)}
-    made[-1] = made[-1].model_copy(update={"metrics": dying})
+    made[-1] = evolve(made[-1], metrics=dying)
     made += [result(one, 0.2) if back and one is last[-1] else unanswered(one) for one in last]
     told = capacity_of(lock, made)
-    assert told is not None
     without = [one.outcome for one in told.trials].count("no number")
     if back:
         assert "gone" not in told.sentence
@@ -344,47 +323,28 @@ def test_a_search_ends_where_its_server_is_gone(study: Callable[..., str], back:
     assert (told.ended, told.state) == (True, "found")
     assert f"server gone since the end of {made[-len(last) - 1].trial}" in told.sentence
     assert without == len(last) + 1
-    assert told.low is not None
-    assert told.high is not None
     assert told.low <= 100 <= told.high
 
 
 def test_overload_breaks_it(study: Callable[..., str]) -> None:
     lock = lock_of(study(), that=CRITERION)
-    batches, results = [first_batch(lock)], []
-    while True:
-        for trial in batches[-1].trials:
-            overloaded = int(trial.at.values["users"]) > 100
-            results.append(result(trial, 0.01, "OVERLOADED" if overloaded else "STEADY"))
-        following = capacity(lock, sealed(batches, results))
-        if following is None:
-            break
-        batches.append(following)
-    told = capacity_of(lock, results)
-    assert told is not None
+    overloads = lambda trial, users: result(trial, 0.01, "OVERLOADED" if users > 100 else "STEADY")  # noqa: E731
+    told = capacity_of(lock, played(lock, made=overloads)[1])
     assert told.state == "found"
-    assert told.low is not None
-    assert told.high is not None
     assert told.low <= 101 <= told.high
     assert told.levels[-1].by == KEEPS_UP
 
 
 def test_the_knee_is_told_with_its_steps(study: Callable[..., str]) -> None:
     lock = lock_of(study(), until="gain < 10 %")
-    batches, results = [first_batch(lock)], []
-    while True:
-        for trial in batches[-1].trials:
-            made = result(trial, 0.01)
-            rate = Estimate(value=10.0 * min(int(trial.at.values["users"]), 40), n=2_000)
-            results.append(
-                made.model_copy(update={"metrics": {**made.metrics, "people.ok_throughput": rate}})
-            )
-        following = capacity(lock, sealed(batches, results))
-        if following is None:
-            break
-        batches.append(following)
+
+    def flat_above_40(trial: Any, users: int) -> TrialResult:
+        made = result(trial, 0.01)
+        rate = Estimate(value=10.0 * min(users, 40), n=2_000)
+        return evolve(made, metrics={**made.metrics, "people.ok_throughput": rate})
+
+    _, results = played(lock, made=flat_above_40)
     told = capacity_of(lock, results)
-    assert told is not None
     assert told.state == "found", told.sentence
     assert told.limit == pytest.approx(40, rel=0.15)
     assert len(told.steps) == len(results) / 2
@@ -400,16 +360,13 @@ def test_a_live_picture_shows_every_level_with_its_verdict(study: Callable[..., 
     batches, results = played(lock, 100)
     told = so_far(lock, sealed(batches[:5], results[:5]))
     line = search_line({**told, "because": "x"})
-    assert line is not None
     assert line.plain.startswith("users:")
     assert f"between {told['low']:,} and {told['high']:,}" in line.plain
     assert "✓" in line.plain
     assert "✗" in line.plain
     early = search_line(so_far(lock, sealed(batches[:1], results[:1])))
-    assert early is not None
     assert "8 ✓" in early.plain
     late = search_line(so_far(lock, sealed(batches, results)))
-    assert late is not None
     assert "about 100 (" in late.plain
     assert search_line({"trials": 3, "because": "block 7"}) is None
 
@@ -425,22 +382,7 @@ def test_the_exit_code_is_the_gate_s(study: Callable[..., str]) -> None:
         lock = lock_of(study(), that=CRITERION, at_least=at_least)
         told = capacity_of(lock, played(lock, 100 if state == "found" else 10_000)[1])
         assert told is not None
-        assert verdict_exit(_findings(told)) is code, (at_least, state, told.sentence, told.gate)
-
-
-def _findings(told: CapacityResult) -> Findings:
-    return Findings(
-        analysis_version=1,
-        study="s",
-        question="",
-        profile=None,
-        complete=True,
-        planned_trials=0,
-        sealed_trials=0,
-        cases=(),
-        trials=(),
-        capacity=told,
-    )
+        assert verdict_exit(findings_of(capacity=told)) is code, (at_least, state, told.sentence, told.gate)
 
 
 def test_a_search_that_was_killed_between_two_batches_is_unfinished(

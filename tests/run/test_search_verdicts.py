@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.evolve import evolve
 from tests.support import make_run
 
 from svload.api.runs import SearchVerdicts, final_verdicts
@@ -19,7 +20,7 @@ def test_what_is_kept_is_what_would_be_judged(
     """Asked after all trials but the last, then after all."""
     if not compared:
         of_study = RunDir.lock
-        monkeypatch.setattr(RunDir, "lock", lambda run: of_study(run).model_copy(update={"comparisons": ()}))
+        monkeypatch.setattr(RunDir, "lock", lambda run: evolve(of_study(run), comparisons=()))
     made = make_run(tmp_path, cases=2, replicates=2, duration_s=0.4)
     run = RunDir(made.path)
     last = made.sealed_trials()[-1]

@@ -62,7 +62,7 @@ def test_a_sampler_that_cannot_write_says_so_when_it_is_asked(number: int, tmp_p
     sampler = Sampler()
     sampler.prepare([], 0.05, tmp_path / "monitors.jsonl")
     assert sampler._series is not None
-    sampler._series.flush = _refuse(number)  # type: ignore[method-assign]
+    sampler._series.flush = _refuse(number)
     sampler.tick()
     assert sampler.due_ns == 0, "it does not try again and again"
     [problem] = error_of("sampler", _obey(sampler, b'{"sample": true}')["error"]).problems
@@ -90,7 +90,6 @@ def test_a_link_that_is_cut_is_not_its_service(child: str, code: str, said: str)
         number=1, monotonic_ns=5, child=child, kind="exit", data={"exit": -9, "role": "server", "tail": ""}
     )
     error = ended_server(ended, 0, lambda service, offset: False)
-    assert error is not None
     assert (error.problems[0].code, said in error.problems[0].sentence) == (code, True)
 
 

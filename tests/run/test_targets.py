@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.results import case_of
 
 from svload.drive.share.cut import build_shares
 from svload.drive.share.timeline import timeline
 from svload.model.errors import SvloadError
 from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
-from svload.model.study import Case, CaseConfig, ServiceSpec
+from svload.model.study import CaseConfig, ServiceSpec
 from svload.model.traffic import Group, Request, Text
 from svload.run.targets import case_endpoints, named_targets, permitted_targets
 
@@ -18,10 +19,9 @@ OUTSIDE = "http://192.0.2.7:8080"
 
 def config(at: str, host: str = "shop", scheme: str = "http") -> CaseConfig:
     request = Request(name="get", scheme=scheme, host=host, path=(Text(text="/"),))
-    return CaseConfig(
-        case=Case(name="c", levels={}),
+    return case_of(
+        Group(name="users", executor=ConstantVus(vus=1), request=request),
         services=(ServiceSpec(name="shop", kit="external", options={"at": at}),),
-        groups=(Group(name="users", executor=ConstantVus(vus=1), request=request),),
     )
 
 
@@ -53,7 +53,6 @@ def test_it_is_asked_by_its_own_host_and_verified_by_it():
     spec = build_shares(case, 1, timeline(case, 10**9), endpoints, ["127.0.0.0/8"])[0].spec
     assert list(spec.endpoints) == ["https://localhost:8443"]
     request, tls = spec.groups[0].request, spec.endpoints["https://localhost:8443"].tls
-    assert request is not None and tls is not None
     assert request.endpoint == "https://localhost:8443"
     assert tls.server_name == "localhost"
     assert spec.endpoints["https://localhost:8443"].address.startswith("127.0.0.1:")
@@ -63,4 +62,4 @@ def test_without_an_authority_of_its_own_the_systems_are_asked():
     case = config("https://127.0.0.1:8443", scheme="https")
     lab = {"https://shop": Endpoint(scheme="https", address="127.0.0.1", port=8443)}
     found = case_endpoints(case, lab, permitted_targets([case], []))["https://shop"]
-    assert found.ca_pem is not None and found.ca_pem.count("BEGIN CERTIFICATE") > 10
+    assert found.ca_pem.count("BEGIN CERTIFICATE") > 10

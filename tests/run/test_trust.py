@@ -102,11 +102,6 @@ def test_names_of_a_lock_from_elsewhere_lead_to_no_folder(elsewhere: Make) -> No
     assert [problem.code for problem in error.problems] == ["run-damaged"]
 
 
-def test_what_asks_for_nothing_goes_on_wherever_it_was_made(elsewhere: Make) -> None:
-    found = elsewhere(HARMLESS)
-    assert allowed_hosts(found, found.lock()) == ()
-
-
 def test_a_lock_from_elsewhere_administers_no_server(elsewhere: Make) -> None:
     found = elsewhere(HARMLESS)
     assert found.lock().trusted, "it says so itself"

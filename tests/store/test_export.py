@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.evolve import evolve
 from tests.support import SyntheticRun, make_run
 
 from svload import api
@@ -87,13 +88,11 @@ def test_each_metric_has_its_own_grade_and_bound(run: SyntheticRun) -> None:
     }
     findings = api.read_findings(run)
     first, *others = findings.trials
-    metrics = {
-        name: one.model_copy(update={"belief": doubted.get(name)}) for name, one in first.metrics.items()
-    }
+    metrics = {name: evolve(one, belief=doubted.get(name)) for name, one in first.metrics.items()}
     metrics["background.response.p99.9"] = Estimate(value=None, n_eff=7.0, why="too few", need=3688)
-    first = first.model_copy(update={"metrics": metrics})
+    first = evolve(first, metrics=metrics)
     before = run.findings_path.read_bytes()
-    run.findings_path.write_text(findings.model_copy(update={"trials": (first, *others)}).to_json())
+    run.findings_path.write_text(evolve(findings, trials=(first, *others)).to_json())
     try:
         rows = query(
             run,
@@ -134,13 +133,12 @@ def test_a_place_that_cannot_be_written_is_said(run: SyntheticRun, tmp_path: Pat
 def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path, text: str, shown: str) -> None:
     made = make_run(tmp_path, replicates=1, cases=2, duration_s=0.2)
     lock = made.lock()
-    cases = tuple(case.model_copy(update={"levels": dict.fromkeys(case.levels, text)}) for case in lock.cases)
-    factors = tuple(one.model_copy(update={"name": f"={one.name}"}) for one in lock.factors)
+    cases = tuple(evolve(case, levels=dict.fromkeys(case.levels, text)) for case in lock.cases)
+    factors = tuple(evolve(one, name=f"={one.name}") for one in lock.factors)
     cases = tuple(
-        case.model_copy(update={"levels": {f"={name}": level for name, level in case.levels.items()}})
-        for case in cases
+        evolve(case, levels={f"={name}": level for name, level in case.levels.items()}) for case in cases
     )
-    made.lock_path.write_text(lock.model_copy(update={"cases": cases, "factors": factors}).to_json())
+    made.lock_path.write_text(evolve(lock, cases=cases, factors=factors).to_json())
     [path] = export_views(made, tmp_path / "csv", "csv", ["cases"])
     with path.open(newline="", encoding="utf-8") as file:
         names, *rows = csv.reader(file)

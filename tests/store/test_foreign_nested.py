@@ -101,7 +101,7 @@ def test_another_threads_samples_are_never_parts(tmp_path: Path) -> None:
     rows = [(0, 300, "home", ""), (10, 100, "home-0", ""), (10, 100, "home-0", ""), (150, 100, "other", "")]
     read = read_jtl(write(tmp_path / "a.jtl", rows, threads=(1, 1, 2, 2)))
     assert [read.labels[code] for code in read.label.tolist()] == ["home", "home-0", "other"]
-    assert [read.vu[place] for place in range(3)] == [0, 1, 1]  # type: ignore[index]
+    assert [read.vu[place] for place in range(3)] == [0, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,6 @@ def test_it_ends_at_once(run: SyntheticRun, sql: str, number: signal.Signals) ->
             assert process.wait(HANG_S) == 130
             # Of its own time, for others may have the cores.
             assert of_children_s() - ended_s - before_s < 1.0
-            assert process.stderr is not None
             assert process.stderr.read() == "svload: interrupted\n"
         finally:
             process.kill()

@@ -52,7 +52,7 @@ def test_a_line_after_one_that_a_full_disk_cut_is_whole(tmp_path: Path, fits: in
                 whole.write(data[:fits])
                 raise OSError(28, "No space left on device")
 
-        journal._file = Full()  # type: ignore[assignment]
+        journal._file = Full()
         with pytest.raises(OSError, match="No space"):
             journal.write(Event("notice", {"text": "cut"}))
         journal._file = whole

@@ -108,7 +108,6 @@ def test_the_last_run_is_the_newest_finished_one_of_its_study_and_profile(tmp_pa
     finished(tmp_path, "s", "real")
     (tmp_path / "s-demo-13").mkdir()
     found = last_run(tmp_path, "s", "demo")
-    assert found is not None
     assert found.path == runs[-1].path
     assert last_run(tmp_path, "s", "paper") is None
     other = finished(tmp_path, "s-demo", None)

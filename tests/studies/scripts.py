@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
+from svload.api import OwnTable
 from svload.store import RunDir, open_pack
 
 
 def script(path: Path) -> ModuleType:
     """The file, imported anew under a name of its own; dataclasses look it up in sys.modules."""
     spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}".replace("-", "_"), path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -37,3 +36,10 @@ def packed(pack: Path) -> Any:
 def words_of(page: Path) -> str:
     """Its text as one line, whatever its lines were."""
     return " ".join(page.read_text(encoding="utf-8").split())
+
+
+def rows_of(table: OwnTable) -> str:
+    """The table's lines as a page shows them."""
+    lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
+    assert len(lines) > 2, table.title
+    return "\n".join(lines)

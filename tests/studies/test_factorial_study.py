@@ -71,7 +71,6 @@ def test_a_page_is_held_against_what_was_stored(file: str, profile: str | None) 
         config = resolve(made, case)
         tables = {table.name: table.numbers for table in config.tables}
         [numbers] = [tables[feeder.table] for feeder in config.feeders if feeder.name == "counter"]
-        assert numbers is not None
         stored = numbers[1]
         [users] = [group for group in config.groups if group.name == "users"]
         for step in config.before_trial:

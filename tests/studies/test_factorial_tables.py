@@ -8,10 +8,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.results import case_result, findings_of, trial_result
 from tests.studies.scripts import script
 
 from svload.model.facts import Death
-from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult, Verdict
+from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult
 
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
 STEPS = (0.99, 1.0, 1.01)
@@ -30,29 +31,24 @@ def trial(
         key: Estimate(value=value, belief=Belief(grade="REFUSED") if key == refused else None)
         for key, value in numbers.items()
     }
-    verdict = Verdict(trial=f"{case}.r{number}", instrument="VALID", server="STEADY", reasons=(), checks=())
-    return TrialResult(
-        trial=f"{case}.r{number}", case=case, replicate=number, block=number, verdict=verdict, metrics=metrics,
-        deaths=tuple(death.sentence for death in deaths),
-    )  # fmt: skip
+    return trial_result(case, number, metrics, deaths=tuple(death.sentence for death in deaths))
 
 
 def case(
     name: str, levels: Mapping[str, str], numbers: Mapping[str, float], excluded: str | None = None
 ) -> CaseResult:
-    return CaseResult(
-        case=name, levels=dict(levels), excluded=excluded, instrument=None, server=None, trials=(), refused=(),
-        metrics={key: Estimate(value=value, low=0.9 * value, high=1.1 * value) for key, value in numbers.items()},
-    )  # fmt: skip
+    metrics = {
+        key: Estimate(value=value, low=0.9 * value, high=1.1 * value) for key, value in numbers.items()
+    }
+    return case_result(
+        name, levels=dict(levels), excluded=excluded, instrument=None, server=None, metrics=metrics
+    )
 
 
 def run(
     study: str, cases: Sequence[CaseResult], trials: Sequence[TrialResult] = (), claims: Sequence[Claim] = ()
 ) -> Findings:
-    return Findings(
-        analysis_version=1, study=study, question="", profile=None, complete=True, planned_trials=len(trials),
-        sealed_trials=len(trials), cases=tuple(cases), trials=tuple(trials), claims=tuple(claims),
-    )  # fmt: skip
+    return findings_of(study=study, cases=tuple(cases), trials=tuple(trials), claims=tuple(claims))
 
 
 def none(query: str) -> list[dict[str, Any]]:

@@ -79,7 +79,6 @@ def test_users_who_walk_begin_at_different_files(profile: str | None) -> None:
     for case in lock.valid_cases:
         config = resolve(lock, case)
         [feeder], [table], [group] = config.feeders, config.tables, config.groups
-        assert table.numbers is not None
         assert isinstance(group.executor, ConstantVus)
         rows, users = table.numbers[1] + 1, group.executor.vus
         assert users <= rows, case.levels

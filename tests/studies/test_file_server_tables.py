@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from tests.evolve import evolve
 from tests.studies.scripts import script
 
 from svload.lab import find_mistakes, kit_options
@@ -67,7 +68,7 @@ def with_points(made: LoadCurve, *at: float, size: str = "1KB") -> LoadCurve:
                   least_s=None, accounted=None, flat=False)
         for one in at
     )  # fmt: skip
-    return made.model_copy(update={"points": points, "when": {"size": size}})
+    return evolve(made, points=points, when={"size": size})
 
 
 def test_our_response_is_that_of_the_first_level_at_n_star(tables: ModuleType) -> None:
@@ -114,7 +115,7 @@ def test_what_is_started_and_refused_stands_at_n_star_and_at_half_of_it(
         for users in (4, 8)
     ]  # fmt: skip
     star = LoadLimit(name="N*", value=7.0, state="bracketed")
-    made = with_points(curve(), 4, 8).model_copy(update={"limits": (star,)})
+    made = evolve(with_points(curve(), 4, 8), limits=(star,))
     findings = SimpleNamespace(cases=cases, curves=(made,), trials=())
     assert tables.forks_table(None, findings).rows[1] == ("1KB", "started a request", "not read", "not read")
     monkeypatch.setattr(tables, "fork_rate", lambda _, __, case: {"c4": 200.0, "c8": 300.0}[case])

@@ -82,7 +82,6 @@ def test_a_success_that_leaves_out_who_waited_is_refused(first: RunDir) -> None:
     found = next(trial for trial in api.runs.read_findings(first).trials if trial.trial == "TC9.lab-final.r1")
     success = found.metrics["background.success_rate"]
     assert success.value == 1.0
-    assert success.belief is not None
     assert success.belief.grade == "REFUSED"
     check = next(one for one in found.verdict.checks if one.check == "carried-over")
     assert check.grade == "REFUSED"

@@ -8,11 +8,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
+from tests.results import case_result, findings_of, trial_result
 from tests.studies.scripts import script
 
 from svload import api
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal
-from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult, Verdict
+from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult
 
 pytestmark = pytest.mark.slow
 
@@ -59,26 +61,17 @@ class Maker:
                 )
                 for key, value in numbers.items()
             }
-            self.trials.append(
-                TrialResult(
-                    trial=f"{case}.r{block}", case=case, replicate=block, block=block, metrics=metrics,
-                    verdict=Verdict(trial=f"{case}.r{block}", instrument="VALID", server="STEADY", reasons=(), checks=()),
-                )
-            )  # fmt: skip
-        self.cases.append(
-            CaseResult(
-                case=case, levels={"tuning": tuning} if tuning else {}, excluded=None, instrument="VALID", server="STEADY",
-                trials=(), refused=(), metrics={key: known(value) for key, value in numbers.items()},
-            )
-        )  # fmt: skip
+            self.trials.append(trial_result(case, block, metrics))
+        known_numbers = {key: known(value) for key, value in numbers.items()}
+        levels = {"tuning": tuning} if tuning else {}
+        self.cases.append(case_result(case, levels=levels, metrics=known_numbers))
         return self
 
     def findings(self, claims: Sequence[Claim] = ()) -> Findings:
-        return Findings(
-            analysis_version=0, study="svload", question="", profile="campaign", complete=True,
-            planned_trials=len(self.trials), sealed_trials=len(self.trials),
-            cases=tuple(self.cases), trials=tuple(self.trials), claims=tuple(claims),
-        )  # fmt: skip
+        cases, trials = tuple(self.cases), tuple(self.trials)
+        return findings_of(
+            study="svload", profile="campaign", cases=cases, trials=trials, claims=tuple(claims)
+        )
 
 
 def row(table: Any, *names: str) -> dict[str, str]:
@@ -115,7 +108,7 @@ def test_what_blocks_do_not_tell_apart_has_no_direction(beside: ModuleType) -> N
 def test_a_refused_number_takes_its_pair_with_it(beside: ModuleType) -> None:
     made = Maker().add("TC7", "default", 1.0).add("TC7", "final", 0.5).findings()
     refused = [
-        trial.model_copy(update={"metrics": {key: one.model_copy(update={"belief": Belief(grade="REFUSED")}) for key, one in trial.metrics.items()}})
+        evolve(trial, metrics={key: evolve(one, belief=Belief(grade="REFUSED")) for key, one in trial.metrics.items()})
         for trial in made.trials[:4]
     ]  # fmt: skip
     made = Findings.model_validate(
@@ -209,10 +202,8 @@ WORKER = full("connections of a worker", "connections", 1.5)
 def with_evidence(made: Maker, *evidence: CaseEvidence) -> Findings:
     """The cases in the order in which they were added have this evidence."""
     found = made.findings()
-    cases = tuple(
-        case.model_copy(update={"evidence": one}) for case, one in zip(found.cases, evidence, strict=True)
-    )
-    return found.model_copy(update={"cases": cases})
+    cases = tuple(evolve(case, evidence=one) for case, one in zip(found.cases, evidence, strict=True))
+    return evolve(found, cases=cases)
 
 
 def test_what_gives_way_first_is_told_for_both_sides_and_apart_from_cpu(beside: ModuleType) -> None:
@@ -275,10 +266,10 @@ def test_beside_a8_stands_the_success_of_the_whole_load(beside: ModuleType) -> N
         .findings()
     )
     refused = [
-        one.model_copy(update={"metrics": {key: value.model_copy(update={"belief": Belief(grade="REFUSED")}) for key, value in one.metrics.items()}})
+        evolve(one, metrics={key: evolve(value, belief=Belief(grade="REFUSED")) for key, value in one.metrics.items()})
         for one in found.trials
     ]  # fmt: skip
-    table = beside.by_hand(beside.sides([found.model_copy(update={"trials": tuple(refused)})]))
+    table = beside.by_hand(beside.sides([evolve(found, trials=tuple(refused))]))
     assert row(table, "TC7", "final")["ours: success"] == "75.0%"
     assert row(table, "TC7", "final")["direction"] == "agrees"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from tests.evolve import evolve
 from tests.studies.scripts import script
 
 from svload.analysis.checks import all_checks
@@ -19,7 +20,7 @@ from svload.api.studies import misfits
 from svload.lab import copies, find_mistakes, kit_options
 from svload.model.executors import ConstantVus
 from svload.model.results import Estimate
-from svload.model.study import Lock
+from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import BodyCheck, DigestCheck, SizeCheck, TakenPart, Text
 from svload.run.fits import overfull, written_bytes
 from svload.study import load_study, resolve
@@ -35,12 +36,15 @@ def lock(profile: str | None, file: str = "study.yaml") -> Lock:
     return load_study(STUDY / file, profile=profile, kits=kit_options(), check_lab=find_mistakes)
 
 
+def configs(profile: str | None, file: str = "study.yaml") -> list[CaseConfig]:
+    made = lock(profile, file)
+    return [resolve(made, case) for case in made.valid_cases]
+
+
 def test_users_and_times_are_the_papers() -> None:
     paper = list(csv.DictReader((STUDY / "reference/summary.csv").open()))
-    made = lock(None)
     found = []
-    for case in made.valid_cases:
-        config = resolve(made, case)
+    for config in configs(None):
         [group] = config.groups
         executor = group.executor
         assert isinstance(executor, ConstantVus)
@@ -53,8 +57,7 @@ def test_users_and_times_are_the_papers() -> None:
 
 @pytest.mark.parametrize("profile", ["demo", "short"])
 def test_a_shorter_profile_has_the_same_users(profile: str) -> None:
-    made = lock(profile)
-    executors = [resolve(made, case).groups[0].executor for case in made.valid_cases]
+    executors = [config.groups[0].executor for config in configs(profile)]
     assert [executor.vus for executor in executors if isinstance(executor, ConstantVus)] == [10, 50, 100, 150]
 
 
@@ -72,9 +75,7 @@ def test_the_papers_table_is_in_seconds() -> None:
 
 @pytest.mark.parametrize("profile", [None, "demo"])
 def test_the_mix_reads_and_deletes_what_it_wrote(profile: str | None) -> None:
-    made = lock(profile, "mixed.yaml")
-    for case in made.valid_cases:
-        config = resolve(made, case)
+    for config in configs(profile, "mixed.yaml"):
         group = config.groups[-1]
         asked = {step.name: step.request for step in group.steps}
         assert set(asked) == {"put", "get", "head", "range", "list", "delete", "renewal"}
@@ -86,9 +87,7 @@ def test_the_mix_reads_and_deletes_what_it_wrote(profile: str | None) -> None:
 
 
 def test_the_ring_keeps_three_copies_and_verifies_each_read() -> None:
-    made = lock("verify", "ring.yaml")
-    [case] = made.valid_cases
-    config = resolve(made, case)
+    [config] = configs("verify", "ring.yaml")
     [service] = config.services
     assert [service.options[name] for name in ("object_servers", "object_replicas")] == [3, 3]
     writers, readers = config.groups
@@ -100,12 +99,9 @@ def test_the_ring_keeps_three_copies_and_verifies_each_read() -> None:
 
 @pytest.mark.parametrize("profile", [None, "ring"])
 def test_the_large_object_is_of_a_gibibyte_and_goes_both_ways(profile: str | None) -> None:
-    made = lock(profile, "large.yaml")
-    [case] = made.valid_cases
-    [group] = resolve(made, case).groups
+    [config] = configs(profile, "large.yaml")
+    [group] = config.groups
     put, get, delete = (step.request for step in group.steps)
-    assert put.body is not None
-    assert put.body.random is not None
     assert put.body.random.mean_bytes == 1 << 30
     assert (put.adds, get.draws, delete.removes) == ("written", "written", True)
 
@@ -117,10 +113,8 @@ def test_the_breakpoint_is_searched_over_users() -> None:
 
 @pytest.mark.parametrize("profile", [None, "unlimited", "demo"])
 def test_the_script_asks_all_objects_in_order_and_does_not_wait(profile: str | None) -> None:
-    made = lock(profile, "script.yaml")
     users = []
-    for case in made.valid_cases:
-        config = resolve(made, case)
+    for config in configs(profile, "script.yaml"):
         [group] = config.groups
         assert isinstance(group.executor, ConstantVus)
         assert group.executor.think_time.mean_ns == 0
@@ -135,10 +129,8 @@ def test_the_script_asks_all_objects_in_order_and_does_not_wait(profile: str | N
 
 @pytest.mark.parametrize("profile", [None, "demo"])
 def test_the_scripts_ramp_takes_the_papers_part_of_the_time(profile: str | None) -> None:
-    made = lock(profile, "script.yaml")
     shares = []
-    for case in made.valid_cases:
-        config = resolve(made, case)
+    for config in configs(profile, "script.yaml"):
         executor = config.groups[0].executor
         assert isinstance(executor, ConstantVus)
         shares.append(executor.ramp_up_ns / (executor.ramp_up_ns + config.measure.duration_ns))
@@ -207,12 +199,9 @@ def test_every_byte_of_an_object_in_segments_is_read_by_its_segments_digest(prof
         asked = {step.name: step.request for step in group.steps}
         puts = [asked[f"put-{number}"] for number in (1, 2, 3, 4)]
         for put in puts:
-            assert put.body is not None
-            assert put.body.random is not None
             assert put.body.random.mean_bytes == segment_bytes
             assert put.adds == "written", "its digest is that of what was sent"
         manifest = asked["manifest"].body
-        assert manifest is not None
         text = "".join(getattr(part, "text", "1") for part in manifest.text or ())
         assert [one["size_bytes"] for one in json.loads(text)] == 4 * [segment_bytes]
         for number, name in enumerate(("first", "second", "third", "fourth")):
@@ -367,7 +356,7 @@ def test_an_interval_takes_three_replicates(own: ModuleType) -> None:
     assert own.geometric([1.0, None, 2.0]).value is None
     two = Estimate(value=1.0, low=0.9, high=1.1, n=2)
     assert own.with_interval(two).low is None
-    assert own.with_interval(two.model_copy(update={"n": 3})).low == 0.9
+    assert own.with_interval(evolve(two, n=3)).low == 0.9
     assert own.with_interval(None) is None
 
 
@@ -393,9 +382,7 @@ def test_how_many_trials_were_refused_is_said(own: ModuleType) -> None:
 
 def test_the_mix_begins_with_rows_and_an_empty_store() -> None:
     for profile in (None, "demo", "huge"):
-        made = lock(profile, "mixed.yaml")
-        for case in made.valid_cases:
-            config = resolve(made, case)
+        for config in configs(profile, "mixed.yaml"):
             assert [step.restart for step in config.before_trial] == [("swift",)]
             prepare, users = config.groups
             assert (prepare.request.adds, users.start_when) == ("written", "prepare")
@@ -453,9 +440,7 @@ def test_operations_are_told_by_second() -> None:
 
 
 def test_a_swift_of_ones_own_takes_its_user_from_the_environment() -> None:
-    made = lock("own", "mixed.yaml")
-    for case in made.valid_cases:
-        config = resolve(made, case)
+    for config in configs("own", "mixed.yaml"):
         assert config.secrets == {"secret.user": "ST_USER", "secret.key": "ST_KEY"}
         assert config.before_trial == ()
         token = config.set_up[0].request
@@ -465,9 +450,7 @@ def test_a_swift_of_ones_own_takes_its_user_from_the_environment() -> None:
 
 @pytest.mark.parametrize("profile", [None, "demo"])
 def test_objects_are_put_twice_and_only_the_second_is_read(profile: str | None) -> None:
-    made = lock(profile, "consistency.yaml")
-    [case] = made.valid_cases
-    config = resolve(made, case)
+    [config] = configs(profile, "consistency.yaml")
     writers, readers = config.groups
     assert [step.restart for step in config.before_trial] == [("backend",)]
     names = [step.name.partition("-")[0] for step in writers.steps]
@@ -516,9 +499,8 @@ def test_stale_lost_and_missed_are_told_apart() -> None:
 
 
 def test_a_slow_object_server_is_a_profile_of_the_ring() -> None:
-    made = lock("slow", "ring.yaml")
-    [case] = made.valid_cases
-    [fault] = resolve(made, case).faults
+    [config] = configs("slow", "ring.yaml")
+    [fault] = config.faults
     assert (fault.kind, fault.target, fault.limits) == ("limit", "backend.object-2", {"cpus": 0.05})
 
 
@@ -526,9 +508,7 @@ def test_a_slow_object_server_is_a_profile_of_the_ring() -> None:
 def test_what_the_large_object_takes_of_the_disk_is_planned_with_its_copies(
     profile: str | None, bytes_written: int
 ) -> None:
-    made = lock(profile, "large.yaml")
-    [case] = made.valid_cases
-    config = resolve(made, case)
+    [config] = configs(profile, "large.yaml")
     known = copies(config.services)
     assert written_bytes(config, known) == bytes_written
     assert overfull([config], bytes_written / 0.79, known) == ()
@@ -541,16 +521,15 @@ def test_the_smaller_disk_of_cache_and_labs_decides(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     (tmp_path / "cache").mkdir()
     (tmp_path / "state").mkdir()
-    made = lock("ring", "large.yaml")
-    configs = [resolve(made, case) for case in made.valid_cases]
+    planned = configs("ring", "large.yaml")
     free = {"cache": 100 << 30, "state": 100 << 30}
 
     def usage(folder: Path) -> SimpleNamespace:
         return SimpleNamespace(free=free[Path(folder).name])
 
     monkeypatch.setattr("svload.api.studies.shutil.disk_usage", usage)
-    assert misfits(configs, "here") == []
+    assert misfits(planned, "here") == []
     for small in free:
         free.update({"cache": 100 << 30, "state": 100 << 30, small: 3 << 30})
-        [problem] = misfits(configs, "here")
+        [problem] = misfits(planned, "here")
         assert problem.code == "plan-too-large", small

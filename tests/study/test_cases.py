@@ -103,7 +103,6 @@ def test_when_means_all_of_its_parts_and_any_of_a_list(case: dict[str, str], whe
 def test_a_level_is_a_value_or_a_name_with_fields(raw: Any, names: list[str], values: list[Any]) -> None:
     factor, mistakes = read_factor("f", raw)
     assert mistakes == []
-    assert factor is not None
     assert [level.name for level in factor.levels] == names
     assert [level.value for level in factor.levels] == values
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.evolve import evolve
 from tests.study.test_order import lock_of
 
 from svload.model.errors import Problem, SvloadError
@@ -121,7 +122,7 @@ def test_a_closed_loop_is_never_compared_with_an_open_one(
 )
 def test_blocks_are_spread_evenly_over_bring_ups(replicates: int, bring_ups: int, sizes: list[int]) -> None:
     lock = lock_of([2, 2], ["request", "request"], replicates, 3)
-    lock = lock.model_copy(update={"measure": lock.measure.model_copy(update={"bring_ups": bring_ups})})
+    lock = evolve(lock, measure__bring_ups=bring_ups)
     trials = first_batch(lock).trials
     blocks = [len({one.block for one in trials if one.whole_plot == plot}) for plot in range(bring_ups)]
     assert blocks == sizes
@@ -136,5 +137,5 @@ def test_blocks_are_spread_evenly_over_bring_ups(replicates: int, bring_ups: int
 
 def test_a_factor_that_restarts_has_bring_ups_of_its_own() -> None:
     lock = lock_of([2, 2], ["restart", "request"], 6, 3)
-    spread = lock.model_copy(update={"measure": lock.measure.model_copy(update={"bring_ups": 2})})
+    spread = evolve(lock, measure__bring_ups=2)
     assert first_batch(spread).trials == first_batch(lock).trials

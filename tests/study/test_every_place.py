@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
 from tests.study import places
 
 from svload.drive.refusals import CaseChecks, _somewhere
@@ -69,7 +70,7 @@ def what_runs(lock: Lock, config: CaseConfig) -> str:
     """All that a trial of the case is made of, as text."""
     options, wrong = check_specs(config.services)
     assert not wrong
-    known = _somewhere(config.model_copy(update={"groups": config.all_groups}))
+    known = _somewhere(evolve(config, groups=config.all_groups))
     secrets = dict.fromkeys(config.secrets, "x")
     variables = {
         take.name: "x" for part in config.set_up if part.once == "trial" for take in part.request.take
@@ -81,7 +82,7 @@ def what_runs(lock: Lock, config: CaseConfig) -> str:
     times = timeline(config, config.measure.duration_ns)
     shares = [plain(share.spec) for share in build_shares(config, 1, times, known, [], taken=taken)]
     populations = [
-        [plain(share.spec) for share in build_shares(config.model_copy(update={"groups": (step.populate,)}), 1, timeline(config, step.lasts_ns), known, [], taken=taken)]
+        [plain(share.spec) for share in build_shares(evolve(config, groups=(step.populate,)), 1, timeline(config, step.lasts_ns), known, [], taken=taken)]
         for step in config.before_trial
         if step.populate
     ]  # fmt: skip
@@ -161,5 +162,4 @@ def test_a_factor_there_acts_or_is_refused_with_its_reason(folder: Path, name: s
 def test_the_base_study_is_sound(folder: Path) -> None:
     (folder / "study.json").write_text(json.dumps(places.BASE))
     lock, _ = planned(folder / "study.json")
-    assert lock is not None
     assert what_runs(lock, resolve(lock, lock.cases[0])) == what_runs(lock, resolve(lock, lock.cases[0]))

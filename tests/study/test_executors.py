@@ -161,7 +161,6 @@ def test_bodies(study: Made, written: str, body: Body) -> None:
 def test_a_file_beside_the_study_is_a_body(study: Made, folder: Path) -> None:
     (folder / "load.bin").write_bytes(b"x" * 9)
     body = study(request="{put: http://web/, body: {file: load.bin}}").request.body
-    assert body is not None
     assert body.file == str((folder / "load.bin").absolute())
 
 

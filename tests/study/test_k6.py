@@ -6,7 +6,7 @@ import pytest
 
 from svload.model.errors import SvloadError
 from svload.model.metrics import parse_criterion
-from svload.study.k6 import NoCriterion, from_k6, study_criterion
+from svload.study.k6 import from_k6, study_criterion
 
 
 @pytest.mark.parametrize(
@@ -72,23 +72,6 @@ def test_a_wrong_one_says_what_was_expected(typed: str, words: str) -> None:
     assert typed in str(problem)
     assert words in problem.sentence.partition(f"{typed}: ")[2]
     assert "'p(99)<200ms'" in problem.remedy
-
-
-@pytest.mark.parametrize(
-    ("typed", "nearest"),
-    [
-        ("iteration_duration: p(95)<500", "response.p95 < 500 ms"),
-        ("iterations: count>10", "requests > 10"),
-        ("checks: rate>0.99", "success_rate > 0.99"),
-        ("http_req_waiting: med<150", "server_time.p50 < 150 ms"),
-        ("data_received: count<1000", "bytes_received < 1000 B"),
-        ("http_req_duration{group:buy}: p(95)<1s", "GROUP.response.p95 < 1s"),
-    ],
-)
-def test_what_has_no_equal_is_told_the_nearest(typed: str, nearest: str) -> None:
-    with pytest.raises(NoCriterion) as caught:
-        from_k6(typed)
-    assert nearest in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def lock_of(
     from itertools import product
 
     factors = tuple(
-        Factor(name=f"f{n}", levels=tuple(Level(name=f"l{k}", value=k) for k in range(size)), change=change)  # type: ignore[arg-type]
+        Factor(name=f"f{n}", levels=tuple(Level(name=f"l{k}", value=k) for k in range(size)), change=change)
         for n, (size, change) in enumerate(zip(sizes, changes, strict=True))
     )
     cases = tuple(
@@ -43,7 +43,7 @@ def lock_of(
     )
     return Lock(
         name="x", seed=seed, svload_version="0", study_sha256="", study_dir=".", factors=factors, cases=cases,
-        measure=Measure(duration_ns=1, replicates=replicates, order=order), source={},  # type: ignore[arg-type]
+        measure=Measure(duration_ns=1, replicates=replicates, order=order), source={},
     )  # fmt: skip
 
 

@@ -237,7 +237,7 @@ def test_a_dialogue_takes_values_and_checks_what_came(study: Made) -> None:
 def test_redis_commands_are_words(study: Made) -> None:
     group, _ = study("{tcp: tcp://web, redis: [\"SET k:${vu} 'a b'\", [GET, 'k ${thing.path}', 7]]}")
     redis = group.request.commands
-    assert redis is not None and redis.protocol == "redis"
+    assert redis.protocol == "redis"
     assert redis.commands == (
         ((Text(text="SET"),), (Text(text="k:"), VarPart(var="vu")), (Text(text="a b"),)),
         (
@@ -252,7 +252,7 @@ def test_redis_commands_are_words(study: Made) -> None:
 def test_memcached_counts_the_keys_of_a_get(study: Made) -> None:
     group, _ = study('{tcp: tcp://web, memcached: ["set k 0 0 \'a b\'", "get k l ${vu}", [delete, k]]}')
     commands = group.request.commands
-    assert commands is not None and commands.protocol == "memcached"
+    assert commands.protocol == "memcached"
     assert commands.commands[0][-1] == (Text(text="a b"),)
     assert group.request.counts_as == 5
 

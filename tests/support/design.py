@@ -9,6 +9,8 @@ from itertools import product
 from math import ceil, prod
 from typing import Any
 
+from tests.evolve import evolve
+
 import svload
 from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure, Threshold
@@ -99,12 +101,12 @@ def _in_turns(lock: Lock, control: bool) -> Lock:
     gate = {"name": "gate", "factor": PROTOCOL, "baseline": "http", "metric": "probe.response.p50"}
     gate["fail_if"] = "worse by more than 5 %"
     measure = {**lock.source["measure"], "order": "turns"}
-    return lock.model_copy(
-        update={
-            "measure": lock.measure.model_copy(update={"order": "turns", "control": control}),
-            "comparisons": (Comparison.model_validate(gate),),
-            "source": {**lock.source, "measure": measure, "compare": [gate]},
-        }
+    return evolve(
+        lock,
+        measure__order="turns",
+        measure__control=control,
+        comparisons=(Comparison.model_validate(gate),),
+        source={**lock.source, "measure": measure, "compare": [gate]},
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from tests.evolve import evolve
 from tests.support.design import USERS, Design, design, randomised_blocks
 from tests.support.lab import SERVICE_CPU_RATIO, monitor_table, trial_lab
 from tests.support.traffic import BODY_BYTES, ROWS, GroupModel, Requests, share_tables, simulate, summarise
@@ -161,7 +162,7 @@ def make_run(
         for case in study.lock.valid_cases
         if (fault := fault_of(planted, case.name, case.name))
     }
-    study = replace(study, lock=study.lock.model_copy(update={"plants": case_plants}))
+    study = evolve(study, lock__plants=case_plants)
     run = SyntheticRun(RunDir.create(out, "synthetic").path)
     _write_plan(run, study, certificates or Certificates())
     _write_trials(run, study, people, planted)
@@ -282,7 +283,7 @@ def _write_trial(
     requests = [simulate(model, rng) for model in models]
     groups = [summarise(model, made) for model, made in zip(models, requests, strict=True)]
     if fault == "identity-broken":
-        groups[0] = groups[0].model_copy(update={"begun": groups[0].begun + 3, "due": groups[0].due + 3})
+        groups[0] = evolve(groups[0], begun=groups[0].begun + 3, due=groups[0].due + 3)
     trial = run.trial(plan.trial)
     trial.path.mkdir()
     cores = alone.busy_ratio(case.levels, people.median_ns)
@@ -291,7 +292,7 @@ def _write_trial(
     start_at_ns = 10**12 + plan.position * 2 * 10**9
     phases_s = {"reset": 0.03, "warm": 0.01, "load": people.duration_ns / 1e9, "settle": 0.0, "write": 0.04}
     summary = _summary(people, plan, start_at_ns, models, groups)
-    write_artefact(trial.summary, summary.model_copy(update={"turns": record}))
+    write_artefact(trial.summary, evolve(summary, turns=record))
     write_artefact(
         trial.lab, trial_lab(study.roles[plan.case], groups, fault, previous, plan.whole_plot, phases_s)
     )

@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
 
 def planted(tmp_path: Path, fault: str, **more: object) -> tuple[SyntheticRun, TrialData, TrialData]:
     """A run with `fault` in TC1.r1 (a cache hit over http), that trial, and its clean twin TC1.r2."""
-    made = make_run(tmp_path, replicates=2, cases=2, faults={"TC1.r1": fault}, **more)  # type: ignore[arg-type]
+    made = make_run(tmp_path, replicates=2, cases=2, faults={"TC1.r1": fault}, **more)
     return made, read_trial(made.trial("TC1.r1")), read_trial(made.trial("TC1.r2"))
 
 
@@ -154,8 +154,8 @@ def test_overload_grows_a_backlog_with_a_clean_generator(tmp_path: Path) -> None
 def test_errors_are_a_share_of_all_kinds(tmp_path: Path) -> None:
     _, bad, _ = planted(tmp_path, "errors")
     one = groups(bad.summary)["background"]
-    assert one["failed"] == sum(one["errors"].values())  # type: ignore[attr-defined]
-    assert set(one["errors"]) == {"connect_refused", "status", "timeout_first_byte"}  # type: ignore[call-overload]
+    assert one["failed"] == sum(one["errors"].values())
+    assert set(one["errors"]) == {"connect_refused", "status", "timeout_first_byte"}
     assert 0.02 < one["failed"] / one["begun"] < 0.09
 
 

@@ -101,7 +101,6 @@ def _closed(model: GroupModel, rng: np.random.Generator) -> Requests:
 
 def _open(model: GroupModel, rng: np.random.Generator) -> Requests:
     """Arrivals at a constant rate that take one of `vus` slots; a full pool waits."""
-    assert model.rate_rps is not None
     stop = model.window_ns[1]
     count = int((stop - model.start_ns) / 1e9 * model.rate_rps)
     due = model.start_ns + ((np.arange(count) + rng.random()) / model.rate_rps * 1e9).astype(np.int64)
