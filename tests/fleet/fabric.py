@@ -127,7 +127,7 @@ def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
             _connect(made, host)
             made.processes.append(_serve(made, host))
         for host in hosts:
-            wait_until(lambda host=host: _listens(made, host))  # type: ignore[misc]
+            wait_until(lambda host=host: _listens(made, host))
         yield made
     finally:
         for process in made.processes:

@@ -53,7 +53,7 @@ def test_check_says_what_each_bears_and_leaves_nothing(machines: Fabric) -> None
         assert machine["bears"]["connections"] > 0
         assert machine["bears"]["to_bytes_per_s"] > 0 and machine["bears"]["back_bytes_per_s"] > 0
         assert machine["changed"] == 0
-        wait_until(lambda host=host: not is_open(machines, host, DEFAULT_PORT))  # type: ignore[misc]
+        wait_until(lambda host=host: not is_open(machines, host, DEFAULT_PORT))
         assert not (machines.home(host) / ".svload-fleet").exists()
 
 

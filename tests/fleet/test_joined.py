@@ -156,7 +156,6 @@ def test_a_clusters_workers_make_the_load_and_stay_as_they_were(tmp_path: Path) 
         assert "2 workers of the cluster are on 127.0.0.1" in done.stderr
         run = RunDir(tmp_path / json.loads(done.stdout)["run"])
         placement = run.placement()
-        assert placement is not None
         assert sorted(placement.machines) == ["alpha", "beta"]
         assert not placement.apart
         (trial,) = (read_trial(run.trial(name).path) for name in run.sealed_trials())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.servers import wait_until
 
 from svload.host import Agent, start_agent
 from svload.host.machine import linux
@@ -37,11 +35,6 @@ def ignoring(*numbers: signal.Signals) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@pytest.fixture
-def until() -> Callable[..., None]:
-    return wait_until
 
 
 @pytest.fixture
@@ -89,21 +82,6 @@ def order(tmp_path: Path) -> Callable[..., Spawn]:
     return make
 
 
-@pytest.fixture
-def python() -> Callable[[str], tuple[str, ...]]:
-    return lambda code: (sys.executable, "-c", code)
-
-
 def alive(result: dict[str, int]) -> bool:
     """Whether the process of a spawn's result still runs."""
     return linux.is_alive(result["pid"], result["start_ticks"])
-
-
-@pytest.fixture(name="alive")
-def alive_fixture() -> Callable[[dict[str, int]], bool]:
-    return alive
-
-
-@pytest.fixture
-def is_root() -> bool:
-    return os.geteuid() == 0

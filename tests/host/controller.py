@@ -73,9 +73,7 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
         assert time.monotonic() < deadline, "the children did not come up"
         time.sleep(0.01)
     stray = linux.process_stat(int(daemon.read_text()))
-    assert stray is not None
     keeper = linux.process_stat(agent.pid)
-    assert keeper is not None
     children = [[found["pid"], found["start_ticks"]] for found in results] + [[stray.pid, stray.start_ticks]]
     groups = [path for found in made for path in found["paths"].values()]
     print(

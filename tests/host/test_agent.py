@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.host.conftest import alive
+from tests.servers import wait_until
 
 from svload.host import Agent, connect_agent, start_agent
 from svload.host.machine import linux
@@ -46,7 +48,7 @@ def code_of(caught: pytest.ExceptionInfo[SvloadError]) -> str:
 
 
 @pytest.fixture
-def heard(agent: Agent, until: Callable[..., None]) -> Callable[[str, str], Notice]:
+def heard(agent: Agent) -> Callable[[str, str], Notice]:
     """The first notice of that kind from that child since the test began; waits for it."""
     begin, _ = agent.status(-1)
 
@@ -58,7 +60,7 @@ def heard(agent: Agent, until: Callable[..., None]) -> Callable[[str, str], Noti
             found[:] = [notice for notice in notices if (notice.kind, notice.child) == (kind, child)]
             return bool(found)
 
-        until(there)
+        wait_until(there)
         return found[0]
 
     return hear
@@ -144,7 +146,7 @@ def test_a_tools_exit_and_last_words(agent: Agent, order: Order) -> None:
 
 
 def test_a_tool_past_its_time_is_killed_with_what_it_started(
-    agent: Agent, order: Order, tmp_path: Path, until: Callable[..., None]
+    agent: Agent, order: Order, tmp_path: Path
 ) -> None:
     slow = order("t", "tool", "sh", "-c", "sleep 600 & echo going; wait", timeout_s=0.5, cwd=str(tmp_path))
     with pytest.raises(SvloadError, match=r"within 0\.5 s.*going") as caught:
@@ -173,7 +175,7 @@ def working_folder(pid: int) -> str:
 # starting
 
 
-def test_pids_are_the_machines(agent: Agent, order: Order, alive: Callable[..., bool]) -> None:
+def test_pids_are_the_machines(agent: Agent, order: Order) -> None:
     (result,) = agent.prepare([order("s", "server", "sleep", "600")])
     assert alive(result)
     assert Path(f"/proc/{result['pid']}/cmdline").read_bytes() == b"sleep\x00600\x00"
@@ -184,16 +186,13 @@ def test_pids_are_the_machines(agent: Agent, order: Order, alive: Callable[..., 
 def test_each_child_leads_a_session(agent: Agent, order: Order) -> None:
     (result,) = agent.prepare([order("s", "server", "sleep", "600")])
     stat = linux.process_stat(result["pid"])
-    assert stat is not None
     assert (stat.session, stat.group) == (result["pid"], result["pid"])
 
 
-def test_a_child_that_kills_its_group_hurts_nobody(
-    agent: Agent, order: Order, until: Callable[..., None]
-) -> None:
+def test_a_child_that_kills_its_group_hurts_nobody(agent: Agent, order: Order) -> None:
     agent.prepare([order("bystander", "server", "sleep", "600")])
     agent.prepare([order("master", "server", sys.executable, "-c", "import os; os.killpg(0, 9)")])
-    until(lambda: agent.exited("master") == -9)
+    wait_until(lambda: agent.exited("master") == -9)
     assert agent.exited("bystander") is None
 
 
@@ -247,13 +246,13 @@ def test_prepare_stops_at_the_first_failure(agent: Agent, order: Order) -> None:
         agent.exited("three")
 
 
-def test_a_name_is_free_again_after_the_end(agent: Agent, order: Order, until: Callable[..., None]) -> None:
+def test_a_name_is_free_again_after_the_end(agent: Agent, order: Order) -> None:
     agent.prepare([order("s", "server", "sleep", "600")])
     with pytest.raises(SvloadError, match="s runs already"):
         agent.prepare([order("s", "server", "sleep", "600")])
     agent.stop(["s"])
     agent.prepare([order("s", "server", "true")])
-    until(lambda: agent.exited("s") == 0)
+    wait_until(lambda: agent.exited("s") == 0)
 
 
 def test_an_unexpected_end_is_noticed_with_its_last_words(
@@ -304,7 +303,7 @@ def procs(path: str) -> list[str]:
 
 
 def test_a_group_holds_all_that_is_started_in_it_and_goes_when_it_is_dropped(
-    agent: Agent, order: Order, needs: Callable[..., None], until: Callable[..., None]
+    agent: Agent, order: Order, needs: Callable[..., None]
 ) -> None:
     needs("root")
     limits = GroupLimits(cpus=0.5, memory_bytes=64 << 20, pids=20)
@@ -317,7 +316,7 @@ def test_a_group_holds_all_that_is_started_in_it_and_goes_when_it_is_dropped(
     )
     assert made["found"] == {"cpus": 0.5, "memory_bytes": 64 << 20, "pids": 20}
     for path in made["paths"].values():
-        until(
+        wait_until(
             lambda path=path: {str(first["pid"]), str(second["pid"])} < set(procs(path))
         )  # and the shell's child
     (again,) = agent.prepare([MakeGroup(name="s", limits=GroupLimits(cpus=0.25))])
@@ -349,9 +348,7 @@ def test_two_processes_are_in_one_group(agent: Agent, order: Order, needs: Calla
 
 
 @pytest.mark.timing
-def test_two_processes_share_one_quota(
-    agent: Agent, order: Order, needs: Callable[..., None], until: Callable[..., None]
-) -> None:
+def test_two_processes_share_one_quota(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
     """Each had a quota of its own once: Swift's four servers at 0.6 used 2.4 cores' worth."""
     needs("root")
     busy = (sys.executable, "-c", "while True: pass")
@@ -364,8 +361,7 @@ def test_two_processes_share_one_quota(
     )
     cpu = cgroups.CpuTime(made["paths"])
     began, before = time.monotonic(), cpu.seconds()
-    assert before is not None
-    until(lambda: (cgroups.throttled_s(made["paths"]) or 0.0) > 0.3)
+    wait_until(lambda: (cgroups.throttled_s(made["paths"]) or 0.0) > 0.3)
     used = (cpu.seconds() or 0.0) - before
     cpu.close()
     assert used < 0.2 * (time.monotonic() - began) + 0.05, "a period's quota may be left from before"
@@ -456,20 +452,18 @@ def test_a_child_can_live_in_a_named_network_namespace(tmp_path: Path, needs: Ca
 
 
 def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(
-    agent: Agent, order: Order, alive: Callable[..., bool], until: Callable[..., None], tmp_path: Path
+    agent: Agent, order: Order, tmp_path: Path
 ) -> None:
     (result,) = agent.prepare([order("deaf", "server", sys.executable, "-c", IGNORES_TERM)])
-    until(lambda: (tmp_path / "log/deaf.log").read_text() == "deaf\n")
+    wait_until(lambda: (tmp_path / "log/deaf.log").read_text() == "deaf\n")
     assert agent.stop(["deaf"], grace_s=0.3) == {"deaf": -9}
     assert not alive(result)
 
 
 @pytest.mark.timing
-def test_a_grace_is_as_long_as_asked(
-    agent: Agent, order: Order, until: Callable[..., None], tmp_path: Path
-) -> None:
+def test_a_grace_is_as_long_as_asked(agent: Agent, order: Order, tmp_path: Path) -> None:
     agent.prepare([order("deaf", "server", sys.executable, "-c", IGNORES_TERM)])
-    until(lambda: (tmp_path / "log/deaf.log").read_text() == "deaf\n")
+    wait_until(lambda: (tmp_path / "log/deaf.log").read_text() == "deaf\n")
     begun = time.monotonic()
     agent.stop(["deaf"], grace_s=0.3)
     assert 0.3 <= time.monotonic() - begun < 0.6
@@ -480,7 +474,7 @@ def test_now_asks_nobody(agent: Agent, order: Order) -> None:
     assert agent.stop(None, now=True) == {"s": -9, "g": -9}
 
 
-def test_a_stopped_process_can_still_be_ended(agent: Agent, order: Order, until: Callable[..., None]) -> None:
+def test_a_stopped_process_can_still_be_ended(agent: Agent, order: Order) -> None:
     (result,) = agent.prepare([order("s", "server", "sleep", "600")])
 
     def state() -> str:
@@ -488,16 +482,14 @@ def test_a_stopped_process_can_still_be_ended(agent: Agent, order: Order, until:
         return stat.state if stat else ""
 
     agent.prepare([Signal(child="s", signal="STOP")])
-    until(lambda: state() == "T")
+    wait_until(lambda: state() == "T")
     agent.prepare([Signal(child="s", signal="CONT")])
-    until(lambda: state() == "S")
+    wait_until(lambda: state() == "S")
     agent.prepare([Signal(child="s", signal="STOP")])
     assert agent.stop(["s"]) == {"s": -15}
 
 
-def test_workers_that_outlive_their_master_are_ended(
-    agent: Agent, order: Order, tmp_path: Path, until: Callable[..., None]
-) -> None:
+def test_workers_that_outlive_their_master_are_ended(agent: Agent, order: Order, tmp_path: Path) -> None:
     script = """
 import os, signal, time
 for own_group in (False, True):
@@ -510,15 +502,13 @@ for own_group in (False, True):
 time.sleep(600)
 """
     agent.prepare([order("s", "server", sys.executable, "-c", script, cwd=str(tmp_path))])
-    until(lambda: (tmp_path / "log/s.log").read_text().count("worker") == 2)
+    wait_until(lambda: (tmp_path / "log/s.log").read_text().count("worker") == 2)
     assert len(sleepers(tmp_path)) == 3
     assert agent.stop(["s"], grace_s=0.3) == {"s": -15}
     assert not sleepers(tmp_path)
 
 
-def test_load_is_silent_before_servers_are_asked_to_stop(
-    agent: Agent, order: Order, tmp_path: Path, until: Callable[..., None]
-) -> None:
+def test_load_is_silent_before_servers_are_asked_to_stop(agent: Agent, order: Order, tmp_path: Path) -> None:
     load = agent.prepare([order("g", "generator"), order("m", "monitor")])
     pids = [result["pid"] for result in load]
     server = f"""
@@ -532,12 +522,12 @@ while True: time.sleep(600)
 """
     agent.prepare([order("a-first-by-name", "server", sys.executable, "-c", server)])
     log = tmp_path / "log/a-first-by-name.log"
-    until(lambda: log.read_text() == "up\n")
+    wait_until(lambda: log.read_text() == "up\n")
     assert agent.stop() == {"g": 0, "m": 0, "a-first-by-name": 0}
     assert log.read_text() == "up\nleft []\n"
 
 
-def test_twenty_children(agent: Agent, order: Order, alive: Callable[..., bool]) -> None:
+def test_twenty_children(agent: Agent, order: Order) -> None:
     names = [f"c{number}" for number in range(20)]
     results = agent.prepare([order(name, "server", "sleep", "600") for name in names])
     assert all(alive(result) for result in results)
@@ -545,7 +535,7 @@ def test_twenty_children(agent: Agent, order: Order, alive: Callable[..., bool])
     assert not any(alive(result) for result in results)
 
 
-def test_closing_ends_all(state: Path, order: Order, alive: Callable[..., bool], isolate: bool) -> None:
+def test_closing_ends_all(state: Path, order: Order, isolate: bool) -> None:
     with start_agent(state / "labs/x", Lease(), "a test", isolate=isolate) as agent:
         results = agent.prepare([order("s", "server", "sleep", "600"), order("g", "generator")])
         assert all(alive(result) for result in results)
@@ -604,9 +594,7 @@ def test_two_agents_cannot_share_a_folder(agent: Agent) -> None:
         start_agent(agent.dir, Lease(), "another")
 
 
-def test_a_lease_until_a_time_survives_its_owner_and_ends_then(
-    state: Path, order: Order, alive: Callable[..., bool], until: Callable[..., None]
-) -> None:
+def test_a_lease_until_a_time_survives_its_owner_and_ends_then(state: Path, order: Order) -> None:
     lease = Lease(kind="until", until_wall=time.time() + 10.0)
     owner = start_agent(state / "labs/x", lease, "lab up")
     (result,) = owner.prepare([order("s", "server", "sleep", "600")])
@@ -614,12 +602,12 @@ def test_a_lease_until_a_time_survives_its_owner_and_ends_then(
     with connect_agent(state / "labs/x") as guest:
         assert guest.exited("s") is None
     assert alive(result)
-    until(lambda: not alive(result))
+    wait_until(lambda: not alive(result))
     assert time.time() >= lease.until_wall
-    until(lambda: not (state / "labs/x").exists())
+    wait_until(lambda: not (state / "labs/x").exists())
 
 
-def test_a_guest_can_end_a_lab(state: Path, order: Order, alive: Callable[..., bool]) -> None:
+def test_a_guest_can_end_a_lab(state: Path, order: Order) -> None:
     owner = start_agent(state / "labs/x", Lease(kind="until", until_wall=time.time() + 600), "lab up")
     (result,) = owner.prepare([order("s", "server", "sleep", "600")])
     owner.close()

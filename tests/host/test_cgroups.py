@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,29 +12,30 @@ from svload.host.agent.groups import disk_of
 from svload.host.process import cgroups, disk_rates
 from svload.model.messages import GroupLimits
 
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine that offers nothing yet: `offer` what it shall have."""
-    monkeypatch.setattr(cgroups, "_mounts", dict)
-    monkeypatch.setattr(cgroups, "_groups", lambda path: {})
-    return tmp_path
-
-
+Offer = Callable[..., Path]
 BOTH = GroupLimits(cpus=1.5, memory_bytes=256 << 20)
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, machine: Path, own: str, *controllers: str) -> None:
-    for name in controllers:
-        (machine / name / own.lstrip("/")).mkdir(parents=True)
-    monkeypatch.setattr(
-        cgroups, "_mounts", lambda: {name: (str(machine / name), "/") for name in controllers}
-    )
-    monkeypatch.setattr(cgroups, "_groups", lambda path: dict.fromkeys(controllers, own))
+@pytest.fixture
+def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
+    """`offer("/own", "cpu", "memory")`: a machine's folder that has these alone; `opens`: by version 2."""
+
+    def made(own: str, *controllers: str, opens: str = "", below: str = "") -> Path:
+        machine = tmp_path / below
+        for name in controllers:
+            (machine / name / own.lstrip("/")).mkdir(parents=True)
+        if opens:
+            (machine / "unified/cgroup.controllers").write_text(f"{opens}\n")
+        mounts = {name: (str(machine / name), "/") for name in controllers}
+        monkeypatch.setattr(cgroups, "_mounts", lambda: mounts)
+        monkeypatch.setattr(cgroups, "_groups", lambda path: dict.fromkeys(controllers, own))
+        return machine
+
+    return made
 
 
-def test_version_1_stays_below_our_own_group(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, machine, "/user/me", "cpu", "cpuacct", "memory")
+def test_version_1_stays_below_our_own_group(offer: Offer) -> None:
+    machine = offer("/user/me", "cpu", "cpuacct", "memory")
     paths = cgroups.plan("lab", "cache", BOTH)
     assert paths == {
         name: f"{machine}/{name}/user/me/svload/lab/cache" for name in ("cpu", "cpuacct", "memory")
@@ -48,9 +50,9 @@ def test_version_1_stays_below_our_own_group(machine: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize(("quotas", "allowed"), [(("-1", "-1"), None), (("-1", "60000"), 0.6), (("200000", "-1"), 2), (("100000", "150000"), 1)])  # fmt: skip
 def test_version_1_gives_no_more_cores_than_the_groups_above_have(
-    machine: Path, monkeypatch: pytest.MonkeyPatch, quotas: tuple[str, str], allowed: float | None
+    offer: Offer, quotas: tuple[str, str], allowed: float | None
 ) -> None:
-    offer(monkeypatch, machine, "/user/me", "cpu", "cpuacct", "memory")
+    machine = offer("/user/me", "cpu", "cpuacct", "memory")
     for folder, quota in zip(("user", "user/me"), quotas, strict=True):
         (machine / "cpu" / folder / "cpu.cfs_quota_us").write_text(quota)
         (machine / "cpu" / folder / "cpu.cfs_period_us").write_text("100000")
@@ -63,15 +65,14 @@ def test_version_1_gives_no_more_cores_than_the_groups_above_have(
             cgroups.create(paths, BOTH)
 
 
-def test_only_what_is_limited_is_made(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory")
+def test_only_what_is_limited_is_made(offer: Offer) -> None:
+    offer("/", "cpu", "cpuacct", "memory")
     assert set(cgroups.plan("lab", "x", GroupLimits(memory_bytes=1 << 20))) == {"memory"}
     assert set(cgroups.plan("lab", "x", GroupLimits(cpus=0.5))) == {"cpu", "cpuacct"}
 
 
-def test_version_2_opens_controllers_down_to_the_lab(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, machine, "/user.slice", "unified")
-    (machine / "unified/cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+def test_version_2_opens_controllers_down_to_the_lab(offer: Offer) -> None:
+    machine = offer("/user.slice", "unified", opens="cpuset cpu io memory pids")
     limits = GroupLimits(cpus=0.25, memory_bytes=64 << 20, pids=9)
     paths = cgroups.plan("lab", "x", limits)
     assert paths == {"unified": f"{machine}/unified/svload/lab/x"}
@@ -82,27 +83,22 @@ def test_version_2_opens_controllers_down_to_the_lab(machine: Path, monkeypatch:
     assert cgroups.read_back(paths) == {"cpus": 0.25, "memory_bytes": 64 << 20, "pids": 9}
 
 
-def test_hybrid_machines_without_a_cpu_controller_are_refused(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offer(monkeypatch, machine, "/", "unified", "memory")
-    (machine / "unified/cgroup.controllers").write_text("hugetlb\n")
+def test_hybrid_machines_without_a_cpu_controller_are_refused(offer: Offer) -> None:
+    offer("/", "unified", "memory", opens="hugetlb")
     with pytest.raises(cgroups.CgroupError, match="no cgroup for cpu"):
         cgroups.plan("lab", "x", BOTH)
 
 
-def test_no_limit_has_no_read_back(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, machine, "/", "cpu", "cpuacct")
+def test_no_limit_has_no_read_back(offer: Offer) -> None:
+    offer("/", "cpu", "cpuacct")
     paths = cgroups.plan("lab", "x", GroupLimits(cpus=1.0))
     cgroups.create(paths, GroupLimits(cpus=1.0))
     Path(paths["cpu"], "cpu.cfs_quota_us").write_text("-1")
     assert cgroups.read_back(paths) == {}
 
 
-def test_removing_empties_the_parents_and_may_be_repeated(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offer(monkeypatch, machine, "/", "memory")
+def test_removing_empties_the_parents_and_may_be_repeated(offer: Offer) -> None:
+    machine = offer("/", "memory")
     paths = cgroups.plan("lab", "x", GroupLimits(memory_bytes=1))
     other = cgroups.plan("lab", "y", GroupLimits(memory_bytes=1))
     for path in (*paths.values(), *other.values()):
@@ -115,10 +111,8 @@ def test_removing_empties_the_parents_and_may_be_repeated(
     assert not cgroups.remove(paths)
 
 
-def test_the_time_a_quota_held_back_is_read_in_both_versions(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offer(monkeypatch, machine, "/a", "cpu", "unified")
+def test_the_time_a_quota_held_back_is_read_in_both_versions(offer: Offer) -> None:
+    machine = offer("/a", "cpu", "unified")
     paths = {name: f"{machine}/{name}/a" for name in ("cpu", "unified")}
     assert cgroups.throttled_s(paths) is None
     (machine / "cpu/a/cpu.stat").write_text("nr_periods 7\nnr_throttled 2\nthrottled_time 1500000000\n")
@@ -127,22 +121,17 @@ def test_the_time_a_quota_held_back_is_read_in_both_versions(
     assert cgroups.throttled_s({"unified": paths["unified"]}) == 0.25
 
 
-def test_a_member_lies_below_what_it_is_within_in_every_hierarchy_that_this_one_uses(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_member_lies_below_what_it_is_within_in_every_hierarchy_that_this_one_uses(offer: Offer) -> None:
     """A member without a limit of its own must be where the machine's memory is counted."""
-    offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory", "pids")
+    offer("/", "cpu", "cpuacct", "memory", "pids")
     above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1 << 30))
     assert cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above)) == {"memory": f"{above['memory']}/db"}
     both = cgroups.plan("lab", "vm/db", GroupLimits(cpus=1.0, pids=5), tuple(above))
     assert set(both) == {"cpu", "cpuacct", "pids", "memory"}
 
 
-def test_with_version_2_controllers_pass_through_the_machine_to_its_members(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offer(monkeypatch, machine, "/", "unified")
-    (machine / "unified/cgroup.controllers").write_text("cpu memory pids\n")
+def test_with_version_2_controllers_pass_through_the_machine_to_its_members(offer: Offer) -> None:
+    machine = offer("/", "unified", opens="cpu memory pids")
     above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1 << 30))
     cgroups.create(above, GroupLimits(memory_bytes=1 << 30))
     paths = cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above))
@@ -151,11 +140,9 @@ def test_with_version_2_controllers_pass_through_the_machine_to_its_members(
     assert (machine / "unified/svload/lab/vm/cgroup.subtree_control").exists()
 
 
-def test_a_member_that_goes_leaves_the_machine_it_was_within(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_member_that_goes_leaves_the_machine_it_was_within(offer: Offer) -> None:
     """Its limits would be gone for the others, and for the member when it comes up again."""
-    offer(monkeypatch, machine, "/", "memory")
+    machine = offer("/", "memory")
     above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1))
     member = cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above))
     os.makedirs(member["memory"])
@@ -166,11 +153,8 @@ def test_a_member_that_goes_leaves_the_machine_it_was_within(
 
 
 @pytest.mark.parametrize("swap", [True, False])
-def test_limited_memory_is_not_swap_instead(
-    machine: Path, monkeypatch: pytest.MonkeyPatch, swap: bool
-) -> None:
-    offer(monkeypatch, machine, "/", "unified")
-    (machine / "unified/cgroup.controllers").write_text("memory\n")
+def test_limited_memory_is_not_swap_instead(offer: Offer, swap: bool) -> None:
+    offer("/", "unified", opens="memory")
     limits = GroupLimits(memory_bytes=1 << 20)
     paths = cgroups.plan("lab", "x", limits)
     folder = Path(paths["unified"])
@@ -182,8 +166,8 @@ def test_limited_memory_is_not_swap_instead(
     assert not swap or (folder / "memory.swap.max").read_text() == "0"
 
 
-def test_a_limit_that_was_never_set_is_none(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, machine, "/", "memory", "unified")
+def test_a_limit_that_was_never_set_is_none(offer: Offer) -> None:
+    machine = offer("/", "memory", "unified")
     (machine / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
     (machine / "unified/memory.max").write_text("max\n")
     (machine / "unified/pids.max").write_text("max\n")
@@ -208,15 +192,12 @@ def test_kills_and_cpu_are_counted_in_both_versions(tmp_path: Path) -> None:
     of_new.close()
 
 
-def test_limits_change_in_place_and_are_taken_off_in_both_versions(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_change_in_place_and_are_taken_off_in_both_versions(offer: Offer) -> None:
     every = ("cpus", "memory_bytes", "pids")
-    offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory", "pids")
+    offer("/", "cpu", "cpuacct", "memory", "pids")
     old = cgroups.plan("lab", "x", GroupLimits(), (), every)
     assert set(old) == {"cpu", "cpuacct", "memory", "pids"}
-    offer(monkeypatch, machine / "two", "/", "unified")
-    (machine / "two/unified/cgroup.controllers").write_text("cpu memory pids\n")
+    offer("/", "unified", opens="cpu memory pids", below="two")
     new = cgroups.plan("lab", "x", GroupLimits(), (), every)
     assert set(new) == {"unified"}
     limits = GroupLimits(cpus=0.2, memory_bytes=64 << 20, pids=9)
@@ -233,10 +214,8 @@ def test_limits_change_in_place_and_are_taken_off_in_both_versions(
     assert Path(old["cpu"], "cpu.cfs_quota_us").read_text() == "-1"
 
 
-def test_a_group_that_was_not_made_for_it_is_not_limited_by_half(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory", "pids")
+def test_a_group_that_was_not_made_for_it_is_not_limited_by_half(offer: Offer) -> None:
+    offer("/", "cpu", "cpuacct", "memory", "pids")
     paths = cgroups.plan("lab", "x", GroupLimits(cpus=1.0))
     cgroups.create(paths, GroupLimits(cpus=1.0))
     with pytest.raises(cgroups.CgroupError, match="made without pids"):
@@ -248,8 +227,8 @@ RATES = GroupLimits(disk_read_bytes_per_s=20_000_000, disk_write_bytes_per_s=10_
 HELD = {"disk_read_bytes_per_s": 20_000_000, "disk_write_bytes_per_s": 10_000_000}
 
 
-def test_disks_are_limited_by_blkio_of_version_1(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, machine, "/", "blkio", "unified")
+def test_disks_are_limited_by_blkio_of_version_1(offer: Offer) -> None:
+    offer("/", "blkio", "unified")
     assert cgroups.writes_escape()
     paths = cgroups.plan("lab", "x", RATES)
     assert set(paths) == {"blkio"}
@@ -262,9 +241,8 @@ def test_disks_are_limited_by_blkio_of_version_1(machine: Path, monkeypatch: pyt
     assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4097, 512]
 
 
-def test_disks_are_limited_by_io_of_version_2(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, machine, "/", "unified")
-    (machine / "unified/cgroup.controllers").write_text("cpu io memory pids\n")
+def test_disks_are_limited_by_io_of_version_2(offer: Offer) -> None:
+    offer("/", "unified", opens="cpu io memory pids")
     assert not cgroups.writes_escape()
     paths = cgroups.plan("lab", "x", RATES)
     cgroups.create(paths, RATES, ["254:0"])
@@ -278,9 +256,8 @@ def test_disks_are_limited_by_io_of_version_2(machine: Path, monkeypatch: pytest
     assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4096, 512]
 
 
-def test_one_way_alone_leaves_the_other_free(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, machine, "/", "unified")
-    (machine / "unified/cgroup.controllers").write_text("io\n")
+def test_one_way_alone_leaves_the_other_free(offer: Offer) -> None:
+    offer("/", "unified", opens="io")
     limits = GroupLimits(disk_read_bytes_per_s=5)
     paths = cgroups.plan("lab", "x", limits)
     cgroups.create(paths, limits, ["254:0"])

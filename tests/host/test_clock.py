@@ -154,7 +154,7 @@ def test_a_taken_port_is_said() -> None:
 
 def test_another_monotonic_offset_is_found(needs: object) -> None:
     """A machine whose monotonic clock stands 1,000 s ahead, by a time namespace."""
-    needs("root", "unshare")  # type: ignore[operator]
+    needs("root", "unshare")
     ahead_s = 1000
     wrap = ("unshare", "--time", "--monotonic", str(ahead_s), "--fork")
     with answering(wrap=wrap) as port, exchange.connect("127.0.0.1", port, WORD) as connection:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 from svload.host import list_labs
 from svload.host.machine import linux
@@ -82,7 +83,6 @@ def stage(tmp_path: Path, isolate: bool) -> Iterator[Callable[..., Stage]]:
         folder = tmp_path / "labs" / "lab"
         argv = [sys.executable, *CONTROLLER, str(folder), "isolated" if isolate else "plain", seconds]
         process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdout is not None
         line = process.stdout.readline()
         assert line, "the controller did not come up"
         network = os.open(f"/proc/{process.pid}/ns/net", os.O_RDONLY)
@@ -106,39 +106,35 @@ def stage(tmp_path: Path, isolate: bool) -> Iterator[Callable[..., Stage]]:
 
 
 @pytest.mark.parametrize("victims", [("agent",), ("keeper",)])
-def test_agent_or_keeper_killed(
-    stage: Callable[..., Stage], victims: tuple[str, ...], until: Callable[..., None]
-) -> None:
+def test_agent_or_keeper_killed(stage: Callable[..., Stage], victims: tuple[str, ...]) -> None:
     lab = stage()
     lab.kill(*victims)
-    until(lab.everything_is_gone, HANG_S)
+    wait_until(lab.everything_is_gone, HANG_S)
     assert lab.setting() == lab.setting_before
 
 
-def test_controller_killed_the_load_is_silent_at_once(
-    stage: Callable[..., Stage], until: Callable[..., None]
-) -> None:
+def test_controller_killed_the_load_is_silent_at_once(stage: Callable[..., Stage]) -> None:
     """Its generator ignores SIGTERM and does not read; the server's grace must not be the generator's."""
     lab = stage()
     (generator, ticks), (server, server_ticks), *_ = lab.said["children"]
     lab.kill("controller")
-    until(lambda: not linux.is_alive(generator, ticks), HANG_S)
+    wait_until(lambda: not linux.is_alive(generator, ticks), HANG_S)
     assert linux.is_alive(server, server_ticks)
-    until(lab.everything_is_gone, HANG_S)
-    until(lambda: not list_labs(lab.state))
+    wait_until(lab.everything_is_gone, HANG_S)
+    wait_until(lambda: not list_labs(lab.state))
 
 
 def test_agent_and_keeper_killed_together_the_next_command_finishes(
-    stage: Callable[..., Stage], until: Callable[..., None], isolate: bool
+    stage: Callable[..., Stage], isolate: bool
 ) -> None:
     lab = stage("600")
     assert [(found.id, found.alive) for found in list_labs(lab.state)] == [("lab", True)]
     assert lab.finish_leftovers().strip() == ""
     assert len(lab.alive()) == 4
     lab.kill("keeper", "agent")
-    until(lambda: not list_labs(lab.state)[0].alive)
+    wait_until(lambda: not list_labs(lab.state)[0].alive)
     if lab.said["isolated"]:
-        until(lambda: not lab.alive(), HANG_S)
+        wait_until(lambda: not lab.alive(), HANG_S)
     said = lab.finish_leftovers()
     assert not lab.alive() or not isolate
     assert not lab.leftover_cgroups()
@@ -177,7 +173,7 @@ def test_a_lab_that_was_killed_before_its_owner_was_named_goes_too(tmp_path: Pat
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "ended", "left"])
 def test_an_agent_whose_starter_ends_before_it_is_owned_ends_too(
-    end: signal.Signals | None, tmp_path: Path, until: Callable[..., None]
+    end: signal.Signals | None, tmp_path: Path
 ) -> None:
     """A command that is killed while its agent comes up, not half a minute later."""
     folder = tmp_path / "lab"
@@ -189,7 +185,7 @@ def test_an_agent_whose_starter_ends_before_it_is_owned_ends_too(
     )
     argv = [sys.executable, "-c", code, str(folder)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
-        assert starter.stdin is not None and starter.stdout is not None
+        assert starter.stdin is not None
         assert starter.stdout.readline() == "up\n"
         with (folder / "agent.log").open() as log:
             if end is None:
@@ -197,5 +193,5 @@ def test_an_agent_whose_starter_ends_before_it_is_owned_ends_too(
             else:
                 starter.send_signal(end)
             starter.wait(HANG_S)
-            until(lambda: not folder.exists(), HANG_S)
+            wait_until(lambda: not folder.exists(), HANG_S)
             assert "who started it ended before it had an owner" in log.read()

@@ -52,13 +52,11 @@ def start() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
             env={**os.environ, **environment},
         )  # fmt: skip
         started.append(process)
-        assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         return process
 
     yield run
     for process in started:
-        assert process.stdin is not None
         process.stdin.close()  # ends it, and any member of its session that reads the same pipe
         process.wait(HANG_S)
 

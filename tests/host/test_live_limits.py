@@ -185,7 +185,6 @@ print(*made["paths"].values(), flush=True)
 time.sleep(600)
 """
     controller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert controller.stdout is not None
     paths = controller.stdout.readline().split()
     assert paths and all(os.path.isdir(path) for path in paths)
     controller.send_signal(signal.SIGKILL)

@@ -33,7 +33,6 @@ def holder(tmp_path: Path):
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
     yield process
     process.kill()
@@ -109,7 +108,6 @@ def test_who_waits_is_told_the_place_and_until_when(tmp_path: Path) -> None:
         with pytest.raises(SvloadError), machine_lock("third", 1.5, told.append, path=path):
             pytest.fail("two hold it")
     assert any("1 waits before this one" in one for one in told), told
-    assert second.stdout is not None
     assert second.stdout.readline() == b"held\n", "the one that waits has it, the one that gave up has not"
     with pytest.raises(SvloadError, match="the other study"), machine_lock("fourth", 0.0, path=path):
         pytest.fail("two hold it")

@@ -25,7 +25,6 @@ with passing_folder("load", Path(sys.argv[1])) as folder:
 def holder(state: Path) -> tuple[subprocess.Popen[str], Path]:
     words = [sys.executable, "-c", HOLDS, str(state)]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 from svload.host import Agent, finish_leftovers, start_agent
 from svload.host.agent import journal, settings
@@ -214,7 +215,7 @@ for turn in range(100_000):
 @pytest.mark.parametrize("own", ["own", "machine"])
 @pytest.mark.parametrize("after", [0, 1, 2, 5, 9])
 def test_killed_in_the_middle_of_applying_every_setting_is_back(
-    tmp_path: Path, needs: Callable[..., None], until: Callable[..., None], own: str, after: int
+    tmp_path: Path, needs: Callable[..., None], own: str, after: int
 ) -> None:
     """Everybody at once, after so many changes: what the next command finds, it finishes."""
     needs("root")
@@ -228,14 +229,13 @@ def test_killed_in_the_middle_of_applying_every_setting_is_back(
         agent = int(holder.stdout.readline())
         network = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY)
         keeper = linux.process_stat(agent)
-        assert keeper is not None
         for _ in range(after):
             assert holder.stdout.readline() == "turn\n"
         for pid in (keeper.parent, agent, holder.pid):
             os.kill(pid, signal.SIGKILL)
         holder.wait(HANG_S)
         with linux.in_network(f"/proc/self/fd/{network}"):
-            until(
+            wait_until(
                 lambda: all(linux.process_stat(pid) is None for pid in (keeper.parent, agent))
             )  # both hold the lock
             finish_leftovers(tmp_path)

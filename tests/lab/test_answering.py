@@ -134,7 +134,6 @@ def listener() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     port = free_port()
     code = "import socket, sys, time\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nprint('x', flush=True)\ntime.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code, str(port)], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         process.stdout.readline()
         yield port, process
         process.kill()
@@ -151,7 +150,6 @@ def facts(port: int) -> ServiceFacts:
 
 def process(pid: int, later: int = 0) -> ProcessFact:
     stat = linux.process_stat(pid)
-    assert stat is not None
     return ProcessFact(name="server", pid=pid, start_ticks=stat.start_ticks + later)
 
 
@@ -183,7 +181,6 @@ def test_who_began_later_is_named_and_taken_for_it() -> None:
         port = free_port()
         code = "import socket, sys, time\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nprint('x', flush=True)\ntime.sleep(600)"
         with subprocess.Popen([sys.executable, "-c", code, str(port)], stdout=subprocess.PIPE) as other:
-            assert other.stdout is not None
             other.stdout.readline()
             [said] = proved(facts(port), [fact], "log")
             other.kill()

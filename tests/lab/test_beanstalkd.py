@@ -155,7 +155,7 @@ class Stats(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         for _ in self.rfile:
-            used_s = self.server.share * time.monotonic()  # type: ignore[attr-defined]
+            used_s = self.server.share * time.monotonic()
             text = f"---\nrusage-utime: {used_s / 2:.6f}\nrusage-stime: {used_s / 2:.6f}\n"
             self.wfile.write(f"OK {len(text)}\r\n{text}\r\n".encode())
 
@@ -164,7 +164,7 @@ class Stats(socketserver.StreamRequestHandler):
 def test_its_only_thread_at_work_all_the_time_is_its_limit(share: float, state: str) -> None:
     """Planted in a stand-in, since a busy machine leaves no server a core of its own."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stats) as server:
-        server.share, server.daemon_threads = share, True  # type: ignore[attr-defined]
+        server.share, server.daemon_threads = share, True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address, port = server.server_address
         watch = Watched({"admin": {"beanstalkd": {"address": address, "port": port}}}, "beanstalkd")

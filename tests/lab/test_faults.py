@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import wait_until
+from tests.evolve import evolve
+from tests.servers import program, wait_until
 
 from svload.host import Agent
 from svload.host.process import cgroups
@@ -18,20 +19,16 @@ from svload.model.errors import SvloadError
 from svload.model.study import ServiceSpec
 
 pytestmark = pytest.mark.truth
-SERVER = """
-import http.server, os, sys
-if os.path.exists("fails"):
-    sys.exit("it was told to fail")
-while os.fork() == 0:  # a worker of its own session, as servers have them
-    os.setsid()
-    import time; time.sleep(600)
-class Answer(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        body = str(os.getpid()).encode()
-        self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers(); self.wfile.write(body)
-    def log_message(self, *_): pass
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
-"""
+SERVER = program(
+    "self.answer(str(os.getpid()).encode())",
+    before="""
+    if os.path.exists("fails"):
+        sys.exit("it was told to fail")
+    while os.fork() == 0:  # a worker of its own session, as servers have them
+        os.setsid()
+        time.sleep(600)
+    """,
+)
 WEB = ServiceSpec(
     name="web",
     kit="command",
@@ -112,7 +109,7 @@ def test_a_pause_holds_all_its_processes_and_heal_lets_them_go(make: Callable[..
 
 
 def test_limits_change_while_it_runs_and_are_put_back(make: Callable[..., Lab]) -> None:
-    limited = WEB.model_copy(update={"options": {**WEB.options, "pids": 60}})
+    limited = evolve(WEB, options={**WEB.options, "pids": 60})
     lab = make(limited, web=("cpus", "pids"))
     lab.up()
     groups = {one.name: one.paths for one in lab.facts()["web"].groups}
@@ -166,7 +163,7 @@ def test_its_tls_front_goes_with_the_whole_of_it(
     make: Callable[..., Lab], needs: Callable[..., None]
 ) -> None:
     needs("hitch")
-    lab = make(WEB.model_copy(update={"options": {**WEB.options, "replicas": None, "tls": "hitch"}}))
+    lab = make(evolve(WEB, options={**WEB.options, "replicas": None, "tls": "hitch"}))
     up = lab.up()
     pids = {one.name: one.pid for one in up["web"].processes}
     lab.faults.act("stop", "web", "", {})

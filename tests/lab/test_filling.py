@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.evolve import evolve
 from tests.servers import wait_until
 
 from svload.lab import data, store_api
@@ -75,7 +76,7 @@ class MakingAccounts(Store):
 def test_an_account_is_made_before_its_second_container() -> None:
     store = MakingAccounts()
     with running(store, None) as facts:
-        filled(facts, OBJECTS.model_copy(update={"accounts": 1}))
+        filled(facts, evolve(OBJECTS, accounts=1))
     assert len(store.containers) == 20
     assert not store.second_came.is_set()
 
@@ -161,7 +162,7 @@ KILLED = textwrap.dedent(
 
 @pytest.mark.parametrize("at", [1, 400, 900])
 def test_kill_9_while_it_fills_loses_nothing(tmp_path: Path, at: int) -> None:
-    objects = OBJECTS.model_copy(update={"count": 1500})
+    objects = evolve(OBJECTS, count=1500)
     store = Store()
     with running(store, tmp_path) as facts:
         words = [facts.model_dump_json(), objects.model_dump_json(), str(SEED)]
@@ -196,7 +197,7 @@ def test_every_account_is_listed_page_by_page(tmp_path: Path, monkeypatch: pytes
 
 
 def test_pictures_are_sent_as_pictures(tmp_path: Path) -> None:
-    objects = OBJECTS.model_copy(update={"content": "jpeg", "size": {"constant": 3000}, "count": 12})
+    objects = evolve(OBJECTS, content="jpeg", size={"constant": 3000}, count=12)
     store = Store()
     with running(store, tmp_path / "data") as facts:
         done = filled(facts, objects, images=tmp_path / "images")

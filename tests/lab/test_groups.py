@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import program
 
 from svload.host import Agent
 from svload.lab.lab import Lab
@@ -15,25 +16,24 @@ from svload.lab.setup import find_mistakes
 from svload.model.events import Event
 from svload.model.study import ServiceSpec
 
-FORKING = """
-import http.server, os, sys
-while os.fork() == 0:  # a worker of its own session, as servers have them
-    os.setsid()
-    import time; time.sleep(600)
-class Answer(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        if self.path == "/eat":
-            kept.append(bytearray(96 << 20))
-        if self.path == "/fork-and-eat" and os.fork() == 0:
-            x = bytearray(96 << 20)
-            os._exit(0)
-        if self.path == "/leave":
-            os._exit(7)
-        self.send_response(200); self.send_header("Content-Length", "0"); self.end_headers()
-    def log_message(self, *_): pass
-kept = []
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
-"""
+FORKING = program(
+    """
+    if self.path == "/eat":
+        kept.append(bytearray(96 << 20))
+    if self.path == "/fork-and-eat" and os.fork() == 0:
+        x = bytearray(96 << 20)
+        os._exit(0)
+    if self.path == "/leave":
+        os._exit(7)
+    self.answer()
+    """,
+    before="""
+    kept = []
+    while os.fork() == 0:  # a worker of its own session, as servers have them
+        os.setsid()
+        time.sleep(600)
+    """,
+)
 
 
 def spec(name: str = "api", kit: str = "command", **options: Any) -> ServiceSpec:

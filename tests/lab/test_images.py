@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.evolve import evolve
 
 from svload.lab.images import Images
 from svload.lab.objects import LEAST_IMAGE_BYTES, fill_key, planned_objects
@@ -83,6 +84,6 @@ def test_what_is_too_small_is_no_picture(images: Images) -> None:
     law = {"lognormal": {"median": 1500, "p99": 20_000}}
     few = ObjectSet(name="o", service="s", count=300, size=law, content="jpeg")
     assert min(one.size_bytes for one in planned_objects(few, 1)) == LEAST_IMAGE_BYTES
-    raw = few.model_copy(update={"content": "random"})
+    raw = evolve(few, content="random")
     assert min(one.size_bytes for one in planned_objects(raw, 1)) < LEAST_IMAGE_BYTES
     assert fill_key([few], 1) != fill_key([raw], 1)

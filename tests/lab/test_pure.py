@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
+from tests.evolve import evolve
 
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
@@ -139,7 +140,7 @@ OBJECTS = ObjectSet(
 def test_objects_are_drawn_from_the_seed_alone() -> None:
     planned = planned_objects(OBJECTS, seed=1)
     assert planned == planned_objects(OBJECTS, seed=1) != planned_objects(OBJECTS, seed=2)
-    assert planned == planned_objects(OBJECTS.model_copy(update={"service": "renamed"}), seed=1)
+    assert planned == planned_objects(evolve(OBJECTS, service="renamed"), seed=1)
     assert len({one.path for one in planned}) == 10
     assert [one.path for one in planned] == sorted(one.path for one in planned)
     assert {(one.account, one.container) for one in planned} == set(planned_containers(OBJECTS))
@@ -149,13 +150,13 @@ def test_objects_are_drawn_from_the_seed_alone() -> None:
 
 
 def test_sizes_follow_the_asked_distribution() -> None:
-    many = OBJECTS.model_copy(update={"count": 4000})
+    many = evolve(OBJECTS, count=4000)
     sizes = sorted(one.size_bytes for one in planned_objects(many, seed=3))
     assert 0.93 < sizes[2000] / 40960 < 1.07
     assert 0.75 < sizes[3960] / 409600 < 1.35
-    uniform = OBJECTS.model_copy(update={"size": {"uniform": ["1 KiB", 2048]}})
+    uniform = evolve(OBJECTS, size={"uniform": ["1 KiB", 2048]})
     assert all(1024 <= one.size_bytes <= 2048 for one in planned_objects(uniform, seed=3))
-    constant = OBJECTS.model_copy(update={"size": {"constant": "4 KiB"}})
+    constant = evolve(OBJECTS, size={"constant": "4 KiB"})
     assert {one.size_bytes for one in planned_objects(constant, seed=3)} == {4096}
 
 
@@ -173,9 +174,9 @@ def test_the_table_carries_paths_sizes_and_digests() -> None:
 
 def test_filled_data_is_kept_under_what_decides_it() -> None:
     key = fill_key([OBJECTS], 1)
-    assert key == fill_key([OBJECTS.model_copy(update={"service": "renamed"})], 1)
+    assert key == fill_key([evolve(OBJECTS, service="renamed")], 1)
     assert key != fill_key([OBJECTS], 2)
-    assert key != fill_key([OBJECTS.model_copy(update={"count": 11})], 1)
+    assert key != fill_key([evolve(OBJECTS, count=11)], 1)
 
 
 def test_the_authority_is_throw_away_and_its_keys_private(tmp_path: Path) -> None:

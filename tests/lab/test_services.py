@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import program, wait_until
 
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import Lab, find_mistakes
@@ -25,28 +25,12 @@ from .conftest import PlainHost
 
 pytestmark = pytest.mark.truth
 
-TELLER = """\
-import http.server, json, os, sys, threading
-
-class Teller(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        told = json.dumps({"args": sys.argv[1:], "env": dict(os.environ), "pid": os.getpid(), "prefix": sys.prefix}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(told)))
-        self.end_headers()
-        self.wfile.write(told)
-
-    def log_message(self, *_):
-        pass
-
-ports = [int(word) for word in sys.argv[1].split(",")]
-servers = [http.server.ThreadingHTTPServer(("127.0.0.1", port), Teller) for port in ports]
-for server in servers[1:]:
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-servers[0].serve_forever()
-"""
+TELLER = program(
+    """
+    told = {"args": sys.argv[1:], "env": dict(os.environ), "pid": os.getpid(), "prefix": sys.prefix}
+    self.answer(json.dumps(told).encode())
+    """
+)
 Make = Callable[..., Lab]
 
 
@@ -318,7 +302,6 @@ def test_dropped_files_are_in_the_page_cache_no_more(lab: Make, folder: Path) ->
     up.up()
     file.read_bytes()
     before = in_page_cache(folder / "data")
-    assert before is not None
     proof = up.drop_cache(["app"])["app"]
     assert proof["files_bytes"] == 3_000_000
     assert proof["resident_before_bytes"] == before.resident_bytes > 2_900_000

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.evolve import evolve
 
 from svload.host import Agent
 from svload.lab import Lab, install
@@ -128,9 +129,10 @@ def test_objects_put_once_are_listed_fetched_cached_and_found_again(
         "secrets reach no artefact"
     )
 
-    assert lab.apply(
-        [SPECS[0].model_copy(update={"options": {**SPECS[0].options, "memcache_pool": 10}}), SPECS[1]]
-    ) == ["backend", "cache"]
+    assert lab.apply([evolve(SPECS[0], options={**SPECS[0].options, "memcache_pool": 10}), SPECS[1]]) == [
+        "backend",
+        "cache",
+    ]
     assert lab.filled()["objects"].reused, "what it stores outlives a restart"
     assert fetch(lab.endpoints()["https://cache"], path) == bodies[path]
     processes = [process.pid for one in lab.facts().values() for process in one.processes]

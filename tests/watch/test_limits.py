@@ -59,12 +59,10 @@ def holder(stack: ExitStack, files: int, *cores: int) -> dict[str, Any]:
             [sys.executable, "-c", HOLDER, str(files)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
     )
-    assert process.stdout is not None
     process.stdout.readline()
     if cores:
         os.sched_setaffinity(process.pid, cores)
     stat = process_stat(process.pid)
-    assert stat is not None
     return {
         "service": "web",
         "processes": [{"name": "one", "pid": process.pid, "start_ticks": stat.start_ticks}],
@@ -177,7 +175,6 @@ def test_switches_count_from_the_first_look_and_new_threads_whole(
     monkeypatch.setattr(SwitchesMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
     threads(tmp_path, t7="900 5000 40", t8="900 1000 10")
     stat = process_stat(7, str(tmp_path))
-    assert stat is not None
     monitor = SwitchesMonitor(
         "web", {"processes": [{"name": "one", "pid": 7, "start_ticks": stat.start_ticks}]}
     )

@@ -28,8 +28,6 @@ def burners(tmp_path: Path) -> Iterator[tuple[int, int]]:
     script.write_text(BURN)
     orphan = subprocess.Popen([sys.executable, "-c", DETACH, str(script)], stdout=subprocess.PIPE, text=True)
     child = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert orphan.stdout is not None
-    assert child.stdout is not None
     stranger = int(orphan.stdout.readline())
     child.stdout.readline()
     orphan.wait(HANG_S)

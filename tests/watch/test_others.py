@@ -25,44 +25,34 @@ def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) 
     return ProcessStat(pid, "S", parent, 0, 0, seconds, 1, start, 0, name)
 
 
-def used(before: list[ProcessStat], after: list[ProcessStat]) -> dict[int, float]:
-    tables = ({found.pid: found for found in one} for one in (before, after))
-    return {found.pid: pytest.approx(found.seconds) for found in proc.used_between(*tables)}
-
-
-def test_what_lives_counts_its_growth_and_what_is_new_all_of_it() -> None:
-    assert used([one(1, 0, 5.0), one(7, 1, 2.0)], [one(1, 0, 5.0), one(7, 1, 2.5), one(9, 7, 0.25)]) == {
-        7: 0.5,
-        9: 0.25,
-    }
-
-
-def test_a_pid_used_again_is_another_process() -> None:
-    assert used([one(7, 1, 9.0, start=1)], [one(7, 1, 0.5, start=2)]) == {7: 0.5}
-
-
-def test_who_ended_is_found_with_its_parent_once() -> None:
-    """The child had used 3 s, used 0.4 s more and ended: its parent's total grows by 3.4 s."""
-    assert used([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 4.4)]) == {7: 0.4}
-
-
-def test_who_ended_after_its_parent_is_found_with_who_adopted_it() -> None:
-    before = [one(1, 0, 10.0), one(7, 1, 1.0), one(8, 7, 3.0)]
-    assert used(before, [one(1, 0, 14.5)]) == {1: 0.5}
-
-
-def test_nothing_is_below_zero() -> None:
-    assert used([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)]) == {}
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            [one(1, 0, 5.0), one(7, 1, 2.0)],
+            [one(1, 0, 5.0), one(7, 1, 2.5), one(9, 7, 0.25)],
+            {7: 0.5, 9: 0.25},
+        ),
+        ([one(7, 1, 9.0, start=1)], [one(7, 1, 0.5, start=2)], {7: 0.5}),
+        (
+            [one(1, 0, 0.0), one(7, 1, 9.0, start=1)],
+            [one(1, 0, 9.25), one(7, 1, 0.5, start=2)],
+            {1: 0.25, 7: 0.5},
+        ),
+        ([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 4.4)], {7: 0.4}),
+        ([one(1, 0, 10.0), one(7, 1, 1.0), one(8, 7, 3.0)], [one(1, 0, 14.5)], {1: 0.5}),
+        ([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)], {}),
+    ],
+)  # growth, and all of what is new; a pid used again, whose past is its parent's; who ended, by who is left
+def test_cpu_between_two_looks(
+    before: list[ProcessStat], after: list[ProcessStat], told: dict[int, float]
+) -> None:
+    assert {found.pid: pytest.approx(found.seconds) for found in proc.used_between(before, after)} == told
 
 
 def test_families_of_several_roots() -> None:
     tree = [one(1, 0, 0), one(2, 0, 0), one(3, 2, 0), one(7, 1, 0), one(8, 7, 0), one(9, 1, 0)]
     assert proc.families({7, 2}, tree) == {2, 3, 7, 8}
-
-
-def test_a_pid_used_again_leaves_what_it_was_to_its_parent() -> None:
-    before = [one(1, 0, 0.0), one(7, 1, 9.0, start=1)]
-    assert used(before, [one(1, 0, 9.25), one(7, 1, 0.5, start=2)]) == {1: 0.25, 7: 0.5}
 
 
 def machine(root: Path, *processes: tuple[int, str, int, int, list[str]]) -> None:
@@ -141,7 +131,6 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
     )
     process = subprocess.Popen([sys.executable, "-c", between], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     yield process
-    assert process.stdin is not None and process.stdout is not None
     process.stdin.close()
     process.stdout.read()
     process.wait(HANG_S)
@@ -149,7 +138,6 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 
 def burn(stranger: subprocess.Popen[bytes]) -> None:
     """Lets it begin, and waits until it has burnt."""
-    assert stranger.stdin is not None and stranger.stdout is not None
     stranger.stdin.write(b"\n")
     stranger.stdin.flush()
     assert stranger.stdout.readline() == b"burnt\n"
@@ -237,7 +225,6 @@ def test_one_process_is_told_as_it_is_now(tmp_path: Path, monkeypatch: pytest.Mo
     machine(tmp_path, (11, "x", 1, 6, []))
     clock["s"] += proc.FRESH_S
     found = table.now(11)
-    assert found is not None
     assert found.cpu_seconds == 6 / TICKS_PER_S
     assert table.now(12) is None
     table.close()
@@ -337,7 +324,6 @@ def test_who_rests_is_read_once_a_second(clocked: Clocked) -> None:
     clocked.ticks(14, p11=7, p12=7)
     assert clocked.lately() == {11: 7, 12: 5}
     now = clocked.table.now(12)
-    assert now is not None
     assert now.own_ticks == 7, "who is asked for alone is read"
     assert clocked.lately(proc.RESTING_EVERY_S) == {11: 7, 12: 7}
 
@@ -379,7 +365,6 @@ def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -
     with open(os.devnull):
         before = table.descriptors(os.getpid())
     after = table.descriptors(os.getpid())
-    assert before is not None
     assert after == before - 1
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert table.descriptors(child.pid)
@@ -399,7 +384,6 @@ def test_files_are_kept_and_let_go(keep: int) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert child.pid in table.renew()
     assert len(os.listdir("/proc/self/fd")) <= before + 2 + keep, "the child's pipe, and the machine's file"
-    assert child.stdin is not None
     child.stdin.close()
     child.wait(HANG_S)
     assert child.pid not in table.renew()

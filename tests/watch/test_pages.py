@@ -222,7 +222,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JvmMonitor:
     (tmp_path / "7" / "stat").write_text(f"7 (java) {' '.join(map(str, fields))}\n")
     (tmp_path / "log").write_text("java.lang.OutOfMemoryError: of an earlier start\n")
     stat = process_stat(7, str(tmp_path))
-    assert stat is not None
     facts = {
         "processes": [{"name": "server", "pid": 7, "start_ticks": stat.start_ticks}],
         "admin": {"jvm": {"process": "server", "log": str(tmp_path / "log")}},

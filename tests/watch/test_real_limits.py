@@ -172,12 +172,10 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
             )
         )
     places.callback(java.kill)
-    assert java.stdin is not None
     java.stdin.write(bytes([4]))
     java.stdin.flush()
     wait_until(lambda: b"held 4" in log.read_bytes())
     stat = process_stat(java.pid)
-    assert stat is not None
     processes = [{"name": "server", "pid": java.pid, "start_ticks": stat.start_ticks}]
     watched = Watched(
         {"processes": processes, "admin": {"jvm": {"process": "server", "log": str(log)}}}, "jvm"

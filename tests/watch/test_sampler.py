@@ -218,9 +218,6 @@ class Child:
         return self.say(action.message)
 
     def say(self, message: Any) -> dict[str, Any]:
-        assert self.process is not None
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(
             (message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n"
         )
@@ -241,7 +238,6 @@ def own_facts() -> dict[str, ServiceFacts]:
     from svload.host.machine.linux import process_stat
 
     stat = process_stat(os.getpid())
-    assert stat is not None
     process = ProcessFact(name="pytest", pid=stat.pid, start_ticks=stat.start_ticks)
     gone = ServiceFacts(
         service="gone",
@@ -318,7 +314,6 @@ def test_a_wrong_command_is_answered_and_survived(tmp_path: Path, child: Child, 
 @pytest.mark.parametrize("how", ["stop", "end of input"])
 def test_it_ends_when_told_or_left(tmp_path: Path, child: Child, how: str) -> None:
     Control(child, tmp_path).start({}, 1.0)
-    assert child.process is not None
     assert child.process.stdin is not None
     if how == "stop":
         assert child.say({"stop": True}) == {"done": {}}
@@ -361,7 +356,7 @@ def test_one_service_may_be_watched_anew_while_the_others_go_on(tmp_path: Path, 
 def test_a_figure_that_is_no_number_loses_that_monitors_readings_alone(value: float, tmp_path: Path) -> None:
     series = SeriesWriter(tmp_path / "out")
     monitor = Fake("cache", {})
-    monitor.sample = lambda: [Reading("", "hits_total", value)]  # type: ignore[method-assign]
+    monitor.sample = lambda: [Reading("", "hits_total", value)]
     Attached(monitor, 0.1).read(1, series)
     series.close()
     assert SeriesReader(tmp_path / "out").notes() == [

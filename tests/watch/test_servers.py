@@ -8,15 +8,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
 
 from svload.watch.http import AdminConnection
+from svload.watch.monitor import Monitor
 from svload.watch.monitors.mariadb import MariadbMonitor
-from svload.watch.monitors.memcached import MemcachedMonitor, parse_stats
+from svload.watch.monitors.memcached import MemcachedMonitor
 from svload.watch.monitors.nginx import NginxMonitor, parse_status
-from svload.watch.monitors.redis import RedisMonitor, parse_info
+from svload.watch.monitors.redis import RedisMonitor
 from svload.watch.monitors.truth import TruthMonitor
 from svload.watch.monitors.varnish import VarnishMonitor, parse_counters, readings_of
 
@@ -66,80 +68,87 @@ def server(answer: Callable[[bytes], bytes | None]) -> Iterator[tuple[int, list[
 
 
 def http(body: bytes, status: str = "200 OK") -> bytes:
-    return (
-        b"HTTP/1.1 "
-        + status.encode()
-        + b"\r\nContent-Length: "
-        + str(len(body)).encode()
-        + b"\r\n\r\n"
-        + body
-    )
+    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status.encode(), len(body), body)
 
 
-def test_nginx() -> None:
-    assert {r.metric: r.value for r in parse_status(NGINX.decode())} == {
-        "connections_open": 3,
-        "accepted_total": 17,
-        "handled_total": 16,
-        "unhandled_total": 1,
-        "requests_total": 201,
-        "reading": 1,
-        "writing": 1,
-        "waiting": 2,
-    }
+def of_redis(text: bytes) -> bytes:
+    return b"$%d\r\n%s\r\n" % (len(text), text)
+
+
+def at(name: str, **where: Any) -> dict[str, Any]:
+    """A service's facts of where its monitor asks."""
+    return {"admin": {name: where}}
+
+
+def read(monitor: Monitor) -> dict[str, float]:
+    return {reading.metric: reading.value for reading in monitor.sample()}
+
+
+TRUTH = (
+    b'{"requests": 5, "hits": 2, "busy_ns_sum": 1500000000, "late_ns_sum": 0, "link_held_ns_sum": 250000000, '
+    b'"in_service": 3, "body_bytes_out": 77, "role": "cache"}'
+)
+MONITORS: dict[str, tuple[Callable[[int], Monitor], Callable[[bytes], bytes | None], dict[str, float]]] = {
+    "nginx": (
+        lambda port: NginxMonitor(
+            "s", at("nginx", status_url=f"http://127.0.0.1:{port}/status", connections_limit=512)
+        ),
+        lambda piece: http(NGINX) if piece.startswith(b"GET /status HTTP/1.1\r\n") else None,
+        {"connections_open": 3, "connections_limit": 512, "accepted_total": 17, "handled_total": 16,
+         "unhandled_total": 1, "requests_total": 201, "reading": 1, "writing": 1, "waiting": 2},
+    ),
+    "memcached": (
+        lambda port: MemcachedMonitor("s", at("memcached", address="127.0.0.1", port=port)),
+        lambda piece: MEMCACHED,
+        {"connections_open": 2, "hits_total": 5, "used_bytes": 900},
+    ),
+    "redis": (
+        lambda port: RedisMonitor("s", at("redis", address="127.0.0.1", port=port)),
+        lambda piece: of_redis(REDIS),
+        {"connections_open": 3, "connections_limit": 100, "keys": 5},
+    ),
+    "truth": (
+        lambda port: TruthMonitor("s", at("truth", url=f"http://127.0.0.1:{port}")),
+        lambda piece: http(TRUTH),
+        {"requests_total": 5, "hits_total": 2, "busy_seconds_total": 1.5, "late_seconds_total": 0,
+         "link_held_seconds_total": 0.25, "in_service": 3, "body_out_bytes_total": 77},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MONITORS)
+def test_a_server_is_read_over_one_connection(name: str) -> None:
+    make, answer, wanted = MONITORS[name]
+    with server(answer) as (port, connections):
+        monitor = make(port)
+        for _ in range(2):
+            assert read(monitor) == wanted
+        monitor.close()
+    assert len(connections) == 1
+    assert set(wanted) <= set(monitor.metrics)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "match"),
+    [
+        ("memcached", None, ""),
+        ("redis", b"-NOAUTH Authentication required.\r\n", "no INFO"),
+        ("redis", b"$-1\r\n", "no INFO"),
+        ("redis", b"HTTP/1.1 400 Bad\r\n\r\n", "no INFO"),
+        ("redis", None, "no INFO"),
+    ],
+)
+def test_a_server_that_refuses_or_hangs_up_is_an_error(name: str, said: bytes | None, match: str) -> None:
+    with server(lambda piece: said) as (port, _):
+        monitor = MONITORS[name][0](port)
+        with pytest.raises(ConnectionError, match=match):
+            read(monitor)
+        monitor.close()
+
+
+def test_another_page_is_no_status_of_nginx() -> None:
     with pytest.raises(OSError, match="not a stub_status"):
         parse_status("<html>404</html>")
-    asked: list[bytes] = []
-
-    def answer(piece: bytes) -> bytes:
-        asked.append(piece.split(b"\r\n")[0])
-        return http(NGINX)
-
-    with server(answer) as (port, connections):
-        monitor = NginxMonitor(
-            "web",
-            {"admin": {"nginx": {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 512}}},
-        )
-        assert len(list(monitor.sample())) == len(list(monitor.sample())) == len(NginxMonitor.metrics)
-        monitor.close()
-    assert asked == [b"GET /status HTTP/1.1"] * 2
-    assert len(connections) == 1
-
-
-def test_memcached() -> None:
-    assert {r.metric: r.value for r in parse_stats(MEMCACHED.decode())} == {
-        "connections_open": 2,
-        "hits_total": 5,
-        "used_bytes": 900,
-    }
-    with server(lambda piece: MEMCACHED) as (port, connections):
-        monitor = MemcachedMonitor("mc", {"admin": {"memcached": {"address": "127.0.0.1", "port": port}}})
-        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 3
-        monitor.close()
-    assert len(connections) == 1
-    with server(lambda piece: None) as (port, _):
-        monitor = MemcachedMonitor("mc", {"admin": {"memcached": {"address": "127.0.0.1", "port": port}}})
-        with pytest.raises(ConnectionError):
-            list(monitor.sample())
-        monitor.close()
-
-
-def test_redis() -> None:
-    wanted = {"connections_open": 3, "connections_limit": 100, "keys": 5}
-    assert {r.metric: r.value for r in parse_info(REDIS.decode())} == wanted
-    whole = b"$%d\r\n%s\r\n" % (len(REDIS), REDIS)
-    with server(lambda piece: whole) as (port, connections):
-        monitor = RedisMonitor("store", {"admin": {"redis": {"address": "127.0.0.1", "port": port}}})
-        for _ in range(2):
-            assert {r.metric: r.value for r in monitor.sample()} == wanted
-        monitor.close()
-    assert len(connections) == 1
-    for answer in (b"-NOAUTH Authentication required.\r\n", b"$-1\r\n", b"HTTP/1.1 400 Bad\r\n\r\n", None):
-        with server(lambda piece, said=answer: said) as (port, connections):  # type: ignore[misc]
-            monitor = RedisMonitor("store", {"admin": {"redis": {"address": "127.0.0.1", "port": port}}})
-            with pytest.raises(ConnectionError, match="no INFO"):
-                list(monitor.sample())
-            monitor.close()
 
 
 def packets(*contents: bytes, first: int = 0) -> bytes:
@@ -188,7 +197,7 @@ def test_mariadb(tmp_path: Path) -> None:
     monitor = MariadbMonitor("db", {"admin": {"mariadb": {"socket": path, "user": "somebody"}}})
     status = rows(("Threads_connected", "4"), ("Innodb_row_lock_time", "1500"), ("Of_a_later_version", "1"))
     with mariadb(path, packets(b"\0ok", first=2), [status, rows(("max_connections", "151"))]) as got:
-        found = {reading.metric: reading.value for reading in monitor.sample()}
+        found = read(monitor)
     monitor.close()
     assert found == {"connections_open": 4, "row_lock_wait_seconds_total": 1.5, "connections_limit": 151}
     assert b"somebody\0" in got[0]
@@ -212,24 +221,6 @@ def test_varnish() -> None:
         with pytest.raises(OSError, match="not output of varnishstat"):
             parse_counters(text)
     assert VarnishMonitor.reads({"admin": {"varnish": {"dir": "/x"}}})
-
-
-def test_truth() -> None:
-    body = b'{"requests": 5, "hits": 2, "busy_ns_sum": 1500000000, "late_ns_sum": 0, "link_held_ns_sum": 250000000, "in_service": 3, "body_bytes_out": 77, "role": "cache"}'
-    with server(lambda piece: http(body)) as (port, _):
-        monitor = TruthMonitor("s", {"admin": {"truth": {"url": f"http://127.0.0.1:{port}"}}})
-        found = {r.metric: r.value for r in monitor.sample()}
-        monitor.close()
-    assert found == {
-        "requests_total": 5,
-        "hits_total": 2,
-        "busy_seconds_total": 1.5,
-        "late_seconds_total": 0,
-        "link_held_seconds_total": 0.25,
-        "in_service": 3,
-        "body_out_bytes_total": 77,
-    }
-    assert set(found) <= set(TruthMonitor.metrics)
 
 
 def test_an_ended_kept_connection_is_opened_again_once() -> None:

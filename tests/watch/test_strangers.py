@@ -138,9 +138,9 @@ def strangers(monitor: OthersMonitor, *pids: int) -> set[int]:
             counted.add(one.pid)
             yield one
 
-    monitor._strangers = noted  # type: ignore[method-assign]
+    monitor._strangers = noted
     monitor.sample()
-    monitor._strangers = keep  # type: ignore[method-assign]
+    monitor._strangers = keep
     return counted & set(pids)
 
 
@@ -335,7 +335,6 @@ def test_in_a_pid_namespace_a_stranger_outside_is_counted_and_nobody_is_named(
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert inside.stdin is not None
     assert inside.stdout is not None
 
     def read() -> float:
@@ -455,7 +454,6 @@ def test_threads_are_asked_where_they_ran() -> None:
         "threading.Thread(target=burn, daemon=True).start(); burn()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as busy:
-        assert busy.stdout is not None
         busy.stdout.readline()
         monitor = watching()
         used = [proc.Used("busy", busy.pid, 0.5)]

@@ -67,7 +67,6 @@ def shared() -> Iterator[tuple[int, list[int]]]:
     for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", SHARE, str(port)], stdout=subprocess.PIPE)
         processes.append(process)
-        assert process.stdout is not None
         port = int(process.stdout.readline())
     yield port, [process.pid for process in processes]
     for process in processes:
@@ -80,7 +79,6 @@ def parent() -> Iterator[tuple[int, int, int]]:
     """(shared port, its own port, pid) of a parent that keeps the sockets of its two
     workers open, as Swift's proxy does."""
     process = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, start_new_session=True)
-    assert process.stdout is not None
     port, alone = map(int, process.stdout.readline().split())
     yield port, alone, process.pid
     os.killpg(process.pid, signal.SIGKILL)
