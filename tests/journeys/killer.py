@@ -28,7 +28,7 @@ class _Killer:
             self._write("fsync", os.readlink(f"/proc/self/fd/{descriptor}"))
             sync(descriptor)
 
-        os.fsync = fsync  # type: ignore[assignment]
+        os.fsync = fsync
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:

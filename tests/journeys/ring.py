@@ -114,9 +114,7 @@ def _newest(device: Path) -> dict[str, str]:
 
 def requests(world: World, run: Path) -> list[dict[str, Any]]:
     """What became of uploads and reads, as the study's own query tells."""
-    asked = world.svload("query", str(run), (STUDY / "queries/verified.sql").read_text(), "--json")
-    assert asked.returncode == 0, asked.stderr
-    return list(json.loads(asked.stdout))
+    return list(world.json("query", str(run), (STUDY / "queries/verified.sql").read_text()))
 
 
 def peak_rss_bytes(world: World, command: Command) -> int:

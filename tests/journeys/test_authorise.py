@@ -95,7 +95,7 @@ def redirecting(island: Island) -> Iterator[None]:
         text=True,
     )
     try:
-        assert server.stdout is not None and server.stdout.readline() == "ready\n"
+        assert server.stdout.readline() == "ready\n"
         yield
     finally:
         server.kill()

@@ -3,47 +3,30 @@ order, apart from what is measured."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import program
 
 from svload.store import RunDir, read_trial
 
 from .world import World, only_run
 
 pytestmark = pytest.mark.truth
-SERVER = """\
-#!{python}
-import http.server, os, sys, urllib.request
-
-port, kind = int(sys.argv[1]), sys.argv[2]
-held = []
-
-
-class Store(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        if kind == "web":
-            with urllib.request.urlopen("http://127.0.0.1:" + os.environ["STORE_PORT"] + self.path) as answer:
-                told = answer.read()
-        else:
-            if self.path.startswith("/put/"):
-                held.append(self.path)
-            told = str(len(held)).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(told)))
-        self.end_headers()
-        self.wfile.write(told)
-
-    def log_message(self, *_):
-        pass
-
-
-http.server.ThreadingHTTPServer(("127.0.0.1", port), Store).serve_forever()
-"""
+SERVER = program(
+    """
+    if kind == "web":
+        with urllib.request.urlopen("http://127.0.0.1:" + os.environ["STORE_PORT"] + self.path) as answer:
+            told = answer.read()
+    else:
+        if self.path.startswith("/put/"):
+            held.append(self.path)
+        told = str(len(held)).encode()
+    self.answer(told)
+    """,
+    before="import urllib.request\nkind, held = sys.argv[2], []",
+)
 STUDY = """\
 name: steps
 lab:
@@ -69,11 +52,10 @@ thresholds: [readers.success_rate >= 99 %]
 @pytest.fixture
 def study(world: World) -> Path:
     """Two servers of a user's own, built by make."""
-    import sys
 
     target = world.root / "target"
     target.mkdir()
-    (target / "server").write_text(SERVER.replace("{python}", sys.executable))
+    (target / "server").write_text(SERVER)
     (target / "server").chmod(0o755)
     (target / "Makefile").write_text("all:\n\t@true\n")
     (world.root / "study.yaml").write_text(STUDY)
@@ -139,6 +121,4 @@ def test_a_slip_is_told_before_anything_starts(
 
 
 def test_a_plan_of_it_needs_nothing_built(world: World, study: Path) -> None:
-    done = world.svload("plan", str(study), "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["trials"] == 4
+    assert world.json("plan", str(study))["trials"] == 4

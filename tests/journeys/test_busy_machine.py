@@ -66,7 +66,7 @@ def test_a_run_warns_before_its_first_trial_and_waits_if_asked(
 ) -> None:
     """The wait is bounded: the machine stays busy, and the run starts anyway."""
     url = f"http://127.0.0.1:{truth['http_port']}/info"
-    assert world.svload("init", url, "mine").returncode == 0
+    world.succeed("init", url, "mine")
     short = ("--replicates", "1", "--duration", "0.2s", "--out", str(world.runs))
     warned = world.svload("run", "mine", *short).stderr.splitlines()
     (told,) = (number for number, line in enumerate(warned) if line.startswith("This machine is busy"))

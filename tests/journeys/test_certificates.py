@@ -25,12 +25,10 @@ compare: [{factor: users, baseline: 2, metric: load.response.p50}]
 
 @pytest.mark.truth
 def test_the_instrument_is_measured_once_and_stated_ever_after(world: World) -> None:
-    before = json.loads(world.svload("doctor", "--json").stdout)
+    before = world.json("doctor")
     assert before["instrument"] is None
     assert {"loopback", "timers", "local ports", "open files", "clock source"} <= set(before["machine"])
-    ended = world.svload("doctor", "--certify", "--json")
-    assert ended.returncode == 0, ended.stderr
-    held = json.loads(ended.stdout)["instrument"]
+    held = world.json("doctor", "--certify")["instrument"]
     assert [level["service_ns"] for level in held["levels"]] == [10**5, 10**6, 10**7, 10**8]
     for level in held["levels"]:
         assert level["n"] >= 400
@@ -45,8 +43,7 @@ def test_the_instrument_is_measured_once_and_stated_ever_after(world: World) -> 
     ran = world.svload("demo", *args)
     assert complete(only_run(world), ran.stderr)["instrument"]["levels"] == held["levels"]
     assert "seen less done" in (only_run(world) / "derived" / "report.html").read_text()
-    assert world.silent() == []
-    assert world.labs() == []
+    assert world.left() == []
 
 
 @pytest.mark.truth
@@ -67,9 +64,7 @@ def test_the_lab_against_itself_runs_each_case_in_twenty_pairs(world: World) -> 
 def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
     """Twenty pairs are believed only on a quiet machine."""
     (world.root / "study.yaml").write_text(STUDY)
-    ended = world.svload("aa", "study.yaml", "--out", str(world.root / "aa"), "--json")
-    assert ended.returncode == 0, ended.stderr
-    said: dict[str, Any] = json.loads(ended.stdout)
+    said: dict[str, Any] = world.json("aa", "study.yaml", "--out", str(world.root / "aa"))
     made = said["certificate"]
     assert made["pairs"] == 20
     assert len(made["cases"]) == 2, "two numbers of users are two loads"

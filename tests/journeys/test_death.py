@@ -10,30 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import program
 
 from .world import World, only_run
 
 pytestmark = pytest.mark.truth
-SERVER = """
-import http.server, os, sys
-kept = []
-class Answer(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    def do_GET(self):
-        if self.path == "/eat":
-            kept.append(bytearray(48 << 20))
-        if self.path == "/worker" and os.fork() == 0:
-            kept.append(bytearray(128 << 20))
-            os._exit(0)
-        if self.path == "/leave":
-            os._exit(7)
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-    def log_message(self, *_): pass
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
-"""
+SERVER = program(
+    """
+    if self.path == "/eat":
+        kept.append(bytearray(48 << 20))
+    if self.path == "/worker" and os.fork() == 0:
+        kept.append(bytearray(128 << 20))
+        os._exit(0)
+    if self.path == "/leave":
+        os._exit(7)
+    self.answer()
+    """,
+    before="kept = []",
+)
 
 
 def write_study(folder: Path, does: str, **limits: Any) -> str:

@@ -43,6 +43,9 @@ class Demo:
         assert ended.returncode == 0, (args, ended.stderr[-1500:])
         return ended
 
+    def json(self, *args: str) -> Any:
+        return json.loads(self.svload(*args, "--json").stdout)
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
@@ -91,7 +94,7 @@ def test_why_says_every_check(demo: Demo) -> None:
     said = demo.svload("why", "TC11.r1")
     assert "TC11.r1" in said.stdout
     assert re.search(r"✓ \d+ more checks found nothing", said.stdout)
-    told = json.loads(demo.svload("why", "TC11.r1", "--json").stdout)
+    told = demo.json("why", "TC11.r1")
     assert {check["check"] for check in told["verdict"]["checks"]} == {
         check.name for check in all_checks() if check.of != "imported"
     }
@@ -104,7 +107,7 @@ def test_why_says_every_check(demo: Demo) -> None:
 
 def test_query_is_sql_over_the_run(demo: Demo) -> None:
     sql = "select case_name, count(*) as n from samples where group_name = 'probe' group by 1 order by 1"
-    rows = json.loads(demo.svload("query", "latest", sql, "--json").stdout)
+    rows = demo.json("query", "latest", sql)
     assert [row["case_name"] for row in rows] == sorted(CASES.split(","))
     assert all(row["n"] > 0 for row in rows)
     assert "case_name" in demo.svload("query", "latest", sql).stdout
@@ -133,14 +136,13 @@ def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
     assert packed.stat().st_size < 5 * 2**20
     elsewhere = World(tmp_path / "elsewhere")
     elsewhere.root.mkdir()
-    checked = json.loads(elsewhere.svload("verify", str(packed), "--json").stdout)
+    checked = elsewhere.json("verify", str(packed))
     assert checked == {"sealed": 8, "thinned": 0, "damage": [], "made_anew": [], "builds": [], "altered": []}
     assert "TC9.r1" in elsewhere.svload("why", "TC9.r1", "--run", str(packed)).stdout
     sql = "select sum(ok) as ok from trials"
-    asked = json.loads(elsewhere.svload("query", str(packed), sql, "--json").stdout)
-    assert asked == json.loads(demo.svload("query", "latest", sql, "--json").stdout)
-    reported = elsewhere.svload("report", str(packed), "--json")
-    told = json.loads(reported.stdout)
+    asked = elsewhere.json("query", str(packed), sql)
+    assert asked == demo.json("query", "latest", sql)
+    told = elsewhere.json("report", str(packed))
     assert told["findings"]["cases"] == findings(demo.run)["cases"]
     made = Path(told["files"]["report.html"])
     assert made.is_file()
@@ -162,7 +164,7 @@ def test_two_runs_are_compared_and_json_is_all_of_stdout(demo: Demo) -> None:
     assert ended.returncode == told["exit_code"]
     assert (told["sealed"], told["planned"], told["complete"]) == (2, 2, True)
     assert Path(told["files"]["report.html"]).is_file()
-    rows = json.loads(demo.svload("compare", demo.run.name, Path(told["run"]).name, "--json").stdout)
+    rows = demo.json("compare", demo.run.name, Path(told["run"]).name)
     assert {row["case"] for row in rows} == {"TC2", "TC9"}
     for row in rows:
         assert "not interleaved" in row["note"] if row["ratio"] is not None else row["note"], row

@@ -48,12 +48,10 @@ def test_every_executor_runs_and_is_judged(world: World, truth: dict[str, int]) 
 
 def test_load_makes_so_many_iterations_and_stops(world: World, truth: dict[str, int]) -> None:
     url = f"http://127.0.0.1:{truth['http_port']}/info"
-    ended = world.svload("load", url, "--iterations", "500", "--vus", "8", "--json")
-    said: dict[str, Any] = json.loads(ended.stdout)
+    said: dict[str, Any] = world.json("load", url, "--iterations", "500", "--vus", "8")
     assert (said["due"], said["begun"], said["requests"], said["ok"]) == (500, 500, 500, 500)
     assert said["throughput_rps"] == pytest.approx(500 / said["duration_s"])
-    few = world.svload("load", url, "--iterations", "3", "--json")
-    assert json.loads(few.stdout)["requests"] == 3, "fewer than users"
+    assert world.json("load", url, "--iterations", "3")["requests"] == 3, "fewer than users"
     wrong = world.svload("load", url, "--iterations", "3", "--rate", "5")
     assert wrong.returncode == 2
     assert "--rate" in wrong.stderr

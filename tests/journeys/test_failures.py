@@ -8,37 +8,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.servers import program
 
 from .world import World, complete, only_run, sealed
 
 pytestmark = pytest.mark.truth
-SERVER = """\
-import os, sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-
-port, fate = int(sys.argv[1]), Path("fate")  # it dies as long as the file `fate` says how often
-
-
-class Answer(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        left = int(fate.read_text())
-        if self.path != "/health" and left:
-            fate.write_text(str(left - 1))
-            os._exit(7)
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-
-    def log_message(self, *args):
-        pass
-
-
-ThreadingHTTPServer(("127.0.0.1", port), Answer).serve_forever()
-"""
+SERVER = program(
+    """
+    left = int(fate.read_text())
+    if self.path != "/health" and left:
+        fate.write_text(str(left - 1))
+        os._exit(7)
+    self.answer()
+    """,
+    before="from pathlib import Path\nfate = Path('fate')  # it dies as long as the file says how often",
+)
 STUDY = {
     "name": "mortal",
     "lab": {"api": {"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /health"}},
@@ -85,8 +69,7 @@ def test_three_failures_in_a_row_stop_the_run_and_resume_goes_on_with_its_own_lo
     assert "Traceback" not in ended.stderr
     assert [kind for kind, _ in order(only_run(world))] == ["trial-failed"] * 3
     assert f"svload resume {only_run(world)}" in ended.stderr
-    assert world.silent() == []
-    assert world.labs() == []
+    assert world.left() == []
     (study / "study.yaml").write_text(json.dumps(STUDY | {"question": "edited since?"}))
     (study / "fate").write_text("0")
     resumed = world.svload("resume", str(only_run(world)), "--out", str(world.runs))

@@ -11,50 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import wait_until
+from tests.servers import program, wait_until
 
 from .world import World, complete, only_run, sealed
 
 pytestmark = pytest.mark.truth
-SERVER = """
-import http.server, sys
-class Answer(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-    def log_message(self, *_): pass
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
-"""
-FRONT = """
-import http.client, http.server, itertools, sys
-turns = itertools.cycle(sys.argv[2].split(","))
-count = len(sys.argv[2].split(","))
-class Front(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    def do_GET(self):
-        status, body = 502, b""
-        for _ in range(count):
-            try:
-                back = http.client.HTTPConnection(next(turns), timeout=1)
-                back.request("GET", "/")
-                answer = back.getresponse()
-                status, body = answer.status, answer.read()
-                back.close()
-                break
-            except OSError:
-                pass
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-    def log_message(self, *_): pass
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Front).serve_forever()
-"""
+SERVER = program()
+FRONT = program(
+    """
+    for _ in range(count):
+        try:
+            back = http.client.HTTPConnection(next(turns), timeout=1)
+            back.request("GET", "/")
+            answer = back.getresponse()
+            return self.answer(answer.read(), answer.status)
+        except OSError:
+            pass
+        finally:
+            back.close()
+    self.answer(b"", 502)
+    """,
+    before="""
+    import http.client
+    turns = itertools.cycle(sys.argv[2].split(","))
+    count = len(sys.argv[2].split(","))
+    """,
+)
 
 
 def write_study(world: World, faults: list[dict[str, Any]], replicas: Any, **more: Any) -> str:
@@ -131,7 +113,7 @@ def test_one_of_two_servers_stops_and_starts_again_and_of_one_all_fails(
     page = (run / "derived" / "report.html").read_text()
     assert "Planned faults: when each was due" in page
     assert page.count("web[1] was stopped") >= 4, "on the time axis and in the table"
-    assert world.svload("verify", str(run)).returncode == 0
+    world.succeed("verify", str(run))
     assert world.silent() == []
 
 

@@ -25,9 +25,7 @@ STUDY = ("001-svload", "--profile", "demo")
 
 
 def up(world: World, lease: str = "60s") -> dict[str, Any]:
-    ended = world.svload("lab", "up", *STUDY, "--for", lease, "--json")
-    assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
+    found: dict[str, Any] = world.json("lab", "up", *STUDY, "--for", lease)
     return found
 
 
@@ -48,15 +46,13 @@ def test_a_lab_is_up_is_seen_is_reset_and_goes_down(world: World):
         f"{scheme}://{name}" for scheme in ("http", "https") for name in ("backend", "cache")
     }
     assert answers(lab["endpoints"]["http://backend"] + "/")
-    status = json.loads(world.svload("lab", "status", "--json").stdout)
+    status = world.json("lab", "status")
     assert [one["id"] for one in status["labs"]] == [lab["id"]]
     assert lab["id"] in world.svload("lab", "status").stdout
-    proof = world.svload("lab", "reset")
-    assert proof.returncode == 0, proof.stderr
+    proof = world.succeed("lab", "reset")
     assert "'requests': 0" in proof.stdout
-    assert world.svload("lab", "down").returncode == 0
-    assert world.silent() == []
-    assert world.labs() == []
+    world.succeed("lab", "down")
+    assert world.left() == []
     assert not answers(lab["endpoints"]["http://backend"] + "/")
     after = world.svload("lab", "status")
     assert "no lab is up" in after.stdout
@@ -66,15 +62,13 @@ def test_a_lab_is_up_is_seen_is_reset_and_goes_down(world: World):
 
 def test_every_url_of_every_account_is_listed_by_the_store_itself(world: World):
     to = world.root / "urls.csv"
-    ended = world.svload("lab", "urls", *STUDY, "--to", str(to))
-    assert ended.returncode == 0, ended.stderr
+    ended = world.succeed("lab", "urls", *STUDY, "--to", str(to))
     assert ended.stdout == f"2,000 URLs in {to}\n"
     rows = list(csv.DictReader(to.open()))
     assert len({row["url"] for row in rows}) == 2000
     assert all(row["url"] == f"http://backend{row['path']}" for row in rows)
     assert {row["size_bytes"] for row in rows} == {"4096"}
-    assert world.silent() == []
-    assert world.labs() == []
+    assert world.left() == []
 
 
 def test_a_study_that_fills_no_store_has_no_urls(world: World):
@@ -100,7 +94,7 @@ def test_whoever_is_killed_nothing_is_left(world: World, victim: str):
     assert pids
     os.kill(pids[-1], signal.SIGKILL)
     assert world.silent() == [], victim
-    status = json.loads(world.svload("lab", "status", "--json").stdout)
+    status = world.json("lab", "status")
     assert (status["labs"], status["agents"]) == ([], [])
     assert world.labs() == []
     assert not answers(lab["endpoints"]["http://cache"] + "/")
@@ -112,7 +106,7 @@ def test_a_lease_ends_by_itself(world: World):
     lab = up(world, "12s")
     assert world.silent() == []
     assert not answers(lab["endpoints"]["http://cache"] + "/")
-    assert json.loads(world.svload("lab", "status", "--json").stdout)["labs"] == []
+    assert world.json("lab", "status")["labs"] == []
     assert world.labs() == []
 
 

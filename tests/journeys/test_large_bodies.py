@@ -4,7 +4,6 @@ and read back by their digest."""
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -94,13 +93,9 @@ def test_a_body_larger_than_the_generator_goes_both_ways(
         most = peak_rss_bytes(world, command)
         command.end()
     complete(only_run(world), command.said)
-    asked = world.svload(
-        "query",
-        str(only_run(world)),
-        "select status, error_name, body_bytes from samples order by step",
-        "--json",
+    put, get = world.json(
+        "query", str(only_run(world)), "select status, error_name, body_bytes from samples order by step"
     )
-    put, get = json.loads(asked.stdout)
     assert (put["status"], put["error_name"]) == (201, ""), "the server's digest is that of what was sent"
     assert (world.root / "object").stat().st_size == BODY_BYTES
     assert (get["status"], get["error_name"], get["body_bytes"]) == (200, error, BODY_BYTES)

@@ -154,22 +154,21 @@ def test_a_kept_lab_keeps_them_and_its_keepers_death_ends_them(world: World, str
     }
     (folder / "study.yaml").write_text(json.dumps(study))
     before = socket.if_nameindex()
-    up = world.svload("lab", "up", str(folder), "--trust", "--for", "60s")
-    assert up.returncode == 0, up.stderr
-    [lab] = json.loads(world.svload("lab", "status", "--json").stdout)["labs"]
+    up = world.succeed("lab", "up", str(folder), "--trust", "--for", "60s")
+    [lab] = world.json("lab", "status")["labs"]
     assert f"nsenter --net={lab['network']} COMMAND" in up.stdout
     address, _, port = lab["endpoints"]["http://site"].removeprefix("http://").partition(":")
     with linux.in_network(lab["network"]):
         began = time.monotonic()
         socket.create_connection((address, int(port)), 10).close()
     assert not strict or 0.0199 < time.monotonic() - began < 0.2
-    assert world.svload("lab", "reset").returncode == 0
+    world.succeed("lab", "reset")
     assert socket.if_nameindex() == before
     [keeper] = world.processes("svload.run.keeper")
     os.kill(keeper, signal.SIGKILL)
     assert world.silent() == []
     assert not Path(lab["network"]).exists()
-    assert world.svload("lab", "status", "--json").returncode == 0
+    world.succeed("lab", "status", "--json")
     assert world.labs() == []
 
 

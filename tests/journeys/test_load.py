@@ -6,16 +6,15 @@ import json
 import re
 import shlex
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import Answering, serving
 
 from svload.cli.commands.load import EXAMPLES
 
@@ -40,32 +39,18 @@ def recording(location: str = "") -> Iterator[Recording]:
     """With a `location` each request but those of its path is redirected there."""
     kept = Recording()
 
-    class Keep(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def answer(self) -> None:
+    class Keep(Answering):
+        def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             kept.asked.append((self.command, self.path, dict(self.headers), body))
-            moves = bool(location) and not location.endswith(self.path)
-            self.send_response(307 if moves else 200)
-            if moves:
-                self.send_header("Location", location)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            if location and not location.endswith(self.path):
+                return self.answer(b"", 307, Location=location)
+            return self.answer(b"")
 
-        do_GET = do_PUT = do_POST = answer  # noqa: N815 (their names are http.server's)
+        do_PUT = do_POST = do_GET  # noqa: N815 (their names are http.server's)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Keep) as server:
-        server.daemon_threads = True
-        kept.port = server.server_port
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield kept
-        finally:
-            server.shutdown()
+    with serving(Keep) as kept.port:
+        yield kept
 
 
 @pytest.fixture
@@ -103,8 +88,7 @@ def test_a_threshold_decides_the_exit_status(world: World, url: str) -> None:
 
 
 def test_a_threshold_on_too_few_requests_is_never_passed(world: World, url: str) -> None:
-    few = world.svload("load", url, "-n", "20", "-c", "1", "--threshold", "p(99.9)<10s", "--json")
-    (threshold,) = json.loads(few.stdout)["thresholds"]
+    (threshold,) = world.json("load", url, "-n", "20", "-c", "1", "--threshold", "p(99.9)<10s")["thresholds"]
     assert threshold["outcome"] in OPEN
 
 

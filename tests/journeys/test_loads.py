@@ -64,10 +64,8 @@ measure: {duration: 2s, replicates: 3}
     )
     said = laws(found, "users")
     assert said.limit.value == pytest.approx(N_STAR, rel=0.15)
-    assert said.ground is not None and said.ground.bottleneck is not None
     assert said.ground.bottleneck.resource.name == "workers of server"
     assert said.ground.bottleneck.demand_s == pytest.approx(SERVICE_S, rel=0.1)
-    assert said.bounds is not None
     assert said.bounds.top_rps == pytest.approx(FULL_RPS, rel=0.1)
     states = {case["levels"]["users"]: case["server"] for case in found["cases"]}
     assert states["30"] == "SATURATED"

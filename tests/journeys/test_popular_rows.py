@@ -38,8 +38,7 @@ def distance(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any]) -> float:
 def test_zipf_is_numpys(world: World, truth: dict[str, Any]) -> None:
     (world.root / "study.yaml").write_text(STUDY.replace("PORT", str(truth["http_port"])))
     world.run("study.yaml")
-    asked = world.svload("query", str(only_run(world)), "select row, asked from asked", "--json")
-    assert asked.returncode == 0, asked.stderr
+    asked = world.succeed("query", str(only_run(world)), "select row, asked from asked", "--json")
     counts = np.zeros(ROWS)
     for row in json.loads(asked.stdout):
         counts[row["row"]] += row["asked"]

@@ -46,8 +46,7 @@ def study(world: World, tmp_path: Path) -> str:
     shutil.copytree(ROOT / "studies" / "001-svload", folder, ignore=shutil.ignore_patterns("runs"))
     file = folder / "study.yaml"
     file.write_text(file.read_text().rstrip("\n") + "\n" + TINY)
-    installed = world.svload("lab", "install", str(folder))
-    assert installed.returncode == 0, installed.stderr
+    world.succeed("lab", "install", str(folder))
     return str(folder)
 
 
@@ -68,9 +67,8 @@ def test_the_study_on_swift_and_varnish(world: World, study: str) -> None:
     run = Path(told["run"])
     _look_at_the_rows(world, run)
     _look_at_the_counters(run)
-    assert world.svload("verify", str(run)).returncode == 0
-    assert world.silent() == []
-    assert world.labs() == []
+    world.succeed("verify", str(run))
+    assert world.left() == []
 
 
 def _look_at_the_rows(world: World, run: Path) -> None:
@@ -78,7 +76,7 @@ def _look_at_the_rows(world: World, run: Path) -> None:
         "select case_name, min(appconnect_ns) as least, max(appconnect_ns) as most, count(*) as n from samples "
         "where group_name = 'probe' and error = 0 group by 1"
     )
-    rows: list[dict[str, Any]] = json.loads(world.svload("query", str(run), sql, "--json").stdout)
+    rows: list[dict[str, Any]] = world.json("query", str(run), sql)
     assert {row["case_name"] for row in rows} == set(CASES)
     for row in rows:
         assert row["n"] > 0
@@ -87,10 +85,7 @@ def _look_at_the_rows(world: World, run: Path) -> None:
         else:
             assert row["most"] == 0
     sql = "select service, count(distinct metric) as metrics from monitors group by 1"
-    watched = {
-        row["service"]: row["metrics"]
-        for row in json.loads(world.svload("query", str(run), sql, "--json").stdout)
-    }
+    watched = {row["service"]: row["metrics"] for row in world.json("query", str(run), sql)}
     assert watched.get("cache", 0) > 5
     assert watched.get("backend", 0) > 5
 
@@ -126,7 +121,7 @@ def test_three_kills_on_the_real_lab_lose_nothing(world: World, study: str) -> N
 def test_a_real_nginx_from_few_users_to_many(world: World, needs: Callable[..., None]) -> None:
     needs("nginx")
     example = str(ROOT / "examples" / "nginx-sweep")
-    planned = json.loads(world.svload("plan", example, "--json").stdout)
+    planned = world.json("plan", example)
     chosen = [case["name"] for case in planned["cases"] if case["levels"]["users"] in ("1", "8", "64")]
     assert len(chosen) == 3
     args = ("--only", ",".join(chosen), "--replicates", "1", "--duration", "0.3s")

@@ -127,10 +127,7 @@ def test_every_name_may_be_another(world: World, renamed: Path) -> None:
     text = (renamed / "study.yaml").read_text()
     for name in set(NAMES) - {"cache", "load", "url", "same", "with", "server", "object", "objects"}:
         assert not re.search(rf'"{name}"\s*:', text), f"{name} is still there"
-    plain, other = (
-        json.loads(world.svload("plan", study, "--profile", "demo", "--json").stdout)
-        for study in ("001-svload", str(renamed))
-    )
+    plain, other = (world.json("plan", study, "--profile", "demo") for study in ("001-svload", str(renamed)))
     assert [case_of(case["name"]) for case in plain["cases"]] == [case["name"] for case in other["cases"]]
     assert [bool(case["excluded"]) for case in plain["cases"]] == [
         bool(case["excluded"]) for case in other["cases"]

@@ -156,8 +156,7 @@ def test_a_secret_reaches_the_server_and_no_file(
     world: World, server: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (world.root / "study.yaml").write_text(SECRET.replace("PORT", str(server)))
-    planned = world.svload("plan", "study.yaml")
-    assert planned.returncode == 0, planned.stderr
+    planned = world.succeed("plan", "study.yaml")
     assert "needs --trust: secrets.key: the variable LOGIN_KEY" in " ".join(planned.stdout.split())
     ended = world.svload("run", "study.yaml", "--out", str(world.runs))
     assert ended.returncode == 2
@@ -167,8 +166,7 @@ def test_a_secret_reaches_the_server_and_no_file(
     monkeypatch.setenv("LOGIN_KEY", SESAME)
     trial = run(world, SECRET, server)
     assert trial["metrics"]["readers.success_rate"]["value"] == 1
-    packed = world.svload("pack", "latest", "--out", str(world.runs), "--to", str(world.runs / "p.zip"))
-    assert packed.returncode == 0, packed.stderr
+    world.succeed("pack", "latest", "--out", str(world.runs), "--to", str(world.runs / "p.zip"))
     with zipfile.ZipFile(world.runs / "p.zip") as pack:
         texts = {name: pack.read(name) for name in pack.namelist()}
     texts |= {str(path): path.read_bytes() for path in only_run(world).rglob("*") if path.is_file()}
@@ -220,7 +218,7 @@ def test_keystone_gives_tokens_for_a_body_and_gives_new_ones(
     uses = Counter(token for path, token in Handler.asked if path == "/v1/AUTH_demo/c/o")
     assert set(uses) <= {f"ks-{number}" for number in range(1, len(posts) + 1)}
     sql = "select vu, status, error_name from samples order by vu, begun_ns"
-    asked = json.loads(world.svload("query", str(only_run(world)), sql, "--json").stdout)
+    asked = world.json("query", str(only_run(world)), sql)
     found = Counter((row["status"], row["error_name"]) for row in asked)
     assert set(found) == {(200, ""), (201, ""), (401, "status")}, found
     assert found[201, ""] == len(posts) - 1, "the first token came before the load"
@@ -261,14 +259,12 @@ def test_a_counter_then_a_query(world: World, server: int) -> None:
     metrics = trial["metrics"]
     assert metrics["threads.requests"]["value"] == 80
     assert [metrics[f"threads.step{step}.requests"]["value"] for step in (1, 2)] == [40, 40]
-    asked = world.svload(
-        "query",
-        str(only_run(world)),
-        "select step, count(*) from samples group by step order by step",
-        "--json",
-    )
-    assert asked.returncode == 0, asked.stderr
-    assert [list(row.values()) for row in json.loads(asked.stdout)] == [[0, 40], [1, 40]]
+    assert [
+        list(row.values())
+        for row in world.json(
+            "query", str(only_run(world)), "select step, count(*) from samples group by step order by step"
+        )
+    ] == [[0, 40], [1, 40]]
     found = findings(only_run(world))
     (threshold,) = found["thresholds"]
     assert threshold["measured"] == 1

@@ -3,7 +3,6 @@ users as the text describes them."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -30,9 +29,7 @@ measure: {{duration: 120s, replicates: 1}}
 def test_a_script_that_does_not_do_what_the_text_says_is_seen(world: World, truth: dict[str, Any]) -> None:
     (world.root / "study.yaml").write_text(TEXT.replace("PORT", str(truth["http_port"])))
     world.run("study.yaml")
-    asked = world.svload("query", str(only_run(world)), (STUDY / "queries/sent.sql").read_text(), "--json")
-    assert asked.returncode == 0, asked.stderr
-    script, text = json.loads(asked.stdout)
+    script, text = world.json("query", str(only_run(world)), (STUDY / "queries/sent.sql").read_text())
     assert (script["users"], text["users"]) == ("script-1", "text-2")
     assert [one["downloads"] for one in (script, text)] == [180, 180]
     assert [one["objects"] for one in (script, text)] == [OBJECTS, OBJECTS]

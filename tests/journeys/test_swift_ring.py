@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -28,15 +27,12 @@ def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
     needs("memcached")
     made = World(tmp_path, cache, anew=True)
     made.runs.mkdir()
-    installed = made.svload("lab", "install", str(STUDY / "ring.yaml"))
-    assert installed.returncode == 0, installed.stderr
+    made.succeed("lab", "install", str(STUDY / "ring.yaml"))
     return made
 
 
 def rows(world: World, sql: str) -> list[dict[str, Any]]:
-    asked = world.svload("query", str(only_run(world)), sql, "--json")
-    assert asked.returncode == 0, asked.stderr
-    return list(json.loads(asked.stdout))
+    return list(world.json("query", str(only_run(world)), sql))
 
 
 def test_what_is_read_is_what_was_written_while_an_object_server_stands_still(world: World) -> None:

@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import BaseServer, ThreadingMixIn, ThreadingTCPServer, UnixStreamServer
 from typing import Any
@@ -15,27 +14,21 @@ from urllib.request import Request, urlopen
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import Answering
 
 from .world import World
 
 pytestmark = pytest.mark.truth
 
 
-class Answer(BaseHTTPRequestHandler):
+class Answer(Answering):
     """Answers everything with the path that was asked."""
 
-    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = False  # a Unix socket has none
 
     def do_GET(self) -> None:
-        body = self.path.encode()
-        self.server.seen[str(self.client_address[0]) if self.client_address else ""] += 1  # type: ignore[attr-defined]
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        self.server.seen[str(self.client_address[0]) if self.client_address else ""] += 1
+        self.answer(self.path.encode())
 
 
 class UnixServer(ThreadingMixIn, UnixStreamServer):
@@ -44,11 +37,11 @@ class UnixServer(ThreadingMixIn, UnixStreamServer):
 
 @contextmanager
 def serving(server: BaseServer) -> Iterator[Counter[str]]:
-    server.seen = Counter()  # type: ignore[attr-defined]
+    server.seen = Counter()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield server.seen  # type: ignore[attr-defined]
+        yield server.seen
     finally:
         server.shutdown()
         server.server_close()
@@ -68,7 +61,7 @@ def test_a_unix_socket_is_loaded_by_its_path_and_only_if_it_is_named(world: Worl
         said = json.loads(ended.stdout)
         assert (said["ok"], said["failed"]) == (20, 0), ended.stderr
         assert sum(seen.values()) == 20
-        row = json.loads(world.svload("probe", url, "--authorise", f"unix:{path}", "--json").stdout)[0]
+        row = world.json("probe", url, "--authorise", f"unix:{path}")[0]
         assert (row["error"], row["http_code"], row["size_download"]) == ("", 200, len("/hello"))
 
 
@@ -108,7 +101,7 @@ class Ends(Answer):
             super().handle()
         except ConnectionResetError:
             how = "reset"
-        self.server.seen[f"{how} {self.client_address[0]}"] += 1  # type: ignore[attr-defined]
+        self.server.seen[f"{how} {self.client_address[0]}"] += 1
 
 
 @pytest.mark.parametrize(("close", "address"), [("fin", "127.0.0.7"), ("reset", "127.0.0.8")])

@@ -102,7 +102,7 @@ def test_under_any_umask_state_is_the_users_alone(world: World, umask: int) -> N
             if path.suffix == ".sock" or path.name == "trusted.json"
         }
         assert closed == {"keeper.sock": 0o600, "agent.sock": 0o600, "trusted.json": 0o600}
-        assert alone.svload("lab", "reset").returncode == 0
+        alone.succeed("lab", "reset")
     finally:
         ended = alone.svload("lab", "down")
     assert ended.returncode == 0, ended.stderr
@@ -183,7 +183,7 @@ def test_a_run_from_elsewhere_goes_on_once_it_is_trusted(world: World, tmp_path:
     other.runs.mkdir(parents=True)
     theirs = Path(shutil.copytree(only_run(world), other.runs / "theirs"))
     pack = other.root / "theirs.svload.zip"
-    assert world.svload("pack", str(only_run(world)), "--to", str(pack)).returncode == 0
+    world.succeed("pack", str(only_run(world)), "--to", str(pack))
     for named in (theirs, pack):
         ended = other.svload("resume", str(named))
         assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
@@ -224,8 +224,7 @@ def test_trials_of_another_build_are_left_out(world: World) -> None:
         if check["check"] == "build" and check["grade"] == "REFUSED"
     }  # fmt: skip
     assert refused_by == sealed
-    verified = world.svload("verify", run)
-    assert verified.returncode == 0
+    verified = world.succeed("verify", run)
     assert "measured with a different build than later trials" in verified.stderr
 
 
@@ -249,9 +248,8 @@ def test_a_server_inherits_the_secrets_that_it_names(
         "secrets": {"token": "API_TOKEN", "other": "OTHER"}
     }
     (folder / "study.yaml").write_text(json.dumps(study))
-    up = world.svload("lab", "up", str(folder), "--trust", "--for", "1min")
-    assert up.returncode == 0, up.stderr
-    assert world.svload("lab", "down").returncode == 0
+    world.succeed("lab", "up", str(folder), "--trust", "--for", "1min")
+    world.succeed("lab", "down")
     seen = json.loads((folder / "seen.json").read_text())
     assert seen["PLAIN"] == "seen"
     assert "OTHER_FILE" not in seen

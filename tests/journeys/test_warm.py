@@ -26,12 +26,10 @@ pytestmark = pytest.mark.truth
 def warmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A world with a warm process, which is the same for all tests here; at the end nothing of it is left."""
     world = World(tmp_path_factory.mktemp("warm"), anew=True)
-    done = world.svload("warm", "--for", "10m", "--json")
-    assert done.returncode == 0, done.stderr
+    world.succeed("warm", "--for", "10m", "--json")
     yield world
     assert world.svload("warm", "--end").stdout == "the warm process has ended\n"
-    assert world.silent() == []
-    assert world.labs() == []
+    assert world.left() == []
 
 
 def is_waiting(world: World) -> bool:
@@ -149,5 +147,4 @@ def test_its_lease_ends_it(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
     done = world.svload("warm", "--for", "0.1s")
     assert done.returncode == 3
     assert "did not come up" in done.stderr
-    assert world.silent() == []
-    assert world.labs() == []
+    assert world.left() == []

@@ -7,15 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import serving
 
 pytestmark = [pytest.mark.truth, pytest.mark.long]
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,26 +131,11 @@ def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
         assert (installed.elsewhere / told["files"][name]).stat().st_size > 0
 
 
-class Answers(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
     """A server on loopback that svload did not start."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
+    with serving() as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 SHORT = """\

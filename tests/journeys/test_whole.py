@@ -4,7 +4,6 @@ two that go on with it at once."""
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pty
 import random
@@ -65,8 +64,7 @@ def killed(world: World, at: int, *args: str) -> list[str]:
 def check_whole(world: World, run: Path, moment: str) -> None:
     """Resumed, all trials are there, every seal holds, and nothing half written is left."""
     before = sealed(run)
-    ended = world.svload("resume", str(run), "--json")
-    said = json.loads(ended.stdout)
+    said = world.json("resume", str(run))
     assert (said["sealed"], said["planned"], said["complete"]) == (TRIALS, TRIALS, True), moment
     after = sealed(run)
     assert {name: after.get(name) for name in before} == before, moment

@@ -23,6 +23,8 @@ from tests.servers import wait_until
 from .loaded import run_loaded
 
 SVLOAD = (sys.executable, "-m", "svload")
+JUDGED = ("load", "run", "report", "verify", "capacity", "compare", "probe")
+"""Commands whose exit code is a verdict."""
 LONGER_THAN_ANY_WAIT = f"{2 * HANG_S:g}s"
 """The duration of a load that must end by itself for another reason."""
 
@@ -36,12 +38,10 @@ class Command:
     printed: list[str] = field(default_factory=list)
 
     def follow(self) -> None:
-        assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line.rstrip("\n"))
 
     def keep(self) -> None:
-        assert self.process.stdout is not None
         self.printed += [line.rstrip("\n") for line in self.process.stdout]
 
     def wait_for(self, wanted: Callable[[list[str]], bool]) -> bool:
@@ -110,6 +110,18 @@ class World:
             check=False,
         )
 
+    def succeed(self, *args: str, **how: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command that must end with 0."""
+        ended = self.svload(*args, **how)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        return ended
+
+    def json(self, *args: str, **how: Any) -> Any:
+        """Run a command with `--json`; what it prints."""
+        ended = self.svload(*args, "--json", **how)
+        assert ended.stdout and (ended.returncode == 0 or args[0] in JUDGED), ended.stderr[-3000:]
+        return json.loads(ended.stdout)
+
     def run(self, study: str | Path, *args: str) -> dict[str, Any]:
         """Run a study to its end; the findings of the complete run."""
         ended = self.svload("run", str(study), *args, "--out", str(self.runs))
@@ -170,6 +182,10 @@ class World:
     def labs(self) -> list[Path]:
         folder = self.root / "state" / "labs"
         return sorted(folder.iterdir()) if folder.is_dir() else []
+
+    def left(self) -> list[Any]:
+        """Processes and labs that are left of this world: none."""
+        return [*self.silent(), *self.labs()]
 
 
 def sealed(run: Path) -> dict[str, str]:
