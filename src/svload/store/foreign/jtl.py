@@ -141,13 +141,9 @@ def wrong_sample(cells: Mapping[str, str], form: Form, called: Mapping[str, str]
     return None
 
 
-def is_headless(path: Path) -> bool:
-    """Return whether the first line is a row under JMeter's default columns, whose names were not written
-    (`print_field_names=false`)."""
-    return _headless(path) is not None
-
-
-def _headless(path: Path) -> Form | None:
+def headless(path: Path) -> Form | None:
+    """Return the form of a file whose first line is a row under JMeter's default columns, whose names were not
+    written (`print_field_names=false`); else None."""
     for delimiter in DELIMITERS:
         _, cells = next(csv_rows(path, delimiter), (1, []))
         row = dict(zip(HEADER, cells, strict=False))
@@ -167,7 +163,7 @@ def _form_of(path: Path) -> Form:
     delimiter = next(
         (sign for sign in DELIMITERS if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first), ","
     )
-    form = None if "timeStamp" in first else _headless(path)
+    form = None if "timeStamp" in first else headless(path)
     if form is None:
         form = Form(delimiter, tuple(header_of(path, NEEDED, HINT, delimiter)))
     rows = csv_rows(path, form.delimiter)
@@ -351,16 +347,14 @@ def _tell_late(failure: Ints, codes: Ints, messages: list[str]) -> None:
         failure[(failure == ERRORS.index(error)) & late] = ERRORS.index("connect_timeout")
 
 
-def failure_of(code: str, message: str = "") -> int:
-    """The error that a sample of this code and message has if it failed."""
+def failure_of(code: str) -> int:
+    """Return the error that a sample of this code has if it failed."""
     status = status_of(code)
     if code.startswith(OWN_ERROR) and code.removeprefix(OWN_ERROR) in ERRORS:
         return ERRORS.index(code.removeprefix(OWN_ERROR))
     if status:
         return ERRORS.index("status" if status >= 400 else "check")
-    error = next((error for sign, error in _EXCEPTIONS if sign in code), "other")
-    late = _CONNECTING_LATE.get(error)
-    return ERRORS.index("connect_timeout" if late and late in message.lower() else error)
+    return ERRORS.index(next((error for sign, error in _EXCEPTIONS if sign in code), "other"))
 
 
 _LOOKED_AT = 100_000

@@ -145,28 +145,19 @@ def _of_json(table: pa.Table) -> pa.Table:
         moments = pc.cast(pc.struct_field(data, "time"), pa.timestamp("ns", "UTC"))
     except pa.ArrowInvalid as why:
         raise Faulty(str(why)) from why
-    columns = {
-        "metric": table.column("metric"),
-        "at_ns": pc.cast(moments, pa.int64()),
-        "value": pc.struct_field(data, "value"),
-    }
-    return pa.table({**columns, **{name: pc.struct_field(tags, name) for name in _TAGS}})
+    stamps, values = pc.cast(moments, pa.int64()), pc.struct_field(data, "value")
+    columns = {"metric": table.column("metric"), "at_ns": stamps, "value": values}
+    return pa.table(columns | {name: pc.struct_field(tags, name) for name in _TAGS})
 
 
 def _of_csv(table: pa.Table, unit_ns: int) -> pa.Table:
-    wanted = pc.is_in(table.column("metric_name"), pa.array(_READ))
-    table = table.filter(wanted)
-    empty = pa.nulls(len(table), pa.string())
-    tags = {name: table.column(name) if name in table.column_names else empty for name in _TAGS}
+    table = table.filter(pc.is_in(table.column("metric_name"), pa.array(_READ)))
     stamps = pc.multiply(table.column("timestamp"), unit_ns)
-    return pa.table(
-        {
-            "metric": table.column("metric_name"),
-            "at_ns": stamps,
-            "value": table.column("metric_value"),
-            **tags,
-        }
-    )
+    columns = {"metric": table.column("metric_name"), "at_ns": stamps, "value": table.column("metric_value")}
+    for name in _TAGS:
+        there = name in table.column_names
+        columns[name] = table.column(name) if there else pa.nulls(len(table), pa.string())
+    return pa.table(columns)
 
 
 class _Points:
@@ -180,9 +171,8 @@ class _Points:
         self.notes: list[str] = []
 
     def add(self, table: pa.Table) -> None:
-        for name in ("at_ns", "value"):
-            if table.column(name).null_count:
-                raise Faulty(f"a point has no {'time' if name == 'at_ns' else 'value'}")
+        if table.column("at_ns").null_count or table.column("value").null_count:
+            raise Faulty("a point has no time or no value")
         values = table.column("value").to_numpy()
         if len(values) and not np.isfinite(values).all():
             raise Faulty("a value is no number")
@@ -284,10 +274,9 @@ def _error(code: str) -> int:
 
 
 def _json_fault(path: Path, why: Exception) -> SvloadError:
-    """The first line that is not a k6 record."""
+    """Return the error of the first line that is not a k6 record, else of `why`."""
     for line, text in lines_of(path):
-        reason = _wrong_json(text)
-        if reason:
+        if reason := _wrong_json(text):
             return unreadable(path, line, reason, JSON_HINT)
     return unreadable(path, None, shortened(str(why)), JSON_HINT)
 

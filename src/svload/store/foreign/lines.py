@@ -91,28 +91,14 @@ def delimiter_of(path: Path) -> str:
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """(line where it ends, cells) of each row that is not empty, the names first. Raises
     SvloadError import-unreadable."""
-    at = [0]
-
-    def texts() -> Iterator[str]:
-        for number, text in lines_of(path):
-            at[0] = number
-            yield text
-
-    rows = csv.reader(texts(), delimiter=delimiter, strict=True)
-    while True:
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as why:
-            raise unreadable(
-                path,
-                at[0],
-                f"this is not CSV ({why})",
-                "A quoted value ends before the next delimiter; quotes in it are doubled.",
-            ) from why
-        if row:
-            yield at[0], row
+    rows = csv.reader((text for _, text in lines_of(path)), delimiter=delimiter, strict=True)
+    try:
+        for row in rows:
+            if row:
+                yield rows.line_num, row
+    except csv.Error as why:
+        hint = "A quoted value ends before the next delimiter; quotes in it are doubled."
+        raise unreadable(path, rows.line_num, f"this is not CSV ({why})", hint) from why
 
 
 def header_of(path: Path, needed: Sequence[str], hint: str, delimiter: str = ",") -> list[str]:

@@ -55,7 +55,7 @@ def form_of(path: Path) -> str | None:
         return "k6"
     if locust.is_history(first):
         return "locust"
-    if ("timeStamp" in first and "elapsed" in first) or jtl.is_headless(path):
+    if ("timeStamp" in first and "elapsed" in first) or jtl.headless(path):
         return "jtl"
     return "table" if "," in first else None
 
