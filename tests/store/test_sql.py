@@ -2,11 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from tests.support import SyntheticRun, make_run
+from tests.support import SyntheticRun, TurnModel, make_run
 
 from svload.model.errors import SvloadError
+from svload.model.results import TrialSummary
 from svload.store import query, read_trial
+from svload.store.load_time import responses_ns
 from svload.store.sql import VIEWS
 
 
@@ -84,3 +89,34 @@ def test_nothing_else_is_reached_and_mistakes_are_said(run: SyntheticRun, tmp_pa
         query(run, sql.format(out=out))
     assert why.value.problems[0].code == "usage"
     assert not out.exists()
+
+
+def test_a_response_leaves_out_the_time_between_turns_in_which_it_waited_for_a_slot(tmp_path: Path) -> None:
+    """The last request of a turn gets its slot 5 ms into the next one: views, rows and analysis say the same of it."""
+    run = make_run(tmp_path, turns=TurnModel(rounds=4), replicates=1, vus=2)
+    name = run.sealed_trials()[0]
+    trial = run.trial(name)
+    record = TrialSummary.read(trial.summary).turns
+    assert record is not None
+    (_, end_ns), (begin_ns, _) = record.turns_ns[:2]
+    table = pq.read_table(trial.table("samples"))
+    columns = {one: table[one].to_numpy().copy() for one in table.column_names}
+    within = (columns["due_ns"] < end_ns) & (columns["error"] == 0)
+    late = int(np.flatnonzero(within)[-1])
+    waited_ns, took_ns = end_ns - int(columns["due_ns"][late]) + 5_000_000, 2_000_000
+    for stamp in ("ready_ns", "begun_ns", "written_ns"):
+        columns[stamp][late] = begin_ns + 5_000_000
+    for stamp in ("first_byte_ns", "done_ns"):
+        columns[stamp][late] = begin_ns + 5_000_000 + took_ns
+    pq.write_table(pa.table(columns, schema=table.schema), trial.table("samples"))
+    rows = query(run, f"select response_ns from samples where trial = '{name}' and response_ns is not null")[
+        1
+    ]
+    asked = f"select max(response_s) from probe where trial = '{name}' and vu = {columns['vu'][late]} "
+    (longest,) = query(run, f"{asked} and due_s = {columns['due_ns'][late]} / 1e9")[1][0]
+    data = read_trial(trial)
+    took = responses_ns(data.samples)[np.asarray(data.samples["done_ns"]) >= 0]
+    assert sorted(value for (value,) in rows) == sorted(took.tolist())
+    # A turn's last nanosecond is the latest at which anything of it is due.
+    assert longest == pytest.approx((waited_ns + took_ns) / 1e9, abs=2e-9)
+    assert begin_ns - end_ns > 100 * took_ns, "the pause would show"

@@ -255,8 +255,9 @@ def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, 
     if metric in ("generator_lag", "slot_wait"):
         values = rows["lag_ns"] if metric == "generator_lag" else rows["ready_ns"] - rows["due_ns"]
         return values[begun].astype(float), NS
+    if metric == "ok_response":
+        return rows["response_ns"][ok].astype(float), NS
     stamps = {
-        "ok_response": ("due_ns", "done_ns"),
         "service": ("begun_ns", "done_ns"),
         "total": ("begun_ns", "done_ns"),
         "server_time": ("written_ns", "first_byte_ns"),

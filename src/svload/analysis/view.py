@@ -16,6 +16,7 @@ from svload.model.executors import Shape
 from svload.model.results import GroupSummary, TrialSummary
 from svload.model.study import CaseConfig
 from svload.model.traffic import FeederPart, Group
+from svload.store.load_time import responses_ns
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -239,7 +240,7 @@ class Rows(Mapping[str, NDArray[Any]]):
         if name == "ok":
             return np.asarray((self["error"] == 0) & (self["done_ns"] >= 0))
         if name == "response_ns":
-            return np.asarray(self["done_ns"] - self["due_ns"])
+            return responses_ns(self)
         if name == "lag_ns":
             return np.where(self["begun_ns"] >= 0, self["begun_ns"] - self["ready_ns"], 0)
         return self._samples[name][self._which]

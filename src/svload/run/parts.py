@@ -13,6 +13,7 @@ from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.results import GeneratorPart
 from svload.model.study import CaseConfig
 from svload.model.summaries import PlacePart
+from svload.store.load_time import Turns, responses_ns, samples_in_load_time
 from svload.store.parquet import AnyTable, as_arrays
 
 _RESPONSE = HISTOGRAM_METRICS.index("response")
@@ -56,7 +57,8 @@ def _parts(
             zip(result.share.parts, result.summary["groups"], strict=True)
         ):
             if config.groups[part.group].generators > 1 or result.machine:
-                ranked, total_ns = _responses(own, place, window_ns, interval_ns)
+                turns = result.share.turns_ns
+                ranked, total_ns = _responses(own, place, window_ns, interval_ns, turns)
                 yield _Part(part.group, part.number, result, summed, ranked, total_ns)
 
 
@@ -106,16 +108,22 @@ def _places(config: CaseConfig, parts: Sequence[_Part]) -> Iterator[PlacePart]:
 
 
 def _responses(
-    tables: Mapping[str, AnyTable], place: int, window_ns: tuple[int, int], interval_ns: int
+    tables: Mapping[str, AnyTable],
+    place: int,
+    window_ns: tuple[int, int],
+    interval_ns: int,
+    turns_ns: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Ranked, float]:
     """The ok responses of one group of a share, due in the window, and their sum in ns: of rows where
     there are some, else of buckets."""
     rows = as_arrays(tables.get("samples", {}))
     if len(rows.get("group", ())) and (mine := rows["group"] == place).any():
-        due_ns, done_ns = rows["due_ns"][mine], rows["done_ns"][mine]
-        kept = (rows["error"][mine] == 0) & (due_ns >= window_ns[0]) & (due_ns < window_ns[1])
-        responses_ns = (done_ns - due_ns)[kept]
-        return ranked_values(responses_ns), float(responses_ns.sum())
+        if turns_ns:
+            rows = rows | samples_in_load_time(rows, Turns.of_ends(turns_ns))
+        due_ns = rows["due_ns"]
+        kept = mine & (rows["error"] == 0) & (due_ns >= window_ns[0]) & (due_ns < window_ns[1])
+        took_ns = responses_ns(rows)[kept]
+        return ranked_values(took_ns), float(took_ns.sum())
     table = as_arrays(tables["histograms"])
     at_ns = table["interval"].astype(np.int64) * interval_ns
     within = (at_ns >= window_ns[0]) & (at_ns < window_ns[1])

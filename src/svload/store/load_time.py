@@ -6,8 +6,8 @@ of a trial's offsets are of one clock, and lie within its own turns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -34,8 +34,13 @@ class Turns:
     @classmethod
     def of_record(cls, record: TurnRecord) -> Turns:
         """Those of a trial, in real time."""
-        begin, end = (np.array(ends, dtype=np.int64) for ends in zip(*record.turns_ns, strict=True))
-        return cls(begin, end, np.array(record.next_ns, dtype=np.int64))
+        return replace(cls.of_ends(record.turns_ns), next_ns=np.array(record.next_ns, dtype=np.int64))
+
+    @classmethod
+    def of_ends(cls, turns_ns: Sequence[tuple[int, int]]) -> Turns:
+        """Those whose [begin, end) alone are known; each pause then ends at once."""
+        begin, end = (np.array(ends, dtype=np.int64) for ends in zip(*turns_ns, strict=True))
+        return cls(begin, end, end)
 
     @property
     def in_load_time(self) -> Turns:
@@ -66,6 +71,28 @@ def samples_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {name: np.where(at >= 0, at + moved, at) for name, at in stamps.items()}
     found["due_ns"] = turns.load_ns(due)
     return found
+
+
+def responses_ns(samples: Table) -> Ints:
+    """How long each request took from due to done, by its stamps in load time (`read_trial`): the time between the turns
+    of its side in which it waited for a slot does not count. Meaningless for a request that never ended."""
+    return np.asarray(samples["done_ns"] - samples["due_ns"])
+
+
+def _idle_sql(stamp: str, turn: str) -> str:
+    """SQL of the time between turns that lies before a stamp, in the turn that began last before it (`Turns.load_ns`)."""
+    within = f"least(one.{stamp} - {turn}.begin_ns, {turn}.length_ns - 1)"
+    return f"coalesce(one.{stamp} - {turn}.before_ns - {within}, 0)"
+
+
+TURNS_SQL = """\
+asof left join _turns due on one.trial = due.of_trial and one.due_ns >= due.begin_ns
+asof left join _turns ready on one.trial = ready.of_trial and one.ready_ns >= ready.begin_ns"""
+"""What joins `_turns` (of_trial, begin_ns, length_ns, before_ns: the load time before it) to samples in real time."""
+RESPONSE_SQL = f"""\
+case when one.done_ns >= 0 then one.done_ns - one.due_ns
+  - case when one.ready_ns >= 0 then {_idle_sql("ready_ns", "ready")} - {_idle_sql("due_ns", "due")} else 0 end end"""
+"""`responses_ns` of samples in real time with `TURNS_SQL`, null of a request that never ended."""
 
 
 def monitors_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]:

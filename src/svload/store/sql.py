@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
@@ -22,6 +23,7 @@ from svload.model.results import Belief, Findings, TrialResult, TrialSummary
 from svload.model.visible import FORMULA, plain_cell
 from svload.store.interrupts import interruptibly
 from svload.store.layout import RunDir
+from svload.store.load_time import RESPONSE_SQL, TURNS_SQL, Turns
 from svload.store.parquet import TABLES, schema_of
 
 VIEWS = {
@@ -186,15 +188,19 @@ def _register(connection: Any, run: RunDir) -> None:
     )
     for table in TABLES:
         connection.register(f"_{table}", _dataset(run, names, table))
+    connection.register("_turns", _turns(summaries))
+    turned = any(summary.turns is not None for summary in summaries.values())
+    response, by_turn = (RESPONSE_SQL, TURNS_SQL) if turned else (_WITHOUT_TURNS, "")
     by_group = 'join groups using (trial, "group")'
     picked = "trial, groups.case_name, groups.group_name"
     for view, select in {
         "intervals": f'select {picked}, one.* exclude (trial, "group") from _intervals one {by_group}',
         "histograms": f'select {picked}, metric_name, one.* exclude (trial, "group") from _histograms one '
         f"{by_group} left join _metric using (metric)",
-        "samples": f'select {picked}, error_name, one.* exclude (trial, "group") from _samples one {by_group} '
+        "samples": f'select {picked}, error_name, {response} as response_ns, one.* exclude (trial, "group") '
+        f"from _samples one {by_turn} {by_group} left join _error using (error)",
+        "probe": f"select {picked}, {_PROBE.format(response=response)} from _samples one {by_turn} {by_group} "
         f"left join _error using (error)",
-        "probe": f"select {picked}, {_PROBE} from _samples one {by_group} left join _error using (error)",
         "asked": f'select {picked}, one.* exclude (trial, "group") from _rows one {by_group}',
         "monitors": "select trial, trials.case_name, one.* exclude (trial) from _monitors one join trials "
         "using (trial)",
@@ -254,6 +260,27 @@ def _trials(run: RunDir, summaries: dict[str, TrialSummary]) -> pa.Table:
             **{field: total(field) for field in ("due", "begun", "ok", "failed", "dropped", "waiting")},
         }
     )
+
+
+def _turns(summaries: dict[str, TrialSummary]) -> pa.Table:
+    """The turns of each trial that took some, in real time."""
+    rows = []
+    for name, summary in summaries.items():
+        if summary.turns is not None:
+            turns = Turns.of_record(summary.turns)
+            lengths = turns.end_ns - turns.begin_ns
+            before = np.cumsum(lengths) - lengths
+            rows += [
+                {"of_trial": name, "begin_ns": begin, "length_ns": length, "before_ns": already}
+                for begin, length, already in zip(
+                    turns.begin_ns.tolist(), lengths.tolist(), before.tolist(), strict=True
+                )
+            ]
+    fields = [
+        ("of_trial", pa.string()),
+        *((name, pa.int64()) for name in ("begin_ns", "length_ns", "before_ns")),
+    ]
+    return pa.Table.from_pylist(rows, pa.schema(fields))
 
 
 def _groups(summaries: dict[str, TrialSummary]) -> pa.Table:
@@ -358,13 +385,14 @@ def _seconds(name: str, since: str = "") -> str:
     return f"case when {name} >= 0 and {since} >= 0 then ({name} - {since}) / 1e9 end"
 
 
+_WITHOUT_TURNS = "case when one.done_ns >= 0 then one.done_ns - one.due_ns end"
 _PROBE = ", ".join(
     f"{sql} as {name}"
     for name, sql in {
         "vu": "vu",
         "seq": "seq",
         "due_s": "due_ns / 1e9",
-        "response_s": _seconds("done_ns", "due_ns"),
+        "response_s": "({response}) / 1e9",
         "time_namelookup": _seconds("lookup_ns"),
         "time_connect": _seconds("connect_ns"),
         "time_appconnect": _seconds("appconnect_ns"),

@@ -18,6 +18,7 @@ from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary, TrialSummary
 from svload.model.stacks import Stacks
 from svload.report.data.resources import BINS, Resource, Series, monitors_cpu, resources_of
+from svload.store.load_time import responses_ns
 from svload.store.parquet import TrialData
 
 Floats = NDArray[np.float64]
@@ -215,7 +216,7 @@ def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
     """The slowest finished requests of a group that have rows, failed ones too, the slowest first."""
     samples = data.samples
     mine = np.flatnonzero((samples["group"] == index) & (samples["done_ns"] >= 0))
-    took = samples["done_ns"][mine] - samples["due_ns"][mine]
+    took = responses_ns(samples)[mine]
     chosen = mine[np.argsort(-took, kind="stable")[:_SLOWEST]]
     rows = {name: samples[name][chosen].astype(np.float64) for name in _STAMPS}
     begun, reached = rows["begun_ns"] >= 0, rows["first_byte_ns"] >= 0
@@ -224,11 +225,11 @@ def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
     return tuple(
         SlowRequest(
             due_s=float(rows["due_ns"][at]) / 1e9,
-            response_s=float(rows["done_ns"][at] - rows["due_ns"][at]) / 1e9,
+            response_s=float(response) / 1e9,
             parts_s={name: float(part[at]) / 1e9 for name, part in parts.items()} if begun[at] else {},
             outcome=_outcome(int(samples["status"][row]), int(samples["error"][row])),
         )
-        for at, row in enumerate(chosen.tolist())
+        for at, (row, response) in enumerate(zip(chosen.tolist(), responses_ns(samples)[chosen], strict=True))
     )
 
 

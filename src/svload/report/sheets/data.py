@@ -17,6 +17,7 @@ from svload.analysis.view import kept_window
 from svload.report.data.digest import error_name
 from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Book, clean
+from svload.store.load_time import responses_ns
 
 MOST_PROBE_ROWS = 25_000
 """Requests in a workbook, about 100 bytes each; probe.parquet has all, and the guide says what is left out."""
@@ -108,7 +109,7 @@ def _row_columns(sheet: LongSheet, table: Table, inside: NDArray[np.bool_]) -> l
     return [
         *(_whole(one) for one in (table["vu"], table["seq"], inside.astype(int))),
         _seconds(table["due_ns"]),
-        _seconds(done - table["due_ns"], ok, 9),
+        _seconds(responses_ns(table), ok, 9),
         *_variables(table, begun, done),
         _whole(table["status"]),
         _named(sheet, errors, table["error"]),

@@ -20,6 +20,7 @@ from svload.report.figures.figure import (
     varying,
 )
 from svload.report.palette import INK, PALETTE
+from svload.store.load_time import responses_ns
 
 FENCE = 1.5
 """Tukey, Exploratory Data Analysis (1977): beyond the box by so many interquartile ranges a value lies outside."""
@@ -134,8 +135,8 @@ def _responses_s(gathered: Gathered) -> dict[str, NDArray[Any]]:
         if result.trial not in counted or gathered.group not in names:
             continue
         samples, (low, high) = data.samples, data.summary.window_ns
-        due, done = samples["due_ns"], samples["done_ns"]
+        due = samples["due_ns"]
         mine = (samples["group"] == names.index(gathered.group)) & (samples["error"] == 0)
         mine &= (due >= low) & (due < high)
-        found.setdefault(result.case, []).append((done[mine] - due[mine]) / 1e9)
+        found.setdefault(result.case, []).append(responses_ns(samples)[mine] / 1e9)
     return {case: np.concatenate(parts) for case, parts in found.items()}
