@@ -3,18 +3,22 @@ measured whole (docs/method.md §1)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_group
 from tests.evolve import evolve
 
+from svload.analysis import limits
 from svload.analysis.arrivals import planned_vu_ns
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks.accounting import even_arrivals
+from svload.analysis.criteria import criterion_of
 from svload.analysis.judge import judge_trial, trial_cut
 from svload.analysis.measures import ALL_STAGES
 from svload.analysis.stages import stage_findings
 from svload.model.executors import PerVuIterations, RampingArrivalRate, RampingVus, SharedIterations
-from svload.model.results import TrialResult
+from svload.model.results import Estimate, TrialResult
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.store import TrialData
@@ -149,8 +153,12 @@ def test_the_levels_of_a_case_are_a_sentence(closed: Bench) -> None:
 
 def believed(trial: TrialResult) -> TrialResult:
     """As if no check doubted it: the load that was made was a steady one."""
-    metrics = {name: evolve(one, belief=None) for name, one in trial.metrics.items()}
-    return evolve(trial, metrics=metrics)
+
+    def plain(metrics: dict[str, Estimate]) -> dict[str, Estimate]:
+        return {name: evolve(one, belief=None) for name, one in metrics.items()}
+
+    stages = tuple(evolve(one, metrics=plain(one.metrics)) for one in trial.stages)
+    return evolve(trial, metrics=plain(trial.metrics), stages=stages)
 
 
 def test_a_threshold_on_load_in_stages_is_judged_over_all_and_on_each_level(closed: Bench) -> None:
@@ -181,3 +189,91 @@ def test_a_threshold_on_load_in_stages_is_judged_over_all_and_on_each_level(clos
     assert not threshold_results({"TC0": steady}, [case], {}, plain)[0].levels, (
         "a steady load has no level apart"
     )
+
+
+UP_HOLD_DOWN = (
+    Stage(duration_ns=S // 4, target=12),
+    Stage(duration_ns=S // 2, target=12),
+    Stage(duration_ns=S // 4, target=0),
+)
+
+
+def slower_level(trial: TrialResult, times: float, level: str = "12 users") -> TrialResult:
+    """The trial whose responses at a level took so many times as long, with all else as it was."""
+
+    def scaled(one: Estimate) -> Estimate:
+        ends = {name: None if (end := getattr(one, name)) is None else end * times for name in ENDS}
+        return evolve(one, **ends)
+
+    stages = tuple(
+        evolve(one, metrics={name: scaled(each) for name, each in one.metrics.items()})
+        if one.label == level
+        else one
+        for one in trial.stages
+    )
+    return evolve(trial, stages=stages)
+
+
+ENDS = ("value", "low", "high")
+
+
+@pytest.mark.parametrize(
+    ("that", "slower", "outcome", "told"),
+    [
+        ("{ten} at 12 users", 1.0, "passed", "holds"),
+        ("{ten} at 12 users", 100.0, "failed", "failed"),
+        ("{ten}", 100.0, "passed", "holds"),
+        ("{half} at 12 users", 1.0, "failed", "failed"),
+        ("{half} at 12 users", 0.01, "passed", "holds"),
+        ("{ten} at 12 VUs", 1.0, "passed", "holds"),
+        ("{ten} at 13 users", 1.0, "no value", "no trial reached 13 users"),
+    ],
+)
+def test_a_threshold_on_one_level_is_decided_by_that_level_alone(
+    closed: Bench, that: str, slower: float, outcome: str, told: str
+) -> None:
+    trials = [closed.trial("TC0.r1"), closed.trial("TC0.r2")]
+    plain = closed.config(trials[0])
+    p95 = judge_trial(trials[0], plain).metrics["background.response.p95"].value
+    assert p95 is not None
+    spelt = {name: f"background.response.p95 < {1000 * p95 * of:.6g} ms" for name, of in (("ten", 10), ("half", 0.2))}  # fmt: skip
+    text = that.format(**spelt)
+    config = with_config(plain, "background", executor=RampingVus(stages=UP_HOLD_DOWN))
+    config = evolve(config, thresholds=(text,))
+    judged = [slower_level(believed(judge_trial(one, config)), slower) for one in trials]
+    case = case_result(closed.lock.case("TC0"), config, judged)
+    (found,) = threshold_results({"TC0": config}, [case], {}, judged)
+    assert found.outcome == outcome, found.sentence
+    assert told in found.told
+    assert text in found.sentence
+    if " at " in text:
+        (level,) = found.levels
+        assert (level.outcome, level.measured) == (found.outcome, found.measured)
+
+
+def test_what_disturbed_a_level_widens_its_range_alone(closed: Bench) -> None:
+    """Where nobody can tell strangers apart, a number takes the widest range."""
+    trial = closed.trial("TC0.r1")
+    config = with_config(closed.config(trial), "background", executor=RampingVus(stages=UP_HOLD_DOWN))
+    calm = judge_trial(trial, config)
+    known = trial.monitors["monitor"] != "others"
+    unread = replace(trial, monitors={name: column[known] for name, column in trial.monitors.items()})
+    doubted = judge_trial(unread, config)
+    for judged, above in ((calm, 0.5), (doubted, limits.WIDEST[1])):
+        (level,) = (one for one in judged.stages if one.holds)
+        belief = level.metrics["response.p95"].belief
+        assert (belief.above if belief else 0.0) == (
+            above if judged is doubted else pytest.approx(0, abs=above)
+        )
+
+
+def test_counts_of_a_whole_trial_are_judged_on_no_level(closed: Bench) -> None:
+    trial = closed.trial("TC0.r1")
+    config = with_config(closed.config(trial), "background", executor=RampingVus(stages=UP_HOLD_DOWN))
+    texts = ("background.failed == 0", "background.response.p75 < 10 s")
+    config = evolve(config, thresholds=texts)
+    judged = believed(judge_trial(trial, config, extra=[criterion_of(text, config).ref for text in texts]))
+    case = case_result(closed.lock.case("TC0"), config, [judged])
+    failed, p75 = threshold_results({"TC0": config}, [case], {}, [judged])
+    assert not failed.levels
+    assert [(one.level, one.outcome) for one in p75.levels] == [("12 users", "passed")]

@@ -181,3 +181,33 @@ def test_slips_in_bodies(study: Made, written: str, told: str) -> None:
     with pytest.raises(SvloadError) as wrong:
         study(request=f"{{{written}}}")
     assert told in str(wrong.value)
+
+
+WAVE = "{executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1s, target: 9}, {duration: 1s, target: 0}], request: page}"
+
+
+@pytest.mark.parametrize(
+    ("section", "that", "group", "told"),
+    [
+        ("thresholds", "response.p95 < 1 s at 9 users", WAVE, ""),
+        ("thresholds", "p(95)<1000 at 9 users", WAVE, ""),
+        ("thresholds", "response.p95 < 1 s at 8 users", WAVE, "g does not stay at 8 users, only at 9 users"),
+        ("thresholds", "response.p95 < 1 s at noon", WAVE, "“noon” is not a level"),
+        ("thresholds", "web.cpu < 1 at 9 users", WAVE, "only what the load saw is known for each level"),
+        ("thresholds", "failed == 0 at 9 users", WAVE, "failed is of the whole trial"),
+        ("thresholds", "response.p95 < 1 s at 4 users", "{executor: constant-vus, vus: 4, request: page}", "g has no stage that stays at one level"),
+        ("abort_if", "response.p95 > 2 s at 9 users", WAVE, "only a threshold can be about one level"),
+    ],
+)  # fmt: skip
+def test_a_threshold_names_a_level_at_which_the_load_stays(
+    folder: Path, section: str, that: str, group: str, told: str
+) -> None:
+    text = STUDY.format(request=GET, group=group) + f"{section}: ['{that}']\n"
+    (folder / "study.yaml").write_text(text)
+    try:
+        load_study(folder)
+        said = ""
+    except SvloadError as why:
+        said = str(why)
+    assert told in said
+    assert bool(told) == bool(said)

@@ -36,12 +36,30 @@ from svload.study.k6 import from_k6, study_criterion
         ("ok_throughput > 5/s", "ok_throughput", ">", 5),
         ("goodput(200ms)>500", "goodput(200 ms)", ">", 500),
         ("goodput(0.2 s) >= 5/s", "goodput(200 ms)", ">=", 5),
+        ("p(95)<200 at 50 users", "response.p95", "<", 0.2),
     ],
 )
 def test_a_threshold_is_a_criterion(typed: str, metric: str, op: str, value: float) -> None:
     criterion = parse_criterion(study_criterion(typed), {})
     assert (str(criterion.ref), criterion.op) == (metric, op)
     assert criterion.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "level"),
+    [
+        ("p(95)<200", ""),
+        ("p(95)<200 at 50 users", "50 users"),
+        ("errors < 1 % at 1 VU", "1 user"),
+        ("http_req_duration: p(95)<200 at 0.5/s", "0.5/s"),
+        ("goodput(200ms)>5 at 300 rps", "300/s"),
+    ],
+)
+def test_a_threshold_may_name_a_level_of_a_load_in_stages(typed: str, level: str) -> None:
+    criterion = study_criterion(typed)
+    assert parse_criterion(criterion, {}).level == level
+    if "http_req" in typed:
+        assert from_k6(typed) == criterion
 
 
 @pytest.mark.parametrize(
@@ -63,6 +81,8 @@ def test_a_threshold_is_a_criterion(typed: str, metric: str, op: str, value: flo
         ("service: rate>1", "rate"),
         ("errors<lots", "lots"),
         ("goodput>5", "needs a limit"),
+        ("p(95)<200 at noon", "“noon” is not a level"),
+        ("http_reqs: count>5 at 50 users", "of the whole trial"),
     ],
 )
 def test_a_wrong_one_says_what_was_expected(typed: str, words: str) -> None:

@@ -29,13 +29,14 @@ from svload.analysis.evidence import case_evidence
 from svload.analysis.inference import replicates_for, t_interval
 from svload.analysis.quantiles import reaches
 from svload.analysis.server import most_severe
-from svload.analysis.stages import level_outcomes
+from svload.analysis.stages import level_outcomes, levels_of
 from svload.model.metrics import CATALOGUE, Criterion, MetricRef, Source, metric_name
 from svload.model.results import (
     Belief,
     CaseResult,
     Estimate,
     Grade,
+    LevelOutcome,
     ServerState,
     ThresholdResult,
     TrialResult,
@@ -273,16 +274,19 @@ def _threshold(
     trials: Sequence[TrialResult],
 ) -> ThresholdResult:
     criterion = criterion_of(text, config, owners)
-    estimate = find(criterion.ref, case.metrics)
+    metrics, server = case.metrics, case.server
+    if criterion.level:
+        metrics, server = _at_level(criterion, trials)
+    estimate = find(criterion.ref, metrics)
     timeouts = [
         group.longest_timeout_ns / 1e9
         for group in config.groups
         if criterion.ref.owner.partition(".")[0] == group.name
     ]
-    mirror = mirror_of(criterion.ref, case.metrics)
+    mirror = mirror_of(criterion.ref, metrics)
     timeout_s = max(timeouts, default=None)
-    held = outcome(criterion, estimate, timeout_s, case.server, mirror)
-    overloaded = fails_by_overload(criterion, estimate, case.server)
+    held = outcome(criterion, estimate, timeout_s, server, mirror)
+    overloaded = fails_by_overload(criterion, estimate, server)
     value = number_of(estimate)
     within = range_of(criterion.ref, estimate, mirror, timeout_s)
     known = estimate.reason
@@ -304,6 +308,11 @@ def _threshold(
         told = f"is undecided: {known}, so the limit lies within its range; {_decides(criterion, estimate, value, within, case)}"
     else:
         result, told = "no value", f"has no value ({estimate.reason})"
+    levels = (
+        (LevelOutcome(group=criterion.ref.owner, level=criterion.level, outcome=result, measured=value),)
+        if criterion.level
+        else level_outcomes(criterion, trials, timeout_s)
+    )
     return ThresholdResult(
         case=case.case,
         that=text,
@@ -312,8 +321,22 @@ def _threshold(
         sentence=f"{case.case}: {text} {told}.",
         told=f"{told}.",
         overloaded=overloaded,
-        levels=level_outcomes(criterion, trials, timeout_s),
+        levels=levels,
     )
+
+
+def _at_level(criterion: Criterion, trials: Sequence[TrialResult]) -> tuple[dict[str, Estimate], ServerState]:
+    """(the numbers of the level that a threshold names, over the trials; whether most were OVERLOADED in it)."""
+    of_trials = [
+        [metrics for label, metrics in levels_of(trial, criterion.ref.owner) if label == criterion.level]
+        for trial in trials
+    ]
+    if not any(of_trials):
+        name, told = str(criterion.ref), f"no trial reached {criterion.level}"
+        return {name: Estimate(value=None, reason=told, why="not measured")}, "UNKNOWN"
+    found = [metrics for mine in of_trials for metrics in (mine or [{}])]
+    growing = sum(find(criterion.ref, one).why == "grows" for one in found)
+    return over_runs(found), "OVERLOADED" if 2 * growing > len(found) else "UNKNOWN"
 
 
 def _ends(ref: MetricRef, within: tuple[float, float], estimate: Estimate) -> str:

@@ -92,6 +92,8 @@ def _allows(criterion: Criterion, row: Failures) -> bool:
     """Whether a criterion that holds speaks of these failures: of a step one of the group does where the step keeps
     it too."""
     owner, name = criterion.ref.owner, criterion.ref.metric.name
+    if criterion.level:
+        return False
     if owner == row.owner:
         return True
     share = row.failed / row.ended

@@ -30,7 +30,7 @@ from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut, settled_ns, stops_of
-from svload.analysis.server import GROWS, overloaded_groups, saturated_levels, server_state
+from svload.analysis.server import GROWING, GROWS, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stages import stages_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
@@ -367,9 +367,7 @@ def _verdict(
 
 def _growing(metrics: dict[str, Estimate], groups: Sequence[str]) -> dict[str, Estimate]:
     """Percentiles of an overloaded group, marked: they grow with the run's length."""
-    heads = tuple(
-        f"{group}.{metric}." for group in groups for metric in ("response", "ok_response", "slot_wait")
-    )
+    heads = tuple(f"{group}.{metric}" for group in groups for metric in GROWING)
     return {
         name: estimate.model_copy(update={"reason": GROWS, "why": "grows"})
         if name.startswith(heads) and estimate.value is not None

@@ -31,6 +31,8 @@ from svload.model.results import CaseResult, CheckResult, Estimate, ServerState,
 from svload.model.units import show_duration
 
 GROWS = "grows with run length"
+GROWING = ("response.", "ok_response.", "slot_wait.")
+"""Times of an overloaded group that grow with the run's length."""
 WAITS = "more than half of the median response time is waiting for a free slot"
 _SEVERITY: tuple[ServerState, ...] = ("STEADY", "UNKNOWN", "SATURATED", "OVERLOADED")
 _CLEAN = ("generator-harm", "accounting")

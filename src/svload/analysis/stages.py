@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from statistics import median
 
+from svload.analysis.checks.base import worst
 from svload.analysis.criteria import criterion_of, find, is_broken, mirror_of, number_of, outcome
-from svload.analysis.measures import GroupMeasures
+from svload.analysis.measures import ALL_STAGES, GroupMeasures
+from svload.analysis.ranges import Ranges
+from svload.analysis.series import backlog_grows
+from svload.analysis.server import GROWING, GROWS
 from svload.analysis.view import GroupView, Window, look
-from svload.model.executors import ClosedLoop, RampingArrivalRate, RampingVus
-from svload.model.metrics import Criterion
-from svload.model.results import CaseResult, Estimate, Finding, LevelOutcome, StageResult, TrialResult
+from svload.model.executors import RampingArrivalRate, RampingVus
+from svload.model.metrics import Criterion, MetricRef, why_not_by_level
+from svload.model.results import Belief, CaseResult, Estimate, Finding, LevelOutcome, StageResult, TrialResult
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 from svload.store import TrialData
@@ -55,19 +59,51 @@ def level_outcomes(
     criterion: Criterion, trials: Sequence[TrialResult], timeout_s: float | None
 ) -> tuple[LevelOutcome, ...]:
     """A threshold on each level of the group that it names; nothing of a load without levels."""
+    if why_not_by_level(criterion.ref):
+        return ()
     levels: dict[str, list[tuple[bool | None, Estimate]]] = {}
-    group, _, metric = str(criterion.ref).partition(".")
     for trial in trials:
-        whole = find(criterion.ref, trial.metrics)
-        for one in trial.stages:
-            if not one.holds or one.group != group or metric not in one.metrics:
-                continue
-            # What disturbed the load disturbed its levels.
-            estimate = one.metrics[metric].model_copy(update={"belief": whole.belief})
-            mirror = mirror_of(criterion.ref, {f"{group}.{name}": each for name, each in one.metrics.items()})
-            found = outcome(criterion, estimate, timeout_s, trial.verdict.server, mirror)
-            levels.setdefault(one.label, []).append((found, estimate))
-    return tuple(_level(group, label, found) for label, found in levels.items())
+        for label, metrics in levels_of(trial, criterion.ref.owner):
+            estimate = find(criterion.ref, metrics)
+            held = outcome(criterion, estimate, timeout_s, None, mirror_of(criterion.ref, metrics))
+            levels.setdefault(label, []).append((held, estimate))
+    return tuple(_level(criterion.ref.owner, label, found) for label, found in levels.items())
+
+
+def levels_of(trial: TrialResult, group: str) -> Iterator[tuple[str, dict[str, Estimate]]]:
+    """(label, its numbers by their full names) of each level of a group, with what disturbed the whole load, or the
+    level itself where that is more."""
+    for one in trial.stages:
+        if one.holds and one.group == group:
+            named = {f"{group}.{name}": estimate for name, estimate in one.metrics.items()}
+            yield (
+                one.label,
+                {
+                    name: estimate.model_copy(
+                        update={"belief": _wider(_belief(trial, name), estimate.belief)}
+                    )
+                    for name, estimate in named.items()
+                },
+            )
+
+
+def _belief(trial: TrialResult, name: str) -> Belief | None:
+    """How far a number of the whole load may be believed."""
+    return trial.metrics[name].belief if name in trial.metrics else None
+
+
+def _wider(whole: Belief | None, level: Belief | None) -> Belief | None:
+    if whole is None or level is None:
+        return whole or level
+    if None in (whole.below, whole.above, level.below, level.above):
+        return whole
+    return whole.model_copy(
+        update={
+            "grade": worst(whole.grade, level.grade),
+            "below": max(whole.below or 0.0, level.below or 0.0),
+            "above": max(whole.above or 0.0, level.above or 0.0),
+        }
+    )
 
 
 def _level(group: str, label: str, found: Sequence[tuple[bool | None, Estimate]]) -> LevelOutcome:
@@ -90,43 +126,67 @@ def _level(group: str, label: str, found: Sequence[tuple[bool | None, Estimate]]
     )
 
 
-def _asked(config: CaseConfig, group: str) -> Iterator[str]:
-    """What thresholds ask of a group, by its own names."""
+def _asked(config: CaseConfig, group: str) -> Iterator[MetricRef]:
+    """What thresholds ask of a group that each of its levels has."""
     for text in config.thresholds:
         with suppress(ValueError):  # about what this case lacks
-            owner, _, metric = str(criterion_of(text, config).ref).partition(".")
-            if owner == group:
-                yield metric
+            ref = criterion_of(text, config).ref
+            if ref.owner == group and not why_not_by_level(ref):
+                yield ref
 
 
 def _of_group(trial: TrialData, config: CaseConfig, window: Window, name: str) -> Iterator[StageResult]:
     executor = next(group.executor for group in config.groups if group.name == name)
     assert isinstance(executor, RampingVus | RampingArrivalRate)
-    unit = " users" if isinstance(executor, ClosedLoop) else "/s"
-    stats = tuple(dict.fromkeys((*STATS, *_asked(config, name))))
-    at_ns = 0
-    level = executor.start_rate_rps if isinstance(executor, RampingArrivalRate) else float(executor.start_vus)
-    for stage in executor.stages:
-        low_ns, before = at_ns, level
-        at_ns, level = at_ns + stage.duration_ns, stage.target
+    asked = tuple(_asked(config, name))
+    stats = tuple(dict.fromkeys((*STATS, *(str(ref).removeprefix(f"{name}.") for ref in asked))))
+    for stage in executor.labelled_stages:
         step = trial.summary.interval_ns
-        part = Window(max(-(-low_ns // step), window.first), min(at_ns // step, window.last), step)
+        part = Window(
+            max(-(-stage.from_ns // step), window.first), min(stage.to_ns // step, window.last), step
+        )
         if part.size <= 0:
             continue
-        holds = before == stage.target
-        view = _group(look(trial, config, part), name)
-        measured = GroupMeasures(view).all() if view is not None else {}
+        groups = look(trial, config, part)
+        view = next((one for one in groups if one.name == name), None)
+        measured = _measured(view, asked, stats) if view is not None else {}
+        if stage.holds:
+            measured = _disturbed(Ranges(trial, config, part, groups, measured), measured)
         yield StageResult(
             group=name,
-            label=f"{stage.target:g}{unit}" if holds else f"{before:g} → {stage.target:g}{unit}",
-            holds=holds,
-            from_s=low_ns / 1e9,
-            to_s=at_ns / 1e9,
-            metrics={
-                stat: measured[stat].model_copy(update={"reason": ""}) for stat in stats if stat in measured
-            },
+            label=stage.label,
+            holds=stage.holds,
+            from_s=stage.from_ns / 1e9,
+            to_s=stage.to_ns / 1e9,
+            metrics={key.removeprefix(f"{name}."): estimate for key, estimate in measured.items()},
         )
 
 
-def _group(groups: tuple[GroupView, ...], name: str) -> GroupView | None:
-    return next((one for one in groups if one.name == name), None)
+def _measured(group: GroupView, asked: Sequence[MetricRef], stats: Sequence[str]) -> dict[str, Estimate]:
+    """These numbers of a group in one stage, by their full names; its times are marked where its backlog grows."""
+    found = GroupMeasures(group).all(asked)
+    grows = backlog_grows(group)
+    return {
+        f"{group.name}.{stat}": estimate.model_copy(
+            update={"reason": GROWS, "why": "grows"}
+            if grows and estimate.value is not None and stat.startswith(GROWING)
+            else {"reason": ""}
+            if estimate.reason == ALL_STAGES
+            else {}
+        )
+        for stat in stats
+        if (estimate := found.get(stat)) is not None
+    }
+
+
+def _disturbed(ranges: Ranges, metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """The same numbers with the range that disturbances within the stage give them."""
+    harms = {one.number: one for many in ranges.by_check.values() for one in many}
+    return {
+        name: estimate
+        if (found := harms.get(name)) is None
+        else estimate.model_copy(
+            update={"belief": Belief(grade=found.grade, below=found.below, above=found.above)}
+        )
+        for name, estimate in metrics.items()
+    }

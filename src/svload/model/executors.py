@@ -8,7 +8,15 @@ from pydantic import Field
 
 from svload.model.base import Frozen
 from svload.model.distributions import lognormal_mean
-from svload.model.stages import Stage, arrivals_until, present_ns, stages_ns, users_ns
+from svload.model.stages import (
+    LabelledStage,
+    Stage,
+    arrivals_until,
+    labelled_stages,
+    present_ns,
+    stages_ns,
+    users_ns,
+)
 
 FIRST_CYCLE_NS = 5_000_000
 """VUs without think time and without a ramp start spread over this (docs/method.md §1: spread over the first cycle)."""
@@ -171,6 +179,16 @@ class InStages(Frozen):
         """How long its stages take."""
         return stages_ns(self.stages)
 
+    @property
+    def labelled_stages(self) -> list[LabelledStage]:
+        """Its stages with the names of their levels."""
+        raise NotImplementedError
+
+    @property
+    def levels(self) -> list[str]:
+        """The levels at which it stays for a while, as thresholds name them."""
+        return list(dict.fromkeys(one.label for one in self.labelled_stages if one.holds))
+
 
 class RampingVus(InStages, ClosedLoop):
     """Closed loop whose number of VUs follows stages (k6's ramping-vus); who must go finishes its request first."""
@@ -182,6 +200,11 @@ class RampingVus(InStages, ClosedLoop):
     def most_vus(self) -> int:
         """The most VUs that there ever are, over all shares."""
         return max([self.start_vus, *(round(stage.target) for stage in self.stages)])
+
+    @property
+    def labelled_stages(self) -> list[LabelledStage]:
+        """Its stages with the names of their levels: `50 users`."""
+        return labelled_stages(self.start_vus, self.stages, of_rates=False)
 
     def users_ns(self, low_ns: float, high_ns: float) -> float:
         """Σ over VUs of their planned time between two moments, ns from the group's start."""
@@ -245,6 +268,11 @@ class RampingArrivalRate(InStages, OpenLoop):
     @property
     def peak_rps(self) -> float:
         return max([self.start_rate_rps, *(stage.target for stage in self.stages)])
+
+    @property
+    def labelled_stages(self) -> list[LabelledStage]:
+        """Its stages with the names of their levels: `300/s`."""
+        return labelled_stages(self.start_rate_rps, self.stages, of_rates=True)
 
     def arrivals_until(self, moment_ns: float) -> float:
         """The rate's integral until a moment, ns from the group's start."""

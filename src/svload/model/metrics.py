@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from svload.model.units import Dimension, parse_quantity, written_dimension
+from svload.model.units import Dimension, parse_quantity, show_level, written_dimension
 from svload.model.visible import marks_as_letters
 
 Source = Literal["traffic", "service", "feeder"]
@@ -116,6 +116,17 @@ _SHORT = {"errors": "error_rate", "success": "success_rate"}
 _MONITORED = re.compile(
     rf"((?:[a-z][a-z0-9_]*\.)??[a-z][a-z0-9_]*?)(?:\.({'|'.join(map(re.escape, sorted(STATS, key=len, reverse=True)))}))?"
 )
+_AT_LEVEL = re.compile(r"(.*\S)\s+at\s+(\S.*?)\s*", re.DOTALL)
+_LEVEL = re.compile(r"(\d+(?:\.\d+)?)\s*(users?|VUs?|/s|rps)", re.IGNORECASE)
+_OF_WHOLE_TRIAL = OF_FAULTS | {
+    "requests",
+    "failed",
+    "dropped",
+    "connections",
+    "bytes_received",
+    "longest_silence",
+}
+"""Metrics of traffic that no part of a trial has."""
 _READ = "what its monitors read"
 _K6_STAT = re.compile(r"^p\((\d+(?:\.\d+)?)\)$")
 
@@ -145,12 +156,16 @@ class MetricRef:
 
 @dataclass(frozen=True)
 class Criterion:
-    """A metric, a comparison and a value in base units. `text` is what the user wrote."""
+    """A metric, a comparison and a value in base units. `text` is what the user wrote.
+
+    `level` is the level of a load in stages that it is about, as its stage is labelled; empty: all of the load.
+    """
 
     ref: MetricRef
     op: str
     value: float
     text: str
+    level: str = ""
 
     def holds(self, measured: float) -> bool:
         """Whether `measured` (base units) satisfies it."""
@@ -276,12 +291,47 @@ def why_not_live(ref: MetricRef) -> str:
 
 
 def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:
-    """`probe.response.p50 < 200 ms` as data; raises ValueError that says what is wrong."""
-    match = _CRITERION.match(marks_as_letters(text))
+    """`probe.response.p50 < 200 ms`, or `… at 50 users` for one level of a load in stages, as data; raises
+    ValueError that says what is wrong."""
+    that, level = split_level(text)
+    match = _CRITERION.match(marks_as_letters(that))
     if not match:
         raise ValueError("it has no metric, comparison and value")
-    ref = parse_metric(text[slice(*match.span(1))], owners, written_dimension(match[3]) or "count")
-    return Criterion(ref, match[2], parse_quantity(match[3], ref.metric.dimension), text)
+    ref = parse_metric(that[slice(*match.span(1))], owners, written_dimension(match[3]) or "count")
+    if level and (why := why_not_by_level(ref)):
+        raise ValueError(why)
+    return Criterion(
+        ref,
+        match[2],
+        parse_quantity(match[3], ref.metric.dimension),
+        text,
+        _level_label(level) if level else "",
+    )
+
+
+def split_level(text: str) -> tuple[str, str]:
+    """A criterion, and the level that it names after `at`: `p95 < 200 ms at 50 users`; "" where it names none."""
+    found = _AT_LEVEL.fullmatch(text)
+    return (found[1], found[2]) if found else (text, "")
+
+
+def why_not_by_level(ref: MetricRef) -> str:
+    """Why the levels of a load in stages have no such number each; empty: they have."""
+    if ref.metric.source != "traffic":
+        return "only what the load saw is known for each level, and not what a server or a feeder counted"
+    if ref.metric.name in _OF_WHOLE_TRIAL:
+        return f"{ref.metric.name} is of the whole trial, and not known for each level"
+    if "." in ref.owner:
+        return "a step of a scenario has no numbers for each level, only its group has"
+    return ""
+
+
+def _level_label(text: str) -> str:
+    """A level as its stage is labelled, `50 users` or `300/s`. Raises ValueError."""
+    found = _LEVEL.fullmatch(text)
+    if not found:
+        raise ValueError(f"“{text}” is not a level: write 50 users, or 300/s")
+    return show_level(float(found[1]), is_rate=found[2].lower() in ("/s", "rps"))
 
 
 _WHOSE: dict[Source, str] = {"traffic": "traffic", "service": "a service", "feeder": "a feeder"}

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import floor, sqrt
+from typing import NamedTuple
 
 from pydantic import Field
 
 from svload.model.base import Frozen
+from svload.model.units import show_level
 
 
 class Stage(Frozen):
@@ -20,6 +22,29 @@ class Stage(Frozen):
 
     duration_ns: int = Field(ge=0)
     target: float = Field(ge=0)
+
+
+class LabelledStage(NamedTuple):
+    """A stage as every output names it: `50 users` or `300/s` where it holds a level, `0 → 50 users` on a ramp."""
+
+    label: str
+    holds: bool
+    from_ns: int
+    to_ns: int
+
+
+def labelled_stages(start: float, stages: Sequence[Stage], of_rates: bool) -> list[LabelledStage]:
+    """Each stage that takes time, in order."""
+    return [
+        LabelledStage(
+            ("" if before == after else f"{before:g} → ") + show_level(after, of_rates),
+            before == after,
+            begin,
+            begin + length,
+        )
+        for begin, length, before, after in _pieces(start, stages)
+        if length
+    ]
 
 
 def stages_ns(stages: Sequence[Stage]) -> int:

@@ -149,6 +149,11 @@ def show_duration(seconds: float) -> str:
     return f"{three_figures(seconds)} s"
 
 
+def show_level(level: float, is_rate: bool) -> str:
+    """A level of a load in stages: `50 users`, `300/s`."""
+    return f"{level:g}/s" if is_rate else f"{level:g} user{'' if level == 1 else 's'}"
+
+
 def show_size(size: float) -> str:
     """`512 B`, `40 KiB`, `1.2 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):

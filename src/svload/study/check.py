@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from svload.model.metrics import OF_FAULTS, MetricRef, Source, parse_criterion, parse_metric
+from svload.model.executors import RampingArrivalRate, RampingVus
+from svload.model.metrics import OF_FAULTS, Criterion, MetricRef, Source, parse_criterion, parse_metric
 from svload.model.study import Case, CaseConfig, Factor
 from svload.study import schema, values
 from svload.study.comparisons import bring_up_mistakes, comparison_mistakes
@@ -198,11 +199,28 @@ def check_case_criteria(config: CaseConfig, data: Mapping[str, Any], monitored: 
     texts: list[tuple[Path, str]] = list(zip(places, config.thresholds, strict=True))
     texts += [(_expect_at(data, config.case, text), text) for text in config.expects]
     yield from monitored_mistakes(texts, owners, data, monitored)
-    for path, text in texts:
+    for number, (path, text) in enumerate(texts):
         try:
-            parse_criterion(text, owners)
+            criterion = parse_criterion(text, owners)
         except ValueError as why:
             yield bad_criterion(path, text, str(why))
+            continue
+        if criterion.level and number >= len(config.thresholds):
+            yield bad_criterion(path, text, "only a threshold can be about one level of the load")
+        elif criterion.level and (told := _no_such_level(criterion, config)):
+            yield bad_criterion(path, text, told)
+
+
+def _no_such_level(criterion: Criterion, config: CaseConfig) -> str:
+    """Why its group has no such level; empty: it has."""
+    owner = criterion.ref.owner or config.main_group
+    executor = next((group.executor for group in config.groups if group.name == owner), None)
+    levels = executor.levels if isinstance(executor, RampingVus | RampingArrivalRate) else []
+    if criterion.level in levels:
+        return ""
+    if not levels:
+        return f"{owner} has no stage that stays at one level"
+    return f"{owner} does not stay at {criterion.level}, only at {', '.join(levels)}"
 
 
 def check_given(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from svload.model.errors import SvloadError, fail
-from svload.model.metrics import STATS, parse_criterion
+from svload.model.metrics import STATS, parse_criterion, split_level
 from svload.model.units import Dimension
 
 _EXPRESSION = re.compile(r"\s*(?:(?P<of>[A-Za-z_]\w*)\s*(?P<tags>\{[^{}]*\})?\s*:)?\s*(?P<what>\w+\([^()]*\)|[^<>=!\s]+)\s*(?P<op><=|>=|===|==|!=|<|>)\s*(?P<value>\S.*?)\s*")  # fmt: skip
@@ -100,7 +100,7 @@ def from_k6(text: str) -> str | None:
 
     A `${…}` may stand for its value.
     """
-    match = _EXPRESSION.fullmatch(text)
+    match = _EXPRESSION.fullmatch(split_level(text)[0])
     if not match:
         return None
     of, what = match["of"], match["what"]
@@ -116,7 +116,8 @@ def is_k6(name: str) -> bool:
 
 
 def _criterion(text: str) -> str:
-    match = _EXPRESSION.fullmatch(text)
+    that, level = split_level(text)
+    match = _EXPRESSION.fullmatch(that)
     if not match:
         raise NoCriterion("it has no metric, comparison and value")
     of, what, op, value = match["of"], match["what"], match["op"].replace("===", "=="), match["value"]
@@ -125,7 +126,7 @@ def _criterion(text: str) -> str:
         value += " ms"
     if dimension == "size_bytes" and _BARE.fullmatch(value):
         value += " B"
-    criterion = f"{metric} {op} {value}"
+    criterion = f"{metric} {op} {value}" + (f" at {level}" if level else "")
     if apart:
         raise NoCriterion(f"{of} has no exact equal: {apart}", f"Write {criterion}, which is the closest.")
     if match["tags"]:

@@ -83,9 +83,10 @@ def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source])
         if not isinstance(text, str):
             continue
         try:
-            ref = parse_criterion(text, owners).ref
+            criterion = parse_criterion(text, owners)
         except ValueError as why:
             yield bad_criterion(path, text, str(why))
             continue
-        if told := why_not_live(ref):
+        told = "only a threshold can be about one level of the load" if criterion.level else ""
+        if told := told or why_not_live(criterion.ref):
             yield bad_criterion(path, text, told)

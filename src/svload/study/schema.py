@@ -500,8 +500,8 @@ class StudyFile(Part):
         OrByMetric(),
     ] = Field(
         [],
-        description="criteria: response.p95 < 200 ms, or {when: {factor: level}, that: criterion}; k6's words "
-        "are understood",
+        description="criteria: response.p95 < 200 ms (at 50 users: of that level of a load in stages), or {when: {factor: "
+        "level}, that: criterion}; k6's words are understood",
     )
     abort_if: list[str] = Field(
         [],

@@ -31,6 +31,8 @@ class Measured:
 
 def why_no_limit(criterion: Criterion) -> str:
     """Why a search cannot ask for it; empty: it can."""
+    if criterion.level:
+        return "a search chooses its loads itself, and holds one in each trial"
     if criterion.op not in (*_UPPER, *_LOWER):
         return "a search needs a limit that load can reach, written with <= or >="
     if _is_share(criterion):

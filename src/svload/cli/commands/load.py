@@ -73,7 +73,7 @@ class Typed(Traffic):
     duration: str = typer.Option(None, "--duration", "-d", "-z", help="Duration; default 10s. With --requests the longest duration; default 10min.")
     requests: int = typer.Option(None, "--requests", "-n", "--iterations", min=1, help="Stop after this many requests in total.")
     stage: list[str] = typer.Option(None, "--stage", "--stages", "-s", help="30s:100 (users) or 30s:500/s (rate): change linearly to this level; repeatable, or separated by commas.")
-    threshold: list[str] = typer.Option(None, "--threshold", help="Exit with 1 if this fails: 'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%'; repeatable.")
+    threshold: list[str] = typer.Option(None, "--threshold", help="Exit with 1 if this fails: 'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%', 'p(95)<200 at 50 users'; repeatable.")
     seed: int = typer.Option(None, "--seed", help="Seed of all random choices.")
     out: Path = typer.Option(None, "--out", "-o", help="Save the run in this folder, for report, compare, why and query.")
     authorise: list[str] = AUTHORISE

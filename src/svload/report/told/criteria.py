@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svload.model.metrics import Source, parse_criterion
+from svload.model.metrics import Source, parse_criterion, split_level
 from svload.model.results import CaseResult, Findings, ThresholdResult
 from svload.report.told.numbers import Told
 from svload.report.told.spelling import (
@@ -137,7 +137,8 @@ def measured_words(told: Told, one: ThresholdResult) -> str:
     if one.measured is not None:
         words = show_value(one.measured, dimension_of(key))
     else:
-        words = told.of_case(case, key).text if case is not None and key else "–"
+        of_all = case is not None and key and not split_level(one.that)[1]
+        words = told.of_case(case, key).text if case is not None and of_all else "–"
     return f"{words}{_OVERLOADED}" if one.overloaded else words
 
 
