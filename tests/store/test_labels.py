@@ -78,5 +78,5 @@ def test_a_study_names_requests_and_groups_so(request_: str, group: str, tmp_pat
     ],
 )
 def test_other_names_are_refused(request_: str, group: str, service: str, tmp_path: Path) -> None:
-    with pytest.raises(SvloadError, match="a name was expected"):
+    with pytest.raises(SvloadError, match="expected a name"):
         api.load_lock(study(tmp_path, request_, group, service), api.Choices())

@@ -26,7 +26,7 @@ BASE: dict[str, Any] = {
     "measure": {"duration": "2s", "replicates": 1},
 }
 READ_BEFORE = "It is read before the cases are made"
-MAPPING, LIST = "a mapping was expected", "a list was expected"
+MAPPING, LIST = "expected a mapping", "expected a list"
 SETS = {"object": {"written": "md5"}, "second": {"written": "md5"}}
 WRITES = {"get": None, "put": "http://store/in", "body": {"random": "1 KiB"}, "adds": "object"}
 
@@ -163,7 +163,7 @@ PLACES: dict[str, Place] = {
     "Objects.content": Place(("data", "things", "content"), "random", "jpeg"),
     "Objects.size": Place(SIZE, "1 KiB", LOGNORMAL),
     "ConstantSize.constant": Place(SIZE, "1 KiB", "2 KiB"),
-    "UniformSize.uniform": Place((*SIZE, "uniform"), ["1 KiB", "2 KiB"], ["1 KiB", "3 KiB"], "a list was expected", {"data": {"things": {"size": {}}}}),
+    "UniformSize.uniform": Place((*SIZE, "uniform"), ["1 KiB", "2 KiB"], ["1 KiB", "3 KiB"], "expected a list", {"data": {"things": {"size": {}}}}),
     "UniformSize.uniform end": Place((*SIZE, "uniform", 1), "2 KiB", "3 KiB", over={"data": {"things": {"size": {"uniform": ["1 KiB", "2 KiB"]}}}}),
     "LognormalSize.lognormal": Place((*SIZE, "lognormal"), {"median": "1 KiB", "p99": "9 KiB"}, {"median": "2 KiB", "p99": "9 KiB"}, MAPPING, {"data": {"things": {"size": {}}}}),
     "Lognormal.median": Place((*SIZE, "lognormal", "median"), "1 KiB", "2 KiB", over={"data": {"things": {"size": LOGNORMAL}}}),
@@ -220,14 +220,14 @@ PLACES: dict[str, Place] = {
     "TakePart.regex": taken("regex", "a", "b"),
     **{f"RequestPart.{one.name}": asked(one.name, [one.example[0]], [one.example[1]], LIST, get=None, tcp="tcp://store") for one in PROTOCOLS},
     "RequestPart.counts_as": asked("counts_as", 2, 3, get=None, tcp="tcp://store", dialogue=[{"send": "x"}, {"expect": "x"}]),
-    "TurnPart.take": Place(("requests", "fetch", "dialogue", 1, "take"), "a", "b", "a name was expected", over={"requests": {"fetch": {"get": None, "tcp": "tcp://store", "dialogue": [{"send": "x"}, {"match": "([0-9]+)\\n"}]}}}),
+    "TurnPart.take": Place(("requests", "fetch", "dialogue", 1, "take"), "a", "b", "expected a name", over={"requests": {"fetch": {"get": None, "tcp": "tcp://store", "dialogue": [{"send": "x"}, {"match": "([0-9]+)\\n"}]}}}),
     "TurnPart.send": turn("send", "a", "b"),
     "TurnPart.send_hex": turn("send_hex", "ff", "fe", "hexadecimal"),
     "TurnPart.expect": turn("expect", "a", "b"),
     "TurnPart.expect_hex": turn("expect_hex", "ff", "fe", "hexadecimal"),
     "TurnPart.match": turn("match", "a", "b"),
     "TurnPart.read": turn("read", 1, 2),
-    "TurnPart.until_close": turn("until_close", True, False, "true or false was expected"),
+    "TurnPart.until_close": turn("until_close", True, False, "expected true or false"),
     "ScenarioStepPart.request": Place(("scenarios", "buy", 0, "request"), "fetch", "GET http://store/else", over={"scenarios": {"buy": [{}, "GET http://store/paid"]}, "traffic": {"load": {"request": None, "scenario": "buy"}}}),
     "ScenarioStepPart.think_time": Place(("scenarios", "buy", 0, "think_time"), "1s", "2s", over={"scenarios": {"buy": [{"request": "fetch"}, "fetch"]}, "traffic": {"load": {"request": None, "scenario": "buy"}}}),
     "SetUpPart.request": Place(("setup", 0, "request"), "fetch", "GET http://store/else", over={"setup": [{}], "requests": {"fetch": {"get": "http://store/in"}}, "feeders": None, "data": None}),
@@ -240,7 +240,7 @@ PLACES: dict[str, Place] = {
     "GroupPart.mix": load("mix", {"fetch": 1, "buy": 2}, {"fetch": 2, "buy": 1}, MAPPING, request=None),
     "GroupPart.mix one": Place(("traffic", "load", "mix", "fetch"), 1, 2, over={"traffic": {"load": {"request": None, "mix": {"fetch": 1, "buy": 3}}}}),
     "GroupPart.start_when": load("start_when", "first.ramped", "second.ramped")._replace(over={"traffic": {name: {"executor": "constant-vus", "vus": 1, "ramp_up": time, "request": "fetch"} for name, time in (("first", "1s"), ("second", "2s"))}}),
-    "GroupPart.source_addresses": load("source_addresses", "127.0.0.2", "127.0.0.3", "an IP address was expected"),
+    "GroupPart.source_addresses": load("source_addresses", "127.0.0.2", "127.0.0.3", "expected an IP address"),
     "GroupPart.http2": load("http2", True, False),
     **{f"GroupPart.{one.key}": load(one.key, *written(one), **BESIDE.get(one.key, {})) for one in group_options()},
     "Thinking.think_time": load("think_time", "1s", "2s"),
@@ -301,13 +301,13 @@ PLACES: dict[str, Place] = {
     "ExclusionPart.when": Place(("exclude", 0, "when"), {"users": 1}, {"users": 2}, MAPPING, {**USERS, "exclude": [{"because": "x"}]}),
     "ExclusionPart.because": Place(("exclude", 0, "because"), "x", "y", READ_BEFORE, {**USERS, "exclude": [{"when": {"users": 1}}]}),
     **{f"ComparisonPart.{key}": compared(key, one, other) for key, one, other in (("name", "x", "y"), ("factor", "users", "f"), ("baseline", "1", "2"), ("metric", "response.p50", "throughput"), ("by", "f", "f"))},
-    "ComparisonPart.per": compared("per", "case", "contrast", "one of contrast, case was expected"),
+    "ComparisonPart.per": compared("per", "case", "contrast", "expected one of contrast, case"),
     "ComparisonPart.when": compared("when", {"f": "a"}, {"f": "b"}, MAPPING),
     "ComparisonPart.fail_if": compared("fail_if", "worse by more than 5 %", "worse by more than 6 %", "more than so many percent"),
     # the study
     "StudyFile.name": top("name", "a", "b", "form"),
     "StudyFile.question": top("question", "a", "b", READ_BEFORE),
-    "StudyFile.seed": top("seed", 1, 2, "a whole number was expected"),
+    "StudyFile.seed": top("seed", 1, 2, "expected a whole number"),
     "StudyFile.case_names": top("case_names", "one.csv", "other.csv", READ_BEFORE),
     "StudyFile.tuning": Place(("tuning",), "one", "other", over={"sets": {"one": {"lab": {"store": {"service_time": "1 ms"}}}, "other": {"lab": {"store": {"service_time": "2 ms"}}}}}),
     "StudyFile.profile": Place(("profile",), "store", "cache"),

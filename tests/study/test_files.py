@@ -35,7 +35,7 @@ def test_a_file_outside_the_folder_is_not_opened_not_even_to_help(load: Load, fo
     (folder.parent / "secret.csv").write_text("hunter2\n1\n")
     for name in ("../secret.csv", str(folder.parent / "secret.csv")):
         said = told(load, FEEDER % name)
-        assert "a file inside the study's folder was expected" in said
+        assert "expected a file inside the study's folder" in said
         assert "hunter2" not in said
 
 
@@ -49,8 +49,8 @@ def test_the_mark_that_a_spreadsheet_puts_first_belongs_to_no_name(load: Load, f
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("case,a\nX,1,9\nY,2\n", "n.csv:2: the table: 2 values were expected"),
-        ("case,a\nX\nY,2\n", "n.csv:2: the table: 2 values were expected"),
+        ("case,a\nX,1,9\nY,2\n", "n.csv:2: the table: expected 2 values"),
+        ("case,a\nX\nY,2\n", "n.csv:2: the table: expected 2 values"),
         ("case,a,a\nX,1,1\nY,2,2\n", "n.csv:1: the table: the columns"),
     ],
 )

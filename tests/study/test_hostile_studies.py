@@ -121,7 +121,7 @@ INTERNAL = [
     added("a number as abort_if", "abort_if: 0.5\n", "abort_if"),
     lab("a number as needs", "{w: {kit: truth, role: store, needs: 7}}", "needs"),
     Hostile("a weight that stands for nothing", ASKS, "mix: {a: 1, f: '${a}'}", "a", 3),
-    added("a level that a terminal obeys", 'factors: {a: ["\\e[2J", b]}\n', "a level's name was expected"),
+    added("a level that a terminal obeys", 'factors: {a: ["\\e[2J", b]}\n', "expected a level's name"),
 ]
 GROWING = (
     "factors: {a: [{x: {"

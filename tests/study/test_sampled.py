@@ -49,7 +49,7 @@ def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_p
         ("file", "no such service under lab: “file”. Did you mean “files”?"),
         ("far", "far runs already, and svload does not know its processes"),
         ("vm", "vm is a machine: it has no processes of its own"),
-        ("{demo: {measure: {duration: 1s}}}", "a text was expected"),
+        ("{demo: {measure: {duration: 1s}}}", "expected a text"),
     ],
 )
 def test_what_cannot_be_sampled_is_told_with_its_line(tmp_path: Path, whose: str, told: str) -> None:

@@ -249,4 +249,4 @@ def test_a_table_without_rows_or_with_unclear_columns_is_told(
 ) -> None:
     for text in ("value\n", "", "value,value\n1,2\n", "value,\n1,2\n"):
         (folder / "rows.csv").write_text(text)
-        assert any("a table was expected" in problem for problem in told(feeders="{number: {csv: rows.csv}}"))
+        assert any("expected a table" in problem for problem in told(feeders="{number: {csv: rows.csv}}"))

@@ -32,7 +32,7 @@ NAMED = (
     ("feeders: {rows: {range: [1, 3]}, of: {from: '${a.k}'}}", "items", "nobody", "no such set under data"),
     ("feeders: {rows: {range: [1, 3]}, of: {csv: '${a.k}'}}", "c.csv", "no.csv", "a file inside the study's folder"),
     ("feeders: {rows: {range: [1, 3]}, of: {csv: '${a.k}'}}", "c.csv", "../c.csv", "a file inside the study's folder"),
-    ("feeders: {rows: {range: [1, 3]}, of: {csv: '${a.k}'}}", "c.csv", "bad.csv", "a table was expected"),
+    ("feeders: {rows: {range: [1, 3]}, of: {csv: '${a.k}'}}", "c.csv", "bad.csv", "expected a table"),
 )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_a_name_is_told_where_the_level_says_it(folder: Path) -> None:
 
 @pytest.mark.parametrize("field", ["{executor: constant-vus, vus: 1, request: GET http://web/}", "2", "[1]"])
 def test_a_level_cannot_stand_for_a_group(folder: Path, field: str) -> None:
-    assert "traffic.h: a mapping was expected" in planned(folder, 'traffic: {h: "${a.k}"}', field)
+    assert "traffic.h: expected a mapping" in planned(folder, 'traffic: {h: "${a.k}"}', field)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_level_cannot_stand_for_a_group(folder: Path, field: str) -> None:
         (
             "{get: http://web/, check: ['size_bytes == $${rows.value}']}",
             "x",
-            "a number of bytes was expected",
+            "expected a number of bytes",
         ),
         ("{get: http://web/, check: ['size_bytes == ${rows.value}']}", "x", ""),
     ],

@@ -198,7 +198,7 @@ def test_source_addresses_are_addresses(study: Made) -> None:
     group, _ = study(group=text.format("[127.0.0.2, '::1']"))
     assert group.source_addresses == ("127.0.0.2", "::1")
     assert study(group=text.format("127.0.0.2"))[0].source_addresses == ("127.0.0.2",)
-    with pytest.raises(SvloadError, match="an IP address was expected"):
+    with pytest.raises(SvloadError, match="expected an IP address"):
         study(group=text.format("[localhost]"))
 
 
@@ -263,15 +263,15 @@ def test_memcached_counts_the_keys_of_a_get(study: Made) -> None:
         ("{tcp: tcp://web}", "tcp and one of dialogue, redis, memcached belong together"),
         ("{tcp: tcp://web, redis: [PING], dialogue: [{read: 1}]}", "tcp and one of dialogue, redis"),
         ("{tcp: tcp://web, redis: [PING], memcached: [get k]}", "tcp and one of dialogue, redis"),
-        ('{tcp: tcp://web, memcached: [""]}', "a command was expected, such as get a"),
+        ('{tcp: tcp://web, memcached: [""]}', "expected a command, such as get a"),
         ("{get: http://web/, redis: [PING]}", "tcp and one of dialogue, redis"),
-        ('{tcp: tcp://web, redis: ["GET \'k"]}', "a command was expected"),
+        ('{tcp: tcp://web, redis: ["GET \'k"]}', "expected a command"),
         ("{tcp: tcp://web, redis: [PING], counts_as: 2}", "counts_as belongs to a dialogue"),
         ("{tcp: tcp://web, dialogue: [{read: 1, take: n}]}", "take belongs to match"),
         ("{tcp: tcp://web, dialogue: [{read: 1}], check: status == 200}", "only HTTP has a status"),
         ("{tcp: tcp://web, dialogue: [{read: 1}], take: {a: {header: b}}}", "only HTTP has headers"),
         ("{tcp: tcp://web, dialogue: [{send: '${size}'}]}", "size"),
-        ("{tcp: web, dialogue: [{read: 1}]}", "an address was expected"),
+        ("{tcp: web, dialogue: [{read: 1}]}", "expected an address"),
         ("{tcp: tcp://web, dialogue: [{read: 1, expect: x}]}", "one of send"),
         ("{tcp: tcp://web, dialogue: [{send_hex: f}]}", "pairs of hexadecimal digits"),
         ("{tcp: tcp://web, dialogue: [{until_close: true}, {read: 1}]}", "until_close must be the last"),

@@ -95,7 +95,7 @@ def test_a_token_without_renewal_is_put_in_once(tmp_path: Path) -> None:
         ({"requests": request("get", adds="object")}, "adds belongs to a request with a body"),
         ({"feeders": {"object": {"written": "md5", "take": "first"}}}, "taken at random"),
         ({"feeders": {"object": {"range": [1, 9], "skew": 2}}}, "skew belongs to take: zipf"),
-        ({"traffic": {"users": STUDY["traffic"]["users"] | {"generators": 2}}}, "one generator was expected"),
+        ({"traffic": {"users": STUDY["traffic"]["users"] | {"generators": 2}}}, "expected one generator"),
         ({"setup": [STUDY["setup"][0] | {"renew": 0}]}, "renew takes a time"),
     ],
 )

@@ -174,15 +174,15 @@ def _authorities(config: CaseConfig, folder: Path) -> Iterable[Mistake]:
         path = ("lab", service.name, "ca_file")
         file = file_beside(folder, name)
         if file is None:
-            yield bad_value(path, "a file inside the study's folder was expected", name)
+            yield bad_value(path, "expected a file inside the study's folder", name)
             continue
         try:
             pem = text_beside(file, TABLE_BYTES.most)
         except (OSError, ValueError) as why:
-            yield bad_value(path, f"a PEM file was expected ({why})", name)
+            yield bad_value(path, f"expected a PEM file ({why})", name)
             continue
         if told := _tls_fault(pem):
-            yield bad_value(path, f"a PEM file of a certificate authority was expected (it {told})", name)
+            yield bad_value(path, f"expected a PEM file of a certificate authority (it {told})", name)
 
 
 def _tls_fault(pem: str) -> str:

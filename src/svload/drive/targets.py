@@ -92,7 +92,7 @@ def parse_connect_to(text: str) -> tuple[str, int]:
     except ValueError as why:
         raise fail("url-bad", url=text, reason=str(why)) from why
     if not host or not port or parts.netloc != text or "@" in text or not is_host(host):
-        raise fail("url-bad", url=text, reason="a host and a port were expected, such as 127.0.0.1:8443")
+        raise fail("url-bad", url=text, reason="expected a host and a port, such as 127.0.0.1:8443")
     return host, port
 
 

@@ -121,9 +121,9 @@ def read_recipe(written: Any) -> Any:
     args = rest.pop("args", "")
     words = args.split() if isinstance(args, str) else args
     if len(rest) != 1 or (tool := next(iter(rest))) not in TOOLS:
-        raise ValueError(f"one of {', '.join(TOOLS)} was expected, and args if you like")
+        raise ValueError(f"expected one of {', '.join(TOOLS)}, and args if you like")
     if not isinstance(rest[tool], str) or not rest[tool] or not _are_texts(words):
-        raise ValueError("a folder beside the study was expected, and args as a text")
+        raise ValueError("expected a folder beside the study, and args as a text")
     return Recipe(tool, rest[tool], tuple(words))
 
 

@@ -33,9 +33,9 @@ def read_files(written: Any) -> Any:
             )
         return written
     if not isinstance(written, Mapping):
-        raise ValueError("a folder, or name: size of each file, was expected")
+        raise ValueError("expected a folder, or name: size of each file")
     if not written or len(written) > MOST_FILES:
-        raise ValueError(f"1 to {MOST_FILES:,} files were expected")
+        raise ValueError(f"expected 1 to {MOST_FILES:,} files")
     found = {str(name): size_bytes(size) for name, size in written.items()}
     for name in found:
         if not _NAME.fullmatch(name):

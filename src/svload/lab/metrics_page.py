@@ -26,7 +26,7 @@ def metrics_page(written: str) -> str:
             "write a path such as /metrics, or a URL of this machine such as http://127.0.0.1:9113/metrics"
         )
     if not parts.port:
-        raise ValueError("the port of the exporter was expected")
+        raise ValueError("expected the port of the exporter")
     return written
 
 

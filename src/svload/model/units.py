@@ -45,7 +45,7 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
     Raises ValueError with the valid units for anything else.
     """
     if isinstance(text, bool):
-        raise ValueError("a quantity was expected, not a truth value")
+        raise ValueError("expected a quantity, not a truth value")
     if isinstance(text, (int, float)):
         if not math.isfinite(text * _FINEST):
             raise ValueError(f"{text} is not a usable number")
@@ -53,7 +53,7 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
             return float(text)
         raise ValueError(f"a unit is missing ({', '.join(units_of(dimension))})")
     if not isinstance(text, str):
-        raise ValueError("a quantity was expected, such as 200 ms or 1 GiB")
+        raise ValueError("expected a quantity, such as 200 ms or 1 GiB")
     refuse_marks(text)
     match = _QUANTITY.match(text)
     if not match:

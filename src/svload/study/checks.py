@@ -45,7 +45,7 @@ def read_check(text: str, names: Names) -> Check | str:
     match = _CHECK.fullmatch(text)
     if not match:
         words = text.replace(".", " ").split()
-        return "a check was expected" + (f" ({nearest(words[0], _WORDS)})" if words else "")
+        return "expected a check" + (f" ({nearest(words[0], _WORDS)})" if words else "")
     what, op, value = match.groups()
     readers: dict[str, Callable[[str, str, str, Names], Check | str]] = {
         "status": _status,
@@ -58,9 +58,9 @@ def read_check(text: str, names: Names) -> Check | str:
 
 def _text_test(word: str, value: str, names: Names) -> TextTest | str:
     if word == "present":
-        return "nothing was expected after present" if value else TextTest(present=True)
+        return "expected nothing after present" if value else TextTest(present=True)
     if not value:
-        return f"a text was expected after {word}"
+        return f"expected a text after {word}"
     if word == "matches":
         return TextTest(matches=value)
     wanted = template(value, names)
@@ -79,11 +79,9 @@ def _size(text: str, op: str, value: str, names: Names) -> Check | str:
         return (
             SizeCheck(name=text, size_bytes=part)
             if isinstance(part, FeederPart) or (isinstance(part, TakenPart) and _is_of_a_set(part, names))
-            else "a column was expected"
+            else "expected a column"
         )
-    return (
-        SizeCheck(name=text, size_bytes=int(value)) if value.isdigit() else "a number of bytes was expected"
-    )
+    return SizeCheck(name=text, size_bytes=int(value)) if value.isdigit() else "expected a number of bytes"
 
 
 def _digest(text: str, op: str, value: str, names: Names) -> Check | str:
@@ -92,13 +90,13 @@ def _digest(text: str, op: str, value: str, names: Names) -> Check | str:
         return "a digest can only be checked with =="
     digits = _HEX_DIGITS[algorithm]
     if "${" not in value and not re.fullmatch(rf"[0-9a-fA-F]{{{digits}}}", value):
-        return f"{digits} hexadecimal digits were expected"
+        return f"expected {digits} hexadecimal digits"
     return DigestCheck(name=text, digest=algorithm, equals=template(value, names))
 
 
 def _status(text: str, op: str, value: str, names: Names) -> Check | str:
     if not re.fullmatch(r"[1-5]\d\d", value):
-        return "a status of three digits was expected"
+        return "expected a status of three digits"
     status = int(value)
     low, high = {"==": (status, status), "<=": (100, status), "<": (100, status - 1), ">=": (status, 599), ">": (status + 1, 599)}[op]  # fmt: skip
     return StatusCheck(name=text, status=(low, high))

@@ -50,7 +50,7 @@ def _by_mistakes(
     if by not in factors:
         yield unknown_name(at, by, "factor", factors)
     elif by == item.get("factor"):
-        yield bad_value(at, "another factor than the compared one was expected", by)
+        yield bad_value(at, "expected another factor than the compared one", by)
     elif len(factors[by].levels) < 2:
         yield bad_value(at, f"{by} has one level only, there is nothing to hold the effect against", by)
     elif isinstance(when, dict) and by in when:

@@ -385,7 +385,7 @@ class _Reader:
         other, _, event = part.start_when.partition(".")
         if event == "ramped" and other != path[-1] and other in section_of(self.source, "traffic"):
             return None
-        return bad_value((*path, "start_when"), "GROUP.ramped of another group was expected", part.start_when)
+        return bad_value((*path, "start_when"), "expected GROUP.ramped of another group", part.start_when)
 
     def scenarios(
         self, part: schema_traffic.GroupPart, path: Path, raw: Mapping[str, Any]
@@ -605,7 +605,7 @@ def _without(group: Group, path: Path) -> Iterator[Mistake]:
 
 def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
     if group.streams > STREAMS.most:
-        yield bad_value((*path, "streams"), f"at most {STREAMS.most:,} streams were expected", group.streams)
+        yield bad_value((*path, "streams"), f"expected at most {STREAMS.most:,} streams", group.streams)
     if group.connection == "new" and group.streams > 1:
         told = "a connection for each request carries one stream"
         yield bad_value(

@@ -55,7 +55,7 @@ def _size_kind(value: Any) -> type[BaseModel]:
     }
     named = [kind for kind in kinds if kind in value]
     if len(value) != 1 or not named:
-        raise wrong("a size or one distribution was expected", "Write 40 KiB, {lognormal: {median: 40 KiB, p99: 400 KiB}} or {uniform: [1 KiB, 9 KiB]}.")  # fmt: skip
+        raise wrong("expected a size or one distribution", "Write 40 KiB, {lognormal: {median: 40 KiB, p99: 400 KiB}} or {uniform: [1 KiB, 9 KiB]}.")  # fmt: skip
     return kinds[named[0]]
 
 
@@ -92,7 +92,7 @@ class ThinkTimePart(Part):
         kinds = (self.constant, self.uniform, self.exponential, self.lognormal)
         if sum(kind is not None for kind in kinds) != 1:
             raise wrong(
-                "one of constant, uniform, exponential, lognormal was expected",
+                "expected one of constant, uniform, exponential, lognormal",
                 "Write 0.1s, or {exponential: 2s}.",
             )
         if (

@@ -117,9 +117,7 @@ class Checks:
         tree, of_k6 = in_our_criteria(tree)
         data = plain(tree)
         if not isinstance(data, dict):
-            return Draft(
-                {}, (), (), [bad_value((), "a mapping was expected (key: value)", data).problem(tree)]
-            )
+            return Draft({}, (), (), [bad_value((), "expected a mapping (key: value)", data).problem(tree)])
         found = Found(tree)
         found.add(of_k6)
         found.add(check_shape(data))
@@ -288,7 +286,7 @@ def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistak
                 continue
             if file_beside(folder, body.file) is None:
                 path = ("requests", request.name) if request.name != INLINE else ("traffic", group.name)
-                yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)
+                yield bad_value((*path, "body"), "expected a file inside the study's folder", body.file)
 
 
 def cases_of(
@@ -301,16 +299,14 @@ def cases_of(
     if isinstance(table := data.get("case_names"), str):
         file = file_beside(folder, table)
         if file is None:
-            mistakes.append(
-                bad_value(("case_names",), "a file inside the study's folder was expected", table)
-            )
+            mistakes.append(bad_value(("case_names",), "expected a file inside the study's folder", table))
         elif factors:
             try:
                 text = text_beside(file, bounds.TABLE_BYTES.most)
                 names, valid, told = read_case_names(text, str(folder / table), factors)
                 mistakes += told if strict else []
             except (OSError, ValueError, csv.Error) as why:
-                mistakes.append(bad_value(("case_names",), f"a table of cases was expected ({why})", table))
+                mistakes.append(bad_value(("case_names",), f"expected a table of cases ({why})", table))
     rules = data.get("exclude")
     sound = [rule for rule in (rules if isinstance(rules, list) else []) if _is_rule(rule)]
     cases = make_cases(factors, sound, names, str(data.get("name", "")))

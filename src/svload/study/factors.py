@@ -70,7 +70,7 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
                 mistakes.append(bad_value((*path, index), "a level is a value, or a name with fields", item))
     else:
         mistakes.append(
-            bad_value(path, "a list of levels, or level: {field: value}, was expected", raw, "Write [a, b].")
+            bad_value(path, "expected a list of levels, or level: {field: value}", raw, "Write [a, b].")
         )
     if len(entries) > LEVELS.most:
         return None, [bad_value(path, LEVELS.told, f"{len(entries):,}")]
@@ -79,9 +79,9 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
         if fields is not None and not isinstance(fields, dict):
             value, fields = fields, None
             if isinstance(value, list):
-                mistakes.append(bad_value(place, "a value or fields (name: value) were expected", value))
+                mistakes.append(bad_value(place, "expected a value or fields (name: value)", value))
         if not key.strip() or _CONTROL.search(key) or len(key) > MOST_SIGNS:
-            told = f"a level's name was expected: 1 to {MOST_SIGNS} signs that can be seen"
+            told = f"expected a level's name: 1 to {MOST_SIGNS} signs that can be seen"
             mistakes.append(bad_value(place, told, key))
         if key in levels:
             mistakes.append(bad_value(place, "this level stands here a second time", key))
@@ -90,13 +90,11 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
         expect = fields.pop("expect", [])
         texts = expect if isinstance(expect, list) else [expect]
         if not all(isinstance(text, str) for text in texts):
-            mistakes.append(
-                bad_value((*place, "expect"), "a criterion or a list of them was expected", expect)
-            )
+            mistakes.append(bad_value((*place, "expect"), "expected a criterion or a list of them", expect))
             texts = []
         for word in fields:
             if not re.fullmatch(r"[A-Za-z][\w-]*", marks_as_letters(word)):
-                mistakes.append(bad_value((*place, word), "a field's name was expected: a letter, then letters, digits, - and _", word))  # fmt: skip
+                mistakes.append(bad_value((*place, word), "expected a field's name: a letter, then letters, digits, - and _", word))  # fmt: skip
         levels[key] = Level(name=key, value=value, fields=fields, expect=tuple(texts))
     return (Factor(name=name, levels=tuple(levels.values())) if levels else None), mistakes
 
@@ -105,7 +103,7 @@ def _open_factor(name: str, ends: list[Any], path: Path) -> tuple[Factor | None,
     """A factor whose values batches choose as the run goes on."""
     numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
     if len(ends) != 2 or len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= OPEN.most:
-        told = "the least and the largest value were expected"
+        told = "expected the least and the largest value"
         return None, [bad_value(path, told, ends, f"Write [1, 4000], at most {OPEN.most:,}.")]
     return Factor(name=name, levels=(), open=(numbers[0], numbers[1])), []
 
@@ -203,7 +201,7 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
     if header - {"valid"} != wanted or len(header) < len(rows.fieldnames or ()):
         told(
             1,
-            f"the columns {', '.join(sorted(wanted))} (and valid) were expected",
+            f"expected the columns {', '.join(sorted(wanted))} (and valid)",
             ", ".join(rows.fieldnames or ()),
         )
         return names, valid, mistakes
@@ -213,21 +211,21 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
         if len(mistakes) >= TOLD.most:
             break
         if None in row or None in row.values():
-            told(line, f"{len(header)} values were expected", ",".join(str(value) for value in row.values()))
+            told(line, f"expected {len(header)} values", ",".join(str(value) for value in row.values()))
             continue
         name, levels = (
             (row["case"] or "").strip(),
             tuple((row[factor.name] or "").strip() for factor in factors),
         )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
-            told(line, "a case's name was expected: letters, digits, - _ . +", name)
+            told(line, "expected a case's name: letters, digits, - _ . +", name)
         for factor, level in zip(factors, levels, strict=True):
             known = [other.name for other in factor.levels]
             if level not in known and (factor.name, level) not in strangers:
                 strangers.add((factor.name, level))
                 told(
                     line,
-                    f"a level of {factor.name} was expected",
+                    f"expected a level of {factor.name}",
                     level,
                     nearest(level, known),
                     ("factors", factor.name),

@@ -181,11 +181,11 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
             path = ("feeders", name, kind)
             file = file_beside(folder, named)
             if file is None:
-                yield bad_value(path, "a file inside the study's folder was expected", named)
+                yield bad_value(path, "expected a file inside the study's folder", named)
                 continue
             found = file.stat()
             if told := _fault(kind, file, found.st_mtime_ns, found.st_size):
-                yield bad_value(path, f"a table was expected ({told})", named)
+                yield bad_value(path, f"expected a table ({told})", named)
 
 
 @lru_cache(maxsize=64)

@@ -32,7 +32,7 @@ def init_study(target: str, note: str = "") -> str:
     """
     target = target.strip()
     if not target:
-        raise fail("usage", reason="A URL or a command was expected", hint="Write http://127.0.0.1:8080, or \"./server --port {port}\".")  # fmt: skip
+        raise fail("usage", reason="Expected a URL or a command", hint="Write http://127.0.0.1:8080, or \"./server --port {port}\".")  # fmt: skip
     if (url := url_of(target)) is not None:
         return _for_url(url, url.partition("://")[0].lower(), note)
     command = with_port(target)

@@ -175,16 +175,16 @@ class Gap:
 _NOT_WRITTEN = ("[key]", "constant")
 """Steps of pydantic's paths that stand in no file: a key itself, and a value written without its distribution."""
 _EXPECTED = {
-    "string_type": "a text was expected",
-    "int_type": "a whole number was expected",
-    "float_type": "a number was expected",
-    "bool_type": "true or false was expected",
-    "dict_type": "a mapping was expected (key: value)",
-    "model_type": "a mapping was expected (key: value)",
-    "list_type": "a list was expected",
-    "tuple_type": "a list was expected",
-    "too_short": "at least one entry was expected",
-    "string_pattern_mismatch": "it has not the expected form",
+    "string_type": "expected a text",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+    "bool_type": "expected true or false",
+    "dict_type": "expected a mapping (key: value)",
+    "model_type": "expected a mapping (key: value)",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
+    "too_short": "expected at least one entry",
+    "string_pattern_mismatch": "it does not have the expected form",
 }
 
 
@@ -224,9 +224,9 @@ def _explained(
         words = re.findall(r"'([^']*)'", str(context.get("expected", "")))
         meant = closest(str(error["input"]), words)
         hint = f"Did you mean “{meant}”?" if meant else ""
-        return wrong(f"one of {', '.join(words)} was expected", hint, meant)
+        return wrong(f"expected one of {', '.join(words)}", hint, meant)
     if kind == "greater_than_equal":
-        return wrong(f"a number of at least {context['ge']} was expected")
+        return wrong(f"expected a number of at least {context['ge']}")
     if kind == "value_error":
         return wrong(str(context.get("error", error["msg"])))
     if kind in ("int_type", "float_type") and isinstance(error["input"], str):

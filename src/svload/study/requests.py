@@ -53,13 +53,13 @@ def read_request(
         return [
             bad_value(
                 url_path,
-                "the scheme http or https was expected",
+                "expected the scheme http or https",
                 other_scheme[1],
                 "Write http://service/path.",
             )
         ]
     if not split or re.search(r"[\x00-\x1f\x7f]", url.strip()):
-        return [bad_value(url_path, "a URL was expected", url, "Write http://service/path.")]
+        return [bad_value(url_path, "expected a URL", url, "Write http://service/path.")]
     scheme, host, rest = split.groups()
     rest = rest.partition("#")[0]
     mistakes += [] if anywhere else _host_mistakes(host, names, url_path, url)
@@ -69,7 +69,7 @@ def read_request(
     mistakes += untold
     for header, value in part.headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", header) or re.search(r"[\r\n]", value):
-            mistakes.append(bad_value((*path, "headers", header), "a header of one line was expected", value))
+            mistakes.append(bad_value((*path, "headers", header), "expected a header of one line", value))
         if part.body is not None and header.lower() in _FRAMING:
             mistakes.append(
                 bad_value((*path, "headers", header), "it follows from the body", value, "Leave it out.")
@@ -107,7 +107,7 @@ def _drawing(request: Request, removes: str | None, names: Names, path: Path) ->
     if request.adds is not None and asked <= {request.adds}:
         return request
     if len(asked) > 1 or (request.adds is not None and asked):
-        told = "one feeder of written objects was expected"
+        told = "expected one feeder of written objects"
         return [bad_value(path, told, ", ".join(sorted(asked | {request.adds or ""} - {""})))]
     return request.model_copy(update={"draws": next(iter(asked), None), "removes": removes is not None})
 
@@ -122,7 +122,7 @@ def _read_checks(
         if isinstance(check, str):
             mistakes.append(bad_value((*path, "check", index), check, text, CHECK_FORMS))
         elif part.tcp is not None and isinstance(check, StatusCheck | HeaderCheck):
-            told = "size_bytes, body, sha256 or md5 was expected: only HTTP has a status and headers"
+            told = "expected size_bytes, body, sha256 or md5: only HTTP has a status and headers"
             mistakes.append(bad_value((*path, "check", index), told, text))
         else:
             checks.append(check)
@@ -143,13 +143,13 @@ def _read_raw(
     url = (part.tcp or "").strip()
     split = _RAW_URL.fullmatch(url)
     if not split:
-        told = "an address was expected"
+        told = "expected an address"
         return [bad_value((*path, "tcp"), told, url, "Write tcp://service or tls://service.")]
     checks, mistakes = _read_checks(part, names, path)
     mistakes += _host_mistakes(split[2], names, (*path, "tcp"), url)
     for taken, take in part.take.items():
         if take.header is not None:
-            told = "json or regex was expected: only HTTP has headers"
+            told = "expected json or regex: only HTTP has headers"
             mistakes.append(bad_value((*path, "take", taken), told, take.header))
     commands, told_of = _commands(part, path)
     mistakes += told_of
@@ -182,7 +182,7 @@ def _commands(
         if not written:
             continue
         commands = [_words(command) for command in written]
-        told = f"a command was expected, such as {protocol.example[0]}"
+        told = f"expected a command, such as {protocol.example[0]}"
         wrong = [
             bad_value((*path, protocol.name, index), told, written[index])
             for index, words in enumerate(commands)

@@ -75,7 +75,7 @@ class Service(Part):
         kinds = [word for word in ("kit", "run", "at") if getattr(self, word) is not None]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "none of them"
-            raise wrong(f"one of kit, run, at was expected, and it has {found}")
+            raise wrong(f"expected one of kit, run, at, but it has {found}")
         return self
 
     @property
@@ -179,7 +179,7 @@ class FeederPart(Part):
                 "rows that are written are taken at random, and begin with those of a set (from) or none"
             )
         if given != 1 and self.written is None:
-            raise wrong("one of from, csv, parquet, values, range, written was expected")
+            raise wrong("expected one of from, csv, parquet, values, range, written")
         for option, take in ((self.skew, "zipf"), (self.hot, "hot")):
             if option is not None and self.take != take and not holds_reference(self.take):
                 raise wrong(f"{'skew' if take == 'zipf' else 'hot'} belongs to take: {take}")
@@ -190,7 +190,7 @@ class FeederPart(Part):
         if self.numbers is not None:
             low, high = self.numbers
             if isinstance(low, int) and isinstance(high, int) and not 0 <= high - low < ROWS.most:
-                raise wrong(f"a range of 1 to {ROWS.most:,} numbers was expected ({ROWS.because})")
+                raise wrong(f"expected a range of 1 to {ROWS.most:,} numbers ({ROWS.because})")
         return self
 
 
@@ -224,7 +224,7 @@ class StepPart(Part):
     @model_validator(mode="after")
     def _one_kind(self) -> StepPart:
         if sum(getattr(self, kind) is not None for kind in STEPS) != 1:
-            raise wrong(f"one of {', '.join(STEPS)} was expected")
+            raise wrong(f"expected one of {', '.join(STEPS)}")
         if (self.warm is None) != (self.through is None):
             raise wrong("warm and through go together")
         if self.lasts is not None and self.populate is None:
@@ -297,7 +297,7 @@ _WIDTH = r"^(?:±|\+-|\+/-)? ?(\d{1,3}(?:\.\d+)?) ?%$"
 def _width(text: object) -> float:
     found = re.match(_WIDTH, text) if isinstance(text, str) else None
     if found is None or not 0 < float(found[1]) <= 100:
-        raise wrong("half the width of an interval in percent was expected", "Write ± 5 %.", "± 5 %")
+        raise wrong("expected half the width of an interval in percent", "Write ± 5 %.", "± 5 %")
     return float(found[1]) / 100
 
 
@@ -362,7 +362,7 @@ def _gate(text: str) -> str:
     word = re.search("worse|better|different", text)
     percent = re.search(r"(?<![\d.])\d{1,6}(\.\d{1,6})?(?![\d.])", text)
     form = f"{word[0] if word else 'worse'} by more than {percent[0] if percent else 5} %"
-    told = "worse, better or different by more than so many percent was expected"
+    told = "expected worse, better or different by more than so many percent"
     raise wrong(told, f"Write {form}.", form if word and percent else None)
 
 

@@ -21,7 +21,7 @@ class DiskRatePart(Part):
     @model_validator(mode="after")
     def _some(self) -> DiskRatePart:
         if self.read is None and self.write is None:
-            raise wrong("one of read, write was expected")
+            raise wrong("expected one of read, write")
         return self
 
 
@@ -34,7 +34,7 @@ class LinkPart(Part):
     @model_validator(mode="after")
     def _some(self) -> LinkPart:
         if self.rate is None and self.latency is None:
-            raise wrong("one of rate, latency was expected")
+            raise wrong("expected one of rate, latency")
         return self
 
 
@@ -50,7 +50,7 @@ class LimitsPart(Part):
     @model_validator(mode="after")
     def _some(self) -> LimitsPart:
         if all(getattr(self, name) is None for name in type(self).model_fields):
-            raise wrong(f"one of {', '.join(type(self).model_fields)} was expected")
+            raise wrong(f"expected one of {', '.join(type(self).model_fields)}")
         return self
 
 
@@ -79,7 +79,7 @@ class FaultPart(Part):
     @model_validator(mode="after")
     def _one_kind(self) -> FaultPart:
         if sum(getattr(self, kind) is not None for kind in KINDS) != 1:
-            raise wrong(f"one of {', '.join(KINDS)} was expected")
+            raise wrong(f"expected one of {', '.join(KINDS)}")
         if self.start is not None and self.lasts is not None:
             raise wrong("for belongs to stop, kill, pause and limit")
         if self.pause is not None and self.lasts is None:

@@ -73,7 +73,7 @@ class BodyPart(Part):
     @model_validator(mode="after")
     def _one_kind(self) -> BodyPart:
         if sum(kind is not None for kind in (self.text, self.random, self.file)) != 1:
-            raise wrong("one of text, random, file was expected", "Write {random: 40 KiB}.")
+            raise wrong("expected one of text, random, file", "Write {random: 40 KiB}.")
         return self
 
 
@@ -88,7 +88,7 @@ class TakePart(Part):
     @model_validator(mode="after")
     def _one_kind(self) -> TakePart:
         if sum(kind is not None for kind in (self.header, self.json_path, self.regex)) != 1:
-            raise wrong("one of header, json, regex was expected", "Write {header: X-Auth-Token}.")
+            raise wrong("expected one of header, json, regex", "Write {header: X-Auth-Token}.")
         return self
 
 
@@ -124,13 +124,13 @@ class TurnPart(Part):
     def _one_kind(self) -> TurnPart:
         kinds = ("send", "send_hex", "expect", "expect_hex", "match", "read")
         if sum(getattr(self, kind) is not None for kind in kinds) + self.until_close != 1:
-            raise wrong(f"one of {', '.join(kinds)}, until_close was expected")
+            raise wrong(f"expected one of {', '.join(kinds)}, until_close")
         for kind in ("send_hex", "expect_hex"):
             text = getattr(self, kind)
             if text is not None and not re.fullmatch(r"([0-9A-Fa-f]{2}\s*)+", text):
                 raise wrong(f"{kind} takes pairs of hexadecimal digits", "Write ff 00 0a.")
         if self.expect == "":
-            raise wrong("a text to expect was expected")
+            raise wrong("expected the text that must come")
         if self.take is not None and self.match is None:
             raise wrong("take belongs to match", "Write {match: 'SIZE ([0-9]+)\\n', take: size}.")
         return self
@@ -193,7 +193,7 @@ class RequestPart(Part):
     @model_validator(mode="after")
     def _one_method(self) -> RequestPart:
         if sum(getattr(self, method) is not None for method in (*METHODS, "tcp")) != 1:
-            raise wrong(f"exactly one of {', '.join(METHODS)}, tcp was expected")
+            raise wrong(f"expected exactly one of {', '.join(METHODS)}, tcp")
         said = [word for word in ("dialogue", *NAMES) if getattr(self, word)]
         if len(said) != (self.tcp is not None):
             raise wrong(f"tcp and one of dialogue, {', '.join(NAMES)} belong together")
@@ -225,7 +225,7 @@ def spelled(value: Any) -> Any:
     if not isinstance(value, str) or not (match := re.fullmatch(r"([A-Za-z]+)\s+(\S.*)", value.strip())):
         return value
     if match[1].lower() not in METHODS:
-        raise wrong(f"one of {', '.join(METHODS).upper()} was expected", "Write GET http://service/path.")
+        raise wrong(f"expected one of {', '.join(METHODS).upper()}", "Write GET http://service/path.")
     return {match[1].lower(): match[2]}
 
 

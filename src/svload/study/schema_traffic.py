@@ -41,7 +41,7 @@ def _ip_address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise wrong("an IP address was expected", "Write 127.0.0.2.") from None
+        raise wrong("expected an IP address", "Write 127.0.0.2.") from None
 
 
 IpAddress = Annotated[str, AfterValidator(_ip_address)]
@@ -109,7 +109,7 @@ class GroupPart(Part):
             closest(key, ("request", "scenario", "mix")) for key in said if key not in cls.model_fields
         ):
             return None
-        told = "one of request, scenario, mix was expected"
+        told = "expected one of request, scenario, mix"
         return Gap(given[-1] if given else "request", told, "Write request: GET http://service/path.")
 
     @model_validator(mode="after")
@@ -176,7 +176,7 @@ class IterationsGroup(Thinking):
         counts = (self.iterations, self.vus)
         known = all(isinstance(count, int) for count in counts)
         if self.executor == "shared-iterations" and known and self.iterations < self.vus:
-            raise wrong("at least one iteration a user was expected (iterations ≥ vus)")
+            raise wrong("expected at least one iteration a user (iterations ≥ vus)")
         if self.executor == "per-vu-iterations" and known and math.prod(counts) > bounds.ITERATIONS.most:
             raise wrong(bounds.ITERATIONS.told, "Ask for fewer users, or fewer iterations of each.")
         return self
@@ -214,7 +214,7 @@ class InStages(Part):
             raise wrong("the stages must last longer than 0s")
         levels: list[Any] = [self.start_level, *(stage.target for stage in self.stages)]
         if not any(isinstance(level, str) or level > 0 for level in levels):
-            raise wrong("a target above 0 was expected in at least one stage")
+            raise wrong("expected a target above 0 in at least one stage")
         return self
 
 

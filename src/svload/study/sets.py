@@ -41,14 +41,14 @@ def _read(name: str, child: Node, tree: Node, folder: FilePath, problems: list[P
     empty = Node({}, child.place)
     file = file_beside(folder, child.value)
     if file is None:
-        told = "a file inside the study's folder was expected"
+        told = "expected a file inside the study's folder"
         problems.append(bad_value(("sets", name), told, child.value).problem(tree))
         return empty
     try:
         text = text_beside(file, TABLE_BYTES.most)
     except (OSError, ValueError) as why:
         problems.append(
-            bad_value(("sets", name), f"a parameter set was expected ({why})", child.value).problem(tree)
+            bad_value(("sets", name), f"expected a parameter set ({why})", child.value).problem(tree)
         )
         return empty
     found, faults = read_tree(text, str(folder / child.value))
@@ -102,9 +102,7 @@ def set_mistakes(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iter
             yield unknown_name(("tuning",), named, "set under sets", sets)
     for path, name in _settings(data):
         if not may_be_set(str(name)):
-            told = (
-                "a setting of the network (net.…), or one that says how much the machine allows, was expected"
-            )
+            told = "expected a setting of the network (net.…), or one that says how much the machine allows"
             yield bad_value(path, told, name, "Set it by hand, outside svload.")
 
 

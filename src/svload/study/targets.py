@@ -67,7 +67,7 @@ def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
             other, _, event = waits_for.partition(".")
             if event != "ramped" or other == name:
                 yield bad_value(
-                    ("traffic", name, "start_when"), "GROUP.ramped of another group was expected", waits_for
+                    ("traffic", name, "start_when"), "expected GROUP.ramped of another group", waits_for
                 )
             else:
                 yield from named(("traffic", name, "start_when"), other, "traffic group", groups)

@@ -240,7 +240,7 @@ def _measured(
 ) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-            raise wrong("a quantity was expected", f"Write {example}.")
+            raise wrong("expected a quantity", f"Write {example}.")
         try:
             number = convert(value)
         except ValueError as why:
@@ -321,7 +321,7 @@ RESERVED = ("request", "vu", "iteration", "port")
 
 def _name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value):
-        raise wrong("a name was expected: a letter, then letters, digits, - and _")
+        raise wrong("expected a name: a letter, then letters, digits, - and _")
     if value in RESERVED:
         raise wrong(f"“{value}” is a word of svload's own", "Take another name.")
     return value
@@ -329,7 +329,7 @@ def _name(value: str) -> str:
 
 def _label(value: str) -> str:
     if not re.fullmatch(r"[^\W\d_][\w-]*", marks_as_letters(value)):
-        raise wrong("a name was expected: a letter of any alphabet, then letters, digits, - and _")
+        raise wrong("expected a name: a letter of any alphabet, then letters, digits, - and _")
     return _name(value) if value.isascii() else value
 
 

@@ -36,7 +36,7 @@ def taken_twice(request: Request, known: Collection[str], path: Path) -> Iterato
 def written_apart(group: Group, path: Path) -> Iterator[Mistake]:
     """Written objects are rows in one generator's memory."""
     if group.generators > 1 and any(request.written for request in group.requests):
-        told = "one generator was expected: what it has written is known to it alone"
+        told = "expected one generator: what it has written is known to it alone"
         yield bad_value((*path, "generators"), told, group.generators, "Leave it out.")
 
 

@@ -37,7 +37,7 @@ def _whole_server(url: str) -> str:
     if parts.path not in ("", "/") or parts.query or parts.username:
         raise ValueError("only scheme, host and port belong here; the path goes into the request")
     if parts.port == 0 or (parts.port is None and SCHEMES[parts.scheme] is None):
-        raise ValueError("the port it listens on was expected")
+        raise ValueError("expected the port it listens on")
     return url
 
 

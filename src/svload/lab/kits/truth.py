@@ -66,7 +66,7 @@ def _rate(written: Any) -> Any:
 
 def _share(value: float) -> float:
     if not 0 <= value <= 1:
-        raise ValueError("a share from 0 to 1 was expected")
+        raise ValueError("expected a share from 0 to 1")
     return value
 
 
