@@ -37,7 +37,7 @@ def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
     assert [one.short for one in told] == [
         "decided",
         "within 4 %",
-        "open: 4 more blocks (12 min)",
+        "undecided: 4 more blocks (12 min)",
         "0/6 pairs can be used",
     ]
 
@@ -49,11 +49,11 @@ def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: F
     def short(**changes: Any) -> str:
         return claimed(findings.model_copy(update={"claims": (claim.model_copy(update=changes),)}))[0].short
 
-    assert short(unit="bring-up") == "open: 4 more blocks (12 min)"
-    assert short(more_blocks=1, more_s=None) == "open: 1 more block"
+    assert short(unit="bring-up") == "undecided: 4 more blocks (12 min)"
+    assert short(more_blocks=1, more_s=None) == "undecided: 1 more block"
     why = "it depends on which side ran first"
-    assert short(more_blocks=None, why_open=why) == f"open: {why}"
-    assert short(more_blocks=None, why_open="") == "open"
+    assert short(more_blocks=None, why_open=why) == f"undecided: {why}"
+    assert short(more_blocks=None, why_open="") == "undecided"
 
 
 @pytest.mark.parametrize("outcome", ["decided", "no difference", "open", "refused"])
@@ -109,7 +109,7 @@ def test_other_programs_are_told_by_side_where_they_lean(findings: Findings) -> 
     [
         ("fail", "gate failed: worse by more than 5 %"),
         ("pass", "gate passed: not worse by more than 5 %"),
-        ("open", "gate open: perhaps worse by more than 5 %"),
+        ("open", "gate undecided: perhaps worse by more than 5 %"),
     ],
 )
 def test_a_gate_that_did_not_fail_does_not_read_as_one_that_did(

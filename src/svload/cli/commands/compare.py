@@ -25,7 +25,7 @@ EXAMPLES = """Examples:
 Options of the request and of the load (-H, --data, -c, --rate ...) are for URLs.
 
 Exit status: 0 done, of two URLs with an answer and no gate that failed; 1 --fail-if holds, or no request to one URL
-succeeded; 2 wrong usage; 3 no server there or the machine failed; 4 --fail-if is open, or nothing can be concluded;
+succeeded; 2 wrong usage; 3 no server there or the machine failed; 4 --fail-if is undecided, or nothing can be concluded;
 130 interrupted."""
 
 
@@ -38,7 +38,7 @@ class Typed(Traffic):
     second: str = typer.Argument(help="The other run, or the other URL.")
     blocks: int = typer.Option(None, "--blocks", min=3, help="Of URLs: stretches of turns, a few seconds apart; default 6, of 25 seconds each.")
     duration: str = typer.Option(None, "--duration", "-d", help="Of URLs: how long each is loaded in a block, by 20 turns or more; default 10s.")
-    fail_if: str = typer.Option(None, "--fail-if", help="Of URLs: 'worse by more than 5 %' of p50 or p95, or 'p95 worse by more than 5 %': exit 1 if so, 4 if open.")
+    fail_if: str = typer.Option(None, "--fail-if", help="Of URLs: 'worse by more than 5 %' of p50 or p95, or 'p95 worse by more than 5 %': exit 1 if so, 4 if undecided.")
     within: str = typer.Option(None, "--for", help="Of URLs: how long it may take, warm-up included (5m): more blocks where they are needed, fewer than --blocks where time is short, at least 3.")
     control: bool = typer.Option(False, "--control", help="Of URLs: load the first one once more as a third side; how it compares with itself shows what the setup does.")
     seed: int = typer.Option(None, "--seed", help="Seed of the order and of all schedules.")

@@ -110,7 +110,7 @@ def plot_scale(plots: Sequence[Plot]) -> Scale | None:
 
 def claim_plot(one: Plot, scale: Scale) -> str:
     """Large, with a mark that is fixed for its outcome: ● decided, ■ no difference (its
-    margin shaded), ○ open, ✗ nothing to compare; red where its gate failed."""
+    margin shaded), ○ undecided, ✗ nothing to compare; red where its gate failed."""
     value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
     css = _PLOT_CSS[one.outcome] + (" failed" if one.failed else "")
     said = f"{one.outcome}, gate failed" if one.failed else one.outcome

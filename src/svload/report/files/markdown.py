@@ -14,7 +14,7 @@ from svload.report.told.criteria import OUTCOME_MARKS, criterion_words, kept, me
 from svload.report.told.ending import ending
 from svload.report.told.numbers import Told
 from svload.report.told.search_rows import level_rows, search_title, step_rows
-from svload.report.told.spelling import GRADE_MARK, count_words, load_line
+from svload.report.told.spelling import GRADE_MARK, count_words, load_line, outcome_words
 from svload.report.told.stage_rows import HEADINGS, stage_rows
 
 _UNCUT = 1000
@@ -144,7 +144,7 @@ def _thresholds(findings: Findings) -> list[str]:
     told = Told(findings)
     rows = [
         (
-            f"{OUTCOME_MARKS[one.outcome]} {one.outcome}",
+            f"{OUTCOME_MARKS[one.outcome]} {outcome_words(one.outcome)}",
             one.case,
             criterion_words(one.that),
             measured_words(told, one),

@@ -95,7 +95,7 @@ class _Exposition(CollectorRegistry):
         yield from self._states(told)
         outcomes = GaugeMetricFamily(
             "svload_threshold_passed",
-            "1 if the threshold holds in the case, 0 if it failed; absent where it is open.",
+            "1 if the threshold holds in the case, 0 if it failed; absent where it is undecided.",
             labels=["case", "that"],
         )
         for one in findings.thresholds:

@@ -21,6 +21,7 @@ from svload.report.told.criteria import criterion_words
 from svload.report.told.spelling import (
     GRADE_MARK,
     metric_label,
+    outcome_words,
     show_ratio,
     show_value,
 )
@@ -67,6 +68,7 @@ def _environment() -> Environment:
         show_value=show_value,
         show_ratio=show_ratio,
         metric_label=metric_label,
+        outcome_words=outcome_words,
         graded_anew=graded_anew,
         grade_words=grade_words,
     )

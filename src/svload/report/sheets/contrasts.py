@@ -13,7 +13,7 @@ from svload.report.sheets.drawn import column_chart, ratio_chart, wide
 from svload.report.sheets.summary import over_cases
 from svload.report.sheets.trials import TrialTable
 from svload.report.told.claimed import claimed_of, details
-from svload.report.told.spelling import full_metric, split_metric
+from svload.report.told.spelling import full_metric, outcome_words, split_metric
 
 _HEAD = 2
 _RATIO = 2
@@ -158,7 +158,7 @@ def _claims(
     for at, (claim, one) in enumerate(zip(claims, told, strict=True), row + 1):
         sheet.text(at, 0, claim.name, "wrap")
         sheet.lines(at, [(claim.name, widths[0] - 1)])
-        sheet.text(at, 1, one.outcome)
+        sheet.text(at, 1, outcome_words(one.outcome))
         mine = [place for place, pair in enumerate(pairs) if pair[0] is claim]
         _pooled(sheet, claim, mine, [ratios[place] for place in mine], at, ratio_column)
         numbers = (

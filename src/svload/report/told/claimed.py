@@ -23,6 +23,7 @@ from svload.report.told.spelling import (
     list_words,
     metric_words,
     number_words,
+    outcome_words,
     percent_words,
     show_value,
     split_metric,
@@ -30,7 +31,7 @@ from svload.report.told.spelling import (
 
 MARKS = {"decided": "●", "no difference": "■", "open": "○", "refused": "✗"}
 """An outcome's sign, the same in terminal, page and Markdown."""
-GATE_WORDS = {"fail": "gate failed:", "pass": "gate passed: not", "open": "gate open: perhaps"}
+GATE_WORDS = {"fail": "gate failed:", "pass": "gate passed: not", "open": "gate undecided: perhaps"}
 """What stands before the text of `fail_if`, which says what would be a failure."""
 GATE_MARKS = {"fail": "✗", "pass": "✓", "open": "?"}
 FAILED_MARK = "✗"
@@ -73,7 +74,7 @@ class Claimed:
     @property
     def certainty(self) -> str:
         """How sure it is: its outcome, or exploratory."""
-        return "exploratory" if self.anew else self.outcome
+        return "exploratory" if self.anew else outcome_words(self.outcome)
 
     @property
     def mark(self) -> str:
@@ -86,13 +87,13 @@ class Claimed:
 
     @property
     def sure(self) -> str:
-        """`decided`, `decided, 3 cases left out`, `any difference is below 5 %`, `open: 4 more blocks (12 min) would
-        decide it`, `nothing to compare: 0 of 8 pairs can be used`."""
+        """`decided`, `decided, 3 cases left out`, `any difference is below 5 %`, `undecided: 4 more blocks
+        (12 min) would decide it`, `nothing to compare: 0 of 8 pairs can be used`."""
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
             return f"any difference is below {percent_words(claim.within)}"
         if self.outcome == "open":
-            return f"open{': ' + self.needs if self.needs else ''}"
+            return f"undecided{': ' + self.needs if self.needs else ''}"
         if self.outcome == "refused":
             believed, made = claim.believed_of
             return (
@@ -110,21 +111,21 @@ class Claimed:
     @property
     def short(self) -> str:
         """The outcome in a few letters for a terminal: `decided`, `within 5 %`,
-        `open: 4 more blocks (12 min)`, `0/8 pairs can be used`; of an open one that no number of
-        blocks decides what keeps it open.
+        `undecided: 4 more blocks (12 min)`, `0/8 pairs can be used`; of an undecided one that no
+        number of blocks decides the reason.
         """
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
             return f"within {percent_words(claim.within)}"
         if self.outcome == "open" and (why := self._more or claim.why_open):
-            return f"open: {why}"
+            return f"undecided: {why}"
         if self.outcome == "refused" and claim.believed_of[1]:
             return f"{claim.believed_of[0]}/{claim.believed_of[1]} pairs can be used"
-        return self._decided if self.outcome == "decided" else self.outcome
+        return self._decided if self.outcome == "decided" else outcome_words(self.outcome)
 
     @property
     def needs(self) -> str:
-        """What would decide an open claim: `4 more blocks (12 min) would decide it`; "" where that is unknown."""
+        """What would decide an undecided claim: `4 more blocks (12 min) would decide it`; "" where that is unknown."""
         return f"{self._more} would decide it" if self.outcome == "open" and self._more else ""
 
     @property
@@ -245,9 +246,9 @@ def claimed_of(findings: Findings, claim: Claim) -> Claimed:
 
 
 def by_outcome(found: Sequence[Claimed]) -> str:
-    """`2 decided, 1 open`."""
+    """`2 decided, 1 undecided`."""
     counts = Counter(one.outcome for one in found)
-    return ", ".join(f"{counts[name]} {name}" for name in MARKS if counts[name])
+    return ", ".join(f"{counts[name]} {outcome_words(name)}" for name in MARKS if counts[name])
 
 
 def details(findings: Findings, one: Claimed) -> list[Detail]:
@@ -260,7 +261,7 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     yield "number", number_words(one.key)
     yield "gate", one.gate.removeprefix("gate ")
     yield "exploratory", anew_words(findings)
-    yield "open because", claim.why_open
+    yield "undecided because", claim.why_open
     yield "would decide it", one.needs
     yield "intervals", _intervals(one)
     yield "p", _p(claim)

@@ -29,7 +29,7 @@ _OVERLOADED = ", OVERLOADED"
 _VERBS = {
     "passed": "holds",
     "failed": "failed",
-    "open": "open",
+    "open": "undecided",
     "refused": "no usable number",
     "no value": "no number",
 }

@@ -55,7 +55,7 @@ def ending(findings: Findings) -> Ending:
 
 
 def exit_line(findings: Findings, code: ExitCode) -> str:
-    """`exit 1: 1 threshold failed; 2 gates are open`."""
+    """`exit 1: 1 threshold failed; 2 gates are undecided`."""
     found = ending(findings)
     if code in _OTHER_CODES:
         return f"exit {int(code)}: {_OTHER_CODES[code]}"

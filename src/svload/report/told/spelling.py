@@ -252,6 +252,11 @@ def list_words(words: Sequence[str], most: int = 6) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
+def outcome_words(outcome: str) -> str:
+    """The outcome of a comparison, a gate or a threshold in words; files for programs say `open`."""
+    return "undecided" if outcome == "open" else outcome
+
+
 def count_words(number: int, one: str, many: str | None = None) -> str:
     """`1 trial`, `4 trials`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
