@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .island import Island, made_island
 from .world import World
 
 
@@ -23,3 +24,11 @@ def world(tmp_path: Path) -> World:
 def truth(serve_truth: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     """A store outside any lab that answers at once."""
     return serve_truth()
+
+
+@pytest.fixture
+def island(needs: Callable[..., None]) -> Iterator[Island]:
+    """Two networks that know each other alone."""
+    needs("root", "ip")
+    with made_island() as made:
+        yield made

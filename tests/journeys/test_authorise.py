@@ -6,22 +6,18 @@ host lives and counts every TCP segment that reaches it.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
 from tests.servers import wait_until
 
-from .world import LONGER_THAN_ANY_WAIT, SVLOAD, World
+from .island import OUTSIDE, Island
+from .world import LONGER_THAN_ANY_WAIT, World
 
-OUTSIDE = "10.203.9.2"
 REDIRECTING = f"""
 import http.server
 class Away(http.server.BaseHTTPRequestHandler):
@@ -38,68 +34,6 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Away)
 print("ready", flush=True)
 server.serve_forever()
 """
-
-
-@dataclass(frozen=True)
-class Island:
-    """Two namespaces: `here` runs svload, `there` is the outside host."""
-
-    here: str
-    there: str
-
-    def run(self, world: World, *args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["ip", "netns", "exec", self.here, *SVLOAD, *args],
-            env=world.env, cwd=world.root, text=True, capture_output=True, timeout=HANG_S, check=False,
-        )  # fmt: skip
-
-    def segments_received(self) -> int:
-        """TCP segments that reached the outside host."""
-        text = subprocess.run(
-            ["ip", "netns", "exec", self.there, "cat", "/proc/net/snmp"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=HANG_S,
-        ).stdout
-        names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
-        return int(values[names.index("InSegs")])
-
-
-@pytest.fixture
-def island(needs: Callable[..., None]) -> Iterator[Island]:
-    needs("root", "ip")
-    made = Island(f"sv{os.getpid()}a", f"sv{os.getpid()}b")
-    with contextlib.ExitStack() as stack:
-        for name in (made.here, made.there):
-            _ip("netns", "add", name)
-            stack.callback(_ip, "netns", "del", name)
-            _ip("-n", name, "link", "set", "lo", "up")
-        _ip("-n", made.here, "link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns", made.there)
-        for name, address in ((made.here, "10.203.9.1/30"), (made.there, f"{OUTSIDE}/30")):
-            _ip("-n", name, "addr", "add", address, "dev", "v0")
-            _ip("-n", name, "link", "set", "v0", "up")
-        yield made
-
-
-def _ip(*args: str) -> None:
-    subprocess.run(["ip", *args], check=True, timeout=HANG_S, capture_output=True)
-
-
-@contextlib.contextmanager
-def redirecting(island: Island) -> Iterator[None]:
-    """A server on the island's loopback whose every answer names the outside host."""
-    server = subprocess.Popen(
-        ["ip", "netns", "exec", island.here, sys.executable, "-c", REDIRECTING],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout.readline() == "ready\n"
-        yield
-    finally:
-        server.kill()
-        server.wait(HANG_S)
 
 
 @pytest.mark.truth
@@ -161,7 +95,7 @@ def test_a_study_cannot_authorise_its_own_target(world: World, island: Island):
 @pytest.mark.parametrize("follow", [0, 3])
 def test_a_redirect_to_an_outside_target_sends_no_packet_there(world: World, island: Island, follow: int):
     path = _study(world, "http://127.0.0.1:8080", follow)
-    with redirecting(island):
+    with island.serving(island.here, REDIRECTING):
         ended = island.run(world, "run", str(path), "--out", str(world.runs))
     assert island.segments_received() == 0
     if follow:
