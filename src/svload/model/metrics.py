@@ -1,5 +1,5 @@
 """The metric catalogue and the one grammar over it: `[group.|service.]metric[.stat] OP value
-unit`; goodput takes a limit, `goodput(200 ms)`.
+unit`; goodput takes a limit, `goodput(200 ms)`, and a threshold may name a level, `… at 50 users`.
 
 Thresholds, expect, check, compare, abort_if, query and JSON all use these names. Values are in
 base units (s, bytes, ratio, 1/s).
