@@ -1,5 +1,5 @@
-"""The pictures of docs/gallery.md and of the report's first page from one finished run:
-`make_gallery.py RUN`. Needs chromium."""
+"""The pictures of docs/gallery.md and of the report's first page from finished runs or packs:
+`make_gallery.py RUN --think-times RUN`. Needs chromium."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,10 @@ from svload.store import find_run
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "gallery"
 FIGURES = ("response-double.svg", "tail-double.svg", "anatomy-double.svg")
+OF_THINK_TIMES = {
+    "load-throughput-double.svg": "factorial-throughput.svg",
+    "comparisons-double.svg": "factorial-comparisons.svg",
+}
 CSS = """body{font:16px/1.5 -apple-system,"Segoe UI","Liberation Sans",Arial,sans-serif;color:#1f2328;margin:24px;width:940px}
 table{border-collapse:collapse;font-size:14px}td,th{border:1px solid #d1d9e0;padding:5px 11px}tr:nth-child(even){background:#f6f8fa}
 h2{border-bottom:1px solid #d1d9e0;padding-bottom:6px;margin-top:0}sub{font-size:12px}li{margin:3px 0}"""
@@ -50,18 +54,26 @@ def report_picture(report: Path, to: Path) -> None:
         page.screenshot(path=str(to))
 
 
+def copy_figures(run: str, names: Mapping[str, str]) -> None:
+    """Draw a run's figures and keep some of them, under the gallery's names."""
+    with tempfile.TemporaryDirectory() as folder:
+        api.figures(run, Path(folder))
+        for name, kept in names.items():
+            shutil.copy(Path(folder) / name, FOLDER / kept)
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", help="a finished run's folder")
     parser.add_argument("--command", default="svload demo", help="the command that made it")
+    parser.add_argument("--think-times", help="a finished run of studies/002-factorial-redis")
     asked = parser.parse_args(words)
+    if asked.think_times:
+        copy_figures(asked.think_times, OF_THINK_TIMES)
     run = find_run(asked.run, Path("runs"))
     FOLDER.mkdir(exist_ok=True)
     _, files = api.report(run)
-    with tempfile.TemporaryDirectory() as folder:
-        api.figures(str(run.path), Path(folder))
-        for name in FIGURES:
-            shutil.copy(Path(folder) / name, FOLDER / name)
+    copy_figures(str(run.path), {name: name for name in FIGURES})
     write_recording(run, asked.command, FOLDER / "terminal.svg")
     summary_picture(files["summary.md"].read_text(encoding="utf-8"), FOLDER / "summary.png")
     report_picture(files["report.html"], FOLDER.parent / "report.png")
