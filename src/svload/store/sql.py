@@ -34,7 +34,8 @@ VIEWS = {
     "intervals": "a trial, group, step and interval a row: what was due, begun, ok, failed, dropped and "
     "completed in it, and its bytes",
     "histograms": "a trial, group, step, interval, metric and bucket a row; metric_name says which",
-    "samples": "a request a row, of the groups that keep rows; error_name says what failed",
+    "samples": "a request a row, of the groups that keep rows; error_name says what failed; "
+    "response_ns is the time from due to done, without the time between its side's turns; null: it never ended",
     "probe": "the same requests in curl's names and units: times in s from the request's begin, sizes in "
     "bytes; null where it did not happen",
     "asked": "a trial, group and feeder row: how often it was asked",
