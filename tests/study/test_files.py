@@ -51,7 +51,7 @@ def test_the_mark_that_a_spreadsheet_puts_first_belongs_to_no_name(load: Load, f
     [
         ("case,a\nX,1,9\nY,2\n", "n.csv:2: the table: expected 2 values"),
         ("case,a\nX\nY,2\n", "n.csv:2: the table: expected 2 values"),
-        ("case,a,a\nX,1,1\nY,2,2\n", "n.csv:1: the table: the columns"),
+        ("case,a,a\nX,1,1\nY,2,2\n", "n.csv:1: the table: expected the columns"),
     ],
 )
 def test_a_row_of_another_length_is_told_with_its_line(load: Load, folder: Path, table: str, words: str):

@@ -142,7 +142,7 @@ def test_all_slips_at_once(folder: Path) -> None:
         ("get: ${scheme}://${way.host}$", "get: ${scheme}://${thing.path}$", "one name for all requests"),
         ("users: [1, 8]", "users: [1, 8]\n  thing: [a]", "stands under factors already"),
         ("users: [1, 8]", "users: [1, 8]\n  request: [a]", "a word of svload's own"),
-        ("- {when: {way: through, users: 8}", "- {when: {}", "exclude[0].when: at least one entry"),
+        ("- {when: {way: through, users: 8}", "- {when: {}", "exclude[0].when: expected at least one entry"),
         ("- {when: {way: through, users: 8}", "- {when: {scheme: [http, https]}", "no case is left"),
         ("start_when: crowd.ramped", "start_when: crowd.ready", "GROUP.ramped"),
         ("kit: stone,", "kit: stone, run: ./x,", "one of kit, run, at"),
