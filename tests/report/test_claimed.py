@@ -37,7 +37,7 @@ def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
     assert [one.short for one in told] == [
         "decided",
         "within 4 %",
-        "undecided: 4 more blocks (12 min)",
+        "needs 4 more blocks (12 min)",
         "0/6 pairs can be used",
     ]
 
@@ -49,8 +49,8 @@ def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: F
     def short(**changes: Any) -> str:
         return claimed(findings.model_copy(update={"claims": (claim.model_copy(update=changes),)}))[0].short
 
-    assert short(unit="bring-up") == "undecided: 4 more blocks (12 min)"
-    assert short(more_blocks=1, more_s=None) == "undecided: 1 more block"
+    assert short(unit="bring-up") == "needs 4 more blocks (12 min)"
+    assert short(more_blocks=1, more_s=None) == "needs 1 more block"
     why = "it depends on which side ran first"
     assert short(more_blocks=None, why_open=why) == f"undecided: {why}"
     assert short(more_blocks=None, why_open="") == "undecided"

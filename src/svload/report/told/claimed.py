@@ -111,14 +111,14 @@ class Claimed:
     @property
     def short(self) -> str:
         """The outcome in a few letters for a terminal: `decided`, `within 5 %`,
-        `undecided: 4 more blocks (12 min)`, `0/8 pairs can be used`; of an undecided one that no
+        `needs 4 more blocks (12 min)`, `0/8 pairs can be used`; of an undecided one that no
         number of blocks decides the reason.
         """
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
             return f"within {percent_words(claim.within)}"
-        if self.outcome == "open" and (why := self._more or claim.why_open):
-            return f"undecided: {why}"
+        if self.outcome == "open" and (self._more or claim.why_open):
+            return f"needs {self._more}" if self._more else f"undecided: {claim.why_open}"
         if self.outcome == "refused" and claim.believed_of[1]:
             return f"{claim.believed_of[0]}/{claim.believed_of[1]} pairs can be used"
         return self._decided if self.outcome == "decided" else outcome_words(self.outcome)
