@@ -57,7 +57,7 @@ def _parts(
             zip(result.share.parts, result.summary["groups"], strict=True)
         ):
             if config.groups[part.group].generators > 1 or result.machine:
-                turns = result.share.turns_ns
+                turns = result.share.spec.turns_ns
                 ranked, total_ns = _responses(own, place, window_ns, interval_ns, turns)
                 yield _Part(part.group, part.number, result, summed, ranked, total_ns)
 
