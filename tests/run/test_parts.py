@@ -21,7 +21,7 @@ def test_a_generators_responses_leave_out_the_time_between_its_turns() -> None:
     }
     stamps = ("begun_ns", "written_ns", "first_byte_ns")
     columns = {name: np.array(cells) for name, cells in rows.items()}
-    columns |= {name: columns["ready_ns"] for name in stamps}
+    columns |= dict.fromkeys(stamps, columns["ready_ns"])
     ranked, total_ns = _responses({"samples": columns}, 0, (0, 1_000 * MS), 10 * MS, TURNS)
     assert ranked.total == 3
     assert total_ns == (8 + 35 + 4) * MS
