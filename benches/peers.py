@@ -259,7 +259,6 @@ class Svload(Tool):
     can_pace = True
     can_http2 = True
     ours = True
-    think = False
 
     def program(self) -> str | None:
         return sys.executable
@@ -267,8 +266,12 @@ class Svload(Tool):
     def command(self, job: Job) -> list[str]:
         """The share is cut by svload's own code from the model's types."""
         spec = job.folder / "share.json"
-        spec.write_text(json.dumps(share_of(job, self.think)), encoding="utf-8")
+        spec.write_text(json.dumps(self.share(job)), encoding="utf-8")
         return [sys.executable, "-m", "benches.share", str(spec), str(job.folder / "share.tables")]
+
+    def share(self, job: Job) -> dict[str, Any]:
+        """What the engine is given."""
+        return share_of(job)
 
     def environment(self) -> dict[str, str]:
         """Where `benches` is found."""
@@ -294,31 +297,28 @@ class Svload(Tool):
 
 
 class SvloadThinking(Svload):
-    """The engine at a rate by think time: 64 users who pause, instead of evenly spaced
-    arrivals. Beside the judged one."""
+    """The engine at a rate by think time: 64 users who pause, instead of evenly spaced arrivals. Shown beside the
+    judged one, as every variant."""
 
     name = "svload think"
-    think = True
 
     def can(self, job: Job) -> bool:
         """Only where a rate is asked for."""
         return job.rate_rps is not None
 
+    def share(self, job: Job) -> dict[str, Any]:
+        return share_of(job, think=True)
 
-class SvloadQuantum(Svload):
-    """The engine at a rate with `pacing_quantum: 1ms`: evenly spaced due times, begun in bursts as h2load's
-    and fortio's are. Beside the judged one."""
+
+class SvloadQuantum(SvloadThinking):
+    """The engine at a rate with `pacing_quantum: 1ms`: evenly spaced due times, begun in bursts as h2load's and
+    fortio's are."""
 
     name = "svload quantum"
     QUANTUM_NS = 1_000_000
 
-    def can(self, job: Job) -> bool:
-        """Only where a rate is asked for."""
-        return job.rate_rps is not None
-
-    def command(self, job: Job) -> list[str]:
-        """The same share, on a grid."""
-        return super().command(replace(job, quantum_ns=self.QUANTUM_NS))
+    def share(self, job: Job) -> dict[str, Any]:
+        return share_of(replace(job, quantum_ns=self.QUANTUM_NS))
 
 
 class SvloadCommand(Tool):

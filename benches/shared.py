@@ -380,7 +380,8 @@ def table(rows: Sequence[Row]) -> str:
         took = f"{statistics.fmean(one.took_s):.0f} ({max(one.took_s):.0f})" if one.took_s else "–"
         right = f"{one.right} of {one.answers}{', MISSED' if one.missed else ''}"
         words = ", ".join(one.words)
-        goal = f"{one.goal[0]:.0%}"
+        least_right, most_wrong = one.goal
+        goal = f"≥ {least_right:.0%} right" if least_right else f"≤ {most_wrong:.0%} wrong"
         lines.append([one.question, one.share, read, one.runs, right, goal, one.wrong, ratio, took, words])
     columns = "question|share asked|share read|runs|right|goal|wrong|ratio read|s a run (most)|answers"
     return markdown(columns.split("|"), lines)

@@ -58,7 +58,7 @@ def measure_pacing(bench: Bench) -> Special:
     with truth(bench.folder) as (server, admin_port):
         asked = ("http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds)
         job = Job(*asked, rate_rps=rate_rps, folder=bench.folder)
-        others = (SvloadCommand, SvloadThinking, SvloadQuantum)
+        others = (SvloadCommand, SvloadThinking)
         plan: list[Tool | None] = [None]
         plan += [tool for tool in bench.tools if tool.can(job) and not isinstance(tool, others)]
         for number in range(min(bench.effort.rounds, MOST_ROUNDS)):

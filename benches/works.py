@@ -11,7 +11,7 @@ from typing import Any
 
 from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
 from benches.measure import Cost, Failed, run
-from benches.peers import Job, Svload, SvloadQuantum, SvloadThinking, Tool
+from benches.peers import Job, Svload, SvloadThinking, Tool
 from benches.servers import Recorder, Server
 
 CONNECTIONS = 64
@@ -137,7 +137,7 @@ def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[
     Each tool asks a recording server once; a tool that asks for nothing gets no pad.
     """
     bare: dict[str, int] = {}
-    probed = [tool for tool in tools if not isinstance(tool, SvloadThinking | SvloadQuantum)]
+    probed = [tool for tool in tools if not isinstance(tool, SvloadThinking)]
     for tool in probed:
         size = _request_bytes(tool, "", folder)
         if size:
