@@ -18,6 +18,7 @@ What is made is kept under build/bench; when all is there the table is written b
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -199,7 +200,7 @@ def scene() -> Iterator[Scene]:
     """Ten machines and the server, until the block ends."""
     hosts = [Host(f"h{number}", number, 1_000 * number, own_tmp=True) for number in range(1, MACHINES + 1)]
     with fabric(hosts) as made:
-        words = [sys.executable, "-m", "benches.counting", str(PORT), str(made.folder / "seen")]
+        words = [sys.executable, "-m", "benches.kills", "--serve", str(made.folder / "seen")]
         server = subprocess.Popen(
             ["nsenter", f"--net=/run/netns/{made.middle}", *words], stdout=subprocess.PIPE, text=True
         )
@@ -210,6 +211,35 @@ def scene() -> Iterator[Scene]:
         finally:
             server.kill()
             server.wait()
+
+
+class Counting(asyncio.Protocol):
+    """A connection of the server that writes down every request as it comes: a line of its moment (CLOCK_MONOTONIC ns)
+    and its path. Requests have no body; the answer is an empty 204."""
+
+    def __init__(self, log: int) -> None:
+        self._log, self._had = log, b""
+        self._out: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._out = transport
+
+    def data_received(self, data: bytes) -> None:
+        now = time.monotonic_ns()
+        *heads, self._had = (self._had + data).split(b"\r\n\r\n")
+        assert self._out is not None
+        for head in heads:
+            os.write(self._log, b"%d %s\n" % (now, head.split(b" ", 2)[1]))
+            self._out.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+
+async def serve(seen: Path) -> None:
+    """Serve until the process is killed; print a line once it listens."""
+    log = os.open(seen, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    server = await asyncio.get_running_loop().create_server(lambda: Counting(log), "", PORT)
+    print("listening", flush=True)
+    await server.serve_forever()
 
 
 def once(at: Scene, victim: str, draw: random.Random) -> Case:
@@ -351,7 +381,9 @@ def table(cases: Sequence[Case], seed: int) -> str:
 
 def main() -> int:
     """Make what is missing; 0 where all is kept, 1 where something is not."""
-    told = arguments(__doc__, rounds=5, only=list(VICTIMS), seed=1, anew=False)
+    told = arguments(__doc__, rounds=5, only=list(VICTIMS), seed=1, anew=False, serve=Path)
+    if told.serve is not None:
+        asyncio.run(serve(told.serve))
     kept = Kept.at(KEPT / "kills.json", {"seed": told.seed}, told.anew)
     wanted = [(victim, number) for number in range(told.rounds) for victim in told.only]
     with scene() as at:
