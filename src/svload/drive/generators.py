@@ -28,8 +28,8 @@ Progress = Callable[[dict[str, dict[str, Any]]], None]
 START_MARGIN_NS = 100_000_000
 """The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
 LONE = 0
-"""A single generator without tables to take in needs no common start: it begins as soon as it
-hears this, and says when that was."""
+"""A single generator without tables to take in, or whose load only prepares the servers, needs no common start: it
+begins as soon as it hears this, and says when that was."""
 LOOK_S, ACT_S = 0.5, 0.01
 """How long one look at the agent waits: rare looks disturb the measurement least; planted faults need the short one."""
 STOP_GRACE_S = 2.0
@@ -139,7 +139,9 @@ class Generators:
         self.ensure(len(shares))
         share_of = dict(zip(self._children, shares, strict=False))
         self._agent.prepare([self._tell(child, share, tables, out) for child, share in share_of.items()])
-        lone = len(shares) == 1 and not shares[0].tables and on_start is None
+        # Nobody watches a load that only prepares: a start that its tables delay harms no number.
+        exact = on_start is not None or (on_progress is not None and bool(shares[0].tables))
+        lone = len(shares) == 1 and not exact
         start_at_ns = self._start_at_ns(lone)
         load = Load(start_at_ns)
         waiting = dict(share_of)

@@ -490,7 +490,7 @@ class TrialRun:
         write_trial_tables(self.folder.path, tables)
         for result in load.results:
             result.tables.unlink(missing_ok=True)
-        write_artefact(self.folder.summary, self._summary(times, load, parts))
+        write_artefact(self.folder.summary, self._summary(times, load, parts), synced=False)
         facts = self.bench.lab.facts()
         self._doubt_the_machine(tables["intervals"], times)
         lab = TrialLab(
@@ -513,7 +513,7 @@ class TrialRun:
             ),
             declared=declarations(facts.values()),
         )
-        write_artefact(self.folder.lab, lab)
+        write_artefact(self.folder.lab, lab, synced=False)
 
     def data_of(self, load: Load, times: Timeline) -> TrialData:
         """A load that is no part of the trial's, as analysis reads a trial; nothing is counted beside it."""

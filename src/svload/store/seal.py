@@ -19,10 +19,10 @@ from svload.store.layout import RunDir, TrialDir
 SEAL = "seal.json"
 
 
-def write_artefact(path: Path, artefact: Artefact) -> None:
-    """Write an artefact as a whole or not at all, and return when the disk has it (temporary file,
-    fsync, rename, fsync of the folder)."""
-    write_text(path, artefact.to_json())
+def write_artefact(path: Path, artefact: Artefact, *, synced: bool = True) -> None:
+    """Write an artefact as a whole or not at all, and return when the disk has it (temporary file, fsync, rename,
+    fsync of the folder). Without `synced` only a seal brings it to the disk."""
+    write_output(path, artefact.to_json(), synced=synced)
 
 
 def write_text(path: Path, text: str) -> None:
