@@ -47,7 +47,9 @@ def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) 
 def test_cpu_between_two_looks(
     before: list[ProcessStat], after: list[ProcessStat], told: dict[int, float]
 ) -> None:
-    assert {found.pid: pytest.approx(found.seconds) for found in proc.used_between(before, after)} == told
+    tables = ({found.pid: found for found in look} for look in (before, after))
+    used = {found.pid: pytest.approx(found.seconds) for found in proc.used_between(*tables)}
+    assert used == told
 
 
 def test_families_of_several_roots() -> None:
