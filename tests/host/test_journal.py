@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import wait_until
 
 from svload.host import finish_leftovers, list_labs, start_agent
 from svload.host.agent import journal
@@ -126,6 +128,60 @@ def test_a_stray_that_left_its_session_is_found_by_the_mark(
     assert undo(lab).lines == ["ended 1 strays"]
     assert marked.wait(HANG_S) == -9
     assert other.poll() is None
+
+
+ORPHAN = """
+import os, sys
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+os.setuid(int(sys.argv[1]))
+os.execve("/bin/sleep", ["sleep", "60"], %s)
+"""
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize(
+    ("environment", "began", "named"),
+    [
+        ("{}", "in it", True),
+        ("{'TITLE': 'server: worker'}", "in it", True),
+        ("dict(os.environ)", "in it", False),
+        ("{}", "before it", False),
+    ],
+)
+def test_an_orphan_without_environment_is_named_to_a_user(
+    lab: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    needs: Callable[..., None],
+    environment: str,
+    began: str,
+    named: bool,
+) -> None:
+    """What a user's server left behind in a session of its own, without the lab's mark, is nobody's by proof."""
+    needs("root")  # to start a process of another user
+    user, before = 54_321, {one.pid for one in linux.processes()}
+    subprocess.run([sys.executable, "-c", ORPHAN % environment, str(user)], check=True)
+
+    def orphans() -> list[linux.ProcessStat]:
+        found = (one for one in linux.processes() if one.pid not in before and one.name == "sleep")
+        return [one for one in found if Path(f"/proc/{one.pid}").stat().st_uid == user]
+
+    wait_until(lambda: bool(orphans()))
+    (orphan,) = orphans()
+    try:
+        ticks = orphan.start_ticks + (100 if began == "before it" else -100)
+        log = Journal(lab)
+        log.announce("lab", name="lab", mark=f"lab-1-{ticks}", boot_id=linux.boot_id())
+        log.close()
+        monkeypatch.setattr(journal.os, "geteuid", lambda: user)
+        assert any(f"process {orphan.pid} (sleep)" in line for line in undo(lab).failures) is named
+    finally:
+        os.kill(orphan.pid, signal.SIGKILL)
+    wait_until(lambda: not orphans())
+    assert undo(lab).failures == []
 
 
 @pytest.mark.truth

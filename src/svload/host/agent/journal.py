@@ -27,6 +27,8 @@ MARK, CHILD = "SVLOAD_LAB", "SVLOAD_CHILD"
 """Variables of all that a lab starts: whose it is, and which of its children it comes from."""
 _KILL_BOUND_S = 3.0
 _POLL_S = 0.01
+_AFTER_S = 60.0
+"""A server that was started has forked what it will within this time."""
 
 Entry = dict[str, Any]
 
@@ -109,6 +111,8 @@ def undo(folder: Path) -> Undone:
     open_entries = [entry for entry in reversed(read_entries(folder)) if not entry["done"]]
     if not open_entries:
         return outcome
+    written_wall = (folder / JOURNAL).stat().st_mtime
+    open_entries = [{"until_wall": written_wall, **entry} for entry in open_entries]
     journal = Journal(folder)
     try:
         for entry in sorted(open_entries, key=lambda entry: entry["kind"] not in ("process", "lab")):
@@ -138,11 +142,42 @@ def _undo_process(entry: Entry) -> str | None:
 
 
 def _undo_lab(entry: Entry) -> str | None:
-    """Kill what left its session, by the mark in its environment."""
+    """Kill what left its session, by the mark in its environment. Raises OSError for what may be the lab's and hides it."""
     if entry["boot_id"] != linux.boot_id():
         return None
     ended = _kill_all(lambda: marked(entry["mark"]))
+    if hidden := _hidden(int(entry["mark"].rpartition("-")[2]), entry["until_wall"]):
+        who = ", ".join(f"{one.pid} ({one.name})" for one in hidden)
+        raise OSError(
+            f"process {who} began in it and hides whose it is: end it with “kill” if it was a server's"
+        )
     return f"ended {ended} strays" if ended else None
+
+
+def _hidden(from_ticks: int, until_wall: float) -> list[linux.ProcessStat]:
+    """This user's processes of that time that have lost both their parent and their environment.
+
+    Root's labs need no such guess: they have a PID namespace, which ends with all in it.
+    """
+    user = os.geteuid()
+    if not user:
+        return []
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    until_ticks = (until_wall + _AFTER_S - booted) * os.sysconf("SC_CLK_TCK")
+    found = {one.pid: one for one in linux.processes()}
+
+    def is_hidden(one: linux.ProcessStat) -> bool:
+        parent = found.get(one.parent)
+        orphan = one.parent == 1 or (parent is not None and parent.parent == 1 and parent.name == "systemd")
+        if one.ended or not orphan or not from_ticks <= one.start_ticks <= until_ticks:
+            return False
+        try:
+            folder = Path(f"/proc/{one.pid}")
+            return folder.stat().st_uid == user and b"PATH=" not in (folder / "environ").read_bytes()
+        except OSError:
+            return False
+
+    return [one for one in found.values() if is_hidden(one)]
 
 
 def _kill_all(find: Callable[[], list[linux.ProcessStat]]) -> int:
