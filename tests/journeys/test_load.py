@@ -294,6 +294,19 @@ def test_the_wrong_scheme_ends_the_load_in_one_line(
     assert world.silent() == []
 
 
+@pytest.mark.parametrize("words", [("--rate", "20"), ("-c", "1")])
+def test_ctrl_c_waits_for_no_sampler_that_hangs(world: World, url: str, words: tuple[str, ...]) -> None:
+    """What was measured is printed, and nothing says that the sampler did not answer."""
+    with world.start("load", url, *words, "-d", "60s") as command:
+        assert command.wait_for(lambda lines: any(re.match(r" *1 s ", line) for line in lines))
+        (sampler,) = world.processes("svload.watch.sampler")
+        os.kill(sampler, signal.SIGSTOP)
+        command.process.send_signal(signal.SIGINT)
+        assert command.end() == 130
+    assert "did not answer" not in command.said and "does not count" not in command.said
+    assert world.silent() == []
+
+
 def test_ctrl_c_prints_what_was_measured(world: World, url: str) -> None:
     with world.start("load", url, "-c", "2", "-d", "60s", "--out", str(world.runs)) as command:
         assert command.wait_for(lambda lines: any(re.match(r" *1 s ", line) for line in lines))

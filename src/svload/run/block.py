@@ -202,7 +202,7 @@ class BlockRun:
     def _keep(self, loads: Sequence[Load], times: Sequence[Timeline]) -> None:
         """Count again and write, all sides alike. Raises Stopped."""
         if loads[0].stopped:
-            readings = self._readings(loads[0], times)
+            readings = self._readings(loads[0], times, ask=False)
             for side, load, own in zip(self.sides, loads, times, strict=True):
                 if load.results:
                     side.write_stopped(load, own, own_readings(readings, side.bench.side))
@@ -215,11 +215,11 @@ class BlockRun:
         for side, load in zip(self.sides, loads, strict=True):
             side.let_rest(load)
 
-    def _readings(self, load: Load, times: Sequence[Timeline]) -> Readings:
+    def _readings(self, load: Load, times: Sequence[Timeline], *, ask: bool = True) -> Readings:
         """Those of all sides, until the last turn has ended."""
         sampler = self._bench.sampler
         end_ns = load.start_at_ns + max(own.real_end_ns for own in times)
-        found = sampler.readings(self.sides[0].marked_ns, end_ns, load.start_at_ns)
+        found = sampler.readings(self.sides[0].marked_ns, end_ns, load.start_at_ns, ask=ask)
         for text in sampler.news():
             self.sides[0].notice(text)
         return found

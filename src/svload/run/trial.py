@@ -178,7 +178,7 @@ class TrialRun:
         """Count again, write, and leave the servers as they were. Raises Stopped."""
         if load.stopped and not self._is_cut(load):
             if load.results:
-                self.write_stopped(load, times, self._readings(load, times))
+                self.write_stopped(load, times, self._readings(load, times, ask=False))
             raise Stopped
         after = self.count_again(times)
         with self.phase("write"):
@@ -207,9 +207,9 @@ class TrialRun:
         """What a load came to that the user stopped."""
         self.write(load, times, ({}, self._moment()), readings)
 
-    def _readings(self, load: Load, times: Timeline) -> Readings:
-        sampler = self.bench.sampler
-        found = sampler.readings(self.marked_ns, load.start_at_ns + times.end_ns, load.start_at_ns)
+    def _readings(self, load: Load, times: Timeline, *, ask: bool = True) -> Readings:
+        sampler, end_ns = self.bench.sampler, load.start_at_ns + times.end_ns
+        found = sampler.readings(self.marked_ns, end_ns, load.start_at_ns, ask=ask)
         for text in sampler.news():
             self.notice(text)
         return found

@@ -113,16 +113,19 @@ class Sampler:
         found, self._news = self._news, []
         return found
 
-    def readings(self, marked_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
+    def readings(
+        self, marked_ns: int, to_ns: int, origin_ns: int, *, ask: bool = True
+    ) -> dict[str, tuple[str, Any]]:
         """Readings from the one at `marked_ns` to one not before `to_ns` (CLOCK_MONOTONIC), so
         that counters cover all between.
 
         A table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`, so the
-        marked reading's is just below zero.
+        marked reading's is just below zero. Without `ask` they are those of this machine that are written already:
+        nobody waits for a sampler that hangs.
         """
-        last_ns = max(to_ns, self._sample(load=False))
+        last_ns = max(to_ns, self._sample(load=False)) if ask else to_ns
         own = self._reader.between(marked_ns, last_ns + PASS_NS, origin_ns)
-        return together([own, *(watch.readings(origin_ns) for watch in self.elsewhere)])
+        return together([own, *(watch.readings(origin_ns) for watch in self.elsewhere if ask)])
 
     def busy_cores(self) -> dict[str, float]:
         """Each service's busy cores between its last two readings, for a live view; a
