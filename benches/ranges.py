@@ -8,9 +8,10 @@ strangers come in spells of 0.05, 0.5 or 3 s and have 1 to 50 % of the time, or 
 hypervisor takes ticks. What monitors would have read (waits of the servers every 2 s, their CPU, gaps)
 makes the index of `analysis/ranges.py`.
 
-`--fit` prints the multiples of the index that hold 97 % of the planted trials, from which `limits.PUSHED`
-was set with seeds 0 to 39, rounded up for the worst kind. Without it the frozen ones are checked: seeds
-from 100 on were not in the fit. 1,080 trials take a minute.
+`--fit` prints the multiples of the index that hold 97 % of the planted trials, and those of closed loops over
+the root of their users: `limits.PUSHED` and `PUSHED_CLOSED` were set with seeds 0 to 39, rounded up for the
+worst kind. Without it the frozen ones are checked: seeds from 100 on were not in the fit. 900 trials take a
+minute.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Trial:
     kind: str
     server: str
     share: float
+    users: int | None
+    """of a closed loop"""
     index: float
     pushed: dict[str, float]
 
@@ -61,7 +64,11 @@ def main(given: Sequence[str] | None = None) -> int:
     if asked.fit:
         for stat in STATS:
             needed = [_needed(one.pushed[stat], one.index) for one in trials]
-            print(f"{stat}: {np.quantile(needed, 0.97):.3g}, frozen {limits.PUSHED[stat]:g}")
+            each = [k / one.users**0.5 for k, one in zip(needed, trials, strict=True) if one.users]
+            print(
+                f"{stat}: {np.quantile(needed, 0.97):.3g}, frozen {limits.PUSHED[stat]:g}; closed "
+                f"{np.quantile(each, 0.97):.3g}, frozen {limits.PUSHED_CLOSED[stat]:g}"
+            )
         return 0
     text, missed = table(trials)
     print(
@@ -83,6 +90,11 @@ def table(trials: Sequence[Trial]) -> tuple[str, bool]:
         "all": list(trials),
         "strangers at 25 to 35 %": [one for one in trials if 0.25 < one.share < 0.35],
     }
+    groups |= {
+        "open loops": [one for one in trials if one.users is None],
+        "closed loops, up to 8 users": [one for one in trials if one.users and one.users <= 8],
+        "closed loops, 9 to 64 users": [one for one in trials if one.users and one.users > 8],
+    }
     groups |= {kind: [one for one in trials if one.kind == kind] for kind in KINDS}
     groups |= {server: [one for one in trials if one.server == server] for server in SERVERS}
     lines = []
@@ -90,7 +102,7 @@ def table(trials: Sequence[Trial]) -> tuple[str, bool]:
     for name, mine in groups.items():
         cells = []
         for stat in STATS:
-            wide = [_range(stat, one.index) for one in mine]
+            wide = [_range(stat, one) for one in mine]
             held = float(np.mean([one.pushed[stat] <= w + 0.005 for one, w in zip(mine, wide, strict=True)]))
             missed |= held < (0.95 if name == "all" else 0.9)
             cells.append(f"{100 * held:.1f} %, ± {100 * float(np.median(wide)) / 2:.2g} %")
@@ -98,8 +110,11 @@ def table(trials: Sequence[Trial]) -> tuple[str, bool]:
     return markdown(["of", "trials", *STATS], lines), missed
 
 
-def _range(stat: str, index: float) -> float:
-    pushed = limits.PUSHED[stat] * index
+def _range(stat: str, one: Trial) -> float:
+    k = limits.PUSHED[stat]
+    if one.users is not None:
+        k = min(k, limits.PUSHED_CLOSED[stat] * one.users**0.5)
+    pushed = k * one.index
     return min(pushed / (1 + pushed), limits.WIDEST[0])
 
 
@@ -115,7 +130,7 @@ def planted(kind: str, server: str, closed: bool, seed: int) -> Trial:
     rate = busy * at_once / held_s
     lost, share = _lost(dice, kind)
     due = np.cumsum(dice.exponential(1 / rate, n))
-    users = int(dice.integers(2, 12))
+    users = round(float(np.exp(dice.uniform(np.log(2), np.log(64)))))
     think = dice.exponential(max(users / rate - mean_s, 1e-3), n)
     load = (users, think) if closed else due[due < END_S]
     took, ends, waits = _run(server, load, work, lost)
@@ -123,7 +138,8 @@ def planted(kind: str, server: str, closed: bool, seed: int) -> Trial:
     pushed = {stat: 1 - _stat(true, stat) / _stat(took, stat) for stat in STATS}
     gaps = lost if kind in ("stops", "steal") else None
     used = mean_s * cpu or ANSWER_CPU_S
-    return Trial(kind, server, share, _index(took, ends, waits, used, gaps), pushed)
+    index = _index(took, ends, waits, used, gaps)
+    return Trial(kind, server, share, users if closed else None, index, pushed)
 
 
 def _lost(dice: np.random.Generator, kind: str) -> tuple[Floats, float]:

@@ -132,6 +132,7 @@ HELD = {
     "WAITING": 2.0,
     "MOST_HANDED_ON": 0.99,
     "PUSHED": {"mean": 14.0, "p50": 7.0, "p90": 16.0, "p95": 24.0, "p99": 30.0},
+    "PUSHED_CLOSED": {"mean": 0.8, "p50": 0.9, "p90": 2.4, "p95": 4.0, "p99": 6.0},
     "WOKEN_S": 0.00015,
     "GAP_S": 0.005,
     "LAW_CYCLES": 20,

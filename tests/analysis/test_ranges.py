@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, with_readings
+from tests.analysis.conftest import Bench, with_config, with_readings
 from tests.analysis.queues import Floats, Requests, Stops, as_trial, asked_by, ranged, served
 
 from svload.analysis import limits
 from svload.analysis.judge import judge_trial
 from svload.analysis.quantiles import ranked_values
+from svload.model.executors import ConstantArrivalRate, ConstantVus
 from svload.store import TrialData
 
 END_S = 20.0
@@ -111,6 +112,8 @@ def planted_trial(
         due = due[due < END_S]
         seen, true = (served(due, work[: len(due)], one) for one in (lost, ()))
     trial, config = as_trial(bench, seen, END_S)
+    loop = ConstantVus(vus=4) if closed else ConstantArrivalRate(rate_rps=100 * busy)
+    config = with_config(config, config.groups[0].name, executor=loop)
     foreign = used_up(lost) if kind == "strangers" else NEVER
     waits = waited(seen, lost) if kind == "strangers" else NEVER
     return read(trial, waits, foreign, gaps, busy), config, seen, true

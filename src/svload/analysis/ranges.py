@@ -3,7 +3,8 @@
 The readings give a request's mean delay: how long the servers' threads waited for a core in each stretch, handed on
 to who comes behind as far as the core was used, and how long the whole machine stood still. Beside the mean time in
 flight that is an index z. A number is then taken to be no more than 1 + k·z times what it would have been; k was
-fitted for each statistic on planted disturbances (`limits.PUSHED`) and is frozen.
+fitted for each statistic on planted disturbances (`limits.PUSHED`) and is frozen. In a closed loop k is no more than
+a multiple of the root of its users (`limits.PUSHED_CLOSED`).
 
 What the load's own threads were late is known request by request (`generator-harm`), and not in here; in a closed
 loop it is load that was not made, of which a number may lie higher.
@@ -143,9 +144,17 @@ class Ranges:
                 cost[one.check] = cost.get(one.check, 0.0) + one.lost_s
         return {max(cost, key=lambda check: cost[check]): harms} if harms else {}
 
+    @cached_property
+    def _users(self) -> int | None:
+        """How many users there are at most; None where arrivals come, however many wait."""
+        loops = [one.spec.executor for one in self.groups]
+        closed = [one.most_vus for one in loops if isinstance(one, ClosedLoop)]
+        return sum(closed) if len(closed) == len(loops) else None
+
     def _of_group(self, whole: GroupView) -> Iterator[Harm]:
+        asked = sum(one.due for one in self.groups)
         for group in (whole, *steps_of(self._trial, whole)):
-            of = _OfGroup(whole, group, self.lost, self.window, sum(one.due for one in self.groups))
+            of = _OfGroup(whole, group, self.lost, self.window, asked, self._users)
             for number, estimate in self._metrics.items():
                 if estimate.value and number.startswith(f"{group.name}."):
                     bound = of.bound(number, estimate.value)
@@ -154,12 +163,20 @@ class Ranges:
 
 
 class _OfGroup:
-    """A group, or a step of it, beside what its servers lost; `asked` requests were due of all groups together."""
+    """A group, or a step of it, beside what its servers lost; `asked` requests were due of all groups together,
+    whose `users` are None where arrivals come."""
 
     def __init__(
-        self, whole: GroupView, group: GroupView, lost: Lost | None, window: Window, asked: int
+        self,
+        whole: GroupView,
+        group: GroupView,
+        lost: Lost | None,
+        window: Window,
+        asked: int,
+        users: int | None,
     ) -> None:
         self._whole, self._group, self._lost, self._asked = whole, group, lost, asked
+        self._users = users
         self._measures, self._seconds = GroupMeasures(group), max(window.seconds, 1e-9)
 
     def bound(self, number: str, value: float) -> tuple[float, float] | None:
@@ -208,12 +225,9 @@ class _OfGroup:
 
     def _pushed(self, p: float | None) -> float:
         """How far below its value a quantile, or the mean, may lie."""
-        known = limits.PUSHED
-        k = (
-            known["mean"]
-            if p is None
-            else float(np.interp(p, _QUANTILES, [known[f"p{100 * q:g}"] for q in _QUANTILES]))
-        )
+        k = _of_statistic(limits.PUSHED, p)
+        if self._users is not None:
+            k = min(k, _of_statistic(limits.PUSHED_CLOSED, p) * self._users**0.5)
         return k * self._index / (1 + k * self._index)
 
     def _of_rate(self, metric: str, value: float) -> tuple[float, float]:
@@ -242,6 +256,13 @@ class _OfGroup:
         at = np.searchsorted(ranked.values, [limit_ns, pushed_ns], side="right")
         below, up_to = (int(ranked.at_or_below[one - 1]) if one else 0 for one in at)
         return (up_to - below) / inside
+
+
+def _of_statistic(known: Mapping[str, float], p: float | None) -> float:
+    """The multiple for a quantile, or for the mean."""
+    if p is None:
+        return known["mean"]
+    return float(np.interp(p, _QUANTILES, [known[f"p{100 * q:g}"] for q in _QUANTILES]))
 
 
 def _grown(series: Iterable[Series], edges: Floats) -> Floats:
