@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from svload.host.machine.bounded import BoundedSocket
 from svload.lab.programs import path_of
-from svload.model.errors import fail
 from svload.model.facts import Setting
 
 if TYPE_CHECKING:
@@ -39,12 +38,10 @@ def settings(address: str, port: int, connections: int, item_memory_bytes: int) 
 
 def reset(server: Server, port: int) -> dict[str, Any]:
     """`flush` as a service's reset. Raises SvloadError reset-failed."""
-    service = server.context.service
     try:
         return dict(flush(server.context.address, port))
     except OSError as why:
-        log = server.log_of("memcached")
-        raise fail("reset-failed", place=service, service=service, reason=str(why), log=log) from why
+        raise server.reset_failed("memcached", why) from why
 
 
 def _mebibytes(size_bytes: int) -> int:

@@ -251,6 +251,12 @@ class Server(Kit):
         """Where a process's output goes."""
         return self.context.logs / f"{part}.log"
 
+    def reset_failed(self, part: str, why: OSError | SvloadError | str) -> SvloadError:
+        """Return reset-failed with its reason, and the log of the process that was to be reset."""
+        reason = "; ".join(one.sentence for one in why.problems) if isinstance(why, SvloadError) else str(why)
+        service, log = self.context.service, self.log_of(part)
+        return fail("reset-failed", place=service, service=service, reason=reason, log=log)
+
     def http_endpoint(self, port: int) -> Endpoint:
         """Its plain HTTP endpoint."""
         return Endpoint(scheme="http", address=self.context.address, port=port)

@@ -14,7 +14,7 @@ from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server
 from svload.model.costs import Costs
-from svload.model.errors import Problem, fail
+from svload.model.errors import Problem
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 
 TIMEOUT_S = 5.0
@@ -102,8 +102,7 @@ class Beanstalkd(Server):
                         raise OSError(f"{left} of its jobs are held by workers that are still connected")
                 found = _stats(line)
         except OSError as why:
-            service, log = self.context.service, self.log_of("beanstalkd")
-            raise fail("reset-failed", place=service, service=service, reason=str(why), log=log) from why
+            raise self.reset_failed("beanstalkd", why) from why
         return {name: int(found[name]) for name in (*_HELD, "current-connections")}
 
     def counters(self) -> Counters:

@@ -226,9 +226,7 @@ class Mariadb(Server):
             ).split()
             connected = self._shown("STATUS")["Threads_connected"]
         except SvloadError as why:
-            reason = "; ".join(problem.sentence for problem in why.problems)
-            service, log = self.context.service, self.log_of("mariadbd")
-            raise fail("reset-failed", place=service, service=service, reason=reason, log=log) from why
+            raise self.reset_failed("mariadbd", why) from why
         return {"tables": int(sizes[0]), "rows": int(sizes[1]), "connections": int(connected) - 1}
 
     def counters(self) -> Counters:

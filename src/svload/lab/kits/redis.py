@@ -17,7 +17,7 @@ from svload.lab.kit import LOOPBACK, KitOptions, Permits, SizeBytes, option, wor
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server
 from svload.model.costs import Costs
-from svload.model.errors import Problem, fail
+from svload.model.errors import Problem
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 from svload.model.protocols import READS
 from svload.study.mistakes import shortened
@@ -198,18 +198,14 @@ class Redis(Server):
             keys = int(self._ask("DBSIZE"))
             info = self._info()
         except OSError as why:
-            raise self._reset_failed(str(why)) from why
+            raise self.reset_failed("redis", why) from why
         if keys:
-            raise self._reset_failed(f"it still holds {keys} keys after FLUSHALL")
+            raise self.reset_failed("redis", f"it still holds {keys} keys after FLUSHALL")
         return {
             "keys": keys,
             "used_memory": float(info["used_memory"]),
             "connected_clients": float(info["connected_clients"]),
         }
-
-    def _reset_failed(self, reason: str) -> Exception:
-        service, log = self.context.service, self.log_of("redis")
-        return fail("reset-failed", place=service, service=service, reason=reason, log=log)
 
     def counters(self) -> Counters:
         """Exact; what kit and monitor ask is taken off."""

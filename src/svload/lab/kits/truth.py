@@ -18,7 +18,7 @@ from svload.lab import web
 from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
 from svload.lab.server import Server, upstream_of
 from svload.model.costs import Costs
-from svload.model.errors import Problem, fail
+from svload.model.errors import Problem
 from svload.model.facts import LINK_RATE, Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import duration_ns, size_bytes
 
@@ -263,13 +263,13 @@ class Truth(Server):
         try:
             found = web.call_json(self.url(self._admin, "/reset?what=counters,log,cache"), "POST")
         except OSError as why:
-            raise self._reset_failed(str(why)) from why
+            raise self.reset_failed("truth", why) from why
         proof = {
             key: found[key]
             for key in ("requests", "carried", "hits", "misses", "cache_objects", "store_objects", "log_rows")
         }
         if any(proof[key] for key in ("requests", "hits", "misses", "cache_objects")):
-            raise self._reset_failed(f"it still counts {proof}")
+            raise self.reset_failed("truth", f"it still counts {proof}")
         return proof
 
     def plant(self, fault: str | None) -> bool:
@@ -282,15 +282,6 @@ class Truth(Server):
             {"never_store": fault == "no-hits" or self.options.never_store},
         )
         return True
-
-    def _reset_failed(self, reason: str) -> Exception:
-        return fail(
-            "reset-failed",
-            place=self.context.service,
-            service=self.context.service,
-            reason=reason,
-            log=self.log_of("truth"),
-        )
 
     def _raw(self) -> dict[str, Any]:
         found = web.call_json(self.url(self._admin, "/counters"))

@@ -14,7 +14,7 @@ from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server, upstream_of
 from svload.lab.tuning import retune, spelled
 from svload.model.costs import Costs
-from svload.model.errors import Problem, SvloadError, fail
+from svload.model.errors import Problem, SvloadError
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 from svload.model.parameters import Parameter, declared
 
@@ -224,20 +224,11 @@ class Varnish(Server):
             self._again()
             found = self._main()
         except SvloadError as why:
-            raise self._reset_failed("; ".join(problem.sentence for problem in why.problems)) from why
+            raise self.reset_failed("varnishd", why) from why
         proof = {name: found[name] for name in (*PROOF, "uptime")}
         if any(proof[name] for name in PROOF):
-            raise self._reset_failed(f"it still counts {proof}")
+            raise self.reset_failed("varnishd", f"it still counts {proof}")
         return proof
-
-    def _reset_failed(self, reason: str) -> Exception:
-        return fail(
-            "reset-failed",
-            place=self.context.service,
-            service=self.context.service,
-            reason=reason,
-            log=self.log_of("varnishd"),
-        )
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
