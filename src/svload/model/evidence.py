@@ -11,8 +11,8 @@ LimitState = Literal["reached", "approached", "clear"]
 """At its limit; above 80 % of it; neither."""
 
 
-class LimitUse(Frozen):
-    """One declared limit in a trial's kept window."""
+class DeclaredLimit(Frozen):
+    """A limit as a monitor declares it."""
 
     service: str
     """the service; empty: the machine"""
@@ -24,6 +24,30 @@ class LimitUse(Frozen):
     """what runs out"""
     entity: str
     """port, core, disk …; empty: the whole"""
+
+
+class DeclaredRefusal(Frozen):
+    """A counter of refusals as a monitor declares it."""
+
+    service: str
+    """the service; empty: the machine"""
+    monitor: str
+    """who read it"""
+    counter: str
+    """the metric"""
+    resource: Resource
+    """what ran out"""
+    entity: str
+    """port, core, disk …; empty: the whole"""
+    means: str
+    """what it counts, as the end of a sentence that begins with a number"""
+    kind: Refused
+    """what became of those that are counted"""
+
+
+class LimitUse(DeclaredLimit):
+    """One declared limit in a trial's kept window."""
+
     used: float
     """mean in the window, in the metric's unit; of a counter a second"""
     limit: float
@@ -44,23 +68,9 @@ class LimitUse(Frozen):
     """as declared: a server that reached it is SATURATED"""
 
 
-class RefusalCount(Frozen):
+class RefusalCount(DeclaredRefusal):
     """One declared counter of refusals that moved in a trial."""
 
-    service: str
-    """the service; empty: the machine"""
-    monitor: str
-    """who read it"""
-    counter: str
-    """the metric"""
-    resource: Resource
-    """what ran out"""
-    entity: str
-    """port, core, disk …; empty: the whole"""
-    means: str
-    """what it counts, as the end of a sentence that begins with a number"""
-    kind: Refused
-    """what became of those that are counted"""
     count: float
     """by how much it grew in the whole trial"""
     in_window: float
@@ -80,19 +90,9 @@ class Evidence(Frozen):
     """in the order in which they began to move"""
 
 
-class CaseLimit(Frozen):
+class CaseLimit(DeclaredLimit):
     """One declared limit over a case's trials."""
 
-    service: str
-    """the service; empty: the machine"""
-    monitor: str
-    """who read it"""
-    name: str
-    """what is limited, in words"""
-    resource: Resource
-    """what runs out"""
-    entity: str
-    """port, core, disk …; empty: the whole"""
     used: float
     """mean over trials"""
     limit: float
@@ -113,23 +113,9 @@ class CaseLimit(Frozen):
     """as declared: a server that reached it is SATURATED"""
 
 
-class CaseRefusal(Frozen):
+class CaseRefusal(DeclaredRefusal):
     """One declared counter of refusals over a case's trials."""
 
-    service: str
-    """the service; empty: the machine"""
-    monitor: str
-    """who read it"""
-    counter: str
-    """the metric"""
-    resource: Resource
-    """what ran out"""
-    entity: str
-    """port, core, disk …; empty: the whole"""
-    means: str
-    """what it counts, as the end of a sentence that begins with a number"""
-    kind: Refused
-    """what became of those that are counted"""
     count: float
     """mean growth over all trials of the case"""
     moved: int
