@@ -44,7 +44,21 @@ Shape = Literal["constant", "ramping", "finite"]
 amount of work, measured whole."""
 
 
-class ClosedLoop(Frozen):
+class Unstaged(Frozen):
+    """What executors share whose load has no stages."""
+
+    @property
+    def shape(self) -> Shape:
+        """What the load is like over time."""
+        return "constant"
+
+    @property
+    def stages_ns(self) -> int | None:
+        """How long its stages take; None without stages."""
+        return None
+
+
+class ClosedLoop(Unstaged):
     """What closed executors share: VUs that each wait for their answer, then think. Iterations
     begin at least `pacing_ns` apart."""
 
@@ -57,19 +71,9 @@ class ClosedLoop(Frozen):
         return "closed loop"
 
     @property
-    def shape(self) -> Shape:
-        """What the load is like over time."""
-        return "constant"
-
-    @property
     def most_vus(self) -> int:
         """The most VUs that there ever are, over all shares."""
         raise NotImplementedError
-
-    @property
-    def stages_ns(self) -> int | None:
-        """How long its stages take; None without stages."""
-        return None
 
     @property
     def cycle_ns(self) -> float:
@@ -211,7 +215,7 @@ class RampingVus(InStages, ClosedLoop):
         return users_ns(self.start_vus, self.stages, low_ns, high_ns)
 
 
-class OpenLoop(Frozen):
+class OpenLoop(Unstaged):
     """What open executors share: arrivals that do not wait for the server; a full pool
     makes them wait, or drops them."""
 
@@ -223,16 +227,6 @@ class OpenLoop(Frozen):
     def model(self) -> str:
         """Load model, for every table."""
         return "open loop"
-
-    @property
-    def shape(self) -> Shape:
-        """What the load is like over time."""
-        return "constant"
-
-    @property
-    def stages_ns(self) -> int | None:
-        """How long its stages take; None without stages."""
-        return None
 
     @property
     def peak_rps(self) -> float:
