@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -202,17 +202,15 @@ class InStages(Part):
     stages: Sequence[VusStage | RateStage]
     hold_for: TimeNs = Field(0, description=HOLD_FOR)
 
-    @property
-    def start_level(self) -> Any:
-        """Users or arrivals a second at the begin."""
-        raise NotImplementedError
+    start_level_field: ClassVar[str]
+    """The field that holds the users, or arrivals a second, at the start."""
 
     @model_validator(mode="after")
     def _some_load(self) -> Self:
         lengths: list[Any] = [stage.duration for stage in self.stages]
         if not any(isinstance(length, str) or length > 0 for length in lengths):
             raise wrong("the stages must last longer than 0s")
-        levels: list[Any] = [self.start_level, *(stage.target for stage in self.stages)]
+        levels: list[Any] = [getattr(self, self.start_level_field), *(stage.target for stage in self.stages)]
         if not any(isinstance(level, str) or level > 0 for level in levels):
             raise wrong("expected a target above 0 in at least one stage")
         return self
@@ -226,11 +224,7 @@ class RampingVusGroup(InStages, Thinking):
         min_length=1, description="{duration: 30s, target: 100}, one after another"
     )
     start_vus: UsersOrNone = Field(0, description=START_VUS)
-
-    @property
-    def start_level(self) -> Any:
-        """Users at the begin."""
-        return self.start_vus
+    start_level_field = "start_vus"
 
 
 class Arriving(GroupPart):
@@ -257,11 +251,7 @@ class RampingRateGroup(InStages, Arriving):
         min_length=1, description="{duration: 30s, target: 500/s}, one after another"
     )
     start_rate: RateOrZeroRps = Field(0.0, description=START_RATE)
-
-    @property
-    def start_level(self) -> Any:
-        """Arrivals a second at the begin."""
-        return self.start_rate
+    start_level_field = "start_rate"
 
 
 class AnyGroup(GroupPart):

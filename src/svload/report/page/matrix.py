@@ -54,7 +54,6 @@ class Matrix:
     """Column headings by factor (outermost first) and rows."""
 
     row_factors: tuple[str, ...]
-    column_factors: tuple[str, ...]
     column_heads: tuple[tuple[Head, ...], ...]
     rows: tuple[Row, ...]
 
@@ -78,7 +77,7 @@ def matrix(findings: Findings) -> Matrix:
             key = tuple(sorted({**row_levels, **column_levels}.items()))
             cells.append(Cell(by_levels.get(key)))
         rows.append(Row(tuple(heads), tuple(cells)))
-    return Matrix(tuple(names), tuple(columns), _column_heads(columns, levels), tuple(rows))
+    return Matrix(tuple(names), _column_heads(columns, levels), tuple(rows))
 
 
 def _grid(
