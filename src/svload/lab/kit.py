@@ -15,9 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
-from svload.lab.limits import DiskRate, Link
 from svload.lab.metrics_page import metrics_page
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
@@ -26,7 +33,7 @@ from svload.model.messages import Action, Limits
 from svload.model.metrics import CATALOGUE
 from svload.model.parameters import Parameter
 from svload.model.study import REPLICAS
-from svload.model.units import duration_ns, size_bytes
+from svload.model.units import bytes_per_s, duration_ns, size_bytes
 
 Change = Literal["request", "live", "reload", "restart", "rebuild"]
 _WRITTEN = WithJsonSchema({"type": ["string", "integer"]})
@@ -34,10 +41,51 @@ DurationNs = Annotated[int, BeforeValidator(duration_ns), Field(ge=0), _WRITTEN]
 """Written `2 ms`, held in ns."""
 SizeBytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0), _WRITTEN]
 """Written `1 GiB` or as whole bytes, held in bytes."""
+_WRITTEN_AS_TEXT = WithJsonSchema({"type": "string"})
+Rate = Annotated[int, BeforeValidator(bytes_per_s), _WRITTEN_AS_TEXT]
+"""Written `20 MB/s` or `10 Mbit/s`, held in bytes a second."""
 
+Latency = Annotated[int, BeforeValidator(duration_ns), Field(gt=0, le=10_000_000_000), _WRITTEN_AS_TEXT]
+"""Written `20 ms`, held in ns."""
 
 LOOPBACK = "127.0.0.1"
 """Where services listen that have no link of their own."""
+
+
+class DiskRate(BaseModel):
+    """`{read: 20 MB/s, write: 10 MB/s}`: what a service may read from its disk and write to it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    read: Rate | None = Field(None, description="what it may read, such as 20 MB/s")
+    write: Rate | None = Field(None, description="what it may write, such as 10 MB/s")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _says_which(cls, written: Any) -> Any:
+        if not isinstance(written, dict) or not written or not written.keys() <= {"read", "write"}:
+            raise ValueError("write what is limited: {read: 20 MB/s}, {write: 10 MB/s} or both")
+        return written
+
+
+class Link(BaseModel):
+    """`{rate: 10 Mbit/s, latency: 20 ms}`: what a service's link carries each way, and what it adds to a round trip."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    rate: Rate | None = Field(None, description="what it carries each way, such as 10 Mbit/s")
+    latency: Latency | None = Field(None, description="what it adds to a round trip, such as 20 ms")
+    congestion: str | None = Field(
+        None, pattern="[a-z][a-z0-9_]*", description="TCP's congestion control at its service, such as cubic"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _says_what(cls, written: Any) -> Any:
+        known = {"rate", "latency", "congestion"}
+        if not isinstance(written, dict) or not written or not written.keys() <= known:
+            raise ValueError(
+                "write what it holds: {rate: 10 Mbit/s}, {latency: 20 ms} or both, and congestion: cubic"
+            )
+        return written
 
 
 def option(default: Any = ..., *, change: Change = "restart", unit: str = "", doc: str, **bounds: Any) -> Any:
