@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,7 +14,17 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.bounds import HANG_S
 
+from svload.lab.objects import ObjectTable, PlannedObject, content
 from svload.model.facts import ServiceFacts
+
+
+def expected_table(planned: Sequence[PlannedObject], seed: int) -> ObjectTable:
+    """Return what a store must list once it is filled (computes every content)."""
+    digests = tuple(
+        hashlib.md5(content(one.path, one.size_bytes, seed), usedforsecurity=False).hexdigest()
+        for one in planned
+    )
+    return ObjectTable(tuple(one.path for one in planned), tuple(one.size_bytes for one in planned), digests)
 
 
 class Store:

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from tests.bounds import HANG_S
 from tests.evolve import evolve
+from tests.lab.store import expected_table
 from tests.servers import wait_until
 
 from svload.lab import data, store_api
 from svload.lab.data import Filled, fill, list_urls
-from svload.lab.objects import expected_table, fill_key, planned_containers, planned_objects
+from svload.lab.objects import fill_key, planned_containers, planned_objects
 from svload.model.errors import SvloadError
 from svload.model.facts import ServiceFacts
 from svload.model.study import ObjectSet

@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.evolve import evolve
+from tests.lab.store import expected_table
 
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
@@ -19,7 +20,6 @@ from svload.lab.kits import varnish
 from svload.lab.kits.truth import canonical, native_distribution
 from svload.lab.objects import (
     content,
-    expected_table,
     fill_key,
     planned_accounts,
     planned_containers,

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.lab.store import expected_table
 
 from svload.host import Agent
 from svload.lab import Lab, all_kits
-from svload.lab.objects import expected_table, planned_objects
+from svload.lab.objects import planned_objects
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import ObjectSet, ServiceSpec

@@ -111,22 +111,9 @@ class ObjectTable:
         )
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
-    @property
-    def total_bytes(self) -> int:
-        return sum(self.sizes_bytes)
-
     def columns(self) -> dict[str, list[Any]]:
         """By column: path, size_bytes, digest."""
         return {"path": list(self.paths), "size_bytes": list(self.sizes_bytes), "digest": list(self.digests)}
-
-
-def expected_table(planned: Sequence[PlannedObject], seed: int) -> ObjectTable:
-    """What the store must list once it is filled (computes every content)."""
-    digests = tuple(
-        hashlib.md5(content(one.path, one.size_bytes, seed), usedforsecurity=False).hexdigest()
-        for one in planned
-    )
-    return ObjectTable(tuple(one.path for one in planned), tuple(one.size_bytes for one in planned), digests)
 
 
 def _account(number: int) -> str:
