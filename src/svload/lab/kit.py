@@ -94,6 +94,7 @@ def option(default: Any = ..., *, change: Change = "restart", unit: str = "", do
 
     `bounds` are pydantic's (`ge`, `le`, …).
     """
+    bounds.setdefault("validate_default", unit in ("time", "size"))  # these are written with their unit
     return Field(default, description=doc, json_schema_extra={"change": change, "unit": unit}, **bounds)
 
 

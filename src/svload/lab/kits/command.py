@@ -75,9 +75,7 @@ class CommandOptions(KitOptions):
         "target, args: all}; "
         "once for the same source, tool and args",
     )
-    build_within: DurationNs = option(
-        "10 min", unit="time", validate_default=True, doc="how long a build may take"
-    )
+    build_within: DurationNs = option("10 min", unit="time", doc="how long a build may take")
     tcp: bool = option(False, doc="true: it speaks no HTTP; requests are dialogues with tcp://NAME")
     ports: Annotated[dict[str, Literal["http", "tcp"]], BeforeValidator(_ports), _PORTS_WRITTEN] = option(
         {}, doc="further ports, {admin: http, sync: tcp} or a list of names; URLs say http://NAME.admin/"
@@ -92,9 +90,7 @@ class CommandOptions(KitOptions):
         doc="GET PATH that answers 200–399 once it is ready, GET admin/PATH at its port admin, or tcp: it "
         "accepts, as where it is left out",
     )
-    start_within: DurationNs = option(
-        "30 s", unit="time", validate_default=True, doc="how long it may take to become ready"
-    )
+    start_within: DurationNs = option("30 s", unit="time", doc="how long it may take to become ready")
     environment: dict[str, str] = option(
         {}, doc="environment variables for it; no secrets: they would reach the record"
     )

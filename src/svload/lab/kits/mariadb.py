@@ -59,7 +59,7 @@ class MariadbOptions(KitOptions):
     )
     connections: int = option(151, ge=1, change="live", doc="most connections at a time (max_connections)")
     buffer_pool: SizeBytes = option(
-        "128 MiB", unit="size", validate_default=True, doc="memory for its pages (innodb_buffer_pool_size)"
+        "128 MiB", unit="size", doc="memory for its pages (innodb_buffer_pool_size)"
     )
 
     @field_validator("tuning")

@@ -21,10 +21,7 @@ class MemcachedOptions(KitOptions):
 
     connections: int = option(1024, ge=1, doc="most connections at a time (-c)")
     item_memory: SizeBytes = option(
-        "64 MiB",
-        unit="size",
-        validate_default=True,
-        doc="memory for items (-m); `memory` limits the whole process",
+        "64 MiB", unit="size", doc="memory for items (-m); `memory` limits the whole process"
     )
     threads: int = option(4, ge=1, doc="worker threads (-t)")
 

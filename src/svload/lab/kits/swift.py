@@ -74,14 +74,12 @@ class SwiftOptions(KitOptions):
     replicator_interval: DurationNs = option(
         "10s",
         unit="time",
-        validate_default=True,
         ge=1_000_000_000,
         doc="from one look of a replicator at its server's objects to the next, where there are copies",
     )
     updater_interval: DurationNs = option(
         "5s",
         unit="time",
-        validate_default=True,
         ge=1_000_000_000,
         doc="from one look of an updater for listing entries that are owed, where there are copies (Swift's own: 300 s)",
     )
@@ -95,18 +93,12 @@ class SwiftOptions(KitOptions):
         2, ge=1, doc="connections of each proxy worker to memcached (memcache_max_connections)"
     )
     memcached_connections: int = option(1024, ge=1, doc="most connections that its memcached takes (-c)")
-    memcached_memory: SizeBytes = option(
-        "64 MiB", unit="size", validate_default=True, doc="memory of its memcached for items (-m)"
-    )
+    memcached_memory: SizeBytes = option("64 MiB", unit="size", doc="memory of its memcached for items (-m)")
     users: dict[AccountUser, Key] = option(
         {}, doc="users of its tempauth, each account:user with its key, who may read and write every account"
     )
     token_life: DurationNs = option(
-        "24h",
-        unit="time",
-        validate_default=True,
-        ge=1_000_000_000,
-        doc="how long a token of its tempauth is good",
+        "24h", unit="time", ge=1_000_000_000, doc="how long a token of its tempauth is good"
     )
     count_requests: bool = option(
         True, doc="let the proxy count its answers (proxy-logging, statsd), to be held against what was sent"

@@ -88,11 +88,7 @@ class TruthOptions(KitOptions):
     role: Literal["store", "cache", "front"] = option(doc="what it plays: store, cache or front")
     of: str | None = option(None, doc="the service that a cache or front forwards to")
     service_time: ServiceTime = option(
-        "0 s",
-        change="live",
-        unit="time",
-        validate_default=True,
-        doc="time a worker spends on a request: a time or a distribution",
+        "0 s", change="live", unit="time", doc="time a worker spends on a request: a time or a distribution"
     )
     miss_service_time: ServiceTime | None = option(
         None,
@@ -109,14 +105,11 @@ class TruthOptions(KitOptions):
     )
     backlog: int = option(1024, ge=1, doc="length of the accept queue")
     seed: int = option(0, change="live", ge=0, doc="seed of its draws")
-    cpu_burn: DurationNs = option(
-        "0 s", change="live", unit="time", validate_default=True, doc="CPU time burnt for each answer"
-    )
+    cpu_burn: DurationNs = option("0 s", change="live", unit="time", doc="CPU time burnt for each answer")
     spin: DurationNs = option(
         "0 s",
         change="live",
         unit="time",
-        validate_default=True,
         doc="poll instead of sleeping for this long before each answer is due",
     )
     stall: Stall = option(None, change="live", doc="hold all answers now and then: {every: 1 s, for: 50 ms}")
@@ -124,11 +117,7 @@ class TruthOptions(KitOptions):
         0.0, change="live", unit="ratio", doc="share of answers replaced by 500"
     )
     serial_lock: DurationNs = option(
-        "0 s",
-        change="live",
-        unit="time",
-        validate_default=True,
-        doc="time for which each request holds the server's one lock",
+        "0 s", change="live", unit="time", doc="time for which each request holds the server's one lock"
     )
     rate_limit: Rate = option(
         None, change="live", unit="rate", doc="rate of the link that bodies leave by, such as 10 MiB/s"

@@ -45,12 +45,8 @@ class VarnishOptions(KitOptions):
         """,
     )
     of: str = option(doc="the service that it caches")
-    storage: SizeBytes = option(
-        "256 MiB", unit="size", validate_default=True, doc="size of its storage in memory"
-    )
-    keep: DurationNs = option(
-        "24 h", unit="time", validate_default=True, doc="how long an object stays fresh; longer than a trial"
-    )
+    storage: SizeBytes = option("256 MiB", unit="size", doc="size of its storage in memory")
+    keep: DurationNs = option("24 h", unit="time", doc="how long an object stays fresh; longer than a trial")
 
 
 _HARMLESS = words(
