@@ -296,7 +296,7 @@ def waited_s(run: RunDir) -> float:
     """Return how long the run waited for other loads on this machine, which are none of its strangers."""
     events = map(json.loads, run.events.read_text(encoding="utf-8").splitlines())
     phases = [event["data"] for event in events if event["kind"] == "phase"]
-    return sum(one["seconds"] for one in phases if one["name"] == "waiting" and one["state"] == "end")
+    return sum(float(one["seconds"]) for one in phases if one["name"] == "waiting" and one["state"] == "end")
 
 
 def runs_in(place: Path) -> list[RunDir]:
