@@ -22,6 +22,8 @@ from svload.tables.reading import read_table_file
 HEAD = "timeStamp,elapsed,label,success\n"
 ROW = "1700000000000,10,home,true\n"
 POINT = '{"metric":"http_req_duration","type":"Point","data":{"time":"2026-01-01T00:00:00Z","value":5,"tags":{"name":"a"}}}\n'
+VUS = '{"metric":"vus","type":"Point","data":{"time":"2026-01-01T00:00:00Z","value":%s,"tags":{}}}\n'
+THREADS = "timeStamp,elapsed,success,allThreads,grpThreads\n"
 K6_HEAD = "metric_name,timestamp,metric_value\n"
 HISTORY = (
     "Timestamp,User Count,Name,Total Request Count,Total Failure Count,Total Average Response "
@@ -68,6 +70,15 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
         ("k6", K6_HEAD + "http_req_duration,1700000000,5\nhttp_req_duration,soon,5\n", 3, "timestamp is not a Unix time: “soon”"),
         ("k6", K6_HEAD + "http_req_duration,1700000000,nan\n", 2, "metric_value is not a valid number: “nan”"),
         ("k6", K6_HEAD + "http_req_duration,1700000000\n", 2, "2 values stand under 3 names"),
+        ("k6", POINT + VUS % "-5", 2, "value is not a valid number: “-5”"),
+        ("k6", POINT + VUS % "1000001", 2, "value is not a valid number: “1000001”"),
+        ("k6", POINT + VUS % "1e308", 2, "value is not a valid number"),
+        ("k6", K6_HEAD + "http_req_duration,50000000000,5\n", 2, "timestamp is beyond all sense: 50000000000"),
+        ("k6", K6_HEAD + "http_req_duration,1700000000,5\nvus,1700000000,2000000\n", 3, "metric_value is not a valid number: “2000000”"),
+        ("locust", HISTORY + "1700000001,2147483648,Aggregated,9,0,5\n", 3, "User Count is not a valid number"),
+        ("locust", HISTORY + "1700000001,1,Aggregated,9,0,1000000000000\n", 3, "Total Average Response Time is not a valid number"),
+        ("jtl", THREADS + "1700000000000,10,true,1000001,1000001\n", 2, "grpThreads is beyond all sense: 1000001"),
+        ("jtl", THREADS + "1700000000000,10,true,-5,1\n", 2, "allThreads is beyond all sense: -5"),
         ("locust", HISTORY, 2, "fewer than two rows called Aggregated"),
         ("locust", HISTORY + "1700000001,1,Aggregated,x,0,5\n", 3, "Total Request Count is not a valid number: “x”"),
         ("locust", HISTORY + "1700000001,1,Aggregated,9,0,5\n1700000002,1,Aggregated,8,0,5\n", 4, "go backwards"),

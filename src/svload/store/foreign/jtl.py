@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from svload.model.bounds import VUS
 from svload.model.request_errors import ERRORS
 from svload.store.foreign.bounds import NAMES, THREADS, shortened
 from svload.store.foreign.lines import csv_rows, header_of, lines_of
@@ -50,7 +51,7 @@ _WHOLE: Mapping[str, tuple[Any, int]] = {
     "timeStamp": (np.int64, 2**62 // MS),
     "elapsed": (np.uint32, 2**32 - 1),
     **dict.fromkeys(("bytes", "sentBytes", "Latency", "Connect"), (np.uint32, 2**31 - 1)),
-    **dict.fromkeys(("grpThreads", "allThreads"), (np.int32, 2**31 - 1)),
+    **dict.fromkeys(("grpThreads", "allThreads"), (np.int32, VUS.most)),
 }
 """Columns of whole numbers: how they are kept, and the largest that makes sense (elapsed: 49 days)."""
 _TEXT = pa.dictionary(pa.int32(), pa.string())

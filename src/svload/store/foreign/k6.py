@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pajson
 
+from svload.model.bounds import VUS
 from svload.model.errors import SvloadError
 from svload.model.parsed import parsed
 from svload.model.request_errors import ERRORS
@@ -126,6 +127,11 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
         yield rest
 
 
+def _most(metric: str) -> float:
+    """The largest value of a metric that is believed: users, else ms."""
+    return VUS.most if metric == USERS else _MS_MOST
+
+
 def _unit_of(stamp: int) -> int:
     """ns of one unit of a Unix time: s, ms, µs or ns."""
     return next(
@@ -152,7 +158,7 @@ def _of_json(table: pa.Table) -> pa.Table:
 
 def _of_csv(table: pa.Table, unit_ns: int) -> pa.Table:
     table = table.filter(pc.is_in(table.column("metric_name"), pa.array(_READ)))
-    stamps = pc.multiply(table.column("timestamp"), unit_ns)
+    stamps = pc.multiply_checked(table.column("timestamp"), unit_ns)
     columns = {"metric": table.column("metric_name"), "at_ns": stamps, "value": table.column("metric_value")}
     for name in _TAGS:
         there = name in table.column_names
@@ -183,8 +189,8 @@ class _Points:
                 continue
             self._counts[name] += len(mine)
             cells = mine.column("value").to_numpy()
-            if name not in (USERS, DROPPED) and (float(cells.min()) < 0 or float(cells.max()) > _MS_MOST):
-                raise Faulty("a time is negative, or beyond all sense")
+            if float(cells.min()) < 0 or float(cells.max()) > _most(name):
+                raise Faulty(f"a value of {name} is negative, or beyond all sense")
             pieces: dict[str, Ints] = {f"{name}.value": cells}
             if name in (DURATION, USERS):
                 pieces[f"{name}.at"] = mine.column("at_ns").to_numpy()
@@ -298,8 +304,7 @@ def _wrong_json(text: str) -> str | None:
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
-        or not abs(value) <= _MS_MOST
-        or (value < 0)
+        or not 0 <= value <= _most(str(said["metric"]))
     ):
         return f"value is not a valid number: “{shortened(str(value), 40)}”"
     if not isinstance(data.get("time"), str) or not _is_moment(data["time"]):
@@ -326,6 +331,9 @@ def _wrong_row(row: dict[str, str]) -> str | None:
         value = float(row["metric_value"])
     except ValueError:
         value = -1.0
-    if row["metric_name"] in _READ and not 0 <= value <= _MS_MOST:
+    stamp = int(row["timestamp"])
+    if stamp * _unit_of(stamp) >= 2**63:
+        return f"timestamp is beyond all sense: {shortened(row['timestamp'], 40)}"
+    if row["metric_name"] in _READ and not 0 <= value <= _most(row["metric_name"]):
         return f"metric_value is not a valid number: “{shortened(row['metric_value'], 40)}”"
     return None

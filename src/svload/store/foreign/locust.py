@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from svload.model.bounds import TIME_S, VUS
 from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary, StepSummary
 from svload.store.foreign.bounds import TABLE_ROWS, shortened, unreadable
@@ -45,6 +46,7 @@ _NEEDED = (
 )
 _SIZE = "Total Average Content Size"
 _MOST = 1e12
+_MOST_OF = {"User Count": VUS.most, "Total Average Response Time": 1000 * TIME_S.most}
 
 
 def is_history(first: str) -> bool:
@@ -102,7 +104,7 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
     if cell in ("N/A", "") and name.startswith("Total Average"):
         return 0.0
     value = float(cell) if re.fullmatch(r"\d{1,15}(\.\d{1,30})?", cell) else math.nan
-    if not 0 <= value <= _MOST:
+    if not 0 <= value <= _MOST_OF.get(name, _MOST):
         raise unreadable(path, line, f"{name} is not a valid number: “{shortened(cell, 40)}”", HINT)
     return value
 
