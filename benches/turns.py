@@ -4,6 +4,7 @@ hidden speeds, and simulated.
     python -m benches.turns                       # simulates, some 3 minutes on one core; writes benches/turns.md
     python -m benches.turns --tenth               # a tenth of the gates; nothing is written
     python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes benches/turns_real.md
+    python -m benches.turns --endings             # when a gate may end because it fails, a minute; nothing is written
     python -m benches.turns --file FILE           # judges blocks that were measured elsewhere; nothing is written
 
 `--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by
@@ -86,10 +87,9 @@ class Judged:
     def fails(self) -> NDArray[np.bool_]:
         return np.asarray(self.effect.mean - self.half > MARGIN)
 
-    def fails_surely(self) -> NDArray[np.bool_]:
-        """No more blocks are made."""
-        beyond = np.maximum(self.effect.mean - MARGIN, 0.0)
-        return np.asarray(p_of_distance(beyond, self.effect) <= limits.GATE_FAILS_P)
+    def p_beyond(self) -> Floats:
+        """p that the effect lies within the margin, of what lies beyond it."""
+        return np.asarray(p_of_distance(np.maximum(self.effect.mean - MARGIN, 0.0), self.effect))
 
 
 def judged(blocks: Blocks) -> Judged:
@@ -382,18 +382,47 @@ def shares(by_ratio: dict[float, Blocks], start: float, seed: int) -> Shares:
 
 
 def _gate(blocks: Blocks) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """(blocks used, passes, fails): blocks are added until half of the interval is 0.6 of the margin, or it fails surely."""
-    looks = {n: judged(blocks.first(n)) for n in range(FIRST, MOST + 1)}
+    """(blocks used, passes, fails): blocks are added until half of the interval is 0.6 of the margin, whatever fails before."""
+    looks = {n: judged(blocks.first(n)) for n in range(FIRST, MOST + 1, 2)}
     used = np.full(len(blocks.effect), MOST)
     for n in sorted(looks, reverse=True):
-        ends = (looks[n].half <= limits.GATE_WIDTH * MARGIN) | looks[n].fails_surely()
-        used = np.where(ends, n, used)
+        used = np.where(looks[n].half <= limits.GATE_WIDTH * MARGIN, n, used)
     at = np.arange(len(used))
-    place = used - FIRST
+    place = (used - FIRST) // 2
     passes, fails = (
         np.stack([getattr(one, name)() for one in looks.values()])[place, at] for name in ("passes", "fails")
     )
     return used.astype(float), passes, fails
+
+
+def ended(ratio: float, start: float, error: float, fails_p: float, gates: int = 4000) -> tuple[float, float]:
+    """(share of gates that fail, blocks used): a gate that is looked at after each block from the sixth on ends where its
+    interval is narrow or it fails at `fails_p` (0: by its width alone). Blocks are drawn, log effects with this scatter
+    between starts and this error of their own."""
+    rng = np.random.default_rng([SEED, round(1e4 * start)])
+    effect = log(ratio) + np.hypot(start, error) * rng.standard_normal((gates, MOST))
+    own = error * np.sqrt(rng.chisquare(ROUNDS - 1, effect.shape) / (ROUNDS - 1))
+    used, failed = np.zeros(gates), np.zeros(gates, dtype=bool)
+    for n in range(FIRST, MOST + 1):
+        look = judged(Blocks(effect, own, effect).first(n))
+        narrow = (look.half <= limits.GATE_WIDTH * MARGIN) | (n == MOST)
+        ends = (used == 0) & (narrow | (look.p_beyond() <= fails_p))
+        used, failed = np.where(ends, n, used), failed | (ends & look.fails())
+    return float(failed.mean()), float(used.mean())
+
+
+def endings() -> str:
+    """How gates end that stop at a sure failure, by the level at which it is sure."""
+    lines = [
+        "| planted | starts, error | by width alone: fails, blocks | p ≤ 0.05 | p ≤ 0.01 |",
+        "|" + "---|" * 5,
+    ]
+    for start, error in ((0.01, 0.02), (0.02, 0.02), (0.04, 0.02), (0.04, 0.06), (0.06, 0.1)):
+        for ratio in (1.0, 1.03, *RATIOS[1:]):
+            found = [ended(ratio, start, error, p) for p in (0.0, 0.05, limits.GATE_FAILS_P)]
+            told = " | ".join(f"{100 * fails:.1f}, {used:.1f}" for fails, used in found)
+            lines.append(f"| {ratio:g} | {100 * start:g}, {100 * error:g} % | {told} |")
+    return "\n".join(lines) + "\n"
 
 
 HEAD = """# Turns simulated
@@ -460,6 +489,7 @@ def main(given: Sequence[str] | None = None) -> int:
         __doc__,
         given,
         tenth=False,
+        endings=False,
         real=False,
         file=Path,
         blocks=max(SIZES),
@@ -478,6 +508,9 @@ def main(given: Sequence[str] | None = None) -> int:
             print("there is more to run: call it again", file=sys.stderr)
             return MORE_TO_RUN
         page(__file__).with_name("turns_real.md").write_text(text, encoding="utf-8")
+        return 0
+    if asked.endings:
+        print(endings(), end="")
         return 0
     gates = GATES // 10 if asked.tenth else GATES
     text = HEAD.format(gates=gates, seed=SEED) + simulate(gates)

@@ -15,12 +15,15 @@ from benches.turns import (
     blocks_in,
     blocks_of,
     drawn_gates,
+    ended,
     estimators,
     judged,
     shares,
     simulated,
 )
 from scipy import stats
+
+from svload.analysis import limits
 
 GATES = 20
 MOST_ALARMS = stats.binom.ppf(0.999, GATES, 0.06) / GATES
@@ -87,3 +90,15 @@ def test_a_file_of_blocks_gives_log_ratios_by_turn(tmp_path: Path) -> None:
     [block] = blocks_in(path)
     assert (block.level, block.order, block.strangers) == (35, "0.25", (0.3, 0.5))
     assert block.rounds.tolist() == [[0.0, pytest.approx(-np.log(2))], [pytest.approx(np.log(2)), 0.0]]
+
+
+def test_a_gate_that_ends_where_it_surely_fails_names_few_equal_builds_and_ends_soon() -> None:
+    """The planted case is the interval's own level, looked at after each block."""
+    calm, at_margin, slower = (
+        ended(ratio, 0.04, 0.06, limits.GATE_FAILS_P, 1000) for ratio in (1, 1.05, 1.15)
+    )
+    assert calm[0] <= 0.005
+    assert at_margin[0] <= 0.065
+    assert slower[0] > 0.99
+    assert slower[1] < 12
+    assert ended(1.05, 0.04, 0.06, 0.05, 1000)[0] > 0.065
