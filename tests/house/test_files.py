@@ -12,6 +12,7 @@ from tests.bounds import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE_LINES_MAX = 1000
+SNAPSHOTS_MAX, SNAPSHOT_LINES_MAX = 60, 80
 
 # Spelled in pieces, so that this file passes its own test.
 REGISTRIES = (
@@ -110,6 +111,18 @@ def test_no_module_outgrows_a_reader() -> None:
     assert {
         str(path.relative_to(ROOT)): lines for path, lines in modules.items() if lines > MODULE_LINES_MAX
     } == {}
+
+
+def test_snapshots_are_few_and_small_enough_to_read() -> None:
+    """Each begins with a line `# name:`; what many repeat, or nobody reads, proves nothing by being equal."""
+    found = [
+        one.splitlines()
+        for path in committed()
+        if path.suffix == ".ambr"
+        for one in path.read_text(encoding="utf-8").split("# name: ")[1:]
+    ]
+    assert 0 < len(found) <= SNAPSHOTS_MAX
+    assert [(one[0], len(one)) for one in found if len(one) > SNAPSHOT_LINES_MAX] == []
 
 
 def test_one_version() -> None:

@@ -20,6 +20,7 @@ from svload.model.results import Findings
 from svload.report import write_all
 from svload.store import write_findings
 
+Shown = Callable[..., str]
 RUNS: dict[str, dict[str, Any]] = {
     "plain": {"cases": 6, "replicates": 3},
     "slower": {"cases": 6, "replicates": 3, "seed": 2, "median_ms": 12.0},
@@ -150,6 +151,18 @@ def visited(needs: Callable[..., None], request: pytest.FixtureRequest) -> Itera
 def opened(visited: Callable[..., Any], reported: Callable[[str], Reported]) -> Callable[..., Any]:
     """`opened("plain", width, theme, anchor)`: a run's report as `visited` shows it."""
     return lambda name, *where, **more: visited(reported(name).files["report.html"], *where, **more)
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """`shown(show_why, trial, findings, width=80)`: what that prints."""
+
+    def show(print_it: Callable[..., None], *what: Any, width: int = 100, **more: Any) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_it(*what, **more)
+        return capsys.readouterr().out
+
+    return show
 
 
 @dataclass(frozen=True)

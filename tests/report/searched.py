@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.evolve import evolve
+
 from svload.analysis.capacity.told import capacity_finding, gate_of
 from svload.model.capacity import CapacityLevel, CapacityResult, CapacityTrial
 from svload.model.results import CaseResult, Findings
@@ -41,9 +43,9 @@ def searched(findings: Findings) -> Findings:
         ),
         sentence=f"{THAT} holds up to about {round((low * high) ** 0.5)} users ({low} to {high}).",
     )
-    found = found.model_copy(update={"gate": gate_of(low, found)})
+    found = evolve(found, gate=gate_of(low, found))
     told = (*capacity_finding(found), *findings.findings)
-    return findings.model_copy(update={"capacity": found, "findings": told})
+    return evolve(findings, capacity=found, findings=told)
 
 
 WITHOUT = CapacityLevel(

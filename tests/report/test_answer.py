@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
 
 from svload.model.results import Estimate
 from svload.report.told.answer import MOST_SENTENCES, answer
@@ -76,10 +77,10 @@ def test_matched_cases_that_differ_are_told_behind_their_pooled_effect(
     key = "probe.response.p50"
     (first, second, third, fourth), rest = findings.cases[:4], findings.cases[4:]
     values = zip((first, second, third, fourth), (0.01, 0.02, 0.01, 0.02 * factor), strict=True)
-    cases = [case.model_copy(update={"metrics": {key: Estimate(value=value)}}) for case, value in values]
+    cases = [evolve(case, metrics={key: Estimate(value=value)}) for case, value in values]
     pairs = ((first.case, second.case), (third.case, fourth.case))
-    claims = tuple(claim.model_copy(update={"pairs": pairs, "metric": key}) for claim in findings.claims)
-    changed = findings.model_copy(update={"cases": (*cases, *rest), "claims": claims})
+    claims = tuple(evolve(claim, pairs=pairs, metric=key) for claim in findings.claims)
+    changed = evolve(findings, cases=(*cases, *rest), claims=claims)
     behind = {line.name: line.text for line in details(changed, claimed(changed)[0])}
     words = (
         f"they differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.evolve import evolve
+
 from svload.model.declared import Resource
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, LimitState
 from svload.model.load_curve import LimitState as Bracket
@@ -63,7 +65,7 @@ def test_where_there_are_not_both_levels_it_says_why() -> None:
     assert "no level that counts lies at or above N*" in str(at_limit(curve(9.0, 1, 2, 4), evidence(1, 2, 4)))
     assert "near half of 1" in str(at_limit(curve(0.4, 1, 2), evidence(1, 2)))
     assert "near half of 16" in str(at_limit(curve(12.0, 1, 2, 16), evidence(1, 2, 16)))
-    think = curve(7.0, 4, 8).model_copy(update={"kind": "think"})
+    think = evolve(curve(7.0, 4, 8), kind="think")
     assert "no N*" in str(at_limit(think, evidence(4, 8)))
 
 
@@ -82,10 +84,8 @@ def test_what_gave_way_first_limits_a_case_and_the_machines_own_is_passed_over()
         refusals=(refusal(3.0),),
     )
     found = limiting(both)
-    assert found is not None
     assert (found.resource, found.state, found.others) == ("disk", "gave way", ("web: dropped",))
-    queue = limiting(both.model_copy(update={"refusals": (refusal(1.0),)}))
-    assert queue is not None
+    queue = limiting(evolve(both, refusals=(refusal(1.0),)))
     assert queue.resource == "accept queue"
 
 
@@ -99,7 +99,6 @@ def test_where_nothing_gave_way_the_nearest_limit_is_named_as_such() -> None:
             )
         )
     )
-    assert found is not None
     assert (found.resource, found.state, found.what) == ("memory", "nearest", "the memory of web 90 % in use")
     assert limiting(CaseEvidence(limits=(limit("core", 0.99, own=False),))) is None
 
@@ -107,10 +106,8 @@ def test_where_nothing_gave_way_the_nearest_limit_is_named_as_such() -> None:
 def test_what_was_turned_away_stands_at_both_loads() -> None:
     """At half of N* nothing was refused; what is another's doing comes last."""
     evidences = evidence(4, 8)
-    other = refusal(1.0).model_copy(
-        update={"counter": "aborted_total", "means": "broken off", "verdict": False, "count": 50.0}
-    )
-    evidences["c8"] = evidences["c8"].model_copy(update={"refusals": (other, refusal(2.0))})
+    other = evolve(refusal(1.0), counter="aborted_total", means="broken off", verdict=False, count=50.0)
+    evidences["c8"] = evolve(evidences["c8"], refusals=(other, refusal(2.0)))
     found = at_limit(curve(7.0, 4, 8), evidences)
     assert isinstance(found, AtLimit)
     assert [(one.what, one.half, one.at, one.own) for one in found.turned] == [
@@ -122,14 +119,13 @@ def test_what_was_turned_away_stands_at_both_loads() -> None:
 def test_a_machines_disk_is_one_limit_whoever_reads_it() -> None:
     def disk(service: str) -> CaseLimit:
         one = limit("disk read rate", 1.0, "reached", "disk", first_s=1.0)
-        return one.model_copy(update={"service": service, "monitor": "quota", "entity": "vm"})
+        return evolve(one, service=service, monitor="quota", entity="vm")
 
     full = CaseEvidence(limits=(disk("auth"), disk("db"), disk("server")))
     found = at_limit(curve(7.0, 4, 8), {"c4": full, "c8": full})
     assert isinstance(found, AtLimit)
     assert [use.what for use in found.uses] == ["disk read rate of vm"]
     told = limiting(full)
-    assert told is not None
     assert (told.what, told.others) == ("the disk read rate of vm was full", ())
 
 
@@ -143,7 +139,6 @@ def test_one_hot_core_of_two_is_named_where_their_mean_is_half() -> None:
         )
     )
     told = limiting(both)
-    assert told is not None
     assert (told.resource, told.state, told.what) == ("cpu", "gave way", "the busiest core of web was full")
     found = at_limit(curve(7.0, 4, 8), {"c4": both, "c8": both})
     assert isinstance(found, AtLimit)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.report.conftest import Shown
+from tests.results import trial_result
 
 from svload.model.certificates import InstrumentCertificate, InstrumentLevel, Place
-from svload.model.results import CheckResult, TrialResult, Verdict
+from svload.model.results import CheckResult
 from svload.report import show_why
 from svload.report.told.certified import NO_INSTRUMENT, instrument_line, instrument_words
 
@@ -37,13 +38,11 @@ def test_the_bias_is_told_with_its_sign_and_place() -> None:
     assert "600 requests" in level
 
 
-def test_why_marks_what_was_not_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_marks_what_was_not_measured(shown: Shown) -> None:
     checks = (
         CheckResult(check="steal", grade="VALID", sentence="Not measured: no monitor.", measured=False),
         CheckResult(check="clocks", grade="VALID", sentence="The clocks were stable."),
     )
-    verdict = Verdict(trial="TC0.r1", instrument="VALID", server="STEADY", reasons=(), checks=checks)
-    show_why(TrialResult(trial="TC0.r1", case="TC0", replicate=1, block=1, verdict=verdict, metrics={}))
-    said = capsys.readouterr().out
+    said = shown(show_why, trial_result("TC0", checks=checks))
     assert "– Not measured" in said
     assert "✓ 1 more check found nothing" in said

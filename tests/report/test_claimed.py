@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
 from tests.report.told_facts import outcomes
 
 from svload.model.results import Findings, Gate
@@ -47,7 +48,7 @@ def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: F
     (claim,) = (one.claim for one in claimed(findings) if one.outcome == "open")
 
     def short(**changes: Any) -> str:
-        return claimed(findings.model_copy(update={"claims": (claim.model_copy(update=changes),)}))[0].short
+        return claimed(evolve(findings, claims=(claim.model_copy(update=changes),)))[0].short
 
     assert short(unit="bring-up") == "needs 4 more blocks (12 min)"
     assert short(more_blocks=1, more_s=None) == "needs 1 more block"
@@ -69,8 +70,8 @@ def test_no_sentence_is_longer_than_25_words(
     findings: Findings, outcome: str, names: tuple[str, str]
 ) -> None:
     (claim,) = (one.claim for one in claimed(findings) if one.outcome == outcome)
-    changed = claim.model_copy(update={"baseline": names[0], "treatment": names[1]})
-    (one,) = claimed(findings.model_copy(update={"claims": (changed,)}))
+    changed = evolve(claim, baseline=names[0], treatment=names[1])
+    (one,) = claimed(evolve(findings, claims=(changed,)))
     assert len(one.sentence.split()) <= LONGEST_WORDS
 
 
@@ -96,9 +97,8 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
 def test_other_programs_are_told_by_side_where_they_lean(findings: Findings) -> None:
     def told(**fields: Any) -> str:
         first = findings.claims[0]
-        assert first.strangers is not None
-        changed = first.model_copy(update={"strangers": first.strangers.model_copy(update=fields)})
-        return behind(findings.model_copy(update={"claims": (changed,)}), 0)["other programs"]
+        changed = evolve(first, strangers=first.strangers.model_copy(update=fields))
+        return behind(evolve(findings, claims=(changed,)), 0)["other programs"]
 
     assert told(lean_p=0.03).endswith("; more during one side (p 0.03), so all pairs have equal weight")
     assert told(readable=False) == "the server's machine could not be read: all pairs have equal weight"
@@ -116,8 +116,8 @@ def test_a_gate_that_did_not_fail_does_not_read_as_one_that_did(
     findings: Findings, outcome: Any, told: str
 ) -> None:
     gate = Gate(text="worse by more than 5 %", outcome=outcome)
-    claim = findings.claims[0].model_copy(update={"gate": gate})
-    assert claimed(findings.model_copy(update={"claims": (claim,)}))[0].gate == told
+    claim = evolve(findings.claims[0], gate=gate)
+    assert claimed(evolve(findings, claims=(claim,)))[0].gate == told
 
 
 @pytest.mark.parametrize(
@@ -132,11 +132,11 @@ def test_a_gate_that_did_not_fail_does_not_read_as_one_that_did(
 def test_a_failed_gate_says_why_and_its_limit(findings: Findings, text: str, why: str, told: str) -> None:
     gate = Gate(text=text, outcome="fail", why=why)
     for outcome in ("decided", "refused"):
-        claim = findings.claims[0].model_copy(update={"gate": gate, "outcome": outcome})
-        (one,) = claimed(findings.model_copy(update={"claims": (claim,)}))
+        claim = evolve(findings.claims[0], gate=gate, outcome=outcome)
+        (one,) = claimed(evolve(findings, claims=(claim,)))
         assert (one.failure, one.sign) == (told, "✗")
-    passed = claim.model_copy(update={"gate": Gate(text=text, outcome="pass", why=why), "outcome": "decided"})
-    (one,) = claimed(findings.model_copy(update={"claims": (passed,)}))
+    passed = evolve(claim, gate=Gate(text=text, outcome="pass", why=why), outcome="decided")
+    (one,) = claimed(evolve(findings, claims=(passed,)))
     assert (one.failure, one.sign) == ("", "●")
 
 
@@ -145,8 +145,8 @@ def test_the_page_draws_a_failed_gate_red_and_first_whatever_else_is_decided(
 ) -> None:
     def article(outcome: Any) -> str:
         gate = Gate(text="worse by more than 5 %", outcome=outcome, why="response.p50 rises by 93 to 116 %")
-        claims = (*findings.claims[1:], findings.claims[0].model_copy(update={"gate": gate}))
-        page, _ = render_page(gather(reported("plain").run, findings.model_copy(update={"claims": claims})))
+        claims = (*findings.claims[1:], evolve(findings.claims[0], gate=gate))
+        page, _ = render_page(gather(reported("plain").run, evolve(findings, claims=claims)))
         return page[page.index('<article class="says') :].split("</article>")[0]
 
     red = article("fail")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
 
 from svload.model.results import Findings, ThresholdResult
 from svload.report.files.markdown import summary_markdown
@@ -26,10 +27,10 @@ THAT = "probe.success_rate >= 99 %"
 
 def judged(findings: Findings, outcomes: Mapping[str, str], measured: float | None = 1.0) -> Findings:
     thresholds = tuple(
-        ThresholdResult(case=name, that=THAT, outcome=outcome, measured=measured, sentence=f"{name}: told.")  # type: ignore[arg-type]
+        ThresholdResult(case=name, that=THAT, outcome=outcome, measured=measured, sentence=f"{name}: told.")
         for name, outcome in outcomes.items()
     )
-    return findings.model_copy(update={"thresholds": thresholds})
+    return evolve(findings, thresholds=thresholds)
 
 
 def at(findings: Findings, **levels: str) -> list[str]:
@@ -56,8 +57,8 @@ def test_cases_that_share_levels_are_named_by_them(reported: Reporter) -> None:
 
 def test_those_that_hold_everywhere_are_one_line_the_longest_wording_first(reported: Reporter) -> None:
     findings = judged(reported("plain").findings, {"TC0": "passed", "TC1": "passed"})
-    more = tuple(one.model_copy(update={"that": "probe.success_rate >= 95 %"}) for one in findings.thresholds)
-    both = findings.model_copy(update={"thresholds": (*findings.thresholds, *more)})
+    more = tuple(evolve(one, that="probe.success_rate >= 95 %") for one in findings.thresholds)
+    both = evolve(findings, thresholds=(*findings.thresholds, *more))
     assert kept_lines(both) == (
         "2 thresholds hold: probe.success_rate ≥ 99 % (100 % in each), probe.success_rate ≥ 95 % (100 % in each)",
         "2 thresholds hold: probe.success_rate ≥ 99 %, probe.success_rate ≥ 95 %",
@@ -70,21 +71,21 @@ def test_those_that_hold_everywhere_are_one_line_the_longest_wording_first(repor
 
 def test_what_was_measured_is_told_as_a_range(reported: Reporter) -> None:
     findings = judged(reported("plain").findings, {"TC0": "passed", "TC1": "passed"})
-    low = findings.thresholds[0].model_copy(update={"measured": 0.994})
-    (line,) = kept(findings.model_copy(update={"thresholds": (low, findings.thresholds[1])}))
+    low = evolve(findings.thresholds[0], measured=0.994)
+    (line,) = kept(evolve(findings, thresholds=(low, findings.thresholds[1])))
     assert line.measured == "99.4 % to 100 %"
 
 
 def test_what_the_server_s_state_fails_says_so_beside_a_value_within_the_limit(reported: Reporter) -> None:
     findings = judged(reported("plain").findings, {"TC0": "failed", "TC1": "failed"})
     by_value = findings.thresholds[0]
-    by_state = by_value.model_copy(update={"overloaded": True})
+    by_state = evolve(by_value, overloaded=True)
     for one, told in ((by_value, "100 %"), (by_state, "100 %, OVERLOADED")):
-        (line,) = failed(findings.model_copy(update={"thresholds": (one,)}))
+        (line,) = failed(evolve(findings, thresholds=(one,)))
         assert line.text == f"probe.success_rate ≥ 99 %: failed in TC0 ({told})"
         assert measured_words(Told(findings), one) == told
-    both = (by_state, by_state.model_copy(update={"case": "TC1", "measured": 0.995}))
-    (line,) = failed(findings.model_copy(update={"thresholds": both}))
+    both = (by_state, evolve(by_state, case="TC1", measured=0.995))
+    (line,) = failed(evolve(findings, thresholds=both))
     assert line.measured == "99.5 % to 100 %, OVERLOADED"
 
 
@@ -118,8 +119,8 @@ def test_a_metric_with_a_limit_reads_in_words(reported: Reporter) -> None:
     )
     assert full_metric(findings, "goodput(0.2 s)") == limited
     passed = [
-        one.model_copy(update={"that": "goodput(0.2 s) >= 5/s"})
+        evolve(one, that="goodput(0.2 s) >= 5/s")
         for one in judged(findings, {"TC0": "passed"}, 9.0).thresholds
     ]
-    (line,) = kept(findings.model_copy(update={"thresholds": tuple(passed)}))
+    (line,) = kept(evolve(findings, thresholds=tuple(passed)))
     assert line.measured == "9/s"

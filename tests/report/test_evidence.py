@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from tests.evolve import evolve
+from tests.report.conftest import Shown
+from tests.results import case_result
 
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, Evidence, LimitUse, RefusalCount
-from svload.model.results import CaseResult
 from svload.report import show_why
 from svload.report.told.evidence import evidence_lines, gave_way, limit_lines
 
 USE = LimitUse(service="cache", monitor="listeners", name="accept queue", resource="accept queue", entity="8080", used=79.4, limit=128, share=0.62, peak_share=1.01, full=0.2, state="reached", first_s=2.1)  # fmt: skip
-CLEAR = USE.model_copy(
-    update={
-        "name": "descriptors",
-        "entity": "",
-        "state": "clear",
-        "first_s": None,
-        "share": 0.1,
-        "peak_share": 0.2,
-    }
-)
+CLEAR = evolve(USE, name="descriptors", entity="", state="clear", first_s=None, share=0.1, peak_share=0.2)
 COUNT = RefusalCount(service="cache", monitor="varnish", counter="sess_dropped_total", resource="workers", entity="", means="sessions dropped for a full queue", kind="refused", count=618, in_window=600, first_s=2.4)  # fmt: skip
 CASE_LIMIT = CaseLimit(service="cache", monitor="listeners", name="accept queue", resource="accept queue", entity="8080", used=79.4, limit=128, share=0.62, peak_share=1.01, state="reached", reached=3, trials=4, first_s=2.1)  # fmt: skip
 CASE_COUNT = CaseRefusal(service="cache", monitor="varnish", counter="sess_dropped_total", resource="workers", entity="", means="sessions dropped for a full queue", kind="refused", count=618, moved=4, trials=4, first_s=1.4)  # fmt: skip
@@ -46,16 +39,15 @@ def test_a_cases_lines_and_what_gave_way_first() -> None:
         "cache: sessions dropped for a full queue",
         "the accept queue of cache (8080) was full",
     ]
-    workers = CASE_LIMIT.model_copy(update={"name": "workers", "entity": ""})
+    workers = evolve(CASE_LIMIT, name="workers", entity="")
     assert gave_way(CaseEvidence(limits=(workers,))) == ["the workers of cache were full"]
-    assert gave_way(CaseEvidence(limits=(CASE_LIMIT.model_copy(update={"verdict": False}),))) == []
+    assert gave_way(CaseEvidence(limits=(evolve(CASE_LIMIT, verdict=False),))) == []
 
 
 @pytest.mark.parametrize("evidence", [CASE, CaseEvidence()])
-def test_why_of_a_case(evidence: CaseEvidence, capsys: pytest.CaptureFixture[str]) -> None:
-    case = CaseResult(case="TC7", levels={}, excluded=None, instrument="VALID", server="SATURATED", trials=("TC7.r1",), refused=(), metrics={}, evidence=evidence)  # fmt: skip
-    show_why(case)
-    told = " ".join(capsys.readouterr().out.split())
+def test_why_of_a_case(evidence: CaseEvidence, shown: Shown) -> None:
+    case = case_result("TC7", server="SATURATED", trials=("TC7.r1",), evidence=evidence)
+    told = " ".join(shown(show_why, case).split())
     assert "TC7: 1 trial, server SATURATED" in told
     assert "more: svload why TC7.r1" in told
     if evidence.limits:

@@ -10,6 +10,8 @@ from typing import Any
 
 import openpyxl
 import pytest
+from tests.evolve import evolve
+from tests.report.conftest import Shown
 from tests.report.told_facts import outcomes
 
 from svload.model.results import FailureKind, Failures, Findings
@@ -30,7 +32,7 @@ def failing(findings: Findings, beside: Any = "", case: str = "TC1") -> Findings
     row = Failures(
         case=case, group="shop", step="order", ended=900, failed=9, trials=(f"{case}.r1",), kinds=(WRONG,), beside=beside
     )  # fmt: skip
-    return findings.model_copy(update={"failures": (row,)})
+    return evolve(findings, failures=(row,))
 
 
 @pytest.mark.parametrize("of", ["plain", "refused", "mixed"])
@@ -43,12 +45,11 @@ def test_they_lead_headline_and_answer(reported: Reporter, of: str) -> None:
 
 @pytest.mark.parametrize("of", ["plain", "refused"])
 def test_they_lead_terminal_page_summary_and_workbook(
-    reported: Reporter, of: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reported: Reporter, of: str, tmp_path: Path, shown: Shown
 ) -> None:
     found = reported(of)
     findings = failing(found.findings)
-    show_findings(findings, {})
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(shown(show_findings, findings, {}).split())
     page = unescape(render_page(gather(found.run, findings))[0])
     summary = summary_markdown(findings)
     later = "Nothing can be concluded" if of == "refused" else "omparisons"
@@ -76,15 +77,15 @@ def test_failures_are_told_by_kind_the_most_frequent_first_and_cases_alike_toget
     late = FailureKind(kind="error", name="timeout_first_byte", count=12, expected="")
     check = FailureKind(kind="check", name="body contains ok", count=5, expected="")
     findings = failing(reported("plain").findings)
-    row = findings.failures[0].model_copy(update={"failed": 17, "kinds": (check, late)})
-    several = tuple(row.model_copy(update={"case": name}) for name in ("TC1", "TC2"))
-    (line,) = leading_failures(findings.model_copy(update={"failures": several}))
+    row = evolve(findings.failures[0], failed=17, kinds=(check, late))
+    several = tuple(evolve(row, case=name) for name in ("TC1", "TC2"))
+    (line,) = leading_failures(evolve(findings, failures=several))
     assert line.text == (
         "order: 24 × timeout first byte; 10 × failed check “body contains ok”; 34 of 1,800 requests failed in TC1 and TC2."
     )
     assert line.cases == ("TC1", "TC2")
-    whole = row.model_copy(update={"failed": 900})
-    (line,) = leading_failures(findings.model_copy(update={"failures": (whole,)}))
+    whole = evolve(row, failed=900)
+    (line,) = leading_failures(evolve(findings, failures=(whole,)))
     assert "; all 900 requests failed in TC1." in line.text
 
 
@@ -110,22 +111,22 @@ def test_those_of_a_run_are_found(reported: Reporter) -> None:
 
 def test_a_failed_gate_leads_before_any_other_claim(reported: Reporter) -> None:
     findings = outcomes(reported("plain").findings)
-    late = findings.model_copy(update={"claims": findings.claims[::-1]})
+    late = evolve(findings, claims=findings.claims[::-1])
     assert answer(late).claims[0].failed
     assert headline(late).startswith(
         "GATE FAILED: worse by more than 5 % (HTTPS against HTTP). https against http: the median response"
     )
     (first,) = [one for one in answer(late).first if one.text.startswith("GATE FAILED")]
     assert (first.mark, first.evidence) == ("✗", ("HTTPS against HTTP",))
-    passed = tuple(one.model_copy(update={"gate": None}) for one in late.claims)
-    clean = late.model_copy(update={"claims": passed})
+    passed = tuple(evolve(one, gate=None) for one in late.claims)
+    clean = evolve(late, claims=passed)
     assert "gate" not in headline(clean).lower()
     assert not [one for one in answer(clean).first if "GATE" in one.text]
 
 
 def test_of_many_failed_gates_three_are_told_and_the_rest_counted(reported: Reporter) -> None:
     findings = outcomes(reported("plain").findings)
-    claims = tuple(findings.claims[0].model_copy(update={"name": f"gate {n}"}) for n in range(9))
-    told = [one.text for one in answer(findings.model_copy(update={"claims": claims})).first]
+    claims = tuple(evolve(findings.claims[0], name=f"gate {n}") for n in range(9))
+    told = [one.text for one in answer(evolve(findings, claims=claims)).first]
     assert [text.rpartition("(")[2] for text in told[:3]] == ["gate 0).", "gate 1).", "gate 2)."]
     assert told[3] == "6 more gates failed."

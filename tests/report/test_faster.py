@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
 from tests.report.told_facts import outcomes
 
 from svload.model.results import Claim, Estimate, Findings
@@ -30,7 +31,7 @@ def said(findings: Findings, p50: Said, p95: Said, **fields: Any) -> str:
         base = {"baseline": "/v1", "treatment": "/v2", "metric": f"probe.response.{metric}", "within": 0.04}
         return findings.claims[1].model_copy(update=base | {"outcome": of[0], "ratio": ratio} | fields)
 
-    return faster_sentence(findings.model_copy(update={"claims": (claim("p50", p50), claim("p95", p95))}))
+    return faster_sentence(evolve(findings, claims=(claim("p50", p50), claim("p95", p95))))
 
 
 @pytest.mark.parametrize(
@@ -56,5 +57,5 @@ def test_failures_stand_beside_it(findings: Findings) -> None:
 
 
 def test_nothing_measured_is_no_answer(findings: Findings) -> None:
-    nothing = findings.model_copy(update={"claims": (), "cases": (), "trials": (), "thresholds": ()})
+    nothing = evolve(findings, claims=(), cases=(), trials=(), thresholds=())
     assert faster_sentence(nothing) == nothing_line(answer(nothing)) != ""

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from tests.evolve import evolve
 
 from svload.model.results import Estimate
 from svload.report.data.digest import SEGMENTS
@@ -110,10 +111,7 @@ def test_the_colours_are_the_page_s() -> None:
 def test_the_comparisons_say_what_their_intervals_rest_on(reported: Reporter, unit: str) -> None:
     findings = reported("plain").findings
     ratio = Estimate(value=1.2, low=1.1, high=1.3)
-    claim = findings.claims[0].model_copy(update={"unit": unit, "blocks": 6, "ratio": ratio})
-    figure = comparisons.figure(
-        gather(reported("plain").run, findings.model_copy(update={"claims": (claim,)}))
-    )
-    assert figure is not None
+    claim = evolve(findings.claims[0], unit=unit, blocks=6, ratio=ratio)
+    figure = comparisons.figure(gather(reported("plain").run, evolve(findings, claims=(claim,))))
     assert f"n = 6 {unit}s." in figure.caption
     assert f"one {unit} left out at a time" in figure.caption

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
+from tests.evolve import evolve
+
 from svload.report.charts.limit_grid import COLOURS, GridCell, limit_grid
 from svload.report.page.anchors import Anchors
 from svload.report.page.limited import grid_views, use_table
@@ -35,7 +37,6 @@ def test_a_run_with_a_load_alone_has_a_table_and_no_chart(reported: Reporter) ->
     (curve,) = findings.curves
     assert grid_views(findings, Anchors([])) == []
     found = use_table(curve, findings)
-    assert found is not None
     told = found.caption if found.lines else found.reason
     assert told.replace("'", "&#39;") in reported("users").page
 
@@ -46,13 +47,11 @@ def test_two_factors_of_which_one_is_a_load_are_charted_with_every_case_that_was
     findings = reported("users").findings
     (curve,) = findings.curves
     cases = tuple(
-        case.model_copy(update={"case": f"{case.case}-{size}", "levels": {**case.levels, "size": size}})
+        evolve(case, case=f"{case.case}-{size}", levels={**case.levels, "size": size})
         for case in findings.cases
         for size in ("small", "large")
     )
-    both = findings.model_copy(
-        update={"cases": cases, "curves": (curve.model_copy(update={"when": {"size": "small"}}),)}
-    )
+    both = evolve(findings, cases=cases, curves=(evolve(curve, when={"size": "small"}),))
     (view,) = grid_views(both, Anchors([]))
     ran = [case for case in cases if case.excluded is None]
     assert "size" in view.title and curve.factor in view.title

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from tests.evolve import evolve
 
 from svload.model.load_curve import LoadCurve, LoadLimit
 from svload.report.charts.load_chart import levels_chart
@@ -47,13 +48,13 @@ def test_a_run_without_such_a_factor_has_no_section(reported: Reporter) -> None:
 
 
 def test_what_is_not_bracketed_is_dashed_and_said(curve: LoadCurve) -> None:
-    star = curve.limits[0].model_copy(update={"state": "edge"})
-    outside = curve.model_copy(update={"limits": (star,)})
+    star = evolve(curve.limits[0], state="edge")
+    outside = evolve(curve, limits=(star,))
     assert 'class="c1 main"' in levels_chart(curve, "t")
     assert 'class="c1 main"' not in levels_chart(outside, "t")
     assert "not bracketed" in limit_rows(outside)[0].told
     none = LoadLimit(name="N*", value=None, state="none", reason="nobody knows")
-    assert limit_rows(curve.model_copy(update={"limits": (none,)}))[0].told == "nobody knows"
+    assert limit_rows(evolve(curve, limits=(none,)))[0].told == "nobody knows"
 
 
 def test_bounds_are_drawn_as_they_are_and_left_out_where_none_is_known(curve: LoadCurve) -> None:
@@ -62,7 +63,7 @@ def test_bounds_are_drawn_as_they_are_and_left_out_where_none_is_known(curve: Lo
     assert max(value for _, value in lines.most_rps) == pytest.approx(curve.top_rps)
     assert lines.least_s[0][1] == pytest.approx(curve.alone_s)
     assert lines.scalability
-    unknown = lines_of(curve.model_copy(update={"top_rps": None, "scalability": None}))
+    unknown = lines_of(evolve(curve, top_rps=None, scalability=None))
     assert (unknown.most_rps, unknown.least_s, unknown.scalability) == ((), (), ())
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
 
 from svload.report.data.gather import Gathered, gather
 from svload.report.page import render
@@ -30,11 +31,7 @@ def multiplied(found: Gathered, copies: int) -> Gathered:
                 continue
             name = f"{case.case}-{copy}"
             names = tuple(f"{trial}-{copy}" for trial in case.trials)
-            cases.append(
-                case.model_copy(
-                    update={"case": name, "levels": {"copy": f"v{copy}", **case.levels}, "trials": names}
-                )
-            )
+            cases.append(evolve(case, case=name, levels={"copy": f"v{copy}", **case.levels}, trials=names))
             configs[name] = found.configs[case.case]
         for trial in findings.trials:
             renamed = {"trial": f"{trial.trial}-{copy}", "case": f"{trial.case}-{copy}"}
@@ -42,13 +39,12 @@ def multiplied(found: Gathered, copies: int) -> Gathered:
             digests[renamed["trial"]] = replace(
                 found.digests[trial.trial], name=renamed["trial"], case=renamed["case"]
             )
-    many = findings.model_copy(
-        update={
-            "cases": tuple(cases),
-            "trials": tuple(trials),
-            "sealed_trials": len(trials),
-            "planned_trials": len(trials),
-        }
+    many = evolve(
+        findings,
+        cases=tuple(cases),
+        trials=tuple(trials),
+        sealed_trials=len(trials),
+        planned_trials=len(trials),
     )
     return replace(found, findings=many, digests=digests, configs=configs)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from openpyxl import load_workbook
+from tests.evolve import evolve
 
 from svload import api
 from svload.model.errors import SvloadError
@@ -57,7 +58,7 @@ def test_none_are_shown_where_there_are_none(run: RunDir) -> None:
 def test_those_of_fewer_trials_are_told_as_old(run: RunDir) -> None:
     path = api.put_tables(run, [TABLE], "tables.py")
     own = OwnTables.read(path)
-    path.write_text(own.model_copy(update={"trials": own.trials - 1}).to_json(), encoding="utf-8")
+    path.write_text(evolve(own, trials=own.trials - 1).to_json(), encoding="utf-8")
     _, files = api.report(run)
     told = files["report.html"].read_text(encoding="utf-8")
     assert re.search(

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 
+from tests.evolve import evolve
+
 from svload.model.results import Estimate
 from svload.report.data.gather import gather
 from svload.report.page.anchors import Anchors
@@ -273,10 +275,9 @@ def test_where_a_percentile_is_missing_the_count_and_once_the_rule_are_told(repo
     found = reported("plain")
     short = Estimate(value=None, why="too few", need=368, n_eff=193.4, reason="what nobody reads")
     cases = tuple(
-        case.model_copy(update={"metrics": {**case.metrics, "probe.response.p99": short}})
-        for case in found.findings.cases
+        evolve(case, metrics={**case.metrics, "probe.response.p99": short}) for case in found.findings.cases
     )
-    page, _ = render_page(gather(found.run, found.findings.model_copy(update={"cases": cases})))
+    page, _ = render_page(gather(found.run, evolve(found.findings, cases=cases)))
     section = page[page.index('<section id="overview"') : page.index('<section id="anatomy"')]
     assert section.count(">too few</td>") == len(cases)
     assert section.count("needs this many independent requests in each trial: ") == 1

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.evolve import evolve
+
 from svload.model.results import Findings
 from svload.report.told.quieter import quieter_line
 
@@ -17,14 +19,14 @@ def disturbed(findings: Findings, *checks: str, outcome: str = "open") -> Findin
     trials = []
     for number, trial in enumerate(findings.trials):
         graded = tuple(
-            one.model_copy(update={"grade": "WEAK" if number == 0 and one.check in checks else "VALID"})
+            evolve(one, grade="WEAK" if number == 0 and one.check in checks else "VALID")
             for one in trial.verdict.checks
         )
         instrument = "WEAK" if number == 0 and checks else "VALID"
-        verdict = trial.verdict.model_copy(update={"checks": graded, "instrument": instrument})
-        trials.append(trial.model_copy(update={"verdict": verdict}))
-    claim = findings.claims[0].model_copy(update={"outcome": outcome})
-    return findings.model_copy(update={"trials": tuple(trials), "claims": (claim,), "thresholds": ()})
+        verdict = evolve(trial.verdict, checks=graded, instrument=instrument)
+        trials.append(evolve(trial, verdict=verdict))
+    claim = evolve(findings.claims[0], outcome=outcome)
+    return evolve(findings, trials=tuple(trials), claims=(claim,), thresholds=())
 
 
 def test_what_is_open_beside_a_busy_machine_is_told(reported: Reporter) -> None:

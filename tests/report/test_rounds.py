@@ -7,6 +7,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from tests.report.conftest import Shown
 from tests.support import TurnModel, make_run
 
 from svload import api
@@ -57,14 +58,9 @@ def test_a_pair_that_took_turns_has_no_side_that_ran_first(told: tuple[Findings,
     assert told[1].count("<td>in turns</td>") == 4
 
 
-def test_the_terminal_names_the_ratio_over_all_requests(
-    told: tuple[Findings, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "140")
-    show_findings(told[0], {})
-    assert "by turns; over all requests together" in capsys.readouterr().out
-    show_why(told[0].claims[0], told[0])
-    out = capsys.readouterr().out
+def test_the_terminal_names_the_ratio_over_all_requests(told: tuple[Findings, str], shown: Shown) -> None:
+    assert "by turns; over all requests together" in shown(show_findings, told[0], {}, width=140)
+    out = shown(show_why, told[0].claims[0], told[0], width=140)
     assert "24 rounds, both sides up at once" in out
     assert "both sides met them alike" in out
 

@@ -9,8 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 from rich.cells import cell_len
+from tests.evolve import evolve
+from tests.report.conftest import Shown
 
 from svload.model.capacity import CapacityResult, GainStep
+from svload.model.results import Findings
 from svload.report import show_findings
 from svload.report.charts.search_chart import search_chart
 from svload.report.data.gather import gather
@@ -51,7 +54,6 @@ def test_the_answer_says_it_first(reported: Reporter, found: CapacityResult) -> 
     assert first[0].text == found.sentence
     assert first[0].mark == "●"
     assert first[0].evidence, "the two ends"
-    assert found.gate is not None
     assert first[1].text == found.gate.sentence
     assert headline(findings).startswith(found.sentence)
     assert sum(found.sentence in one.text for one in (*first, *answer(findings).sentences)) == 1, "once"
@@ -79,11 +81,11 @@ def test_every_trial_is_a_mark_and_the_answer_two_lines(found: CapacityResult) -
     assert f"{found.low} at least" in drawing
     assert f"{found.high} at most" in drawing
     assert drawing.count('class="band"') == sum(one.low is not None for one in found.trials)
-    assert search_chart(found.model_copy(update={"trials": ()}), "t") == ""
+    assert search_chart(evolve(found, trials=()), "t") == ""
 
 
 def test_two_ends_that_lie_together_are_labelled_apart(found: CapacityResult) -> None:
-    near = found.model_copy(update={"low": 20, "high": 21})
+    near = evolve(found, low=20, high=21)
     tree = ElementTree.fromstring(search_chart(near, "t"))
     labels = [node for node in tree.iter() if "".join(node.itertext()) in ("20 at least", "21 at most")]
     assert len(labels) == 2
@@ -103,15 +105,9 @@ def test_a_figure_is_written(reported: Reporter, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [120, 80, 50])
 def test_the_terminal_shows_the_levels_in_place_of_the_cases(
-    reported: Reporter,
-    found: CapacityResult,
-    width: int,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    reported: Reporter, found: CapacityResult, width: int, shown: Shown
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    show_findings(reported("search").findings, {})
-    lines = capsys.readouterr().out.splitlines()
+    lines = shown(show_findings, reported("search").findings, {}, width=width).splitlines()
     assert all(cell_len(line) <= width for line in lines)
     said = " ".join(" ".join(lines).split())
     assert found.sentence in said or width < 80
@@ -125,39 +121,26 @@ def test_the_summary_and_junit_have_it(reported: Reporter, found: CapacityResult
     text = summary_markdown(findings)
     assert text.startswith("## ✓")
     assert "| users | verdict |" in text
-    suite = ElementTree.fromstring(junit_xml(findings)).find("testsuite")
-    assert suite is not None
-    case = next(one for one in suite if one.attrib["classname"] == "capacity")
-    assert case.find("failure") is None
+
+    def in_junit(findings: Findings) -> ElementTree.Element:
+        suite = ElementTree.fromstring(junit_xml(findings)).find("testsuite")
+        return next(one for one in suite if one.attrib["classname"] == "capacity")
+
+    assert in_junit(findings).find("failure") is None
     for state, gate, tag, mark in (
         ("above", None, "error", "?"),
         ("found", "fail", "failure", "✗"),
         ("found", "open", "error", "?"),
     ):
-        other = found.model_copy(
-            update={
-                "state": state,
-                "gate": None
-                if gate is None
-                else found.gate and found.gate.model_copy(update={"outcome": gate}),
-            }
-        )
-        changed = findings.model_copy(update={"capacity": other})
-        suite = ElementTree.fromstring(junit_xml(changed)).find("testsuite")
-        assert suite is not None
-        case = next(one for one in suite if one.attrib["classname"] == "capacity")
-        assert case.find(tag) is not None
+        judged = None if gate is None else evolve(found.gate, outcome=gate)
+        changed = evolve(findings, capacity=evolve(found, state=state, gate=judged))
+        assert in_junit(changed).find(tag) is not None
         assert summary_markdown(changed).startswith(f"## {mark}")
 
 
-def test_a_knee_has_its_steps_everywhere(
-    reported: Reporter, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    findings = reported("search").findings.model_copy(update={"capacity": KNEE})
+def test_a_knee_has_its_steps_everywhere(reported: Reporter, shown: Shown) -> None:
+    findings = evolve(reported("search").findings, capacity=KNEE)
     assert search_title(KNEE) == "the users above which more gain less than 10 %"
     assert [row.gain for row in step_rows(KNEE)] == ["98 %", "2 %"]
-    show_findings(findings, {})
-    said = capsys.readouterr().out
-    assert "98 %" in said
+    assert "98 %" in shown(show_findings, findings, {}, width=120)
     assert "158/s → 159/s" in summary_markdown(findings)

@@ -11,6 +11,7 @@ from typing import Any
 import openpyxl
 import pytest
 from openpyxl.chart import BarChart, LineChart
+from tests.evolve import evolve
 
 from svload.report.data.gather import gather
 from svload.report.sheets import book as layout
@@ -167,8 +168,8 @@ def test_cases_far_apart_share_an_axis_and_one_without_median_is_no_marker_at_no
         ]
         values = dict(zip(("value", "low", "high"), new, strict=True))
         metrics["probe.response.p50"] = old.model_copy(update=values)
-        cases = (first.model_copy(update={"metrics": metrics}), *rest)
-        findings = found.findings.model_copy(update={"cases": cases})
+        cases = (evolve(first, metrics=metrics), *rest)
+        findings = evolve(found.findings, cases=cases)
         path = tmp_path / f"{factor}.xlsx"
         write_workbook(replace(gathered, findings=findings), path)
         return path

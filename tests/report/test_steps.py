@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tests.evolve import evolve
+
 from svload.model.traffic import Scenario, Step
 from svload.report.data.gather import Gathered, gather
 from svload.report.page.render import render_page
@@ -23,9 +25,9 @@ def with_steps(found: Gathered) -> Gathered:
         for group in config.groups:
             if group.name == "background":
                 steps = tuple(Step(name=step, request=group.request) for step in STEPS)
-                group = group.model_copy(update={"scenarios": (Scenario(name="shop", steps=steps),)})
+                group = evolve(group, scenarios=(Scenario(name="shop", steps=steps),))
             groups.append(group)
-        configs[name] = config.model_copy(update={"groups": tuple(groups)})
+        configs[name] = evolve(config, groups=tuple(groups))
     cases = []
     for case in found.findings.cases:
         own = {
@@ -34,8 +36,8 @@ def with_steps(found: Gathered) -> Gathered:
             for key, estimate in case.metrics.items()
             if key.startswith("background.")
         }
-        cases.append(case.model_copy(update={"metrics": case.metrics | own}))
-    findings = found.findings.model_copy(update={"cases": tuple(cases)})
+        cases.append(evolve(case, metrics=case.metrics | own))
+    findings = evolve(found.findings, cases=tuple(cases))
     return replace(found, configs=configs, findings=findings)
 
 
@@ -48,7 +50,6 @@ def test_steps_have_a_table_with_their_requests_and_numbers(reported: Reporter) 
     assert [name for name, _ in rows] == ["login", "buy &lt;b&gt;"]
     assert all(request.startswith("GET, time-out") for _, request in rows)
     median = found.findings.cases[1].metrics["background.response.p50"]
-    assert median.value is not None
     assert f"{median.value * 1e3:.3g} ms" in tables[0]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from tests.evolve import evolve
 from tests.report.told_facts import MEDIAN, TAIL, doubted
 
 from svload import api
@@ -37,7 +38,7 @@ def graded(findings: Findings, grade: Grade) -> Findings:
     """Its median and its p99 so in every trial of the first case."""
     case = findings.cases[0]
     marks: dict[str, dict[str, Grade]] = {name: {MEDIAN: grade, TAIL: grade} for name in case.trials}
-    return doubted(findings, marks).model_copy(update={"findings": ()})
+    return evolve(doubted(findings, marks), findings=())
 
 
 def terminal(findings: Findings, run: Any, capsys: pytest.CaptureFixture[str]) -> str:
@@ -93,7 +94,7 @@ def test_a_broken_trial_is_refused(
 
 def test_no_sentence_is_made_of_a_checks_name(reported: Reporter) -> None:
     for grade in ("WEAK", "REFUSED"):
-        found = answer(graded(reported("plain").findings, grade))  # type: ignore[arg-type]
+        found = answer(graded(reported("plain").findings, grade))
         for one in (*found.first, *found.sentences, *found.unsaid):
             assert not _NAMED.search(one.whole), one.whole
     for check in all_checks():
@@ -111,7 +112,7 @@ def test_the_page_s_table_of_checks_is_in_plain_words(reported: Reporter) -> Non
 def test_junit_passes_a_disturbed_trial_with_output_and_errs_on_a_broken_one(reported: Reporter) -> None:
     findings = reported("plain").findings
     for grade, tag in (("WEAK", "system-out"), ("REFUSED", "error")):
-        found = graded(findings, grade)  # type: ignore[arg-type]
+        found = graded(findings, grade)
         trials = {one.get("name"): one for one in ElementTree.fromstring(junit_xml(found))[1]}
         for trial in found.cases[0].trials:
             assert {child.tag for child in trials[trial]} - {"properties"} == {tag}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,10 +12,22 @@ from xml.etree import ElementTree
 import openpyxl
 import pytest
 from rich.cells import cell_len
-from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
+from syrupy.assertion import SnapshotAssertion
+from tests.evolve import evolve
+from tests.report.conftest import Shown
+from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
 from svload import api
-from svload.model.results import Belief, Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
+from svload.model.results import (
+    Belief,
+    Claim,
+    Estimate,
+    Finding,
+    Findings,
+    Gate,
+    OwnVerdicts,
+    ThresholdResult,
+)
 from svload.report import show_findings, show_probe, show_rows, show_why
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
@@ -27,65 +40,43 @@ from svload.report.told.causes import cause
 from svload.report.told.claimed import claimed
 
 Reporter = Callable[[str], Any]
+REPORTS = ["plain", "mixed", "hostile", "refused", "one", "overloaded", "unmeasured"]
 
 
-@pytest.fixture
-def printed(
-    reported: Reporter, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[str]]:
-    def show(name: str, width: int = 100) -> list[str]:
-        monkeypatch.setenv("COLUMNS", str(width))
-        found = reported(name)
-        files = {"findings.json": found.run.findings_path, **found.files}
-        show_findings(found.findings, files, code=api.verdict_exit(found.findings))
-        return capsys.readouterr().out.splitlines()
-
-    return show
+def report_of(shown: Shown, found: Any, width: int = 100) -> list[str]:
+    files = {"findings.json": found.run.findings_path, **found.files}
+    code = api.verdict_exit(found.findings)
+    return shown(show_findings, found.findings, files, code=code, width=width).splitlines()
 
 
-@pytest.mark.parametrize("name", ["plain", "mixed", "hostile", "refused", "one", "unmeasured"])
-@pytest.mark.parametrize("width", [100, 80, 50])
-def test_it_fits_and_has_no_colour_without_a_terminal(
-    printed: Callable[..., list[str]], reported: Reporter, name: str, width: int
+@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("width", [120, 100, 80, 50])
+def test_it_fits_has_no_colour_without_a_terminal_and_takes_24_lines_beside_the_table(
+    shown: Shown, reported: Reporter, name: str, width: int
 ) -> None:
-    lines = printed(name, width)
-    paths = [str(path) for path in (*reported(name).files.values(), reported(name).run.findings_path)]
+    found = reported(name)
+    lines = report_of(shown, found, width)
+    paths = [str(path) for path in (*found.files.values(), found.run.findings_path)]
     for line in lines:
         if not any(path.endswith(line.split()[-1]) for path in paths if line.split()):
             assert cell_len(line) <= width, line
-        assert "\x1b" not in line
-        assert "\u202e" not in line
-
-
-def test_the_answer_stands_first_then_the_doubts_and_the_paths_last(
-    printed: Callable[..., list[str]], reported: Reporter
-) -> None:
-    lines = printed("mixed", 100)
-    at = {
-        "failed": next(n for n, line in enumerate(lines) if line.startswith("✗ probe.success_rate")),
-        "claims": next(n for n, line in enumerate(lines) if line.startswith("Comparisons of probe p50")),
-        "doubts": next(n for n, line in enumerate(lines) if line.startswith(("~ Rough", "~ Not usable"))),
-        "table": next(n for n, line in enumerate(lines) if line.startswith("case ")),
-    }
-    assert list(at.values()) == sorted(at.values())
-    assert lines[-2].endswith("report.html")
-    assert lines[-1].startswith("exit 1: 1 threshold failed")
-    doubts = at["doubts"]
-    assert any(line.endswith("svload why") for line in lines[doubts : doubts + 3])
-    for claim in reported("mixed").findings.claims:
-        assert len([line for line in lines if claim.name in line]) == 1
-
-
-@pytest.mark.parametrize("name", ["plain", "mixed", "hostile", "refused", "one", "overloaded", "unmeasured"])
-@pytest.mark.parametrize("width", [120, 100, 80])
-def test_beside_the_table_it_takes_24_lines_at_most(
-    printed: Callable[..., list[str]], reported: Reporter, name: str, width: int
-) -> None:
-    lines = printed(name, width)
-    run = [case for case in reported(name).findings.cases if case.excluded is None]
+        assert not {"\x1b", "\u202e"} & set(line)
+    run = [case for case in found.findings.cases if case.excluded is None]
     first = next(at for at, line in enumerate(lines) if line.startswith("case "))
     table = 1 + len(run) * (1 if name != "hostile" else 12)
-    assert len(lines) - min(table, len(lines) - first) <= MOST_LINES
+    assert width == 50 or len(lines) - min(table, len(lines) - first) <= MOST_LINES
+
+
+def test_the_answer_stands_first_then_the_doubts_and_the_paths_last(shown: Shown, reported: Reporter) -> None:
+    lines = report_of(shown, reported("mixed"))
+    begins = ("✗ probe.success_rate", "Comparisons of probe p50", ("~ Rough", "~ Not usable"), "case ")
+    at = [next(n for n, line in enumerate(lines) if line.startswith(one)) for one in begins]
+    assert at == sorted(at)
+    assert lines[-2].endswith("report.html")
+    assert lines[-1].startswith("exit 1: 1 threshold failed")
+    assert any(line.endswith("svload why") for line in lines[at[2] : at[2] + 3])
+    for claim in reported("mixed").findings.claims:
+        assert len([line for line in lines if claim.name in line]) == 1
 
 
 @pytest.mark.parametrize("width", [120, 100, 80])
@@ -93,25 +84,24 @@ def test_beside_the_table_it_takes_24_lines_at_most(
     "make", [outcomes, lambda findings: doubted(findings, {"TC0.r1": {MEDIAN: "REFUSED", TAIL: "REFUSED"}})]
 )
 def test_nothing_is_cut_at_any_width(
-    reported: Reporter,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    width: int,
-    make: Callable[..., Any],
+    reported: Reporter, shown: Shown, width: int, make: Callable[..., Any]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
     found = reported("plain")
     findings = make(found.findings)
-    show_findings(findings, found.files)
-    text = capsys.readouterr().out
+    text = shown(show_findings, findings, found.files, width=width)
     assert "…" not in text
-    for claim in findings.claims:
-        words = claim.name.split()
-        assert all(word in text for word in words)
-    for case in findings.cases:
-        assert f"\n{case.case} " in text
+    assert all(word in text for claim in findings.claims for word in claim.name.split())
+    assert all(f"\n{case.case} " in text for case in findings.cases)
     folded = " ".join(text.split())
     assert all(level in folded for case in findings.cases for level in case.levels.values())
+
+
+def headings(findings: Findings, width: int) -> list[str]:
+    return [column.heading for column in case_table(findings, width).columns]
+
+
+def cells(findings: Findings, width: int = 200) -> dict[str, list[str]]:
+    return {one.heading: [cell.text for cell in one.cells] for one in case_table(findings, width).columns}
 
 
 def test_a_cell_bears_its_own_mark(reported: Reporter) -> None:
@@ -120,7 +110,7 @@ def test_a_cell_bears_its_own_mark(reported: Reporter) -> None:
         **{f"TC2.r{n}": {TAIL: "REFUSED"} for n in (1, 2, 3)},
     }
     findings = doubted(reported("plain").findings, grades)
-    shown = {one.heading: [cell.text for cell in one.cells] for one in case_table(findings, 200).columns}
+    shown = cells(findings)
     assert [text[-1] for text in shown["probe p50"][:2]] == ["]", "~"]
     assert shown["p99"][2].endswith("✗")
     assert not shown["p99"][0].endswith("✗")
@@ -129,9 +119,8 @@ def test_a_cell_bears_its_own_mark(reported: Reporter) -> None:
 @pytest.mark.parametrize("width", [200, 80, 60])
 def test_the_compared_number_always_has_a_column(reported: Reporter, width: int) -> None:
     findings = reported("plain").findings
-    claims = tuple(claim.model_copy(update={"metric": "cache.cpu.mean"}) for claim in findings.claims)
-    table = case_table(findings.model_copy(update={"claims": claims}), width)
-    assert "cache cpu" in [column.heading for column in table.columns]
+    claims = tuple(evolve(claim, metric="cache.cpu.mean") for claim in findings.claims)
+    assert "cache cpu" in headings(evolve(findings, claims=claims), width)
 
 
 def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
@@ -140,20 +129,18 @@ def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
         for case in findings.cases
         for that in criteria
     ]
-    return findings.model_copy(update={"thresholds": tuple(held)})
+    return evolve(findings, thresholds=tuple(held))
 
 
 @pytest.mark.parametrize("width", [200, 80, 60])
 def test_a_number_with_a_threshold_always_has_a_column(reported: Reporter, width: int) -> None:
     findings = reported("plain").findings
     asked = asked_by_threshold(findings, "probe.response.p95 < 1 s", "probe.response.mean < 1 s")
-    headings = [column.heading for column in case_table(asked, width).columns]
-    assert {"p95", "mean"} <= set(headings)
-    assert headings.index("probe p50") < headings.index("p95")
-    if "p99" in headings:
-        assert headings.index("p95") < headings.index("p99")
-    plain = [column.heading for column in case_table(findings, width).columns]
-    assert not {"p95", "mean"} & set(plain)
+    found = headings(asked, width)
+    assert {"p95", "mean"} <= set(found)
+    assert found.index("probe p50") < found.index("p95")
+    assert "p99" not in found or found.index("p95") < found.index("p99")
+    assert not {"p95", "mean"} & set(headings(findings, width))
 
 
 def test_what_has_no_room_is_told(reported: Reporter) -> None:
@@ -171,13 +158,13 @@ def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
     cases = []
     for case in findings.cases:
         steps = {
-            f"probe.{step}.{key.removeprefix('probe.')}": one.model_copy(update={"value": factor * one.value if one.value else None, "low": None, "high": None})
+            f"probe.{step}.{key.removeprefix('probe.')}": evolve(one, value=factor * one.value if one.value else None, low=None, high=None)
             for step, factor in (("login", 0.5), ("order", 2.0))
             for key, one in case.metrics.items()
             if key.startswith("probe.")
         }  # fmt: skip
-        cases.append(case.model_copy(update={"metrics": {**case.metrics, **steps}}))
-    table = case_table(findings.model_copy(update={"cases": tuple(cases)}), 100)
+        cases.append(evolve(case, metrics={**case.metrics, **steps}))
+    table = case_table(evolve(findings, cases=tuple(cases)), 100)
     names = [cell.text for cell in table.columns[0].cells]
     assert names[:3] == [findings.cases[0].case, "  └ login", "  └ order"]
     medians = next(one for one in table.columns if one.heading == "probe p50").cells
@@ -185,27 +172,21 @@ def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
     assert medians[1].text != medians[2].text
 
 
-def test_nothing_valid_is_told_first_and_with_its_reason(printed: Callable[..., list[str]]) -> None:
-    begin = " ".join(printed("refused")[:6])
+def test_nothing_valid_is_told_first_and_with_its_reason(shown: Shown, reported: Reporter) -> None:
+    begin = " ".join(report_of(shown, reported("refused"))[:6])
     assert "Nothing can be concluded, because every trial is broken (REFUSED)" in begin
 
 
 def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> None:
-    findings = reported("mixed").findings
-    wide = [column.heading for column in case_table(findings, 200).columns]
-    narrow = [column.heading for column in case_table(findings, 50).columns]
-    assert {"case", "levels", "verdict", "probe p50", "p99", "rate", "ok", "n"} <= set(wide)
-    assert set(narrow) < set(wide)
-    assert {"case", "verdict", "probe p50"} <= set(narrow)
+    wide, narrow = (set(headings(reported("mixed").findings, width)) for width in (200, 50))
+    assert {"case", "levels", "verdict", "probe p50", "p99", "rate", "ok", "n"} <= wide
+    assert {"case", "verdict", "probe p50"} <= narrow < wide
 
 
 def test_at_80_columns_no_two_cases_look_alike_and_each_says_how_many_trials_count(
     reported: Reporter,
 ) -> None:
-    findings = reported("mixed").findings
-    shown = {
-        column.heading: [cell.text for cell in column.cells] for column in case_table(findings, 80).columns
-    }
+    shown = cells(reported("mixed").findings, 80)
     assert len(set(shown["levels"])) == len(shown["levels"])
     assert not [text for text in shown["levels"] if "…" in text]
     assert shown["n"] == ["4/4", "0/4", "4/4", "0/4", "4/4", "3/3", "4/4"]
@@ -214,9 +195,8 @@ def test_at_80_columns_no_two_cases_look_alike_and_each_says_how_many_trials_cou
 def test_success_gives_up_its_column_only_where_no_request_failed(reported: Reporter) -> None:
     def told(name: str, width: int) -> tuple[bool, bool]:
         table = case_table(reported(name).findings, width)
-        return "ok" in [column.heading for column in table.columns], any(
-            "ok: 100 % in every case" in note for note in table.notes
-        )
+        note = any("ok: 100 % in every case" in one for one in table.notes)
+        return "ok" in [column.heading for column in table.columns], note
 
     assert told("plain", 200) == (True, False)
     assert told("plain", 56) == (False, True)
@@ -226,12 +206,8 @@ def test_success_gives_up_its_column_only_where_no_request_failed(reported: Repo
 def test_what_marks_n_and_too_few_mean_stands_beneath_the_table_that_has_them(reported: Reporter) -> None:
     findings = reported("plain").findings
     short = Estimate(value=None, why="too few", need=368, n_eff=335.0)
-    cases = tuple(
-        case.model_copy(update={"metrics": {**case.metrics, TAIL: short}}) for case in findings.cases
-    )
-    wide, narrow = (
-        case_table(findings.model_copy(update={"cases": cases}), width).notes for width in (200, 60)
-    )
+    cases = tuple(evolve(case, metrics={**case.metrics, TAIL: short}) for case in findings.cases)
+    wide, narrow = (case_table(evolve(findings, cases=cases), width).notes for width in (200, 60))
     assert [note for note in wide if "368 for p99" in note]
     assert not [note for note in narrow if "p99" in note], "its column is not there"
     assert not [note for note in wide if "n: trials" in note], "every trial counts"
@@ -242,12 +218,9 @@ def test_what_marks_n_and_too_few_mean_stands_beneath_the_table_that_has_them(re
     ]
 
 
-def test_servers_have_a_column_whatever_their_state(reported: Reporter) -> None:
-    def headings(name: str) -> list[str]:
-        return [column.heading for column in case_table(reported(name).findings, 200).columns]
-
-    assert "server" in headings("overloaded")
-    assert "server" in headings("plain")
+@pytest.mark.parametrize("name", ["overloaded", "plain"])
+def test_servers_have_a_column_whatever_their_state(reported: Reporter, name: str) -> None:
+    assert "server" in headings(reported(name).findings, 200)
 
 
 def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
@@ -258,54 +231,38 @@ def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
         **first.metrics,
         MEDIAN: refused,
         TAIL: Estimate(value=None, why="time-out"),
-        "probe.success_rate": Estimate(value=0.0, n=900),
     }
-    dead = first.model_copy(update={"metrics": nothing})
-    table = case_table(findings.model_copy(update={"cases": (dead, *others)}), 200)
-    shown = {one.heading: [cell.text for cell in one.cells] for one in table.columns}
-    assert (shown["probe p50"][0], shown["p99"][0], shown["ok"][0]) == ("none ok", "none ok", "0 %")
-    assert "none ok" not in shown["probe p50"][1:]
-    assert "none ok" not in shown["rate"]
-    some = {**nothing, "probe.success_rate": Estimate(value=0.01, n=900)}
-    alive = first.model_copy(update={"metrics": some})
-    table = case_table(findings.model_copy(update={"cases": (alive, *others)}), 200)
-    shown = {one.heading: [cell.text for cell in one.cells] for one in table.columns}
-    assert (shown["probe p50"][0], shown["p99"][0]) == ("30 s ✗", "failed")
+
+    def with_first(**more: float) -> dict[str, list[str]]:
+        case = evolve(first, metrics=nothing | {"probe.success_rate": Estimate(n=900, **more)})
+        return cells(evolve(findings, cases=(case, *others)))
+
+    dead, alive = with_first(value=0.0), with_first(value=0.01)
+    assert (dead["probe p50"][0], dead["p99"][0], dead["ok"][0]) == ("none ok", "none ok", "0 %")
+    assert "none ok" not in (*dead["probe p50"][1:], *dead["rate"])
+    assert (alive["probe p50"][0], alive["p99"][0]) == ("30 s ✗", "failed")
 
 
-@pytest.fixture
-def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    def why(what: Any, findings: Any, width: int = 2000) -> str:
-        monkeypatch.setenv("COLUMNS", str(width))
-        show_why(what, findings)
-        return capsys.readouterr().out
-
-    return why
-
-
-def test_why_groups_a_trial_s_numbers_by_grade(reported: Reporter, said: Callable[..., str]) -> None:
-    findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED", MEDIAN: "WEAK"}})
-    trial = findings.trials[0]
-    lines = said(trial, findings).splitlines()
-    at = [
-        next(n for n, line in enumerate(lines) if line.startswith(sign))
-        for sign in ("✗ REFUSED", "~ WEAK", "✓ VALID")
-    ]
-    assert at == sorted(at)
-    assert "probe p99" in lines[at[0] + 1]
-    assert "probe p50" in lines[at[1] + 1]
-    assert "up to +12 %" in lines[at[1] + 1]
-    assert "probe rate" in lines[at[2] + 1]
-    assert any(f"✗ the machine stalled, by {HOG}:" in line for line in lines)
-    assert len([line for line in lines if line.endswith("more checks found nothing")]) == 1
-
-
-def test_why_tells_every_check_that_doubts_and_what_would_mend_it(
-    reported: Reporter, said: Callable[..., str]
+def test_why_tells_of_a_trial_a_comparison_and_a_run(
+    reported: Reporter, shown: Shown, snapshot: SnapshotAssertion
 ) -> None:
+    """A trial's numbers by grade, and the check that doubts with who did it; a comparison's pairs and what was lost, with
+    what would decide an open one; a run's every doubt, and that a clean one has none."""
+    plain = reported("plain").findings
+    trials = doubted(plain, {"TC0.r1": {TAIL: "REFUSED", MEDIAN: "WEAK"}})
+    claims = outcomes(plain)
+    assert shown(show_why, trials.trials[0], trials) == snapshot(name="trial")
+    assert shown(show_why, claims.claims[0], claims) == snapshot(name="decided")
+    assert shown(show_why, claims.claims[2], claims) == snapshot(name="open")
+    run = doubted(plain, {"TC0.r1": {TAIL: "REFUSED"}})
+    assert shown(show_why, run, None) == snapshot(name="run")
+    assert shown(show_why, doubted(plain, {}), None) == snapshot(name="clean run")
+
+
+def test_why_tells_every_check_that_doubts_and_what_would_mend_it(reported: Reporter, shown: Shown) -> None:
     findings = reported("refused").findings
     trial = findings.trials[0]
-    text = said(trial, findings)
+    text = shown(show_why, trial, findings, width=2000)
     for check in trial.verdict.checks:
         assert (check.sentence in text) is (check.measured and check.grade != "VALID")
         assert cause(check.check) in text or check.grade == "VALID"
@@ -313,36 +270,12 @@ def test_why_tells_every_check_that_doubts_and_what_would_mend_it(
     assert trial.verdict.remedy in text
 
 
-def test_why_shows_a_comparison_s_pairs_and_what_was_lost(
-    reported: Reporter, said: Callable[..., str]
-) -> None:
-    findings = outcomes(reported("plain").findings)
-    text = said(findings.claims[0], findings)
-    for pair in findings.claims[0].evidence:
-        assert pair.baseline in text
-        assert pair.treatment in text
-    assert (
-        "lost 2 × treatment broken: the factor did not take effect (block 4: TC1 against TC0, block 5: TC1 against TC0)"
-        in text
-    )
-    assert "4 more blocks (12 min) would decide it" in said(findings.claims[2], findings)
-
-
-def test_why_without_a_name_shows_every_doubt(reported: Reporter, said: Callable[..., str]) -> None:
-    findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED"}})
-    text = said(findings, None)
-    assert "✗ the machine stalled, in 1 of 18 trials: probe p99" in text
-    assert '"HTTPS against HTTP"' in text
-    clean = doubted(reported("plain").findings, {})
-    assert "no check found a problem" in said(clean, None)
-
-
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_why_fits(reported: Reporter, said: Callable[..., str], width: int) -> None:
+def test_why_fits(reported: Reporter, shown: Shown, width: int) -> None:
     findings = outcomes(doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED", MEDIAN: "WEAK"}}))
     for what in (findings, findings.trials[0], *findings.claims):
-        text = said(what, findings, width)
-        assert max(cell_len(line) for line in text.splitlines()) <= width
+        text = shown(show_why, what, findings, width=width)
+        assert max(map(cell_len, text.splitlines())) <= width
         assert "…" not in text
 
 
@@ -353,24 +286,17 @@ def gated(findings: Findings, failing: Sequence[int], of: int = 9) -> Findings:
     for number in range(of):
         gate = Gate(text="worse by more than 5 %", outcome="fail" if number in failing else "pass")
         name = f"{'bad' if number in failing else 'good'} {number}"
-        claims.append(one.model_copy(update={"name": name, "gate": gate}))
-    return findings.model_copy(update={"claims": tuple(claims)})
+        claims.append(evolve(one, name=name, gate=gate))
+    return evolve(findings, claims=tuple(claims))
 
 
 @pytest.mark.parametrize("width", [120, 80])
 @pytest.mark.parametrize(("failing", "of"), [((8,), 9), (tuple(range(3, 30)), 30), ((), 9)])
 def test_a_failed_gate_stands_first_and_is_never_left_out(
-    reported: Reporter,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    width: int,
-    failing: tuple[int, ...],
-    of: int,
+    reported: Reporter, shown: Shown, width: int, failing: tuple[int, ...], of: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
     findings = gated(reported("plain").findings, failing, of)
-    show_findings(findings, {})
-    text = capsys.readouterr().out
+    text = shown(show_findings, findings, {}, width=width)
     named = re.findall(r"(?:bad|good) \d+", text[text.index("Comparisons") :])
     assert [name for name in named if name.startswith("bad")] == [f"bad {number}" for number in failing]
     assert named[: len(failing)] == [f"bad {number}" for number in failing]
@@ -381,31 +307,26 @@ def test_a_failed_gate_stands_first_and_is_never_left_out(
 
 @pytest.mark.parametrize("width", [120, 80])
 def test_a_failed_gate_says_why_and_the_thresholds_that_hold_are_one_line(
-    reported: Reporter, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+    reported: Reporter, shown: Shown, width: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
     found = reported("plain").findings
     gate = Gate(text="worse by more than 10 %", outcome="fail", why="success falls from 100 % to 66.8 %")
-    claim = outcomes(found).claims[3].model_copy(update={"gate": gate})
+    claim = evolve(outcomes(found).claims[3], gate=gate)
 
-    def printed(findings: Findings) -> str:
-        show_findings(findings, {}, code=api.verdict_exit(findings))
-        return " ".join(capsys.readouterr().out.split())
+    def printed(thresholds: int, *claims: Claim) -> str:
+        changes = {"claims": claims, "thresholds": passed(found, thresholds)}
+        findings = found.model_copy(update=changes)
+        return shown(show_findings, findings, {}, code=api.verdict_exit(findings), width=width)
 
-    told = printed(found.model_copy(update={"claims": (claim,), "thresholds": passed(found, 3)}))
+    told = " ".join(printed(3, claim).split())
     assert "✗ GATE FAILED: success falls from 100 % to 66.8 % (hit against direct)." in told
-    assert "✓ 3 thresholds hold" in told
-    assert told.endswith("exit 1: 1 gate failed")
-    clean = printed(found.model_copy(update={"claims": (), "thresholds": passed(found, 2)}))
-    assert "GATE" not in clean
+    assert "✓ 3 thresholds hold" in told and told.endswith("exit 1: 1 gate failed")
+    clean = " ".join(printed(2).split())
     measured = " (10 ms)" if width == 120 else ""
-    assert (
-        f"✓ 2 thresholds hold: probe.response.p50 < 1 s{measured}, probe.response.p50 < 2 s{measured}"
-        in clean
-    )
+    held = ", ".join(f"probe.response.p50 < {n} s{measured}" for n in (1, 2))
+    assert "GATE" not in clean and f"✓ 2 thresholds hold: {held}" in clean
     assert clean.endswith("exit 0: 2 thresholds hold")
-    show_findings(found.model_copy(update={"claims": (), "thresholds": passed(found, 40)}), {})
-    assert "✓ 40 thresholds hold" in capsys.readouterr().out.splitlines(), "their names do not fit a line"
+    assert "✓ 40 thresholds hold" in printed(40).splitlines(), "their names do not fit a line"
 
 
 def passed(findings: Findings, count: int) -> tuple[ThresholdResult, ...]:
@@ -417,36 +338,27 @@ def passed(findings: Findings, count: int) -> tuple[ThresholdResult, ...]:
 
 @pytest.mark.parametrize("width", [120, 80])
 @pytest.mark.parametrize("long", ["first", "doubts", "claims", "all"])
-def test_ten_long_findings_fit_24_lines(
-    reported: Reporter,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    width: int,
-    long: str,
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+def test_ten_long_findings_fit_24_lines(reported: Reporter, shown: Shown, width: int, long: str) -> None:
     found = reported("plain")
     findings = found.findings
     words = " ".join(["a sentence that goes on and on"] * 8)
     if long in ("first", "all"):
-        told = tuple(
+        told = [
             Finding(kind="death", sentence=f"{n}: {words}.", evidence=(), certainty="certain")
             for n in range(10)
-        )
-        findings = findings.model_copy(update={"findings": (*told, *findings.findings)})
+        ]
+        findings = evolve(findings, findings=(*told, *findings.findings))
     if long in ("doubts", "all"):
         that = tuple(
             ThresholdResult(case=findings.cases[0].case, that=f"probe.response.p50 < {n}.{'1' * 200} s", outcome="no value", measured=None, sentence="")
             for n in range(10)
         )  # fmt: skip
-        findings = findings.model_copy(update={"thresholds": that})
+        findings = evolve(findings, thresholds=that)
     if long in ("claims", "all"):
         findings = gated(findings, (8,), 20)
-        claims = tuple(one.model_copy(update={"name": f"{one.name} {words[:90]}"}) for one in findings.claims)
-        findings = findings.model_copy(update={"claims": claims})
-    code = api.verdict_exit(findings)
-    show_findings(findings, {"findings.json": found.run.findings_path, **found.files}, code=code)
-    lines = capsys.readouterr().out.splitlines()
+        claims = tuple(evolve(one, name=f"{one.name} {words[:90]}") for one in findings.claims)
+        findings = evolve(findings, claims=claims)
+    lines = report_of(shown, replace(found, findings=findings), width)
     cases = sum(case.excluded is None for case in findings.cases)
     assert len(lines) - (1 + cases) <= MOST_LINES
     text = "\n".join(lines)
@@ -461,18 +373,14 @@ def test_ten_long_findings_fit_24_lines(
 def judged_anew(findings: Findings) -> Findings:
     """The findings of a run that other rules judged: they believed its first trial less, its second more."""
     first, second, *others = findings.trials
-    now = second.model_copy(update={"verdict": second.verdict.model_copy(update={"instrument": "REFUSED"})})
-    own = {
-        first.trial: "WEAK",
-        second.trial: "VALID",
-        **{one.trial: one.verdict.instrument for one in others},
-    }
+    now = evolve(second, verdict__instrument="REFUSED")
+    own = {one.trial: one.verdict.instrument for one in others} | {first.trial: "WEAK", second.trial: "VALID"}
     changed = {"own_verdicts": OwnVerdicts(version=2, trials=own), "trials": (first, now, *others)}
     return findings.model_copy(update=changed)
 
 
 def test_a_trial_s_own_grade_stands_beside_the_new_one(
-    reported: Reporter, said: Callable[..., str], tmp_path: Path
+    reported: Reporter, shown: Shown, tmp_path: Path
 ) -> None:
     found = reported("plain")
     findings = judged_anew(found.findings)
@@ -497,12 +405,12 @@ def test_a_trial_s_own_grade_stands_beside_the_new_one(
         assert re.findall(r"<small>([A-Z]+, then [A-Z]+)</small>", row) == ([words] if words else [])
         assert cells[trial.trial] == (words or trial.verdict.instrument)
         assert of_junit[trial.trial] == ([words] if words else [])
-        assert f": {words or trial.verdict.instrument}, server" in said(trial, findings)
+        assert f": {words or trial.verdict.instrument}, server" in shown(
+            show_why, trial, findings, width=2000
+        )
 
 
-def test_claims_of_a_run_that_is_judged_anew_are_exploratory(
-    reported: Reporter, said: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_claims_of_a_run_that_is_judged_anew_are_exploratory(reported: Reporter, shown: Shown) -> None:
     found = reported("plain")
     anew = judged_anew(found.findings)
     for findings, exploratory in ((anew, True), (found.findings, False)):
@@ -510,21 +418,18 @@ def test_claims_of_a_run_that_is_judged_anew_are_exploratory(
         page = render_page(gather(found.run, findings))[0]
         assert ('<span class="tag">exploratory</span>' in page) is exploratory
         assert ("(exploratory) |" in summary_markdown(findings)) is exploratory
-        assert ("judged again by newer rules" in said(findings.claims[0], findings)) is exploratory
-        show_findings(findings, {})
-        assert ("exploratory, since newer rules judged them" in capsys.readouterr().out) is exploratory
+        why = shown(show_why, findings.claims[0], findings, width=2000)
+        assert ("judged again by newer rules" in why) is exploratory
+        printed = shown(show_findings, findings, {})
+        assert ("exploratory, since newer rules judged them" in printed) is exploratory
 
 
 @pytest.mark.parametrize("errors", [["connect_reset"], ["", "tls_expired", "short_head", "tls_expired"]])
-def test_a_probe_says_once_why_transfers_failed(
-    errors: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    show_probe([{"time_total": 0.1, "http_code": 200, "error": error} for error in errors])
-    said = capsys.readouterr().out
+def test_a_probe_says_once_why_transfers_failed(errors: list[str], shown: Shown) -> None:
+    said = shown(show_probe, [{"time_total": 0.1, "http_code": 200, "error": error} for error in errors])
     for name in filter(None, set(errors)):
         assert said.count(f"{name}: ") == 1, said
-    show_probe([{"time_total": 0.1, "http_code": 200, "error": ""}])
-    assert ": " not in capsys.readouterr().out
+    assert ": " not in shown(show_probe, [{"time_total": 0.1, "http_code": 200, "error": ""}])
 
 
 WIDE = [f"column_{number}" for number in range(30)]
@@ -534,24 +439,18 @@ TEXT = "a sentence that is as long as a remedy, and then some more of it"
 @pytest.mark.parametrize("width", [80, 47])
 @pytest.mark.parametrize("cells", [[0.123456789] * 30, [TEXT] * 30, ["名前" * 9, None] * 15])
 def test_rows_with_too_many_columns_say_which_are_left_out(
-    cells: list[Any], width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cells: list[Any], width: int, shown: Shown
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    show_rows(WIDE, [cells, cells])
-    said = capsys.readouterr().out
+    said = shown(show_rows, WIDE, [cells, cells], width=width)
     assert all(cell_len(line) <= width for line in said.splitlines())
-    shown = said.splitlines()[0].split()
-    assert shown == WIDE[: len(shown)], "no heading is folded"
-    told = f"{30 - len(shown)} of 30 columns do not fit: {', '.join(WIDE[len(shown) :])}. Select"
+    named = said.splitlines()[0].split()
+    assert named == WIDE[: len(named)], "no heading is folded"
+    told = f"{30 - len(named)} of 30 columns do not fit: {', '.join(WIDE[len(named) :])}. Select"
     assert told in " ".join(said.split())
 
 
 @pytest.mark.parametrize("names", [["case"], ["case", "sentence"], WIDE[:6]])
-def test_rows_that_fit_are_shown_whole(
-    names: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    show_rows(names, [["TC1", TEXT, *"wxyz"][: len(names)]])
-    said = capsys.readouterr().out
+def test_rows_that_fit_are_shown_whole(names: list[str], shown: Shown) -> None:
+    said = shown(show_rows, names, [["TC1", TEXT, *"wxyz"][: len(names)]], width=80)
     assert said.splitlines()[0].split() == names
     assert "do not fit" not in said

@@ -14,6 +14,7 @@ from typing import Any
 import openpyxl
 import pytest
 from openpyxl import Workbook
+from tests.evolve import evolve
 from tests.report.test_steps import with_steps
 from tests.report.told_facts import MEDIAN, TAIL, believed, doubted, outcomes
 
@@ -383,7 +384,7 @@ def test_so_they_do_for_claims_of_each_outcome(reported: Reporter, tmp_path: Pat
         one.model_copy(update=same | {"name": f"{first.name} {number}"})
         for number, one in enumerate(outcomes(found.findings).claims)
     )
-    findings = found.findings.model_copy(update={"claims": claims})
+    findings = evolve(found.findings, claims=claims)
     assert {one.outcome for one in claims} == {"decided", "no difference", "open", "refused"}
     _same_in_page_and_workbook(gather(found.run, findings), tmp_path)
 
@@ -396,7 +397,7 @@ def test_a_row_that_differs_is_seen(
     gathered = gather(found.run, found.findings)
     other = {"ratio": Estimate(value=2.5, low=2.0, high=3.0), "believed_of": (1, 99), "outcome": "refused"}
     claims = tuple(one.model_copy(update={spoil: other[spoil]}) for one in found.findings.claims)
-    page, _ = render_page(gather(found.run, found.findings.model_copy(update={"claims": claims})))
+    page, _ = render_page(gather(found.run, evolve(found.findings, claims=claims)))
     monkeypatch.setattr("tests.report.test_told.render_page", lambda _: (page, None))
     with pytest.raises(AssertionError):
         _same_in_page_and_workbook(gathered, tmp_path)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.evolve import evolve
+from tests.report.conftest import Shown
 from tests.report.test_criteria import judged
 from tests.report.told_facts import doubted
 
@@ -35,12 +37,9 @@ def without_times(findings: Findings, spare: str = "") -> Findings:
         for key in findings.trials[0].metrics
         if split_metric(key)[1] in ("response", "throughput") and key != spare
     }
-    found = doubted(findings, {trial.trial: times for trial in findings.trials})  # type: ignore[misc]
-    cases = tuple(
-        case.model_copy(update={"asked": (SUCCESS,), "instrument": "VALID", "refused": ()})
-        for case in found.cases
-    )
-    return found.model_copy(update={"cases": cases, "claims": (), "findings": (), "thresholds": ()})
+    found = doubted(findings, {trial.trial: times for trial in findings.trials})
+    cases = tuple(evolve(case, asked=(SUCCESS,), instrument="VALID", refused=()) for case in found.cases)
+    return evolve(found, cases=cases, claims=(), findings=(), thresholds=())
 
 
 @pytest.fixture
@@ -56,23 +55,20 @@ def test_it_is_found_where_no_time_can_be_used_and_only_there(plain: Findings) -
     for spare in ("probe.response.p50", "probe.throughput"):
         assert no_times_line(without_times(plain, spare)) == "", spare
     beyond = tuple(
-        case.model_copy(
-            update={"metrics": case.metrics | {"probe.response.p50": Estimate(value=None, why="time-out")}}
-        )
+        evolve(case, metrics=case.metrics | {"probe.response.p50": Estimate(value=None, why="time-out")})
         for case in refused.cases
     )
-    assert no_times_line(refused.model_copy(update={"cases": beyond})) == "", "fails any limit"
+    assert no_times_line(evolve(refused, cases=beyond)) == "", "fails any limit"
 
 
 def test_it_stands_before_a_threshold_on_success_that_holds(
-    reported: Reporter, plain: Findings, capsys: pytest.CaptureFixture[str]
+    reported: Reporter, plain: Findings, shown: Shown
 ) -> None:
     findings = judged(without_times(plain), {case.case: "passed" for case in plain.cases})
     held = "1 threshold holds: probe.success_rate ≥ 99 %"
     assert headline(findings) == f"{LINE} {held}."
     assert answer(findings).first[0].text == LINE
-    show_findings(findings, {}, code=api.verdict_exit(findings))
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(shown(show_findings, findings, {}, code=api.verdict_exit(findings)).split())
     page = render_page(gather(reported("plain").run, findings))[0]
     for text in (printed, page):
         assert text.index(LINE) < text.index(held)
@@ -97,7 +93,7 @@ def test_a_failed_threshold_on_success_still_leads(plain: Findings) -> None:
 def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Findings) -> None:
     refused, clean = (
         without_times(plain),
-        doubted(plain, {}).model_copy(update={"claims": (), "thresholds": ()}),
+        evolve(doubted(plain, {}), claims=(), thresholds=()),
     )
     assert api.verdict_exit(refused) == ExitCode.REFUSED
     assert (
@@ -127,7 +123,7 @@ def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Find
 def test_an_exit_code_is_told_with_its_reason(
     plain: Findings, outcomes: dict[str, str], code: ExitCode, told: str
 ) -> None:
-    findings = judged(plain.model_copy(update={"claims": ()}), outcomes)
+    findings = judged(evolve(plain, claims=()), outcomes)
     assert exit_line(findings, code) == told
     if code in (ExitCode.THRESHOLD_FAILED, ExitCode.REFUSED):
         assert ending(findings).code is code
@@ -135,7 +131,7 @@ def test_an_exit_code_is_told_with_its_reason(
 
 def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> None:
     search = CapacityResult(over="users", state="found", limit=12.0, low=8, high=16, sentence="12 users.")
-    alone = plain.model_copy(update={"claims": (), "thresholds": (), "capacity": search})
+    alone = evolve(plain, claims=(), thresholds=(), capacity=search)
     assert exit_line(alone, ExitCode.DONE) == "exit 0: the search found its answer"
     told = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)
     assert told == "exit 0: the search found its answer and 1 threshold holds"
@@ -144,8 +140,8 @@ def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> 
 def test_where_only_what_is_not_asked_for_is_doubted_it_says_what_is(plain: Findings) -> None:
     found = doubted(plain, {trial.trial: {"probe.response.p99": "WEAK"} for trial in plain.trials})
     asked = (SUCCESS, "cache.hit_ratio")
-    cases = tuple(one.model_copy(update={"asked": asked, "instrument": "VALID"}) for one in found.cases)
-    told = [one.text for one in answer(found.model_copy(update={"cases": cases, "claims": ()})).unsaid]
+    cases = tuple(evolve(one, asked=asked, instrument="VALID") for one in found.cases)
+    told = [one.text for one in answer(evolve(found, cases=cases, claims=())).unsaid]
     assert (
         "The numbers that the study asks for (ok and cache hits) are reliable; other numbers are rough (~)."
         in told

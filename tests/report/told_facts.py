@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.evolve import evolve
+
 from svload.model.results import (
     Belief,
     CarryOver,
@@ -29,9 +31,7 @@ def believed(
 ) -> Estimate:
     """The estimate with what checks say of it."""
     doubts = ("hiccups",) if grade != "VALID" else ()
-    return estimate.model_copy(
-        update={"belief": Belief(grade=grade, below=below, above=above, doubts=doubts)}
-    )
+    return evolve(estimate, belief=Belief(grade=grade, below=below, above=above, doubts=doubts))
 
 
 def hiccups(grade: Grade, *numbers: str, above: float | None = 0.12, who: str = HOG) -> CheckResult:
@@ -53,23 +53,20 @@ def doubted(findings: Findings, grades: dict[str, dict[str, Grade]], bound: floa
     for trial in findings.trials:
         mine = grades.get(trial.trial, {})
         metrics = {
-            key: believed(one, mine[key], above=bound)
-            if key in mine
-            else one.model_copy(update={"belief": None})
+            key: believed(one, mine[key], above=bound) if key in mine else evolve(one, belief=None)
             for key, one in trial.metrics.items()
         }
         found = [hiccups(grade, *(key for key in mine if mine[key] == grade), above=bound) for grade in dict.fromkeys(mine.values())]  # fmt: skip
         clean = [one for one in trial.verdict.checks if one.grade == "VALID" and one.check != "hiccups"]
         worst: Grade = "REFUSED" if "REFUSED" in mine.values() else "WEAK" if mine else "VALID"
-        verdict = trial.verdict.model_copy(
-            update={
-                "instrument": worst,
-                "checks": (*found, *clean),
-                "reasons": tuple(one.sentence for one in found),
-            }
+        verdict = evolve(
+            trial.verdict,
+            instrument=worst,
+            checks=(*found, *clean),
+            reasons=tuple(one.sentence for one in found),
         )
-        trials.append(trial.model_copy(update={"metrics": metrics, "verdict": verdict}))
-    return _cases_follow(findings.model_copy(update={"trials": tuple(trials)}))
+        trials.append(evolve(trial, metrics=metrics, verdict=verdict))
+    return _cases_follow(evolve(findings, trials=tuple(trials)))
 
 
 def _cases_follow(findings: Findings) -> Findings:
@@ -87,7 +84,7 @@ def _cases_follow(findings: Findings) -> Findings:
             elif "WEAK" in kept:
                 metrics[key] = believed(one, "WEAK", above=0.12)
             else:
-                metrics[key] = one.model_copy(update={"belief": None})
+                metrics[key] = evolve(one, belief=None)
         grades = {trial.verdict.instrument for trial in mine}
         worst = next(
             (grade for grade in ("REFUSED", "WEAK") if grades == {grade}),
@@ -99,8 +96,8 @@ def _cases_follow(findings: Findings) -> Findings:
             "refused": refused,
             "asked": (MEDIAN, TAIL),
         }
-        cases.append(case.model_copy(update={"metrics": metrics, **graded}))
-    return findings.model_copy(update={"cases": tuple(cases)})
+        cases.append(evolve(case, metrics=metrics, **graded))
+    return evolve(findings, cases=tuple(cases))
 
 
 def outcomes(findings: Findings) -> Findings:
@@ -149,4 +146,4 @@ def outcomes(findings: Findings) -> Findings:
         ),
         claim("hit against direct", "refused", ratio=Estimate(value=None, why="no ratio"), believed_of=(0, 6), lost=lost),
     )  # fmt: skip
-    return findings.model_copy(update={"claims": claims})
+    return evolve(findings, claims=claims)
