@@ -32,7 +32,7 @@ def confounding(configs: Mapping[str, CaseConfig], pairs: Iterable[tuple[str, st
         held = [name for name in changed if name.rpartition(".")[2] in LIMITS]
         others = [name for name in changed if name not in held]
         if held and others:
-            changes = f"its levels change {_listed(held)} and {_listed(others)} at once"
+            changes = f"its levels change {', '.join(held)} and {', '.join(others)} at once"
             return f"{changes}, and whose doing a difference is can't be told"
     return ""
 
@@ -57,7 +57,3 @@ def _changed(before: CaseConfig, after: CaseConfig) -> Iterator[str]:
             if options[0].get(key) != options[1].get(key)
         )
     yield from (told for part, told in _PARTS.items() if getattr(before, part) != getattr(after, part))
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names)

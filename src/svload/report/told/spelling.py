@@ -92,14 +92,11 @@ def _plain(value: float) -> str:
 
 def show_interval(estimate: Estimate, dimension: Dimension) -> str:
     """`2.1 ms [2.0, 2.3]`: value and interval in one unit."""
-    if estimate.value is None:
-        return NONE
-    if estimate.low is None or estimate.high is None:
+    if estimate.value is None or estimate.low is None or estimate.high is None:
         return show_value(estimate.value, dimension)
     unit, factor = unit_for(estimate.value, dimension)
-    value, low, high = (_plain(bound / factor) for bound in (estimate.value, estimate.low, estimate.high))
-    text = f"{value}{' ' if unit and not unit.startswith('/') else ''}{unit}"
-    return text if estimate.low == estimate.high else f"{text} [{low}, {high}]"
+    text = f"{_plain(estimate.value / factor)}{' ' if unit and not unit.startswith('/') else ''}{unit}"
+    return f"{text} {show_bracket(estimate, dimension)}".rstrip()
 
 
 def show_bracket(estimate: Estimate, dimension: Dimension) -> str:

@@ -1,12 +1,7 @@
 """CPU of the servers by case."""
 
-from __future__ import annotations
+from functools import partial
 
-from svload.report.data.gather import Gathered
-from svload.report.figures.figure import Figure
 from svload.report.figures.usage import usage_figure
 
-
-def figure(gathered: Gathered) -> Figure | None:
-    """None where no service's CPU was measured."""
-    return usage_figure(gathered, "cpu", "cpu.mean", "busy cores", "cores")
+figure = partial(usage_figure, name="cpu", metric="cpu.mean", what="busy cores", unit="cores")
