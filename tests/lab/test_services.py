@@ -16,8 +16,8 @@ from tests.servers import program, wait_until
 
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import Lab, find_mistakes
-from svload.lab.addresses import endpoints
 from svload.lab.builds import TOOLS, source_files
+from svload.lab.names import endpoints
 from svload.model.errors import SvloadError
 from svload.model.study import ServiceSpec
 

@@ -12,9 +12,9 @@ from tests.report.told_facts import outcomes
 from svload.model.results import Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.render import render_page
+from svload.report.told.answer import in_words
 from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
 from svload.report.told.doubts import doubts
-from svload.report.told.words import in_words
 
 Reporter = Callable[[str], Any]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.lab.addresses import endpoints
     from svload.lab.catalogue import all_kits, check_specs, kit_options
     from svload.lab.graph import costs_of
     from svload.lab.groups import cautions
     from svload.lab.lab import Lab
     from svload.lab.links import cannot_be_linked, is_linked
+    from svload.lab.names import endpoints
     from svload.lab.objects import ObjectTable
     from svload.lab.on import ON_HINT, cannot_be_elsewhere, machines_of
     from svload.lab.setup import check, copies, find_mistakes, install, measures

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from svload.lab import setup
-from svload.lab.addresses import endpoints
 from svload.lab.data import Filled, OnProgress
 from svload.lab.faults import LabFaults
 from svload.lab.graph import needs_of, reached, waves
 from svload.lab.groups import ServiceGroups
 from svload.lab.kit import LOOPBACK, Host, KitOptions
 from svload.lab.links import ServiceLinks, reached_from_links
+from svload.lab.names import endpoints
 from svload.lab.objects import ObjectTable
 from svload.lab.on import ON_HINT
 from svload.lab.place import Here, Place

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from svload.model.errors import fail
-from svload.model.facts import ServiceFacts
+from svload.model.facts import Endpoint, ServiceFacts
 from svload.study.references import REFERENCE, references_in, strings_in
 
 PORT = "port"
@@ -72,3 +73,19 @@ def of_others(facts: Mapping[str, ServiceFacts], service: str) -> Find:
         return known[what]
 
     return find
+
+
+def endpoints(facts: Mapping[str, ServiceFacts]) -> dict[str, Endpoint]:
+    """`scheme://service` → where it listens. Of several replicas none is meant."""
+    found: dict[str, Endpoint] = {}
+    for service, one in facts.items():
+        for scheme, several in groupby(sorted(one.endpoints, key=_scheme), key=_scheme):
+            first, *others = several
+            if not others:
+                found[f"{scheme}://{service}"] = first
+        found |= {f"{end.scheme}://{service}.{name}": end for name, end in one.named.items()}
+    return found
+
+
+def _scheme(endpoint: Endpoint) -> str:
+    return endpoint.scheme

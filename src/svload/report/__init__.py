@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         show_rows,
     )
     from svload.report.terminal.why import show_why
+    from svload.report.told.answer import in_words
     from svload.report.told.faster import faster_sentence
     from svload.report.told.quieter import quieter_line
     from svload.report.told.traffic import describe_imported, describe_load, describe_run
-    from svload.report.told.words import in_words
 
 __getattr__ = late(__name__)

@@ -280,3 +280,14 @@ def headline(findings: Findings) -> str:
             n = count_words(median.believed, "trial")
             return f"{told.group}: the median response in {case.case} is {median.whole} ({interval}, {n})."
     return f"{count_words(findings.sealed_trials, 'trial')} sealed, but no usable response time (the report says why)."
+
+
+def in_words(findings: Findings) -> Findings:
+    """Each claim with its sentence, each case with what is doubted of its trials."""
+    by_case: dict[str, list[str]] = {}
+    for case in findings.cases:
+        mine = [trial for trial in findings.trials if trial.case == case.case]
+        by_case[case.case] = [one.text for one in doubts(findings, mine)]
+    claims = tuple(one.claim.model_copy(update={"sentence": one.sentence}) for one in claimed(findings))
+    cases = tuple(case.model_copy(update={"reasons": tuple(by_case[case.case])}) for case in findings.cases)
+    return findings.model_copy(update={"claims": claims, "cases": cases})
