@@ -29,7 +29,7 @@ from svload.report.sheets.trials import metric_keys
 from svload.report.sheets.workbook import write_workbook
 from svload.report.told.answer import answer
 from svload.report.told.numbers import Number, Told, number_of, too_few_rule
-from svload.report.told.spelling import full_metric, show_ratio
+from svload.report.told.spelling import full_metric, outcome_words, show_ratio
 
 pytestmark = pytest.mark.slow
 
@@ -328,7 +328,7 @@ def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
         detectable = show_ratio(1 + least) if isinstance(least, (int, float)) else "–"
         assert cells[4:] == [str(row["pairs"]), str(row["blocks or bring-ups"]), detectable]
         assert (row["pairs"], row["outcome"], outcome) == (
-            f"{claim.believed_of[0]} of {claim.believed_of[1]}", told.outcome, told.outcome,
+            f"{claim.believed_of[0]} of {claim.believed_of[1]}", *[outcome_words(told.outcome)] * 2,
         )  # fmt: skip
     return 8 * len(claims)
 
