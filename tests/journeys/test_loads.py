@@ -13,7 +13,7 @@ from svload.analysis.laws.levels import Kind, Resource, Run
 
 from .world import World
 
-pytestmark = [pytest.mark.truth, pytest.mark.timing("engine", "server")]
+pytestmark = [pytest.mark.truth, pytest.mark.timing("server")]
 SERVICE_S, THINK_S, WORKERS = 0.01, 0.04, 2
 N_STAR = (SERVICE_S + THINK_S) / (SERVICE_S / WORKERS)
 FULL_RPS = WORKERS / SERVICE_S
@@ -53,6 +53,7 @@ def laws(found: dict[str, Any], kind: Kind) -> Laws:
     return said
 
 
+@pytest.mark.timing("engine")
 def test_users_begin_to_wait_at_n_star(world: World) -> None:
     found = judged(
         world,
@@ -74,6 +75,7 @@ measure: {duration: 2s, replicates: 3}
     assert any(one["kind"] == "law" for one in found["findings"])
 
 
+@pytest.mark.timing("engine")
 def test_a_rate_is_full_at_what_the_workers_serve(world: World) -> None:
     found = judged(
         world,
@@ -86,6 +88,7 @@ measure: {duration: 2s, replicates: 3}
     said = laws(found, "rate")
     assert said.limit.value == pytest.approx(FULL_RPS, rel=0.1)
     assert said.levels[-1].throughput_rps == pytest.approx(FULL_RPS, rel=0.1)
+    assert said.levels[0].response_s == pytest.approx(SERVICE_S, rel=0.5)
 
 
 def test_a_ramp_breaks_where_the_workers_are_full(world: World) -> None:
