@@ -5,7 +5,7 @@ WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, tim
 
 from __future__ import annotations
 
-ANALYSIS_VERSION = 13
+ANALYSIS_VERSION = 14
 """Stamped on derived/; findings of another version are made anew."""
 
 # How sure (docs/method.md §2)
