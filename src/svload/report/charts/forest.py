@@ -9,6 +9,7 @@ from math import log10
 from svload.model.results import Estimate
 from svload.report.charts.scales import Scale
 from svload.report.charts.svg import Drawing
+from svload.report.told.spelling import outcome_words
 
 WIDTH, ROW = 280, 26
 _PAD = 14
@@ -113,7 +114,7 @@ def claim_plot(one: Plot, scale: Scale) -> str:
     margin shaded), ○ undecided, ✗ nothing to compare; red where its gate failed."""
     value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
     css = _PLOT_CSS[one.outcome] + (" failed" if one.failed else "")
-    said = f"{one.outcome}, gate failed" if one.failed else one.outcome
+    said = f"{outcome_words(one.outcome)}, gate failed" if one.failed else outcome_words(one.outcome)
     drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.told}, {said}")
     ticks = _ticks(scale)
     base = PLOT_HEIGHT - 16
