@@ -80,9 +80,10 @@ class Judged:
     def holds(self, truth: float) -> NDArray[np.bool_]:
         return np.asarray(np.abs(self.effect.mean - truth) <= self.half)
 
-    def passes(self) -> NDArray[np.bool_]:
-        """A gate “worse by more than 5 %”."""
-        return np.asarray((self.effect.mean + self.half <= MARGIN) & ~apart(self.alike, None, MARGIN))
+    def passes(self, p: float = limits.ALPHA) -> NDArray[np.bool_]:
+        """Return which gates “worse by more than 5 %” pass, by the interval at this level."""
+        half = half_width(self.effect, round(limits.ALPHA / p)) if p else np.inf
+        return np.asarray((self.effect.mean + half <= MARGIN) & ~apart(self.alike, None, MARGIN))
 
     def fails(self) -> NDArray[np.bool_]:
         return np.asarray(self.effect.mean - self.half > MARGIN)
@@ -395,32 +396,47 @@ def _gate(blocks: Blocks) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]
     return used.astype(float), passes, fails
 
 
-def ended(ratio: float, start: float, error: float, fails_p: float, gates: int = 4000) -> tuple[float, float]:
-    """(share of gates that fail, blocks used): a gate that is looked at after each block from the sixth on ends where its
-    interval is narrow or it fails at `fails_p` (0: by its width alone). Blocks are drawn, log effects with this scatter
-    between starts and this error of their own."""
+class Ended(NamedTuple):
+    """Shares of gates that fail and pass, and the blocks that they used on average."""
+
+    fails: float
+    passes: float
+    blocks: float
+
+
+def ended(
+    ratio: float, start: float, error: float, fails_p: float, passes_p: float, gates: int = 4000
+) -> Ended:
+    """Simulate gates that are looked at after each block from the sixth on and end where their interval is narrow, they
+    fail at `fails_p` or pass at `passes_p` (0: never so). Blocks are drawn: log effects with this scatter between starts
+    and this error of their own."""
     rng = np.random.default_rng([SEED, round(1e4 * start)])
     effect = log(ratio) + np.hypot(start, error) * rng.standard_normal((gates, MOST))
     own = error * np.sqrt(rng.chisquare(ROUNDS - 1, effect.shape) / (ROUNDS - 1))
-    used, failed = np.zeros(gates), np.zeros(gates, dtype=bool)
+    used, failed, passed = np.zeros(gates), np.zeros(gates, dtype=bool), np.zeros(gates, dtype=bool)
     for n in range(FIRST, MOST + 1):
         look = judged(Blocks(effect, own, effect).first(n))
         narrow = (look.half <= limits.GATE_WIDTH * MARGIN) | (n == MOST)
-        ends = (used == 0) & (narrow | (look.p_beyond() <= fails_p))
+        ends = (used == 0) & (narrow | (look.p_beyond() <= fails_p) | look.passes(passes_p))
         used, failed = np.where(ends, n, used), failed | (ends & look.fails())
-    return float(failed.mean()), float(used.mean())
+        passed |= ends & look.passes()
+    return Ended(float(failed.mean()), float(passed.mean()), float(used.mean()))
 
 
 def endings() -> str:
-    """How gates end that stop at a sure failure, by the level at which it is sure."""
+    """Tabulate how gates end that stop where they are decided, by the levels at which they fail and pass."""
+    levels = ((0.0, 0.0), (0.05, 0.05), (limits.GATE_FAILS_P, limits.GATE_PASSES_P))
+    names = " | ".join(f"p ≤ {fails:g}, {passes:g}" for fails, passes in levels[1:])
     lines = [
-        "| planted | starts, error | by width alone: fails, blocks | p ≤ 0.05 | p ≤ 0.01 |",
+        f"| planted | starts, error | by width alone: fails, passes, blocks | {names} |",
         "|" + "---|" * 5,
     ]
     for start, error in ((0.01, 0.02), (0.02, 0.02), (0.04, 0.02), (0.04, 0.06), (0.06, 0.1)):
-        for ratio in (1.0, 1.03, *RATIOS[1:]):
-            found = [ended(ratio, start, error, p) for p in (0.0, 0.05, limits.GATE_FAILS_P)]
-            told = " | ".join(f"{100 * fails:.1f}, {used:.1f}" for fails, used in found)
+        for ratio in (0.5, 0.9, 1.0, 1.03, *RATIOS[1:]):
+            found = [ended(ratio, start, error, *level) for level in levels]
+            told = " | ".join(
+                f"{100 * one.fails:.1f}, {100 * one.passes:.1f}, {one.blocks:.1f}" for one in found
+            )
             lines.append(f"| {ratio:g} | {100 * start:g}, {100 * error:g} % | {told} |")
     return "\n".join(lines) + "\n"
 

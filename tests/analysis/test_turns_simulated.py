@@ -92,13 +92,19 @@ def test_a_file_of_blocks_gives_log_ratios_by_turn(tmp_path: Path) -> None:
     assert block.rounds.tolist() == [[0.0, pytest.approx(-np.log(2))], [pytest.approx(np.log(2)), 0.0]]
 
 
-def test_a_gate_that_ends_where_it_surely_fails_names_few_equal_builds_and_ends_soon() -> None:
+def test_a_gate_that_ends_where_it_is_decided_is_seldom_wrong_and_ends_soon() -> None:
     """The planted case is the interval's own level, looked at after each block."""
-    calm, at_margin, slower = (
-        ended(ratio, 0.04, 0.06, limits.GATE_FAILS_P, 1000) for ratio in (1, 1.05, 1.15)
+    levels = (limits.GATE_FAILS_P, limits.GATE_PASSES_P)
+    faster, calm, at_margin, slower = (
+        ended(ratio, 0.04, 0.06, *levels, 1000) for ratio in (0.5, 1, 1.05, 1.15)
     )
-    assert calm[0] <= 0.005
-    assert at_margin[0] <= 0.065
-    assert slower[0] > 0.99
-    assert slower[1] < 12
-    assert ended(1.05, 0.04, 0.06, 0.05, 1000)[0] > 0.065
+    assert calm.fails <= 0.005
+    assert at_margin.fails <= 0.065
+    assert at_margin.passes <= 0.05
+    assert slower.fails > 0.99
+    assert slower.blocks < 12
+    assert faster.passes > 0.99
+    assert faster.blocks < 7
+    careless = ended(1.05, 0.04, 0.06, 0.05, 0.05, 1000)
+    assert careless.fails > 0.065
+    assert careless.passes > 0.05

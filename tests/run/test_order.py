@@ -181,13 +181,13 @@ def test_a_gate_adds_blocks_until_its_interval_is_narrow_enough():
     assert new.decided_from == {"c0.r1": "digest"}
 
 
-def test_a_gate_that_fails_surely_gets_no_more_blocks():
+def test_a_gate_that_is_decided_gets_no_more_blocks():
     gated = lock(fail_if="worse by more than 5 %")
     wide = {"f: l1": 9.0, "f: l2": 9.0}
     policy = policy_of(gated)
     assert policy is not None
-    for failing, cases in ((set(), {"c0", "c1", "c2"}), ({"f: l2"}, {"c0", "c1"}), (set(wide), None)):
-        told = Verdicts(widths=wide, failing=frozenset(failing))
+    for decided, cases in ((set(), {"c0", "c1", "c2"}), ({"f: l2"}, {"c0", "c1"}), (set(wide), None)):
+        told = Verdicts(widths=wide, decided=frozenset(decided))
         batch = policy(gated, Sealed([first_batch(gated)], {"c0.r1": "digest"}, told))
         assert (None if batch is None else {trial.case for trial in batch.trials}) == cases
 

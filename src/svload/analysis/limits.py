@@ -57,8 +57,8 @@ LATTICE = 1 / 128
 """Relative step of a number that is read from a histogram: what its logarithm scatters by at least is that over √12."""
 GATE_WIDTH = 0.6
 """A gate adds blocks until half of its interval is no wider than this share of its margin."""
-GATE_FAILS_P, GATE_FAILS_FROM = 0.01, 6
-"""Or, of sides that take turns, until it fails at this p, looked at after each block from so many units on."""
+GATE_FAILS_P, GATE_PASSES_P, GATE_ENDS_FROM = 0.01, 0.001, 6
+"""With sides that take turns it ends earlier: from this number of blocks on, where it fails or passes at these levels."""
 GATE_MOST = 4
 """And at most so many times the planned ones."""
 SUCCESS_MARGIN = 0.001

@@ -97,7 +97,7 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
 
 
 def final_verdicts(found: RunDir) -> Verdicts:
-    """The sealed trials as the final verdict has them now, how wide each comparison's interval is, and which gates fail.
+    """The sealed trials as the final verdict has them now, how wide each comparison's interval is, and which gates are decided.
 
     A case's warm-up cut, by all its trials, may change a provisional verdict. On one core, since more
     trials may follow and the lab is up.
@@ -118,7 +118,7 @@ def final_verdicts(found: RunDir) -> Verdicts:
         {name: one.width for name, one in found_so_far.items()},
         sealed_at(trials),
         begun_s,
-        frozenset(name for name, one in found_so_far.items() if one.fails),
+        frozenset(name for name, one in found_so_far.items() if one.decided),
     )
 
 

@@ -129,24 +129,24 @@ def judge_claims(
 
 class SoFar(NamedTuple):
     """What decides whether a contrast needs more blocks: half the width of its 95 % interval in logarithms (None: there
-    is none yet), and whether its gate fails surely, whatever further blocks say."""
+    is none yet), and whether its gate is decided at a level that no further block would change."""
 
     width: float | None
-    fails: bool
+    decided: bool
 
 
 def so_far(
     lock: Lock, configs: Mapping[str, CaseConfig], trials: Sequence[TrialResult], made: Mapping[str, Made]
 ) -> dict[str, SoFar]:
-    """By contrast. Only of sides that took turns a gate fails before its interval is narrow."""
+    """Return the state of each contrast. Only a gate of sides that took turns is decided before its interval is narrow."""
     found = {}
     for contrast in contrasts_of(lock):
         _, effect, turned = _shown(lock, contrast, configs, trials, made)
         interval = effect.interval()
-        enough = turned is not None and not turned.too_short and effect.units >= limits.GATE_FAILS_FROM
-        facts = _limit(contrast, configs) if enough else None
-        fails = facts is not None and facts.p_beyond(effect) <= limits.GATE_FAILS_P
-        found[contrast.name] = SoFar(None if interval is None else (interval[1] - interval[0]) / 2, fails)
+        enough = turned is not None and not turned.too_short and effect.units >= limits.GATE_ENDS_FROM
+        limit = _limit(contrast, configs) if enough else None
+        decided = limit is not None and limit.decided_by(effect)
+        found[contrast.name] = SoFar(None if interval is None else (interval[1] - interval[0]) / 2, decided)
     return found
 
 

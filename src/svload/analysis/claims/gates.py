@@ -52,6 +52,20 @@ class Limit:
         ends = ((self.high, True), (self.low, False))
         return min(shown.p_beyond(end, upward) for end, upward in ends if end is not None)
 
+    def holds(self, interval: tuple[float, float] | None) -> bool:
+        """Return whether the whole interval of the log ratio lies within the margins; no interval never does."""
+        if interval is None:
+            return False
+        low, high = interval
+        return (self.high is None or high <= self.high) and (self.low is None or low >= self.low)
+
+    def decided_by(self, shown: Shown) -> bool:
+        """Return whether it fails or passes at levels so strict that looking after each block costs little (Haybittle 1971)."""
+        if self.p_beyond(shown) <= limits.GATE_FAILS_P:
+            return True
+        strict = shown.far(round(limits.ALPHA / limits.GATE_PASSES_P))
+        return self.holds(strict) and not shown.held_back(self.low, self.high)
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -137,11 +151,11 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
         return Gate(text=text, outcome="open", why=why)
     if times:
         return Gate(text=text, outcome="fail", why=times)
-    if not _within(gate.limit, gate.shown.interval()):
+    if not gate.limit.holds(gate.shown.interval()):
         return Gate(text=text, outcome="open", why="the interval reaches over the margin")
     if why := gate.shown.held_back(gate.limit.low, gate.limit.high):
         return Gate(text=text, outcome="open", why=why)
-    if not _within(gate.limit, gate.shown.far()):
+    if not gate.limit.holds(gate.shown.far()):
         why = f"other programs used {show_percent(gate.shown.strangers.mean or 0.0, 4)} of the machine, which can hide a difference"
         return Gate(text=text, outcome="open", why=why)
     read = gate.shown.strangers.readable and not gate.shown.strangers.unread
@@ -168,13 +182,6 @@ def _moves(gate: Facts) -> str:
 def _span(low: float, high: float) -> str:
     shown = list(dict.fromkeys(f"{end:.3g}" if end < 1000 else f"{end:,.0f}" for end in (low, high)))
     return " to ".join(shown)
-
-
-def _within(limit: Limit, interval: tuple[float, float] | None) -> bool:
-    if interval is None:
-        return False
-    low, high = interval
-    return (limit.high is None or high <= limit.high) and (limit.low is None or low >= limit.low)
 
 
 def _certain_failure(gate: Facts) -> str:

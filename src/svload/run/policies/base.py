@@ -26,8 +26,8 @@ class Verdicts:
     widths: Widths = field(default_factory=dict)
     sealed_s: Mapping[str, float] = field(default_factory=dict)
     begun_s: float | None = None
-    failing: frozenset[str] = frozenset()
-    """planned claims whose gate fails, whatever further blocks say"""
+    decided: frozenset[str] = frozenset()
+    """planned claims whose gate is decided already"""
 
 
 @dataclass(frozen=True)

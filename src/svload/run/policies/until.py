@@ -20,12 +20,12 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
     time (`--for`); None where all are, or no more may be made.
 
     Only the width is looked at, never the effect or its p: who adds blocks until p is small decides in 10 to 16 %
-    of comparisons of equal things. The one exception can't make a pass: a gate of sides that take turns needs no more
-    blocks once it fails surely.
+    of comparisons of equal things. The one exception is a gate of sides that take turns: it needs no more blocks once
+    it is decided at a much stricter level.
     """
     wanted, widths = wanted_widths(lock), sealed.verdicts.widths
     wide = {name for name, width in wanted.items() if (now := widths.get(name)) is not None and now > width}
-    wide -= sealed.verdicts.failing
+    wide -= sealed.verdicts.decided
     made = [trial for batch in sealed.batches for trial in batch.trials]
     block = max((trial.block for trial in made), default=0) + 1
     planned = block <= lock.measure.replicates
