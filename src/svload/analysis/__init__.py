@@ -1,6 +1,8 @@
-"""What it means: validity, statistics, laws, limits, causes, and the policies that name the next batch. Pure.
+"""The meaning of measurements: validity, statistics, laws, limits, causes, and the policies that choose the
+next batch. Pure.
 
-Names are loaded when first used: numpy and scipy cost a tenth of a second that `svload --help` does not pay.
+Names are imported lazily: numpy and scipy take a tenth of a second to import, which `svload --help` need not
+pay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What the plan of a load has, by arithmetic of its own: the arrivals of an open loop from seed, rate and time alone,
-the time of a closed one's users; never from what the engine counted.
+"""The load that a plan asks for, computed independently of the engine's counts: the arrivals of an open loop
+from seed, rate and time alone, and the user time of a closed loop.
 
 It follows engine/README.md (the draws: splitmix64 over a group's name and an index) and shares no code with
-it, so that a request that the engine never noticed is missed here (docs/method.md §3, accounting).
+the engine, so that a request that the engine never noticed is found missing here (docs/method.md §3,
+accounting).
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ ROUNDING = 1
 """Arrivals at the last nanosecond: two ways of rounding may differ by one."""
 _PHASE, _ARRIVAL = 1, 2
 _MOST = 20_000_000
-"""Poisson arrivals that are drawn one by one; of more nothing is said."""
+"""Poisson arrivals that are drawn one by one; with more of them, nothing is planned."""
 _PIECE = 1 << 18
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def planned_vu_ns(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
-    """N·T of a closed group: Σ over its users of the window's time in which they should be there.
+    """Return N·T of a closed group: Σ over its users of the part of the window in which each should be
+    present.
 
     With a ramp or `start: together` that is N times the window's length; without a ramp users start spread
-    over the first cycle (engine/docs/executors.md), and the time before a user's start is nobody's. In stages
-    it is the line's integral, by whole users.
+    over the first cycle (engine/docs/executors.md), and the time before a user's start does not count. In
+    stages it is the integral of the line, in whole users.
     """
     executor = group.executor
     assert isinstance(executor, ClosedLoop)
@@ -42,16 +44,17 @@ def planned_vu_ns(config: CaseConfig, group: Group, window_ns: tuple[int, int]) 
 
 
 def begin_ns(config: CaseConfig, group: Group) -> int:
-    """When the group's load begins, from the trial's start: at once, or when another group's ramp has ended."""
+    """Return when the group's load begins, from the trial's start: immediately, or when another group's ramp
+    has ended."""
     ramps = {other.name: other.executor.ramp_up_ns for other in config.groups}
     return ramps.get(group.start_when or "", 0)
 
 
 def planned(trial: TrialSummary, config: CaseConfig, view: GroupView) -> int | None:
-    """Arrivals due from the group's start to the load's end; None where it is no open loop, was
-    stopped, or nothing tells its seed.
+    """Return the arrivals due from the group's start to the load's end; None where the loop is not open, was
+    stopped, or its seed is not known.
 
-    Feeders that end with their table cut a plan short: None too.
+    Also None where a feeder ends with its table, since that cuts the plan short.
     """
     executor = view.spec.executor
     if not isinstance(executor, OpenLoop) or trial.seed is None or trial.stopped != "end":
@@ -66,12 +69,13 @@ def planned(trial: TrialSummary, config: CaseConfig, view: GroupView) -> int | N
 
 
 def phase(seed: int, group: str) -> float:
-    """Where in its first gap a group's even arrivals begin, in [0, 1)."""
+    """Return where in its first gap a group's evenly spaced arrivals begin, in [0, 1)."""
     return float(_uniform(_key(seed, group, _PHASE), np.zeros(1, dtype=np.uint64))[0])
 
 
 def poisson_until(seed: int, group: str, level: float) -> int | None:
-    """How many sums of seeded exponentials with mean 1 lie below `level`; None where they are too many to be drawn."""
+    """Return how many sums of seeded exponentials with mean 1 lie below `level`; None where there are too
+    many to draw."""
     if level + 8 * sqrt(level) > _MOST:
         return None
     key, total, first = _key(seed, group, _ARRIVAL), 0.0, 0
@@ -95,7 +99,7 @@ def _mixed(value: int) -> int:
 
 
 def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64 (Steele, Lea & Flood, OOPSLA 2014)."""
+    """Apply the finaliser of splitmix64 (Steele, Lea & Flood, OOPSLA 2014)."""
     z = value + np.uint64(0x9E37_79B9_7F4A_7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
@@ -103,6 +107,6 @@ def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _uniform(key: int, index: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Uniform in [0, 1), 53 bits, of each index."""
+    """Return a uniform number in [0, 1), of 53 bits, for each index."""
     bits = _mix(_mix(np.uint64(key) ^ _mix(index)))
     return (bits >> np.uint64(11)).astype(np.float64) / float(1 << 53)

@@ -1,5 +1,5 @@
-"""Each number of a trial by itself: what all checks together say of it, and the grade of those that a
-study asks for (docs/method.md §3)."""
+"""The grade of each single number of a trial: what all checks together conclude about it, and the grade of
+the numbers that a study asks for (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Said = tuple[CheckResult, Harm]
 
 
 class Beliefs:
-    """What the checks of one trial say of its numbers."""
+    """The conclusions of a trial's checks about its numbers."""
 
     def __init__(self, checks: Iterable[CheckResult]) -> None:
         self._exact: dict[str, list[Said]] = {}
@@ -38,13 +38,13 @@ class Beliefs:
         return said, united(said)
 
     def of(self, number: str) -> Belief | None:
-        """Of one number by its full name; None where nothing doubts or bounds it."""
+        """Return the belief for one number by its full name; None where no check doubts or bounds it."""
         general, belief = self._of_kind[is_timing(number)]
         exact = self._exact.get(number, [])
         return united([*general, *exact]) if exact else belief
 
     def fill(self, metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
-        """The same estimates with what is to be believed of them."""
+        """Return the same estimates with their beliefs filled in."""
         return {
             name: estimate
             if (belief := self.of(name)) is None
@@ -54,8 +54,8 @@ class Beliefs:
 
 
 def united(said: Sequence[Said]) -> Belief | None:
-    """What several checks say of one number: their ranges added, and the grade of that sum. What is REFUSED has no
-    range; what is in doubt by nobody knows how much has the widest."""
+    """Combine the conclusions of several checks about one number: add their ranges, and grade the sum. A
+    REFUSED number has no range; one with a doubt of unknown size has the widest."""
     if not said:
         return None
     ranked = sorted((one for one in said if one[1].grade != "VALID"), key=lambda one: _ORDER[one[1].grade])
@@ -78,9 +78,10 @@ def united(said: Sequence[Said]) -> Belief | None:
 
 
 def asked_of(lock: Lock | None, config: CaseConfig, owners: Mapping[str, Source]) -> tuple[MetricRef, ...]:
-    """The numbers that a study asks of a case: those of its comparisons, thresholds and expectations, or of a search.
+    """Return the numbers that a study asks for in a case: those of its comparisons, thresholds and
+    expectations, or of a search.
 
-    Where it asks for none: the median, the throughput and the success of the main group.
+    Where it asks for none, return the median, the throughput and the success of the main group.
     """
     refs = [metric_of(one.metric, config, owners) for one in (lock.comparisons if lock else ())]
     searched = lock.search if lock else None

@@ -50,7 +50,8 @@ from svload.model.summaries import PlacePart
 Outcome = Literal["passed", "failed", "open", "refused", "no value"]
 _ARITHMETIC = {name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("ratio", "count")}
 _LOGARITHMIC = {name for _, name in CATALOGUE} - _ARITHMETIC
-"""What is averaged over runs as logs; what monitors read, and all else, is as numbers."""
+"""What is averaged over runs as logs; everything else, such as readings of monitors, is averaged as plain
+numbers."""
 
 
 def case_result(
@@ -60,8 +61,8 @@ def case_result(
     asked: Sequence[str] = (),
     summaries: Sequence[TrialSummary] = (),
 ) -> CaseResult:
-    """One case of the study from its judged trials; each metric comes from those in which it is not REFUSED.
-    `asked`: what gives its grade."""
+    """Summarise one case of the study from its judged trials; each metric uses those in which it is not
+    REFUSED. `asked`: the numbers that determine its grade."""
     if case.excluded is not None or config is None:
         return CaseResult(
             case=case.name,
@@ -95,19 +96,21 @@ def case_result(
 
 
 def _grade_of(trial: TrialResult, number: str) -> Grade:
-    """A number's grade in a trial; of one that was not measured, what breaks the trial as a whole says."""
+    """Return a number's grade in a trial; for a number that was not measured, that of what breaks the whole
+    trial."""
     estimate = trial.metrics.get(number)
     return estimate.grade if estimate else worst(*(check.on(number) for check in trial.verdict.checks))
 
 
 def _over_trials(grades: Sequence[Grade], least: int) -> Grade:
-    """Of a case: REFUSED where too few trials are left, else the worst of those that are."""
+    """Return the grade of a case: REFUSED where too few trials are left, else the worst of the remaining
+    ones."""
     kept = [grade for grade in grades if grade != "REFUSED"]
     return "REFUSED" if len(kept) < min(least, len(grades)) else worst(*kept)
 
 
 def _server(trials: Sequence[TrialResult]) -> ServerState | None:
-    """The state that most trials show; the more severe of equals."""
+    """Return the state that most trials show; on a tie, the more severe one."""
     counts = Counter(trial.verdict.server for trial in trials)
     if not counts:
         return None
@@ -116,9 +119,11 @@ def _server(trials: Sequence[TrialResult]) -> ServerState | None:
 
 
 def over_runs(metrics: Sequence[Mapping[str, Estimate]], least: int = 1) -> dict[str, Estimate]:
-    """Each metric over the runs in which it is not REFUSED; null where these are fewer than `least`.
+    """Combine each metric over the runs in which it is not REFUSED; null where there are fewer than `least`
+    of these.
 
-    Null, too, where it is null in such a run: leaving that one out would be a mean of the survivors.
+    Also null where the metric is null in one of these runs: leaving that run out would give a mean of the
+    survivors.
     """
     names = list(dict.fromkeys(name for one in metrics for name in one))
     return {name: _believed(name, [one.get(name) for one in metrics], least) for name in names}
@@ -149,7 +154,8 @@ def _doubts(estimate: Estimate) -> tuple[str, ...]:
 
 
 def _belief(name: str, found: Sequence[Estimate | None]) -> Belief | None:
-    """Of a case's number: the worst grade of its runs, and their mean bounds; null where one of them is unknown."""
+    """Return the belief for a case's number: the worst grade of its runs, and their mean bounds; null where
+    one of them is unknown."""
     beliefs = [one.belief for one in found if one and one.belief]
     if not beliefs:
         return None
@@ -182,7 +188,7 @@ def _mean_bound(bounds: Sequence[float | None], runs: int) -> float | None:
 
 
 def _null(found: Sequence[Estimate | None], values: int) -> Estimate:
-    """No number, since some runs have none."""
+    """Return an estimate without a number, for a metric that some runs lack."""
     lacking = [one for one in found if one is None or one.value is None]
     reason, _ = Counter(one.reason if one else "not measured" for one in lacking).most_common(1)[0]
     codes = {one.why if one else "not measured" for one in lacking}
@@ -246,7 +252,8 @@ _SHARES = ("success_rate", "error_rate", "hit_ratio", "busiest_share", "repeated
 
 
 def _inside(metric: str, bound: float | None) -> float | None:
-    """Counts and shares have no negative bound; rates of success and hits end at 1."""
+    """Clip bounds to what is possible: counts and shares are never negative; rates of success and hits are at
+    most 1."""
     if bound is None:
         return None
     top = 1.0 if metric in _SHARES else float("inf")
@@ -259,8 +266,8 @@ def threshold_results(
     owners: Mapping[str, Source],
     trials: Sequence[TrialResult] = (),
 ) -> tuple[ThresholdResult, ...]:
-    """Each threshold on each case that it is for, by the range of the number that it names alone, and by
-    whether the server is OVERLOADED; on each level of a load in stages beside it."""
+    """Decide each threshold on each case that it applies to, by the range of the number that it names alone,
+    and by whether the server is OVERLOADED; with a load in stages, also on each level."""
     return tuple(
         _threshold(case, configs[case.case], text, owners, [one for one in trials if one.case == case.case])
         for case in cases
@@ -329,7 +336,8 @@ def _threshold(
 
 
 def _at_level(criterion: Criterion, trials: Sequence[TrialResult]) -> tuple[dict[str, Estimate], ServerState]:
-    """(the numbers of the level that a threshold names, over the trials; whether most were OVERLOADED in it)."""
+    """Return (the numbers of the level that a threshold names, over the trials; whether most trials were
+    OVERLOADED in it)."""
     of_trials = [
         [metrics for label, metrics in levels_of(trial, criterion.ref.owner) if label == criterion.level]
         for trial in trials
@@ -343,7 +351,7 @@ def _at_level(criterion: Criterion, trials: Sequence[TrialResult]) -> tuple[dict
 
 
 def _ends(ref: MetricRef, within: tuple[float, float], estimate: Estimate) -> str:
-    """The range of a number as a clause; nothing where it has none."""
+    """Return the range of a number as a clause; empty where it has none."""
     low, high = within
     if low == high:
         return ""
@@ -353,7 +361,7 @@ def _ends(ref: MetricRef, within: tuple[float, float], estimate: Estimate) -> st
 
 
 def _margin(criterion: Criterion, value: float) -> str:
-    """How far the value lies from its limit, as a clause."""
+    """Return how far the value lies from its limit, as a clause."""
     limit = criterion.value
     if limit <= 0 or value == limit or criterion.op in ("==", "!="):
         return ""
@@ -368,7 +376,7 @@ def _margin(criterion: Criterion, value: float) -> str:
 def _decides(
     criterion: Criterion, estimate: Estimate, value: float, within: tuple[float, float], case: CaseResult
 ) -> str:
-    """What would decide an open threshold: a calmer machine, more replicates, or a longer load."""
+    """Return what would decide an open threshold: a calmer machine, more replicates, or a longer load."""
     away = abs(value - criterion.value)
     upper = value < criterion.value
     disturbed = ends(value, estimate) or within
@@ -388,8 +396,8 @@ def _decides(
 
 
 def generator_results(summaries: Iterable[TrialSummary]) -> tuple[GeneratorResult, ...]:
-    """By traffic group and generator, of groups with several, then by machine and by site; empty where no trial keeps
-    them apart."""
+    """Break results down by traffic group and generator (for groups with several), then by machine and by
+    site; empty where no trial keeps them apart."""
     found: dict[tuple[str, int | None, str], list[GeneratorPart | PlacePart]] = {}
     for summary in summaries:
         for part in summary.parts:

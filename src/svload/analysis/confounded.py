@@ -1,6 +1,8 @@
-"""A factor that changes a limit and something else: no number of blocks tells whose doing it is (docs/method.md §2).
+"""Detection of a factor that changes a limit together with something else: no number of blocks can tell which
+of the two had the effect (docs/method.md §2).
 
-A parameter set is one treatment: what it changes counts as one thing, and a claim is of the set as a whole.
+A parameter set is one treatment: what it changes counts as one thing, and a claim is about the set as a
+whole.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _PARTS = {
 
 
 def confounding(configs: Mapping[str, CaseConfig], pairs: Iterable[tuple[str, str]]) -> str:
-    """What keeps a limit's effect from being told, as a clause; empty where levels change limits alone, or none."""
+    """Return why a limit's effect cannot be isolated, as a clause; empty where levels change only limits, or
+    no limit."""
     for before, after in pairs:
         if before not in configs or after not in configs:
             continue
@@ -38,12 +41,12 @@ def confounding(configs: Mapping[str, CaseConfig], pairs: Iterable[tuple[str, st
 
 
 def _is_of_sets(changed: Iterable[str], before: CaseConfig, after: CaseConfig) -> bool:
-    """Whether two parameter sets make the whole difference."""
+    """Return whether two parameter sets make the whole difference."""
     return before.set_name != after.set_name and {*before.tuned, *after.tuned}.issuperset(changed)
 
 
 def _changed(before: CaseConfig, after: CaseConfig) -> Iterator[str]:
-    """What differs between two cases: `service.option`, else the part of the study."""
+    """Return what differs between two cases: `service.option`, else the part of the study."""
     old = {service.name: service for service in before.services}
     new = {service.name: service for service in after.services}
     for name in old.keys() | new.keys():

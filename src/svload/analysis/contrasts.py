@@ -32,8 +32,8 @@ both at the first level of `by`)."""
 
 @dataclass(frozen=True)
 class Contrast:
-    """One claim to be: a treatment level against the baseline over matched cases, or how that
-    effect differs at a level of `by`."""
+    """A claim that the study plans to make: a treatment level against the baseline over matched cases, or how
+    that effect differs at a level of `by`."""
 
     name: str
     comparison: Comparison
@@ -42,28 +42,30 @@ class Contrast:
     hard: bool
     by_levels: tuple[str, str] | None = None
     control: tuple[Cell, ...] = ()
-    """of sides that take turns: each baseline with its second server; empty: the study has no control"""
+    """for sides that take turns: each baseline with its second server; empty: the study has no control"""
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Matched cases that differ in the compared factor alone; of an interaction both pairs of each quadruple."""
+        """Matched cases that differ in the compared factor alone; for an interaction, both pairs of each
+        quadruple."""
         found = [pair for cell in self.cells for pair in zip(cell[::2], cell[1::2], strict=True)]
         return tuple(dict.fromkeys(found))
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """Every case that it needs."""
+        """Every case that the contrast needs."""
         return tuple(dict.fromkeys(case for cell in (*self.cells, *self.control) for case in cell))
 
     @property
     def least_units(self) -> int:
-        """Independent units that a claim needs: bring-ups for a factor that restarts, else blocks."""
+        """The number of independent units that a claim needs: bring-ups for a factor that restarts services,
+        else blocks."""
         return limits.CLAIM_BRING_UPS if self.hard else limits.CLAIM_BLOCKS
 
 
 def contrasts_of(lock: Lock) -> tuple[Contrast, ...]:
-    """One per contrast, matched cases pooled, or with `per: case` one per matched cell. Their
-    number is the family of Holm's test."""
+    """Return the contrasts: one for each treatment, with matched cases pooled, or with `per: case` one for
+    each matched cell. Their number is the size of the family in Holm's test."""
     return tuple(contrast for comparison in lock.comparisons for contrast in _contrasts(lock, comparison))
 
 
@@ -103,7 +105,7 @@ def _named(
 
 
 def matched_pairs(lock: Lock, comparison: Comparison, treatment: str) -> list[tuple[str, str]]:
-    """Valid cases that differ in the compared factor alone."""
+    """Return valid cases that differ in the compared factor alone."""
     by_levels = _by_levels(lock)
     pairs = []
     for case in lock.valid_cases:
@@ -122,7 +124,7 @@ def matched_pairs(lock: Lock, comparison: Comparison, treatment: str) -> list[tu
 def _quadruples(
     lock: Lock, pairs: Sequence[tuple[str, str]], by: Factor, first: str, other: str
 ) -> list[Cell]:
-    """Each pair at the level `other` of the factor `by` with the same pair at its first level."""
+    """Return each pair at the level `other` of the factor `by`, with the same pair at its first level."""
     by_levels = _by_levels(lock)
     levels = {case.name: case.levels for case in lock.valid_cases}
     found: list[Cell] = []
@@ -144,8 +146,8 @@ def _key(levels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def wanted_widths(lock: Lock) -> dict[str, float]:
-    """Contrast → half the width, in logarithms, to which blocks are added: `measure.until`, and of a gate 0.6 of its
-    margin. Empty: the planned blocks are all."""
+    """Map each contrast to half the width, in logarithms, that its interval should reach by adding blocks:
+    that of `measure.until`, and for a gate 0.6 of its margin. Empty: only the planned blocks are run."""
     if not lock.measure.blocked:
         return {}
     found = {}
@@ -159,12 +161,13 @@ def wanted_widths(lock: Lock) -> dict[str, float]:
 
 
 def most_blocks(lock: Lock) -> int:
-    """Blocks that are made at most: `measure.at_most`, else four times the planned ones."""
+    """Return the largest number of blocks to run: `measure.at_most`, else four times the planned number."""
     return lock.measure.at_most or limits.GATE_MOST * lock.measure.replicates
 
 
 def most_trials(lock: Lock) -> int:
-    """Trials with all blocks that `measure.until` or a gate may add; without either those of the plan."""
+    """Return the number of trials with all blocks that `measure.until` or a gate may add; without either,
+    that of the plan."""
     wide = wanted_widths(lock)
     cases = {case for contrast in contrasts_of(lock) if contrast.name in wide for case in contrast.cases}
     more = max(most_blocks(lock) - lock.measure.replicates, 0) * len(cases)
@@ -172,7 +175,7 @@ def most_trials(lock: Lock) -> int:
 
 
 def planned_blocks(lock: Lock, contrast: Contrast) -> int:
-    """Blocks that hold every case of a contrast: its least replicates."""
+    """Return the number of blocks that hold every case of a contrast: the least number of replicates."""
     names = {name for cell in contrast.cells for name in cell}
     return min(
         (measure_of(lock, lock.case(name)).replicates for name in names), default=lock.measure.replicates
@@ -180,9 +183,10 @@ def planned_blocks(lock: Lock, contrast: Contrast) -> int:
 
 
 def planned_units(lock: Lock, contrast: Contrast) -> tuple[int, int]:
-    """(independent units that the plan gives a contrast, independent bring-ups).
+    """Return (independent units that the plan gives a contrast, independent bring-ups).
 
-    Blocks that share a bring-up are units of their own below six bring-ups, and the claim speaks of these alone.
+    With fewer than six bring-ups, blocks that share one are separate units, and the claim holds for these
+    bring-ups alone.
     """
     blocks = planned_blocks(lock, contrast)
     if contrast.hard or is_split(lock):
@@ -214,7 +218,7 @@ def plan_comparisons(
 
 
 class Hopeless(NamedTuple):
-    """Why no outcome could decide a contrast, as a clause, and the one edit that would mend it."""
+    """Why no outcome could decide a contrast, as a clause, and the one edit that would fix it."""
 
     state: str
     reason: str
@@ -222,7 +226,7 @@ class Hopeless(NamedTuple):
 
 
 def hopeless(lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Hopeless | None:
-    """What keeps a contrast open whatever is measured; None where it can be decided."""
+    """Return what keeps a contrast open whatever is measured; None where it can be decided."""
     if not contrast.cells:
         return Hopeless("undecidable", "no cases match, so nothing can be compared", "Include more cases")
     if clause := confounding(configs, contrast.pairs):
@@ -321,7 +325,7 @@ def _expected_mde(
     earlier: Sequence[Claim],
     floor: LabFloor | None,
 ) -> tuple[float | None, str]:
-    """(minimum detectable effect, or None and why). An effect below the lab's own floor is no claim,
+    """Return (minimum detectable effect or None, why). An effect below the lab's own noise floor is no claim,
     however many blocks there are."""
     units, bring_ups = units_and_bring_ups
     before = next((claim for claim in earlier if claim.name == contrast.name), None)

@@ -1,4 +1,5 @@
-"""Criteria (`expect`, thresholds) on measured values: one place where a metric's name finds its number."""
+"""Criteria (`expect`, thresholds) on measured values: the one place that maps a metric's name to its
+number."""
 
 from __future__ import annotations
 
@@ -13,14 +14,15 @@ from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_size
 
 TIMED_OUT = "> time-out"
-"""How the reason of a number begins that so many failures reach; what decides is its code."""
+"""How the reason begins where so many requests failed that the number lies beyond the time-out; code decides
+by the reason's code."""
 _UPPER, _LOWER, _EXACT = ("<", "<=", "=="), (">", ">=", "=="), ("==", "!=")
 _NO_SUCH_NUMBER = ("not measured", "in stages", "no request", "no looks-up")
-"""Why a case has no number that more load could have made worse."""
+"""Reasons for a missing number that do not mean that more load made it worse."""
 
 
 def owners_of_case(config: CaseConfig) -> dict[str, Source]:
-    """Whom a metric may name in this case."""
+    """Return the owners that a metric may name in this case."""
     owners: dict[str, Source] = {feeder.name: "feeder" for feeder in config.feeders}
     owners |= {service.name: "service" for service in config.services}
     owners |= {group.name: "traffic" for group in config.groups}
@@ -34,12 +36,13 @@ def owners_of_case(config: CaseConfig) -> dict[str, Source]:
 
 
 def metric_of(text: str, config: CaseConfig, owners: Mapping[str, Source] | None = None) -> MetricRef:
-    """The metric that `text` spells; without an owner it is the case's main group's. Raises ValueError."""
+    """Parse the metric in `text`; without an owner it refers to the case's main group. Raises ValueError."""
     return _owned(parse_metric(text, {**owners_of_case(config), **(owners or {})}), config)
 
 
 def criterion_of(text: str, config: CaseConfig, owners: Mapping[str, Source] | None = None) -> Criterion:
-    """The criterion that `text` spells; without an owner it is about the case's main group. Raises ValueError."""
+    """Parse the criterion in `text`; without an owner it refers to the case's main group. Raises
+    ValueError."""
     criterion = parse_criterion(text, {**owners_of_case(config), **(owners or {})})
     return replace(criterion, ref=_owned(criterion.ref, config))
 
@@ -49,23 +52,25 @@ def _owned(ref: MetricRef, config: CaseConfig) -> MetricRef:
 
 
 def find(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate:
-    """The metric's estimate, or null with the reason that it was not measured."""
+    """Return the metric's estimate, or null with the reason why it was not measured."""
     return metrics.get(str(ref)) or Estimate(
         value=None, reason=f"{ref} was not measured in this case", why="not measured"
     )
 
 
 def mirror_of(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate | None:
-    """The share of successes that belongs to a share of errors. None for other metrics."""
+    """Return the share of successes that complements a share of errors; None for other metrics."""
     if ref.metric.source != "traffic" or ref.metric.name != "error_rate":
         return None
     return metrics.get(f"{ref.owner}.success_rate")
 
 
 def ends(value: float, estimate: Estimate, mirror: Estimate | None = None) -> tuple[float, float] | None:
-    """The least and the most that `value` may be by what disturbed it, in its unit. None: that is not known.
+    """Return the least and the greatest value that `value` may have given the disturbances, in its unit; None
+    where that is not known.
 
-    A bound is a share of the value, and no share of 0 errors is one: what success may be off by widens it.
+    A bound is a share of the value, and no share of 0 errors is an error: the bound on success widens it
+    instead.
     """
     own = _within(value, value, value, estimate.belief)
     if own is None or mirror is None or mirror.value is None:
@@ -86,14 +91,15 @@ def _within(value: float, low: float, high: float, belief: Belief | None) -> tup
 
 
 def number_of(estimate: Estimate) -> float | None:
-    """What was measured, also where it is not shown since too few of its trials can be believed."""
+    """Return the measured value, even where it is not shown since too few of its trials can be believed."""
     if estimate.value is None and estimate.why == "refused" and estimate.belief:
         return estimate.belief.as_measured
     return estimate.value
 
 
 def is_broken(estimate: Estimate) -> bool:
-    """Whether the instrument or the load itself failed, so that no range holds what would have been measured."""
+    """Return whether the instrument or the load itself failed, so that no range holds the undisturbed
+    value."""
     from svload.analysis.checks import role_of
 
     doubts = estimate.belief.doubts if estimate.belief else ()
@@ -103,9 +109,9 @@ def is_broken(estimate: Estimate) -> bool:
 def range_of(
     ref: MetricRef, estimate: Estimate, mirror: Estimate | None = None, timeout_s: float | None = None
 ) -> tuple[float, float] | None:
-    """Where the number truly lies with 95 %: the interval of its replicates (for a single load, of batches),
-    widened by what disturbed it. What is not known takes the widest range, or has no end but the time-out.
-    None: no number."""
+    """Return the range that holds the true value with 95 %: the interval of its replicates (for a single
+    load, of batches), widened for disturbances. Where the disturbance is unknown it takes the widest range,
+    or has no end but the time-out. None: there is no number."""
     value = number_of(estimate)
     if value is None:
         return None
@@ -130,8 +136,8 @@ def outcome(
     server: ServerState | None = None,
     mirror: Estimate | None = None,
 ) -> bool | None:
-    """Whether it holds: by where the whole of its range lies; None where that leaves both, or there is no number
-    (docs/method.md §2, *A threshold has three answers*).
+    """Return whether the criterion holds, by where the whole range of its number lies; None where the range
+    allows both, or there is no number (docs/method.md §2, *A threshold has three answers*).
 
     A percentile beyond the time-out fails every upper limit within it, and so does what an OVERLOADED server
     makes worse (`fails_by_overload`). A broken number has no answer, and one that grows with the run's length
@@ -161,12 +167,13 @@ def _fails_without_number(criterion: Criterion, estimate: Estimate, timeout_s: f
 
 
 def fails_by_overload(criterion: Criterion, estimate: Estimate, server: ServerState | None) -> bool:
-    """Whether the criterion fails since the server is OVERLOADED, which is worse than any limit (docs/method.md §2).
+    """Return whether the criterion fails because the server is OVERLOADED, which is worse than any limit
+    (docs/method.md §2).
 
-    That is an upper limit on a time that the load saw, or a lower one on goodput: while the backlog grows, a
-    longer load brings any time above its limit. What an overloaded server completes does not grow with the
-    run's length, so throughput, shares and counts are judged as they are. `server` is the case's state; None:
-    not known, and the number itself says whether it grows.
+    That applies to an upper limit on a time that the load saw, and to a lower one on goodput: while the
+    backlog grows, a longer load brings any time above its limit. What an overloaded server completes does not
+    grow with the run's length, so throughput, shares and counts are judged as usual. `server` is the case's
+    state; None: not known, and the number itself tells whether it grows.
     """
     metric = criterion.ref.metric
     if metric.source != "traffic" or metric.name == "generator_lag":
@@ -182,7 +189,7 @@ def fails_by_overload(criterion: Criterion, estimate: Estimate, server: ServerSt
 
 
 def show(ref: MetricRef, value: float | None) -> str:
-    """A value in its metric's unit, three or four figures."""
+    """Format a value in its metric's unit, with three or four figures."""
     if value is None:
         return "–"
     match ref.metric.dimension:

@@ -1,9 +1,9 @@
-"""The moments in which the machine's own readings show a disturbance of a trial, never its responses
+"""The moments in which a trial was disturbed, found in the machine's own readings, never in the responses
 (docs/method.md §3, *Counting*).
 
-Four checks find them: gaps of the load's threads and passes of their loops (`hiccups`), waits for a
-core (`run-queue`), time that the hypervisor gave to others (`steal`), CPU of processes that are no part
-of the measurement (`others-cpu`).
+Four checks find them: gaps of the load's threads and long passes of their loops (`hiccups`), waits for a core
+(`run-queue`), time that the hypervisor gave to others (`steal`), CPU of processes that are not part of the
+measurement (`others-cpu`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SECOND_NS = 1e9
 
 
 class Disturbance(NamedTuple):
-    """One disturbed moment. `lost_s`: how long a thread stood still in it, or of foreign
-    CPU how much of a core it cost."""
+    """One disturbed moment. `lost_s`: how long a thread stood still in it, or, for foreign CPU, how much of a
+    core it cost."""
 
     check: str
     begin_ns: float
@@ -40,21 +40,21 @@ class Disturbance(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """All that one trial's readings show up to its kept window's end."""
+    """Everything that one trial's readings show up to the end of its kept window."""
 
     moments: tuple[Disturbance, ...]
 
     def of(self, check: str) -> list[Disturbance]:
-        """The moments that one check found."""
+        """Return the moments that one check found."""
         return [one for one in self.moments if one.check == check]
 
     def share(self, check: str, window: Window) -> float:
-        """The part of the window that one check's moments cover."""
+        """Return the part of the window that one check's moments cover."""
         return covered(united(spans(self.of(check)), window)) / max(window.high_ns - window.low_ns, 1)
 
 
 def disturbances_of(monitors: Monitors, window: Window) -> Found:
-    """What disturbed the trial up to its kept window's end."""
+    """Find what disturbed the trial up to the end of its kept window."""
     cores = max(len(of_monitor(monitors, "host", "busy_seconds_total")), 1)
     waits = of_monitor(monitors, "generator", "run_queue_seconds_total")
     stolen = of_monitor(monitors, "host", "steal_seconds_total")
@@ -74,9 +74,11 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
 
 
 def foreign_here(monitors: Monitors, cores: int) -> dict[str, Series]:
-    """Others' CPU as a share of the cores where servers and load ran; of all of them where nobody looked where that was.
+    """Return others' CPU as a share of the cores where servers and load ran; as a share of all cores where it
+    is not known which these were.
 
-    On a machine with many cores what takes all of the server's one is a small part of the whole.
+    On a machine with many cores, a process that takes the server's only core uses just a small part of the
+    machine.
     """
     concerned = of_monitor(monitors, "others", "concerned_seconds_total")
     others = of_monitor(monitors, "others", "cpu_seconds_total")
@@ -84,12 +86,12 @@ def foreign_here(monitors: Monitors, cores: int) -> dict[str, Series]:
 
 
 def strangers_share(monitors: Monitors, window: Window) -> float | None:
-    """Share of the machine that strangers had in the window: CPU of other processes, and the larger of what
-    the hypervisor took and of the gaps in which a core of the load ran nobody, over all cores' time.
+    """Return the share of the machine that strangers had in the window: CPU of other processes, and the
+    larger of what the hypervisor took and the gaps in which a load core ran nobody, over all cores' time.
 
-    Of several machines the largest. Where others' CPU was not read, how long the load's threads waited for a core; where
-    that was not either, None. A comparison weighs its pairs by it (docs/method.md §2), and waits are in it only so:
-    they are the server's doing as well.
+    With several machines, return the largest. Where others' CPU was not read, use how long the load's threads
+    waited for a core; where that is missing too, return None. A comparison weighs its pairs by it
+    (docs/method.md §2); waits count only in that case, since servers cause them as well.
     """
     cores = len(of_monitor(monitors, "host", "busy_seconds_total"))
     others = of_monitor(monitors, "others", "cpu_seconds_total").get("")
@@ -109,7 +111,8 @@ def strangers_share(monitors: Monitors, window: Window) -> float | None:
 
 
 def _taken(monitors: Monitors, window: Window) -> float:
-    """Cores' worth of time that nobody on this machine had: stolen, or seen as gaps by the load's witnesses."""
+    """Return how many cores' worth of time nobody on this machine had: stolen, or seen as gaps by the load's
+    witnesses."""
     stolen = sum(
         mean_rate(series, window) or 0.0
         for series in of_monitor(monitors, "host", "steal_seconds_total").values()
@@ -120,7 +123,7 @@ def _taken(monitors: Monitors, window: Window) -> float:
 
 
 def unread(monitors: Monitors, services: Iterable[ServiceFacts]) -> list[str]:
-    """The services whose machine nobody read: they ran already, elsewhere."""
+    """Return the services whose machine was not read: they were already running elsewhere."""
     readings = readings_of(monitors)
     return [
         one.service
@@ -141,7 +144,8 @@ def _is_here(address: str) -> bool:
 
 
 def _foreign_elsewhere(monitors: Monitors) -> dict[str, Series]:
-    """Others' CPU on the machines of a fleet that made load, each as a share of its own cores."""
+    """Return others' CPU on the machines of a fleet that made load, each as a share of that machine's
+    cores."""
     cores = Counter(core.partition("/")[0] for core in of_monitor(monitors, "fleet", "busy_seconds_total"))
     return {
         machine: Series(series.at, series.values / max(cores[machine], 1))
@@ -150,7 +154,8 @@ def _foreign_elsewhere(monitors: Monitors) -> dict[str, Series]:
 
 
 def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterator[Disturbance]:
-    """Gaps above a length: each where its readings tell so, else the look in which the longest lay."""
+    """Return gaps above a length: each gap where its readings locate it, else the look in which the longest
+    one lay."""
     precise = of_monitor(monitors, "generator", exact)
     for thread, series in precise.items():
         for at, gap in zip(*series, strict=True):
@@ -164,8 +169,8 @@ def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterato
 
 
 def _begun_late(monitors: Monitors) -> Iterator[Disturbance]:
-    """From the load's begin to the first look of a witness that came later than two looks lie apart: a process that stood
-    still just then has no gap to tell of, for its witness had not begun."""
+    """Return the time from the load's start to the first look of a witness, where that is longer than two
+    periods: a process that stood still just then reports no gap, since its witness had not started."""
     for thread, series in of_monitor(monitors, "generator", "hiccup_seconds").items():
         if len(series.at) < 2:
             continue
@@ -180,9 +185,9 @@ def _rates(
     weak: float,
     least_s: float = 0.0,
 ) -> Iterator[Disturbance]:
-    """The looks in which a counter grew faster than its limit allows, and by more than `least_s`.
+    """Return the looks in which a counter grew faster than its limit allows, and by more than `least_s`.
 
-    All that a thread waited in a look makes no longer a gap than that, and gaps so short are no disturbance.
+    A gap is no longer than the total wait of a thread in a look, and gaps below `least_s` are no disturbance.
     """
     for place, series in of.items():
         length_s, grown = np.diff(series.at) / 1e9, np.diff(series.values)
@@ -198,8 +203,8 @@ def _rates(
 
 
 def _steals(stolen: Mapping[str, Series]) -> Iterator[Disturbance]:
-    """The looks in which a core lost time, within seconds that lost more than its limit: the
-    kernel counts in ticks of 10 ms."""
+    """Return the looks in which a core lost time, within seconds that lost more than the limit: the kernel
+    counts in ticks of 10 ms."""
     for core, series in stolen.items():
         at, values = series
         grown = np.diff(values)
@@ -211,8 +216,8 @@ def _steals(stolen: Mapping[str, Series]) -> Iterator[Disturbance]:
 
 
 def _of_a_second(at: Floats, values: Floats) -> Floats:
-    """By look: the largest share that the counter grew in any second that holds the look; a
-    shorter series counts as one second."""
+    """Return for each look the largest growth of the counter, as a share, in any second that contains the
+    look; a shorter series counts as one second."""
     most = np.zeros(max(len(at) - 1, 0))
     later = np.minimum(np.searchsorted(at, at + _SECOND_NS), len(at) - 1)
     for first, last in enumerate(later[:-1]):
@@ -224,12 +229,12 @@ def _of_a_second(at: Floats, values: Floats) -> Floats:
 
 
 def spans(moments: Iterable[Disturbance]) -> list[tuple[float, float]]:
-    """Their begins and ends."""
+    """Return the begin and end of each disturbance."""
     return [(one.begin_ns, one.end_ns) for one in moments]
 
 
 def united(found: Iterable[tuple[float, float]], window: Window | None = None) -> list[tuple[float, float]]:
-    """Spans as one list, those that touch joined; only what lies in `window` where it is given."""
+    """Merge spans into one list, joining those that touch; clip them to `window` where it is given."""
     joined: list[tuple[float, float]] = []
     for begin, end in sorted(found):
         if window is not None:
@@ -244,10 +249,10 @@ def united(found: Iterable[tuple[float, float]], window: Window | None = None) -
 
 
 def within(moments: Iterable[Disturbance], window: Window) -> list[Disturbance]:
-    """Those that lie in the window, at least in part."""
+    """Return those that lie at least partly in the window."""
     return [one for one in moments if one.end_ns > window.low_ns and one.begin_ns < window.high_ns]
 
 
 def covered(found: Spans) -> float:
-    """Their length in ns; they must be apart."""
+    """Return their total length in ns; they must not overlap."""
     return sum(end - begin for begin, end in found)

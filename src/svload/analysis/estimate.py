@@ -1,7 +1,7 @@
-"""What a run will take, before it is started: seconds of wall time and bytes on disk.
+"""An estimate, before a run starts, of what it will take: seconds of wall time and bytes on disk.
 
-Load time is known. What surrounds it is measured in the last run of the same study and profile, case by case;
-where there was none, it follows from what each kit states (model.costs) and a few constants of svload's own.
+Load time is known. The rest is measured in the last run of the same study and profile, case by case; without
+such a run it follows from what each kit states (model.costs) and a few constants of svload.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import Group
 
 START_S = 0.5
-"""The machine's agent, generators and monitors, once."""
+"""Starting the machine's agent, generators and monitors, once."""
 TRIAL_S = 0.2
-"""A trial's own: shares, common start, counters, tables, seal, provisional verdict."""
+"""Overhead of a trial: shares, common start, counters, tables, seal, provisional verdict."""
 REPORT_S = 2.0
-"""Analysis and report of a run, and so much more a trial:"""
+"""Analysis and report of a run, and this much more for each trial:"""
 REPORT_TRIAL_S = 0.03
 
 ROW_BYTES = 55.0
@@ -40,13 +40,13 @@ READING_BYTES = 3.0
 TRIAL_BYTES = 20_000.0
 """Summary, lab, seal, journal and rows of a trial."""
 LEAST_CYCLE_S = 0.005
-"""A request of a user who does not think, where nothing is known of the server."""
+"""Cycle of a user who does not think, where nothing is known about the server."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What an earlier run of the same study and profile took beside load (s). `beside_s`: a
-    trial of each case, on average."""
+    """Overhead beside load (s) of an earlier run of the same study and profile. `beside_s`: that of a trial
+    of each case, on average."""
 
     once_s: float
     beside_s: Mapping[str, float]
@@ -55,8 +55,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """Wall seconds and bytes of a whole run. `load_s` is load and ramps alone; `basis`
-    says where the rest comes from."""
+    """Wall seconds and bytes of a whole run. `load_s` is load and ramps alone; `basis` says where the other
+    figures come from."""
 
     seconds: float
     size_bytes: float
@@ -73,8 +73,8 @@ def estimate_run(
     restarts: int = 0,
     last: Measured | None = None,
 ) -> RunEstimate:
-    """The estimate for all planned trials of `lock`. `costs`: case → service → what it
-    takes; `restarts` of the whole lab."""
+    """Estimate all planned trials of `lock`. `costs`: case → service → what it takes; `restarts` of the whole
+    lab."""
     trials = sum(config.measure.replicates for config in configs.values())
     load_s = _over_trials(configs, lambda _, config: config.ramp_ns / 1e9 + measured_s(config))
     size = size_of_run(lock, configs)
@@ -93,7 +93,8 @@ def estimate_run(
 
 
 def measured_s(config: CaseConfig) -> float:
-    """How long a trial measures; with turns at least as long as its least turns and their pauses take."""
+    """Return how long a trial measures; with turns, at least as long as its fewest turns and their pauses
+    take."""
     if config.measure.order != "turns":
         return config.measure.duration_ns / 1e9
     plan = turn_plan(0.0, 0.0, duration_ns=config.measure.duration_ns, rounds=least_rounds(config))
@@ -101,18 +102,18 @@ def measured_s(config: CaseConfig) -> float:
 
 
 def size_of_run(lock: Lock, configs: Mapping[str, CaseConfig]) -> float:
-    """Bytes on disk of all planned trials of `lock`."""
+    """Return the bytes on disk of all planned trials of `lock`."""
     return _over_trials(configs, lambda _, config: _trial_bytes(config))
 
 
 def _over_trials(configs: Mapping[str, CaseConfig], each: Callable[[str, CaseConfig], float]) -> float:
-    """The sum over all trials of what one of each case takes."""
+    """Sum over all trials what one trial of each case takes."""
     return sum(config.measure.replicates * each(name, config) for name, config in configs.items())
 
 
 def measured(events: Sequence[Event]) -> Measured | None:
-    """What a run's journal says it took beside load, restarts included and resumes averaged;
-    None if no trial of it was sealed."""
+    """Return what a run took beside load according to its journal, restarts included and resumes averaged;
+    None if none of its trials was sealed."""
     beside: dict[str, list[float]] = {}
     phases: dict[str, list[float]] = {}
     for event in events:
@@ -150,7 +151,8 @@ def _bring_ups_s(
 
 
 def _trial_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
-    """A trial beside its load: reset, warming, two readings of settled counters, answers after the end."""
+    """Return the overhead of a trial beside its load: reset, warming, two readings of settled counters,
+    answers after the end."""
     rows = {objects.table: objects.count for objects in config.objects}
     feeders = {feeder.name: feeder for feeder in config.feeders}
     seconds = TRIAL_S + 2 * max((cost.settle_s for cost in costs.values()), default=0.0)
@@ -164,8 +166,8 @@ def _trial_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
 
 
 def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
-    """Until the last answer after the load's end: a closed loop's response time is its users
-    over what is answered, R = N/X. A cache that was warmed answers by itself."""
+    """Return the time from the load's end to the last answer: a closed loop's response time is its users over
+    the throughput, R = N/X. A cache that was warmed answers by itself."""
     warmed = {step.through for step in config.before_trial if step.warm}
     busy: dict[str, float] = {}
     for group in config.groups:
@@ -185,7 +187,7 @@ def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
 
 
 def requests_of(group: Group, seconds: float) -> float:
-    """Requests that a group can make at most in so many seconds."""
+    """Return the largest number of requests that a group can make in this many seconds."""
     executor, most = group.executor, group.longest_iteration
     if isinstance(executor, OpenLoop):
         return executor.arrivals_until(seconds * 1e9) * most

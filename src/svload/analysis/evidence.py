@@ -1,6 +1,5 @@
-"""Which limits were approached and which counters of refusals moved: a pure function over what monitors
-declare and what they read (docs/method.md §5).
-"""
+"""Which limits were approached, and which counters of refusals moved: a pure function of what monitors
+declare and what they read (docs/method.md §5)."""
 
 from __future__ import annotations
 
@@ -31,12 +30,13 @@ _WORST: tuple[LimitState, ...] = ("reached", "approached", "clear")
 
 
 def evidence_of(trial: TrialData, window: Window) -> Evidence:
-    """Every declared limit that was read in the window, and every declared counter that moved in the trial."""
+    """Return every declared limit that was read in the window, and every declared counter that moved in the
+    trial."""
     return evidence(readings_of(trial.monitors), trial.lab.declared or (), window, trial.summary.window_ns[1])
 
 
 def evidence(readings: Readings, declared: Iterable[Declared], window: Window, end_ns: float) -> Evidence:
-    """The same of plain readings. `end_ns`: the load's end."""
+    """Compute the same from plain readings. `end_ns`: the load's end."""
     uses: list[LimitUse] = []
     counts: list[RefusalCount] = []
     for one in declared:
@@ -57,7 +57,8 @@ def evidence(readings: Readings, declared: Iterable[Declared], window: Window, e
 
 
 def _is_another_s(readings: Readings, monitor: str, limit: Limit, window: Window) -> bool:
-    """Whether a use that anybody may have made is not the services': together they made less than half of what fills it."""
+    """Return whether the use of a limit that any process may fill is not the services': together they made
+    less than half of what fills it."""
     if not limit.own or not isinstance(limit.of, float | int):
         return False
     own = [
@@ -70,7 +71,7 @@ def _is_another_s(readings: Readings, monitor: str, limit: Limit, window: Window
 
 
 class _Use(NamedTuple):
-    """A limit's readings: when, the share of the limit in use, the limit."""
+    """The readings of a limit: times, the share of the limit in use, the limit."""
 
     at: Floats
     share: Floats
@@ -92,9 +93,8 @@ def _uses(readings: Readings, service: str, monitor: str, limit: Limit, window: 
 
 
 def _shares(series: Series, bound: Series | float, counter: bool) -> _Use | None:
-    """Used over limit at each reading; of a counter the growth a second since the reading before.
-    Without a limit there is nothing.
-    """
+    """Return used over limit at each reading; for a counter, the growth a second since the reading before.
+    Without a limit, return nothing."""
     at, used = series
     if counter:
         gap = np.diff(at) / 1e9
@@ -143,7 +143,8 @@ def _judged(
 
 
 def _state(limit: Limit, share: Floats, often: float) -> LimitState:
-    """As the limit is declared: a moment at it, most moments with something waiting, or the mean."""
+    """Return the state by the limit's declared rule: one moment at it, most moments with something waiting,
+    or the mean."""
     if limit.brief:
         reached = often > 0
     elif limit.waiting:
@@ -183,14 +184,16 @@ def _counts(
 
 
 def _from_the_start(series: Series, end_ns: float) -> Series:
-    """From the last reading before the load, or the first there is, to the first after its end."""
+    """Return the growth from the last reading before the load, or the first one, to the first reading after
+    its end."""
     first = max(int(np.searchsorted(series.at, 0.0, side="right")) - 1, 0)
     last = min(int(np.searchsorted(series.at, end_ns)), len(series.at) - 1)
     return Series(series.at[first : last + 1], series.values[first : last + 1])
 
 
 def _moved_beside(readings: Readings, counter: str, end_ns: float) -> bool:
-    """Whether the machine's counter moved too; one that nobody read does not speak against it."""
+    """Return whether the machine's counter moved too; a counter that was not read does not speak against
+    it."""
     monitor, _, metric = counter.partition(".")
     found = readings.of("", monitor, metric)
     return not found or any(_from_the_start(series, end_ns).growth > 0 for series in found.values())
@@ -200,9 +203,8 @@ def _moved_beside(readings: Readings, counter: str, end_ns: float) -> bool:
 
 
 def case_evidence(trials: Sequence[Evidence]) -> CaseEvidence:
-    """Over a case's trials: how near each limit was, how often it was reached, and which
-    counters moved, the first first.
-    """
+    """Summarise a case's trials: how near each limit was, how often it was reached, and which counters moved,
+    the earliest first."""
     uses: dict[tuple[str, str, str, str], list[LimitUse]] = {}
     counts: dict[tuple[str, str, str, str], list[RefusalCount]] = {}
     for trial in trials:
@@ -258,10 +260,11 @@ def _case_refusal(found: Sequence[RefusalCount], trials: int) -> CaseRefusal:
 
 
 def first_to_fail(case: CaseEvidence) -> tuple[CaseLimit | CaseRefusal, ...]:
-    """What gave way, in the order of time: the servers' own limits that most trials reached, and
-    their counters that moved in most.
+    """Return what failed first, in order of time: the servers' own limits that most trials reached, and their
+    counters that moved in most trials.
 
-    What is another's doing, or the machine's, is no server's first failure, and stands in the evidence alone.
+    What belongs to other processes or to the machine is not a server's first failure, and appears in the
+    evidence only.
     """
     found: list[tuple[float, CaseLimit | CaseRefusal]] = [
         (one.first_s, one)

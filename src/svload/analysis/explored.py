@@ -1,4 +1,4 @@
-"""What the load itself does where no planned comparison asks: described over matched cases, marked
+"""The effect of the load itself where no planned comparison covers it: described over matched cases, marked
 exploratory, without a p (docs/method.md §2)."""
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ def load_effects(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> tuple[Finding, ...]:
-    """A finding for each level of a factor that adds traffic beside the main group, where the
-    study compares over no such factor.
+    """Return a finding for each level of a factor that adds traffic beside the main group, where the study
+    makes no comparison over such a factor.
 
-    Pairs and cases are left out as a claim leaves them out; with fewer units than describe a case nothing is said.
+    Pairs and cases are left out by the same rules as in a claim; with fewer units than are needed to describe
+    a case, nothing is reported.
     """
     planned = {comparison.factor for comparison in lock.comparisons}
     found = []
@@ -43,7 +44,7 @@ def load_effects(
 
 
 def _contrasts(lock: Lock, factor: Factor, configs: Mapping[str, CaseConfig]) -> Iterator[Contrast]:
-    """Every other level against the one without the traffic; none where no level is the one without."""
+    """Contrast every other level with the one without the traffic; none where every level has it."""
     levels = [level.name for level in factor.levels]
     for baseline in levels:
         comparison = Comparison(
@@ -58,8 +59,8 @@ def _contrasts(lock: Lock, factor: Factor, configs: Mapping[str, CaseConfig]) ->
 
 
 def _adds_load(before: CaseConfig | None, after: CaseConfig | None) -> bool:
-    """Whether the second case has all the traffic of the first and more of it, and the same
-    main group under the same load."""
+    """Return whether the second case has all the traffic of the first and more, and the same main group under
+    the same load."""
     if before is None or after is None:
         return False
     mine, theirs = ({group.name: group for group in config.groups} for config in (before, after))
@@ -101,7 +102,7 @@ def _finding(
 def _spread(
     pairs: Sequence[tuple[str, str]], configs: Mapping[str, CaseConfig], cases: Sequence[CaseResult]
 ) -> str:
-    """The least and the largest effect of single matched cases, where there are several."""
+    """Return the least and the greatest effect of single matched cases, where there are several."""
     by_name = {case.case: case.metrics for case in cases}
     ratios = {}
     for pair in pairs:
@@ -117,7 +118,7 @@ def _spread(
 
 
 def told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:
-    """Time and success are judged together (docs/method.md §2): a sentence where success differs."""
+    """Judge time and success together (docs/method.md §2): return a sentence where success differs."""
     before, after = success
     if before is None or after is None or abs(before - after) < limits.SUCCESS_DIFFERS:
         return []

@@ -1,4 +1,4 @@
-"""What failed: statuses, errors and checks by case and group, or step. Counts are judged whatever disturbed the
+"""Failures: statuses, errors and checks by case and group, or step. Counts are judged whatever disturbed the
 times: steal cannot invent a wrong status (docs/method.md §2)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Request, StatusCheck
 
 OF_SUCCESS = frozenset({"success_rate", "error_rate", "failed"})
-"""Metrics by which a study says how many failures it takes."""
+"""Metrics by which a study states how many failures it accepts."""
 
 
 def failures_of(
@@ -27,8 +27,8 @@ def failures_of(
     owners: Mapping[str, Source],
     searched: bool = False,
 ) -> tuple[Failures, ...]:
-    """Every case's groups, or steps, of which a request failed. `searched`: the run sought a limit, so that loads
-    that break are its way."""
+    """Return every case's groups, or steps, with a failed request. `searched`: the run searched for a limit,
+    so loads that fail are expected."""
     by_case: dict[str, list[TrialSummary]] = {}
     for one in summaries:
         by_case.setdefault(one.case, []).append(one)
@@ -50,7 +50,7 @@ def _criteria(
     thresholds: Iterable[ThresholdResult],
     outcome: str,
 ) -> dict[str, list[Criterion]]:
-    """By case: the study's criteria on success and errors that came out so."""
+    """Return by case the study's criteria on success and errors that had this outcome."""
     found: dict[str, list[Criterion]] = {}
     for one in thresholds:
         if one.outcome == outcome and one.case in configs and any(name in one.that for name in OF_SUCCESS):
@@ -63,7 +63,7 @@ def _criteria(
 def _broken_by_gates(
     configs: Mapping[str, CaseConfig], owners: Mapping[str, Source], claims: Iterable[Claim]
 ) -> set[tuple[str, str]]:
-    """(case, owner) of the treatments whose success or errors failed a gate."""
+    """Return (case, owner) of the treatments that failed a gate on success or errors."""
     return {
         (treatment, ref.owner)
         for claim in claims
@@ -89,8 +89,8 @@ def _beside(
 
 
 def _allows(criterion: Criterion, row: Failures) -> bool:
-    """Whether a criterion that holds speaks of these failures: of a step one of the group does where the step keeps
-    it too."""
+    """Return whether a criterion that holds accepts these failures: one on the group covers a step where the
+    step meets it too."""
     owner, name = criterion.ref.owner, criterion.ref.metric.name
     if criterion.level:
         return False
@@ -116,7 +116,8 @@ def _of_case(config: CaseConfig, summaries: Sequence[TrialSummary]) -> Iterator[
 
 
 def _parts(group: Group, found: Sequence[GroupSummary]) -> Iterator[tuple[str, tuple[Request, ...]]]:
-    """(step, its request) where the group has scenarios and every trial counted their steps; else the group as one."""
+    """Return (step, its request) where the group has scenarios and every trial counted their steps; else the
+    whole group."""
     names = {step.name for step in group.steps}
     if group.scenarios and found and all(names <= {one.name for one in part.steps} for part in found):
         yield from ((step.name, (step.request,)) for step in group.steps)
@@ -161,7 +162,8 @@ def _row(
 def _kinds(
     requests: Sequence[Request], status: Mapping[str, int], errors: Counter[str], checks: Mapping[str, int]
 ) -> Iterator[FailureKind]:
-    """Wrong statuses as they came, failed checks by name, all else by its error's name."""
+    """Name the kinds: wrong statuses by their number, failed checks by their name, everything else by its
+    error's name."""
     unexpected, failed_checks = errors.pop("status", 0), errors.pop("check", 0)
     answered = unexpected + failed_checks
     wrong = {
@@ -184,7 +186,7 @@ def _kinds(
 
 
 def _expected(requests: Iterable[Request], status: int) -> bool:
-    """Whether any of these requests takes this status."""
+    """Return whether any of these requests accepts this status."""
     return any(
         any(low <= status <= high for low, high in request.expect_status)
         and all(low <= status <= high for low, high in _asked(request))
@@ -197,7 +199,7 @@ def _asked(request: Request) -> list[tuple[int, int]]:
 
 
 def _expected_words(requests: Iterable[Request]) -> str:
-    """`200`, `200 to 399`: what a status check asks, else what the request expects."""
+    """Return `200` or `200 to 399`: what a status check asks for, else what the request expects."""
     ranges = [one for request in requests for one in (_asked(request) or request.expect_status)]
     told = (str(low) if low == high else f"{low} to {high}" for low, high in ranges)
     return " or ".join(dict.fromkeys(told))

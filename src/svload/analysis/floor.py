@@ -1,5 +1,5 @@
-"""The lab's own noise (docs/method.md §2): how far two trials of the same thing lie apart, per metric and
-load, and what of an effect is above it."""
+"""The lab's own noise (docs/method.md §2): how far two trials of the same thing differ, per metric and load,
+and how much of an effect exceeds that."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ from svload.study.check import owners_of
 
 @dataclass(frozen=True)
 class LabFloor:
-    """What a certificate says of one comparison. `restarts`: its trials had a bring-up each, so that their
-    noise holds that of bring-ups.
-    """
+    """What a certificate states for one comparison. `restarts`: each of its trials had a bring-up, so that
+    its noise includes that of bring-ups."""
 
     floor: Floor
     restarts: bool = False
 
     def of_mean(self, units: int, bring_ups: int) -> float:
-        """|log ratio| that the mean over so many independent units, of so many bring-ups, does not reach in 95 % of
-        A/A comparisons.
+        """Return the |log ratio| that the mean over this many independent units, from this many bring-ups,
+        stays below in 95 % of A/A comparisons.
 
-        Of one unit that is the floor itself. A mean's standard error is that of one pair over √n, where n
-        is what its noise was drawn anew for: bring-ups where the certificate's hold theirs, else units;
-        cases of one unit share its noise and count once. The pairs' scatter is an estimate, so that its
-        reach is Student's t with as many degrees of freedom as they leave, and no shorter than the
-        quantile that they show themselves.
+        For one unit that is the floor itself. A mean's standard error is that of one pair over √n, where n
+        counts independent draws of the noise: bring-ups where the certificate's noise includes theirs, else
+        units; cases of one unit share its noise and count once. The pairs' scatter is an estimate, so the
+        reach is Student's t with the degrees of freedom that they leave, and at least the quantile that they
+        show.
         """
         n = max(min(units, bring_ups) if self.restarts else units, 1)
         if n == 1:
@@ -48,7 +47,7 @@ class LabFloor:
 
 
 def load_of(config: CaseConfig) -> str:
-    """What load a case makes, in words that are equal for equal loads: its groups with their executors."""
+    """Describe a case's load in words that are equal for equal loads: its groups with their executors."""
     words = (
         f"{group.name}: {group.executor.model_dump_json()} {group.connection}" for group in config.groups
     )
@@ -56,7 +55,7 @@ def load_of(config: CaseConfig) -> str:
 
 
 def one_case_a_load(configs: Mapping[str, CaseConfig]) -> tuple[str, ...]:
-    """The first case of each load: what an A/A run repeats."""
+    """Return the first case of each load: the cases that an A/A run repeats."""
     first: dict[str, str] = {}
     for name, config in configs.items():
         first.setdefault(load_of(config), name)
@@ -64,12 +63,12 @@ def one_case_a_load(configs: Mapping[str, CaseConfig]) -> tuple[str, ...]:
 
 
 def floors_of(configs: Mapping[str, CaseConfig], trials: Iterable[TrialResult]) -> tuple[Floor, ...]:
-    """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. What strangers
-    had of the machine weighs it, as a comparison's.
+    """Compute floors from an A/A run, in which replicates 2k − 1 and 2k of a case are a pair. Strangers'
+    share of the machine weighs a pair, as in a comparison.
 
-    A metric that is no number, or 0, in any pair that counts has no floor, nor has one with fewer
-    than `AA_PAIRS` pairs. From `AA_CERTIFIED` pairs on it is their maximum, and certified; below,
-    their 95 % quantile, and estimated.
+    A metric has no floor where it is missing or 0 in any pair that counts, or has fewer than `AA_PAIRS`
+    pairs. From `AA_CERTIFIED` pairs on the floor is their maximum, and certified; below, their 95 % quantile,
+    and estimated.
     """
     by_pair: dict[tuple[str, int], list[TrialResult]] = {}
     for trial in trials:
@@ -111,7 +110,7 @@ def _floors(load: str, pairs: Sequence[Sequence[TrialResult]]) -> list[Floor]:
 
 
 def _quantile(values: NDArray[np.float64], weight: NDArray[np.float64], p: float) -> float:
-    """The least value that has the share `p` of all weight at or below it."""
+    """Return the least value such that the share `p` of all weight lies at or below it."""
     order = np.argsort(values)
     reached = np.cumsum(weight[order]) / weight.sum()
     return float(values[order][min(int(np.searchsorted(reached, p - 1e-9)), len(values) - 1)])
@@ -120,7 +119,8 @@ def _quantile(values: NDArray[np.float64], weight: NDArray[np.float64], p: float
 def floor_of(
     certificate: AaCertificate | None, lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]
 ) -> LabFloor | None:
-    """The largest floor of a comparison's metric over the loads of its cases; None if any of them has none."""
+    """Return the largest floor of a comparison's metric over the loads of its cases; None if any load has
+    none."""
     from svload.analysis.criteria import metric_of
 
     if certificate is None:

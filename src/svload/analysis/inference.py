@@ -1,6 +1,8 @@
-"""Tests and intervals (docs/method.md §2): sign flips, Holm, t on logs, minimum detectable effects, batch means.
+"""Tests and intervals (docs/method.md §2): sign flips, Holm, t on logs, minimum detectable effects, batch
+means.
 
-All of it on plain arrays of numbers, one per block (paired) or per run (unpaired). Random draws are seeded.
+All of them work on plain arrays of numbers, one per block (paired) or per run (unpaired). Random draws are
+seeded.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def jackknife_error(left: ArrayLike) -> float:
 
 
 def t_interval(values: ArrayLike) -> Interval | None:
-    """Student's t interval of the mean of `values`, 95 %; None for fewer than two."""
+    """Return Student's t interval of the mean of `values`, 95 %; None for fewer than two."""
     x = np.asarray(values, dtype=float)
     if len(x) < 2:
         return None
@@ -45,8 +47,8 @@ def t_interval(values: ArrayLike) -> Interval | None:
 
 
 def replicates_for(shrink: float, made: int) -> int | None:
-    """How many replicates have a t interval `shrink` times narrower than that of those `made`; None: above
-    `MOST_MORE_BLOCKS`."""
+    """Return how many replicates would have a t interval `shrink` times narrower than that of the `made`
+    ones; None above `MOST_MORE_BLOCKS`."""
 
     def half(n: int) -> float:
         return t_reach(n - 1) / sqrt(n)
@@ -56,8 +58,8 @@ def replicates_for(shrink: float, made: int) -> int | None:
 
 
 def welch_interval(treatment: ArrayLike, baseline: ArrayLike) -> tuple[float, Interval | None]:
-    """Difference of means (treatment − baseline) and Welch's 95 % interval; no interval
-    with fewer than two on a side."""
+    """Return the difference of means (treatment − baseline) and Welch's 95 % interval; no interval with fewer
+    than two on a side."""
     t, b = np.asarray(treatment, dtype=float), np.asarray(baseline, dtype=float)
     difference = float(t.mean() - b.mean())
     if len(t) < 2 or len(b) < 2:
@@ -71,7 +73,8 @@ def welch_interval(treatment: ArrayLike, baseline: ArrayLike) -> tuple[float, In
 
 
 def sign_flip_p(differences: ArrayLike) -> float:
-    """Two-sided p of "no difference" by flipping the sign of each block: exact up to 2^16 flips, seeded draws above.
+    """Return the two-sided p of "no difference" by flipping the sign of each block: exact up to 2^16 flips,
+    seeded draws above.
 
     The statistic is |Σ|. With draws the observed one counts too: p = (1 + hits)/(1 + draws).
     """
@@ -91,7 +94,7 @@ def sign_flip_p(differences: ArrayLike) -> float:
 
 
 def least_detectable(sd_log: float, blocks: int, claims: int = 1) -> float | None:
-    """Relative effect that `blocks` detect with power 0.8 at alpha/claims: exp((t₁₋α/₂ +
+    """Return the relative effect that `blocks` detect with power 0.8 at alpha/claims: exp((t₁₋α/₂ +
     t₀.₈)·sd/√n) − 1. None below two blocks."""
     if blocks < 2:
         return None
@@ -101,14 +104,15 @@ def least_detectable(sd_log: float, blocks: int, claims: int = 1) -> float | Non
 
 
 def sd_of_interval(low: float, high: float, blocks: int) -> float | None:
-    """The sd of block log ratios behind a ratio's t interval [low, high]; None where it can't be read back."""
+    """Return the sd of block log ratios behind a ratio's t interval [low, high]; None where it cannot be
+    recovered."""
     if blocks < 2 or low <= 0 or high < low:
         return None
     return (log(high) - log(low)) / 2 * sqrt(blocks) / t_reach(blocks - 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given (Holm 1979): step-down, monotone, at most 1."""
+    """Return Holm's adjusted p-values, in the order given (Holm 1979): step-down, monotone, at most 1."""
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted = [0.0] * len(p_values)
     reached = 0.0
@@ -120,9 +124,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Batched:
-    """The ratio Σx/Σn of each series and its variance, by batch means (Law, Simulation Modeling and Analysis, ch. 9).
+    """The ratio Σx/Σn of each series and its variance, by batch means (Law, Simulation Modeling and Analysis,
+    ch. 9).
 
-    The number of batches is fixed: chosen by what they show, they would make intervals narrow just where a run
+    The number of batches is fixed: chosen by the data, it would make intervals narrow just where a run
     happened to be calm.
     """
 
@@ -131,7 +136,7 @@ class Batched:
     batches: int
 
     def interval(self, scale: float = 1.0) -> tuple[float, float] | tuple[None, None]:
-        """The 95 % interval of the first series' ratio; none from fewer than two batches."""
+        """Return the 95 % interval of the first series' ratio; None with fewer than two batches."""
         if self.batches < 2:
             return None, None
         half = t_reach(self.batches - 1) * float(self.variance[0]) ** 0.5
@@ -140,7 +145,7 @@ class Batched:
 
 
 def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) -> Batched:
-    """Batch means of each row of `x` (series × units) over `n` (units; None: ones)."""
+    """Compute batch means of each row of `x` (series × units) over `n` (units; None: ones)."""
     series = np.atleast_2d(np.asarray(x, dtype=float))
     units = series.shape[1]
     cumulated = np.concatenate([np.zeros((len(series), 1)), np.cumsum(series, axis=1)], axis=1)
@@ -155,8 +160,9 @@ def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) ->
 
 
 def autocorrelation_times(above: NDArray[np.generic], n: NDArray[np.generic] | None = None) -> Floats:
-    """τ of each series of exceedances 1{R > q} (or their counts per unit): variance against that of independent
-    requests, ≥ 1, and stretched by what t of so few batches is wider than the normal."""
+    """Return τ of each series of exceedances 1{R > q} (or their counts per unit): the variance relative to
+    that of independent requests, ≥ 1, stretched by how much wider t is than the normal with so few
+    batches."""
     found = batch_means(above, n)
     total = np.shape(above)[-1] if n is None else float(np.sum(n))
     independent = found.ratio * (1 - found.ratio) / max(total, 1)
@@ -174,7 +180,7 @@ def _edges(units: int, k: int) -> NDArray[np.int64]:
 
 
 def bin_means(x: Floats, bins: int) -> Floats:
-    """Means of so many stretches of neighbours."""
+    """Return the means of this many stretches of neighbours."""
     edges = _edges(len(x), bins)
     return np.asarray(np.add.reduceat(x, edges[:-1]) / np.diff(edges))
 
@@ -184,7 +190,8 @@ def block_length(points: int) -> int:
 
 
 def resampled_blocks(residuals: Floats, resamples: int) -> Floats:
-    """Residuals redrawn in blocks of n^(1/3) neighbours (Künsch 1989), seeded: a row a resample."""
+    """Return residuals resampled in blocks of n^(1/3) neighbours (Künsch 1989), seeded: one row per
+    resample."""
     size = len(residuals)
     length = block_length(size)
     starts = np.random.default_rng(size).integers(0, size - length + 1, (resamples, -(-size // length)))

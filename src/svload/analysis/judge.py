@@ -1,5 +1,5 @@
-"""From sealed trials to findings: each trial judged, cases summed up, criteria and claims
-decided (docs/method.md §2, §3)."""
+"""The way from sealed trials to findings: judge each trial, summarise cases, decide criteria and claims
+(docs/method.md §2, §3)."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def judge_trial(
     server_cores: Sequence[int] = (),
     programs: Mapping[str, str] | None = None,
 ) -> TrialResult:
-    """A trial's metrics and both verdicts.
+    """Return a trial's metrics and both verdicts.
 
-    Without `cut` the verdict is provisional: it uses the trial's own warm-up cut, where the final one
-    uses the case's. `lock` names owners of metrics that this case lacks; `extra` adds statistics
-    beyond those that tables show; `server_cores` are those that the services are pinned to, if they
-    are; `programs` are the study's own as the run's last trials had them. Metrics are in base units.
+    Without `cut` the verdict is provisional: it uses the trial's own warm-up cut, where the final one uses
+    the case's. `lock` names owners of metrics that this case lacks; `extra` adds statistics beyond those that
+    tables show; `server_cores` are those that the services are pinned to, if any; `programs` are the study's
+    own as the run's last trials had them. Metrics are in base units.
     """
     outages = outages_of(trial, config)
     whole, trial = trial, healthy(trial, outages)
@@ -118,7 +118,7 @@ def judge_trial(
 
 
 def _compared_reuse(lock: Lock | None) -> frozenset[str]:
-    """The groups whose use of connections differs from level to level."""
+    """Return the groups that use connections differently from level to level."""
     traffic = lock.source.get("traffic") if lock else None
     return frozenset(
         name
@@ -130,8 +130,8 @@ def _compared_reuse(lock: Lock | None) -> frozenset[str]:
 def _checked(
     trial: TrialData, whole: TrialData, config: CaseConfig, context: Context
 ) -> Iterator[CheckResult]:
-    """Every check that is for such a trial; of an imported one those are not measured that read
-    what svload's own load records. `whole`: the trial with what came after its server went."""
+    """Run every check that applies to such a trial; for an imported one, mark those as unmeasured that read
+    what only svload's own load records. `whole`: the trial including what followed the loss of its server."""
     imported = trial.summary.imported
     for check in all_checks():
         if imported is not None and check.of == "own":
@@ -143,7 +143,7 @@ def _checked(
 
 
 def trial_cut(trial: TrialData, config: CaseConfig) -> Cut:
-    """A trial's own warm-up cut, from the window without ramps and before any planned fault."""
+    """Return a trial's own warm-up cut, from the window without ramps and before any planned fault."""
     if trial.summary.imported and trial.summary.imported.whole:
         return Cut(0, False, "the whole file is measured: nothing is cut")
     trial = healthy(trial, outages_of(trial, config), before_any=True)
@@ -152,7 +152,7 @@ def trial_cut(trial: TrialData, config: CaseConfig) -> Cut:
 
 
 def _settling_ns(trial: TrialData) -> int:
-    """How long a trial has to settle: the window without ramps, up to its first planned fault."""
+    """Return how long a trial has to settle: the window without ramps, up to its first planned fault."""
     low_ns, high_ns = trial.summary.window_ns
     faults = disturbing(trial)
     end_ns = min((round((one.begun_s or 0.0) * 1e9) for one in faults), default=high_ns)
@@ -160,10 +160,10 @@ def _settling_ns(trial: TrialData) -> int:
 
 
 class Each(Protocol):
-    """How all items are gone through: results in their order, exceptions as of a loop."""
+    """The way to apply a function to all items: results in their order, exceptions as in a loop."""
 
     def __call__(self, function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
-        """`function` of every item."""
+        """Apply `function` to every item."""
 
 
 def _in_turn(function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
@@ -178,7 +178,7 @@ def judge_trials(
     server_cores: Sequence[int] = (),
     each: Each = _in_turn,
 ) -> list[TrialResult]:
-    """Every trial with its final verdict, by case and replicate. As `judge_run`."""
+    """Judge every trial with its final verdict, by case and replicate. Arguments as in `judge_run`."""
     wanted = _wanted(lock, configs)
     programs = newest_programs(
         (trial.seal.sealed_wall, trial.lab.programs) for trial in trials if trial.seal is not None
@@ -222,8 +222,8 @@ def judge_trials(
 def matched_cuts(
     own: Mapping[str, Sequence[Cut]], windows_ns: Mapping[str, int], lock: Lock
 ) -> dict[str, list[CaseCut]]:
-    """Each case's cut; cases of equal length that a study compares have one together: else two sides of equal
-    servers would be read over different times."""
+    """Return each case's cut; cases of equal length that a study compares share one: otherwise the two sides
+    of equal servers would be read over different times."""
     slowest: dict[int, int] = {}
     for case, cuts in own.items() if lock.comparisons else ():
         settled = settled_ns(cuts, windows_ns[case]) or 0
@@ -234,7 +234,7 @@ def matched_cuts(
 
 
 def sealed_at(trials: Iterable[TrialData]) -> dict[str, float]:
-    """When each trial was sealed, Unix time in s; nothing of one that is not."""
+    """Return when each trial was sealed, in Unix time (s); unsealed trials are left out."""
     return {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
 
 
@@ -251,13 +251,13 @@ def judge_run(
     begun_s: float | None = None,
     each: Each = _in_turn,
 ) -> Findings:
-    """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how
-    many trials the plan has, `certificates` what is known of the instrument and of the lab's own noise,
-    `environment` the machine in words; `server_cores` are those that the services are pinned to, if they are;
-    `begun_s`: when the run had the machine for itself, Unix time.
+    """Return all findings from sealed trials under `lock`. `configs` holds each valid case's configuration,
+    `planned` the number of trials in the plan, `certificates` what is known of the instrument and of the
+    lab's own noise, `environment` the machine in words; `server_cores` are those that the services are pinned
+    to, if any; `begun_s`: when the run had the machine for itself, Unix time.
 
-    A case's trials are one piece of work; `each` goes through these. Tables
-    that lie on disk are in memory for so long alone.
+    The trials of a case are one piece of work; `each` runs these. Tables on disk are in memory only that
+    long.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
     made = made_of(trials, configs, metrics_of_claims(lock, configs))
@@ -315,7 +315,7 @@ def judge_run(
 
 
 def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:
-    """By case: the metrics that its thresholds and the study's claims name."""
+    """Return by case the metrics that its thresholds and the study's claims name."""
     owners = owners_of(lock.source)
     claims = metrics_of_claims(lock, configs)
     return {
@@ -329,7 +329,7 @@ def _owners(config: CaseConfig, lock: Lock | None) -> dict[str, Source]:
 
 
 def _place(trial: TrialData) -> tuple[int, int]:
-    """(replicate, block): by the seal, else by the trial's name."""
+    """Return (replicate, block): from the seal, else from the trial's name."""
     if trial.seal is not None:
         return trial.seal.replicate, trial.seal.block
     found = _REPLICATE.search(trial.summary.trial)
@@ -340,8 +340,8 @@ def _place(trial: TrialData) -> tuple[int, int]:
 def _grades(
     asked: Iterable[MetricRef], metrics: Mapping[str, Estimate], beliefs: Beliefs
 ) -> dict[str, Grade]:
-    """The grade of each number that is asked for; one that was not measured has that of
-    what breaks the trial as a whole."""
+    """Return the grade of each number that is asked for; for one that was not measured, that of what breaks
+    the whole trial."""
     found: dict[str, Grade] = {}
     for name in map(str, asked):
         belief = metrics[name].belief if name in metrics else beliefs.of(name)
@@ -352,7 +352,7 @@ def _grades(
 def _verdict(
     trial: str, checks: Sequence[CheckResult], state: Any, told: Sequence[str], grades: Mapping[str, Grade]
 ) -> Verdict:
-    """The trial's grade is that of the numbers asked for, and its reasons are the checks that doubt these."""
+    """Give the trial the grade of the numbers asked for; its reasons are the checks that doubt these."""
     doubts = [(worst(*(check.on(name) for name in grades)), check) for check in checks]
     wrong = sorted(((grade, check) for grade, check in doubts if grade != "VALID"), key=lambda one: one[0])
     return Verdict(
@@ -366,7 +366,7 @@ def _verdict(
 
 
 def _growing(metrics: dict[str, Estimate], groups: Sequence[str]) -> dict[str, Estimate]:
-    """Percentiles of an overloaded group, marked: they grow with the run's length."""
+    """Mark the percentiles of an overloaded group: they grow with the run's length."""
     heads = tuple(f"{group}.{metric}" for group in groups for metric in GROWING)
     return {
         name: estimate.model_copy(update={"reason": GROWS, "why": "grows"})

@@ -1,12 +1,14 @@
-"""Every limit of docs/method.md by name. Nothing else in this room holds a threshold; changing one here breaks a test.
+"""Every limit of docs/method.md by name. No other module of this package holds a threshold; changing one here
+breaks a test.
 
-WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, times in ns where the name says so.
+WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one; times are in ns where the name
+says so.
 """
 
 from __future__ import annotations
 
 ANALYSIS_VERSION = 14
-"""Stamped on derived/; findings of another version are made anew."""
+"""Stamped on derived/; findings of another version are computed again."""
 
 # How sure (docs/method.md §2)
 ALPHA = 0.05
@@ -14,7 +16,8 @@ ALPHA = 0.05
 TAIL = 0.025
 """Each tail of an interval: 95 %, equal tails."""
 SUCCESS_LEADS = 0.999
-"""Share of ok requests of a group or step below which its failures lead the answer; of few the doubts tell in a line."""
+"""Share of ok requests of a group or step below which its failures lead the answer; fewer failures are
+reported in one line of the doubts."""
 LEAST_N_EFF = {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688}
 """Least effective sample for both ends of a percentile's interval: the smallest n with max(p, 1 − p)ⁿ ≤ 0.025,
 so that order statistics enclose it."""
@@ -27,49 +30,52 @@ ENUMERATE_UP_TO = 16
 POWER = 0.8
 """Probability with which the minimum detectable effect is detected."""
 DESCRIBE_BLOCKS = 3
-"""Replicates (bring-ups, where those were randomised) needed to describe a case; fewer left make it refused."""
+"""Replicates (bring-ups, where those were randomised) needed to describe a case; with fewer left it is
+refused."""
 CLAIM_BLOCKS = 3
 """Independent units that a claim needs: with fewer, t has less than two degrees of freedom."""
 CLAIM_BRING_UPS = 6
-"""Bring-ups needed for a claim about a factor that restarts services; from so many on
-they are the unit of every claim."""
+"""Bring-ups needed for a claim about a factor that restarts services; from this number on they are the unit
+of every claim."""
 CASE_UNITS = 2
-"""Units that a matched case must have a pair in, so that it stays when one of them is left out."""
+"""Units in which a matched case must have a pair, so that it remains when one of them is left out."""
 LEANING = 0.1
 """p of the sign test below which strangers lean to one side of a comparison."""
 UNEQUAL = 0.02
 """Shares of the machine that differ by no more are equal to that test."""
 EVEN = 0.05
-"""Added to both sides' mean shares before these are made equal, so that little is not multiplied."""
+"""Added to both sides' mean shares before these are made equal, so that small shares are not scaled up."""
 CALM = 0.2
 """Share of the machine that strangers have beside a pair that weighs half."""
 CALM_TAIL = 0.02
-"""The same for the highest percentiles, at least."""
+"""The same for the highest percentiles, as a minimum."""
 TAIL_FROM = 0.9
 """Percentiles from here on weigh as tails."""
 DILUTION = 0.4
 """Strangers at share x pull the ratio of percentile p towards 1 by at most this · x / (1 − p)."""
 DILUTION_MOST = 0.9
-"""Where they may take more of an effect than this, neither "no difference" nor a pass is said."""
+"""Where strangers may hide more of an effect than this, neither "no difference" nor a pass is reported."""
 APART_P = 0.1
-"""p below which the ratio with all pairs alike surely is not 1: beyond a margin it holds back a pass."""
+"""p below which the ratio with all pairs weighed alike is surely not 1: beyond a margin it prevents a
+pass."""
 LATTICE = 1 / 128
-"""Relative step of a number that is read from a histogram: what its logarithm scatters by at least is that over √12."""
+"""Relative step of a number that is read from a histogram: its logarithm scatters by at least this over
+√12."""
 GATE_WIDTH = 0.6
 """A gate adds blocks until half of its interval is no wider than this share of its margin."""
 GATE_FAILS_P, GATE_PASSES_P, GATE_ENDS_FROM = 0.01, 0.001, 6
 """With sides that take turns it ends earlier: from this number of blocks on, where it fails or passes at these levels."""
 GATE_MOST = 4
-"""And at most so many times the planned ones."""
+"""And at most this many times the planned blocks."""
 SUCCESS_MARGIN = 0.001
-"""By how much success may fall where `fail_if` says nothing of it: a tenth of a percentage point."""
+"""How far success may fall where `fail_if` sets no limit for it: a tenth of a percentage point."""
 NO_DIFFERENCE = 0.05
-"""A claim reads "no difference larger than x" where its interval lies within this: what a
-VALID number may itself be off."""
+"""A claim reads "no difference larger than x" where its interval lies within this: the possible error of a
+VALID number."""
 ADJUST_UNITS = 6
 """Units from which the ratio is also computed with the side that ran just before as a term."""
 CASES_DIFFER_P = 0.05
-"""p below which the effects of matched cases differ, so that their range stands beside the mean."""
+"""p below which the effects of matched cases differ, so that their range is shown beside the mean."""
 MOST_MORE_BLOCKS = 1000
 """More blocks than this are not proposed."""
 AA_PAIRS = 20
@@ -79,19 +85,19 @@ AA_CERTIFIED = 59
 AA_QUANTILE = 0.95
 """Quantile of |log ratio| over those pairs that is the floor."""
 SUCCESS_DIFFERS = 0.001
-"""Difference of success rates from which a claim tells both."""
+"""Difference of success rates from which a claim reports both."""
 
 # Sides that take turns (benches/turns.py)
 TURN_REQUESTS = 1.5
 """Requests that a side has in a round, times 1 − p: fewer hold no percentile p, and neighbouring rounds are joined."""
 TURN_ROUNDS = 5
-"""Rounds of a block below which they are few."""
+"""Rounds of a block below which they are too few."""
 TURN_IN_FLIGHT = 0.05
 """Share of rounds with a request still in flight as the next turn begins, above which nothing is decided."""
 TURN_HEAD_NS = 30_000_000
-"""Requests that are due so soon after a turn's begin find cold caches and do not count;"""
+"""Requests due within this time of a turn's begin find cold caches and do not count;"""
 TURN_HEAD = 3.0
-"""nor those within so many times the p99, if that is longer."""
+"""nor do those within this many times the p99, if that is longer."""
 TURN_RISES = 0.025
 """Log ratio of the responses in a turn's last third to those in its middle from which they surely still rise."""
 TURN_WAITS = 0.05
@@ -99,33 +105,35 @@ TURN_WAITS = 0.05
 TURN_DEFERRED = 0.05
 """What a side uses between its turns over what it uses in them, above which it defers work,"""
 TURN_IDLE = (0.01, 100_000.0)
-"""unless that is less than this: cores of CPU, and bytes a second written for a disk, as a server uses that idles."""
+"""unless that is less than this: cores of CPU, and bytes a second written for a disk, the use of an idle
+server."""
 TURN_CONTROL = 0.25
 """An effect of the baseline against itself within this share of the margin changes nothing."""
 TURN_LEAST_NS = 500_000_000
 """A turn is at least this long,"""
 TURN_P99S = 10.0
-"""and so many times the p99 of the slower side,"""
+"""and this many times the p99 of the slower side,"""
 TURN_MOST_NS = 5_000_000_000
-"""though for the p99's sake no longer than this, or than leaves half of it measured;"""
+"""but for the sake of the p99 no longer than this, or than leaves half of it measured;"""
 TURN_HOLDS = 30
-"""and long enough for so many requests that count."""
+"""and long enough for this many requests that count."""
 TURN_PAUSE = 2.0
 """The pause after a turn, times that p99,"""
 TURN_PAUSE_NS = (50_000_000, 1_000_000_000)
-"""within these."""
+"""within these bounds."""
 TURN_PLANNED = 10
-"""Rounds of a block: more measuring of one start buys little, more starts do."""
+"""Rounds of a block: more measuring of one start gains little, more starts gain more."""
 TURN_STRETCH = 20
-"""Rounds of a block of servers that run already: these are not started anew for it, so more of them are one."""
+"""Rounds of a block of servers that run already: these are not restarted for it, so a block has more of
+them."""
 TURN_APART_S = (1.0, 5.0)
-"""And the time between two such blocks is drawn between these."""
+"""The time between two such blocks is drawn from this range."""
 TURN_INTERVALS = 50
 """Intervals of a turn, of whole milliseconds each."""
 
 # Warm-up and steadiness (docs/method.md §1)
 MSER_OBSERVATIONS = 600
-"""Below so many observations MSER-5 is not used."""
+"""Below this number of observations MSER-5 is not used."""
 MSER_BATCH = 5
 """Observations per batch of MSER-5."""
 CUT_AT_MOST = 0.5
@@ -135,19 +143,21 @@ LATE_SEARCH = 0.75
 LATE_CLEAR = 3.0
 """Such a late minimum counts if it is this many times below the best of the first half."""
 STALL_HEAD = 0.1
-"""A stall is told from a warm-up by this first part of what MSER-5 would drop: it is at the level of what is kept."""
+"""A stall is told from a warm-up by this first part of what MSER-5 would drop: in a stall it is at the level
+of what is kept."""
 STALL_LEVEL = 0.95
 """That level: this quantile of the kept observations."""
 STALL_CLEAR = 10.0
-"""And something in what would be dropped is so many times above that level."""
+"""And something in what would be dropped is this many times above that level."""
 MOSTLY_FAILED = 0.5
-"""Share of failed requests above which nothing is said of a server's state."""
+"""Share of failed requests above which a server's state is not judged."""
 DRIFT = 0.10
 """|Theil–Sen slope| · T over the median from which a trial is not steady."""
 
 # May this trial be believed? (docs/method.md §3)
 OWN_DOING = 0.20
-"""Share of what a warm-up cut would drop that the generator itself delayed, from which that is no warm-up."""
+"""Share of what a warm-up cut would drop that is due to the generator's own delays, from which it is not a
+warm-up."""
 HARM = 0.05
 """Generator's harm: Q(response) over Q(response − generator lag − read lag), less one."""
 LEAST_READ_LAGS = 30
@@ -168,18 +178,20 @@ percentile is rough: each of them waited for 200 ms as a rule."""
 REUSE = 0.02
 """Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
 TLS_COUNTED = 0.02
-"""Deviation of the server's count of TLS sessions from the generators'."""
+"""Deviation of the server's count of TLS sessions from the generators' count."""
 DELAY_LATE = 0.05
 DELAY_CPU = 0.9
-"""Of a round trip's latency, and of a core: a delay line above either no longer keeps it."""
+"""As a share of a round trip's latency, and of a core: a delay line above either no longer keeps its
+delay."""
 LIMIT_ACTED = 0.95
 """Use of a CPU quota below which, with no throttled time, it never acted."""
 HICCUP_PERIOD_S = 0.01
-"""Period of the hiccup thread: a shorter pass of a load's own loop is its work, and judged by the read lag alone."""
+"""Period of the hiccup thread: a shorter pass of a load's own loop is normal work, and judged by the read lag
+alone."""
 RUN_QUEUE = 0.01
 """Share of wall time that threads of the load waited for a core."""
 GENERATOR_CPU = 0.90
-"""CPU of the load without spinning, over the cores that it has."""
+"""CPU of the load without spinning, over the cores available to it."""
 CARRIED = (0.05, 0.20)
 """By how much a closed loop's success falls with the requests under way as the kept window begins, in shares of one."""
 STEAL = 0.01
@@ -187,9 +199,9 @@ STEAL = 0.01
 OTHERS_CPU = 0.05
 """CPU of processes that are neither generators, servers nor monitors, over all cores."""
 CALIBRATION = 0.03
-"""Drift of a fixed piece of work from before the load to after it, up to which an idle machine drifts as well."""
+"""Drift of a fixed piece of work from before the load to after it that an idle machine shows as well."""
 SLEPT_NS = 1_000_000
-"""What a suspension must exceed."""
+"""Length that a suspension must exceed."""
 CLOCK_OFFSET_NS = 1_000_000
 """How well the clock of a fleet's machine must be known where its stamps are compared with a server's."""
 CLOCK_READS_S = {
@@ -204,7 +216,7 @@ CLOCK_READS_S = {
 }
 """What a reading of each clock source costs and how coarse it is, at most; the first five count a core's own ticks."""
 COARSE_CLOCK_S = 0.01
-"""The same of any other: a tick of the kernel."""
+"""The same for any other clock source: a tick of the kernel."""
 DISK_READS = 0.01
 """Bytes that a server read from a disk over those it sent, where its files should lie in the page cache."""
 RESIDENT = 0.99
@@ -212,7 +224,8 @@ RESIDENT = 0.99
 COLD = 0.01
 """Share of a server's files that may still be in the page cache at the start where the study dropped them."""
 COLD_READS = 0.9
-"""Bytes that a disk read over those that were sent for the first time, where the study dropped the files before."""
+"""Bytes that a disk read over those that were sent for the first time, where the study dropped the files
+beforehand."""
 TIME_WAIT = 0.05
 """Sockets in TIME_WAIT at the start over the local ports."""
 UNEVEN_WORKERS = 0.25
@@ -230,49 +243,54 @@ LIMIT_APPROACHED = 0.8
 
 # Each number by itself (docs/method.md §2, §3)
 OFF = 0.05
-"""A number that may be off by more, either way and by all checks together, is WEAK."""
+"""A number that may be off by more, in either direction and by all checks together, is WEAK."""
 WIDEST = (0.97, 4.0)
-"""How far below and above it a disturbed number may lie at most, and where nothing tells how far, as shares of it."""
+"""How far below and above it a disturbed number may lie at most, as shares of it; also used where the
+distance is unknown."""
 CORES_CONCERNED = 2
-"""Cores that strangers are taken to have shared where nobody read how long the servers waited for one."""
+"""Cores that strangers are assumed to have shared where nobody read how long the servers waited for one."""
 IMPORTED = 0.06
-"""Range of the times and rates of an imported run, whose tool's own delays nobody recorded: never VALID."""
+"""Range of the times and rates of an imported run, since its tool's own delays were not recorded: never
+VALID."""
 STRETCH_S = 2.0
-"""Readings of what servers waited lie so far apart."""
+"""Time between readings of how long servers waited."""
 WAITING = 2.0
-"""Threads of servers that one stranger keeps waiting at most, on average."""
+"""Threads of servers that one stranger keeps waiting on average, at most."""
 MOST_HANDED_ON = 0.99
-"""Use of a core from which a queue is taken to hand delays on as at this: a hundred times over."""
+"""Use of a core above which a queue is assumed to hand delays on as at this one: a hundred times over."""
 PUSHED = {"mean": 14.0, "p50": 7.0, "p90": 16.0, "p95": 24.0, "p99": 30.0}
-"""By statistic: what a number is pushed by at most (97 % of planted trials), over the index of disturbance."""
+"""By statistic: how far a number is pushed at most (in 97 % of planted trials), over the index of
+disturbance."""
 PUSHED_CLOSED = {"mean": 0.8, "p50": 0.9, "p90": 2.4, "p95": 4.0, "p99": 6.0}
-"""The same of a closed loop, over the index times the root of its users, where that is less: whoever waits asks
-for nothing meanwhile, so few users hand a delay on to few."""
+"""The same for a closed loop, over the index times the root of its users, where that is less: a waiting user
+sends no requests, so few users hand a delay on to few."""
 WOKEN_S = 0.00015
 """What a request may gain where strangers keep the cores awake: an exchange of one byte takes 90 µs on idle cores, 16 on busy ones (p99: 280, 45)."""
 GAP_S = 0.005
-"""A gap of a thread of the load that is longer is a disturbance; of a pass of its own
-loop one above `HICCUP_PERIOD_S`."""
+"""A longer gap of a thread of the load is a disturbance; a pass of its own loop is one above
+`HICCUP_PERIOD_S`."""
 
 # Laws and capacity (docs/method.md §4)
 LAW_CYCLES = 20
 """Mean cycles that a window needs for Little's law by completions: its edges shift it by at most a cycle."""
 LAW_HOLDS = 0.03
-"""Deviation of X·(R + Z) from N from which it is told, with its sign."""
+"""Deviation of X·(R + Z) from N from which it is reported, with its sign."""
 LOADS_APART = 1.25
-"""Two levels tell a gain, and throughput tells a demand from use at rest, from this ratio on."""
+"""Ratio of two levels from which they show a gain, and from which throughput separates demand from use at
+rest."""
 GAIN = 0.1
 """d ln X / d ln load below which more load brings no more throughput."""
 FLAT = 0.05
-"""Growth of throughput up to which two levels are flat; of response from which single runs say that it rises."""
+"""Growth of throughput up to which two levels are flat; growth of response from which single runs count as
+rising."""
 LIMIT_SEEN = 0.8
-"""Flat throughput below this share of what the measured resources bear: what limits it is none of them."""
+"""Flat throughput below this share of what the measured resources can bear: none of them is the
+bottleneck."""
 MOST_USED = 1.1
-"""Use above this share of a capacity: the capacity is not what it was taken for."""
+"""Use above this share of a capacity: the assumed capacity is wrong."""
 WAITING_UNSURE = 0.5
-"""Share of the waiting at the least load by which N*'s interval is widened: what constant
-service saves against exponential.
-"""
+"""Share of the waiting at the least load by which N*'s interval is widened: what constant service saves
+compared with exponential service."""
 LIMITS_AGREE = 0.25
 """N_break and N* agree within this."""
 LEVELS_PAST = 2
@@ -280,17 +298,17 @@ LEVELS_PAST = 2
 USL_LEVELS = 6
 """Levels of users needed for the Universal Scalability Law."""
 BREAK_P = 0.001
-"""p below which a ramp's second piece fits surely better."""
+"""p below which a ramp's second piece is surely the better fit."""
 BREAK_RESPONSE = 0.25
-"""Response at a ramp's end over the line that it followed, less one, from which it left it."""
+"""Response at a ramp's end over the line that it followed, less one, from which it has left that line."""
 BREAK_ERRORS = 0.01
 """Share of errors at a ramp's end from which they are a breakpoint."""
 CPU_FULL = 0.95
-"""Use of a CPU quota, or of a core that the servers run on, from which they work at their limit."""
+"""Use of a CPU quota, or of a core that the servers run on, from which they are at their limit."""
 WAVES = 0.10
 """Amplitude of a wave over the median from which a trial is not steady."""
 WAVES_P = 0.001
-"""p of such a wave in noise that remembers as much."""
+"""p of such a wave in noise with the same autocorrelation."""
 WAVE_CYCLES = 3
 """Waves that the window must hold."""
 WAVE_POINT = 2.0
@@ -303,42 +321,44 @@ an edge bias of a cycle over T."""
 TABLE_LAW_HOLDS = 0.05
 """A table's rounded figures fit N = X·(R + Z) within this."""
 TABLE_FASTER = 1.10
-"""Ratio of two cells of a table from which one is called larger; tables without replicates can tell no finer."""
+"""Ratio of two cells of a table from which one is called larger; tables without replicates allow no finer
+statement."""
 TABLE_FLAT = 1.15
-"""Throughput that rises by less over the levels of users, which at least double, is flat."""
+"""Throughput that rises by less than this over the levels of users, which at least double, is flat."""
 TABLE_LEVELS = 3
 """Levels of users that show whether throughput is flat."""
 TABLE_NEAR_LINK = 0.05
 """Carried bits within this of a usual link's rate hint at that link."""
 TABLE_RAMP = 0.10
-"""Share of the measured time in which users are still being started, from which the ramp is told."""
+"""Share of the measured time in which users are still being started, from which the ramp is reported."""
 NEVER_ACTED = 0.25
 """Elasticity of throughput to a limit below which the limit did not act."""
 ELASTICITY = (-0.2, 1.2)
-"""Elasticities beyond these are no resource's doing: Unidentified (docs/method.md §5)."""
+"""Elasticities beyond these cannot be due to a resource: Unidentified (docs/method.md §5)."""
 TABLE_SUCCESS_POINTS = 0.5
-"""Percentage points by which success differs so that no ranking by the mean stands."""
+"""Percentage points of difference in success from which no ranking by the mean is valid."""
 TABLE_IMPROVEMENT = (6.0, 10.0)
 """Percentage points: a formula fits a rounded improvement within the first, and misses it beyond the second."""
 TABLE_REVERSED = 1.25
-"""Ratio on both sides of 1 from which an effect is said to reverse."""
+"""Ratio on both sides of 1 from which an effect counts as reversed."""
 TABLE_MEAN_OVER_MEDIAN = 2.0
-"""Mean over median, or its inverse, from which a distribution is told instead of one of both."""
+"""Mean over median, or its inverse, from which the distribution is reported instead of either of them."""
 TABLE_SHIFTED = 2.0
-"""Median ratio of matched rows from which a level's effect is told though nobody named it."""
+"""Median ratio of matched rows from which a level's effect is reported though the text does not mention
+it."""
 TABLE_FEW_REQUESTS = 100
-"""Requests that batch means need at least (BATCHES): of fewer no steady state is claimed."""
+"""Requests that batch means need at least (BATCHES): with fewer no steady state is claimed."""
 TABLE_CARRIED_BYTES_PER_S = 12.5e9
 """What a link of 100 Gbit/s carries: an answer that came faster was measured in another unit."""
 
 # Planned faults (docs/method.md §1)
 RECOVERY_REQUESTS = 20
-"""Requests due on average in a cell: a median of fewer is mostly chance."""
+"""Requests due on average in a cell: a median of fewer is mostly random."""
 RECOVERY_LEVEL_CELLS = 5
-"""Cells before the first fault that tell the level."""
+"""Cells before the first fault that determine the level."""
 RECOVERED = 0.10
-"""A median above the level by no more than this is back: what is called a drift else."""
+"""A median above the level by no more than this has recovered: the limit of a drift elsewhere."""
 RECOVERY_CELLS = 3
-"""Cells in a row that must be back."""
+"""Consecutive cells that must have recovered."""
 RECOVERY_OUTSIDE = 0.05
 """Share of later cells that may lie outside for another reason."""

@@ -1,4 +1,4 @@
-"""What one load's sealed (or stopped) trial says, as `svload load` prints it. Pure."""
+"""The summary of one load's sealed (or stopped) trial, as `svload load` prints it. Pure."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ BARS = 10
 TIMES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 LAGS = ("p50", "p99", "max")
 _OTHERS = {"ok": "success_rate", "throughput_rps": "throughput", "longest_silence_ms": "longest_silence"}
-"""Fields of the summary that are no table of times → the metric that they are."""
+"""Fields of the summary outside the tables of times → their metric."""
 ENOUGH_CPU_S = 0.05
-"""CPU time from which the cost of a request is known well enough to say what the generators could make."""
+"""CPU time from which the cost of a request is known well enough to estimate what the generators could
+make."""
 
 
 def summarise_load(
@@ -58,7 +59,7 @@ def summarise_load(
     result: TrialResult,
     thresholds: Sequence[ThresholdResult] = (),
 ) -> LoadSummary:
-    """The summary of the one group of `trial` as judged in `result`. `load` is the load in words."""
+    """Summarise the one group of `trial` as judged in `result`. `load` is the load in words."""
     part = healthy(trial, result.outages)
     view = look(part, config, kept_window(part.summary, result.cut_ns))[0]
     group, window_s = view.summary, _window_s(trial.summary)
@@ -137,7 +138,7 @@ def _warm_up(trial: TrialData, config: CaseConfig, cut_ns: int) -> WarmUp | None
 
 
 def _of_failed(view: GroupView) -> Lag | None:
-    """How long the requests took that ended without being ok; nearest rank, of buckets where no row is kept."""
+    """Return how long the failed requests took; nearest rank, from buckets where no rows are kept."""
     if view.rows is None:
         counts = view.histogram("failed_response")
         filled = np.flatnonzero(counts)
@@ -153,7 +154,7 @@ def _of_failed(view: GroupView) -> Lag | None:
 
 class _Figures:
     """The group's times in ms, why some are null, and how far the others may be believed. `unanswered` is the
-    share of the requests that have no time, since the load was stopped: a percentile among them is not known."""
+    share of requests without a time because the load was stopped: a percentile among them is not known."""
 
     def __init__(self, group: str, metrics: Mapping[str, Estimate], unanswered: float) -> None:
         self.group, self.metrics, self.unanswered = group, metrics, unanswered
@@ -189,7 +190,7 @@ class _Figures:
         return estimate.value * 1e3
 
     def grade(self, path: str, metric: str) -> None:
-        """Note what the metric's number at this path is worth, if that is not simply VALID."""
+        """Note the grade of the metric's number at this path, if it is not simply VALID."""
         estimate = self.metrics.get(f"{self.group}.{metric}")
         grade: Grade = estimate.grade if estimate is not None else "VALID"
         if grade != "VALID":
@@ -197,14 +198,14 @@ class _Figures:
 
 
 def _beyond(stat: str) -> float:
-    """The share of requests beyond a percentile; 1 for what is none."""
+    """Return the share of requests beyond a percentile; 1 for any other statistic."""
     if stat == "max":
         return 0.0
     return 1 - float(stat[1:]) / 100 if stat[:1] == "p" else 1.0
 
 
 def histogram_bars(counts: NDArray[np.int64], bars: int = BARS) -> Iterator[Bar]:
-    """Counts by bucket as at most `bars` bars whose bounds grow by one factor, from the least
+    """Group counts by bucket into at most `bars` bars whose bounds grow by a constant factor, from the least
     value's bucket to the largest's."""
     filled = np.flatnonzero(counts)
     if not len(filled):
@@ -219,7 +220,7 @@ def histogram_bars(counts: NDArray[np.int64], bars: int = BARS) -> Iterator[Bar]
 
 
 def _window_s(summary: TrialSummary) -> float:
-    """The measured time in s; a fixed amount of work ends with its last answer."""
+    """Return the measured time in s; a fixed amount of work ends with its last answer."""
     group, (begin_ns, end_ns) = summary.groups[0], summary.window_ns
     done = group.plan_done and group.last_done_ns > begin_ns
     return ((group.last_done_ns if done else end_ns) - begin_ns) / 1e9
@@ -230,15 +231,16 @@ def _per_s(count: int, seconds: float) -> float | None:
 
 
 def _begun_in_window(view: GroupView) -> int:
-    """Requests sent before the load's end. Those that waited for a slot until then were sent as it drained: no more
-    than one for each slot was in flight at the end."""
+    """Return the requests sent before the load's end. Those that waited for a slot until then were sent as it
+    drained: no more than one for each slot was in flight at the end."""
     executor, group = view.spec.executor, view.summary
     slots = executor.max_vus if isinstance(executor, OpenLoop) else None
     return group.begun if slots is None else min(group.begun, group.completed_in_window + slots)
 
 
 def _measurable(group: GroupSummary, summary: TrialSummary) -> float | None:
-    """Requests a second that the same generators could make with their threads busy all the time."""
+    """Return the requests a second that the same generators could make with their threads busy all the
+    time."""
     cpu_s = sum(generator.cpu_ns for generator in summary.generators) / 1e9
     if cpu_s < ENOUGH_CPU_S or not group.ok:
         return None
@@ -246,7 +248,8 @@ def _measurable(group: GroupSummary, summary: TrialSummary) -> float | None:
 
 
 def _instrument(result: TrialResult, stopped: str) -> InstrumentVerdict:
-    """The verdict on the numbers; `stopped` is the sentence about a load that the user stopped, if it was."""
+    """Return the verdict on the numbers; `stopped` is the sentence about a load that the user stopped, if it
+    was."""
     verdict = result.verdict
     wrong = [check.sentence for check in verdict.checks if check.grade != "VALID"]
     reasons = tuple(reason for reason in verdict.reasons if reason in wrong)

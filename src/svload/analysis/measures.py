@@ -1,6 +1,8 @@
-"""Every metric of a trial in its kept window: what the load saw, what the servers counted, what was really asked.
+"""Every metric of a trial in its kept window: what the load saw, what the servers counted, what was really
+requested.
 
-Keys are those of the metric grammar (`group.metric.stat`, `service.metric`, `feeder.metric`); values are in base units.
+Keys are those of the metric grammar (`group.metric.stat`, `service.metric`, `feeder.metric`); values are in
+base units.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 ALL_STAGES = "over all stages"
-"""What a percentile, a mean or a rate of load in stages is of."""
+"""Label of a percentile, a mean or a rate that covers all of a load in stages."""
 SHOWN = ("p50", "p90", "p95", "p99", "p99.9")
 """The percentiles that tables show."""
 _STATS: Mapping[str, tuple[str, ...]] = {
@@ -52,22 +54,22 @@ CURL: Mapping[str, str] = {
     "header_size": "header_bytes",
     "body_size": "body_bytes",
 }
-"""Curl's variables of a `client: curl` group → the samples' column; `starttransfer` and
-`total` are differences of stamps."""
+"""Curl's variables of a `client: curl` group → the samples' column; `starttransfer` and `total` are
+differences of timestamps."""
 _HISTOGRAM = {"ok_response": "response"}
 _OWN_RECORDS = ("server_time", "generator_lag", "slot_wait")
-"""What svload's own load alone records."""
+"""Metrics that only svload's own load records."""
 _UNKNOWN = Estimate(value=None, reason="the imported file does not hold it", why="not measured")
 OF_GROUPS = ("connections", "bytes_received", "longest_silence")
-"""What a step of a scenario has no figure of."""
+"""Metrics of a group that a step of a scenario does not have."""
 
 
 @dataclass(frozen=True)
 class Population:
-    """What a percentile or mean is of: its ranks, and its values in time order as units
-    (sum or exceedances over counts).
+    """The values behind a percentile or a mean: their ranks, and their order in time as units (sum or
+    exceedances over counts).
 
-    `scale` turns its unit (ns, bytes) into the base unit. A mean is of what ended alone.
+    `scale` turns its unit (ns, bytes) into the base unit. A mean covers only what ended.
     """
 
     ranked: Ranked
@@ -76,7 +78,7 @@ class Population:
     scale: float = NS
 
     def percentiles(self, stats: Iterable[str]) -> dict[str, Estimate]:
-        """`p…` stats with intervals inside the run."""
+        """Return `p…` stats with intervals inside the run."""
         wanted = {stat: float(stat[1:]) / 100 for stat in stats}
         values = [self.ranked.quantile(p) for p in wanted.values()]
         known = np.array([np.inf if value is None else value for value in values])
@@ -87,8 +89,8 @@ class Population:
         }
 
     def mean(self) -> Estimate:
-        """The mean of what ended, with its interval by batch means. A failure counts as long as it took: nobody
-        knows what one would have taken that was dropped, or never ended."""
+        """Return the mean of what ended, with its interval by batch means. A failure counts as long as it
+        took: how long a dropped or unfinished request would have taken is unknown."""
         sums, counts = self.sums()
         n = len(sums) if counts is None else int(counts.sum())
         if not n:
@@ -96,7 +98,7 @@ class Population:
         return _batched(sums, counts, self.scale, n)
 
     def extreme(self, stat: str) -> Estimate:
-        """`min` or `max`; a failure is the largest of all."""
+        """Return `min` or `max`; a failure ranks above all values."""
         ranked = self.ranked
         if not ranked.total:
             return Estimate(value=None, reason="no request is due in the kept window", why="no request")
@@ -110,7 +112,7 @@ class Population:
         return Estimate(value=float(ranked.values[0 if stat == "min" else -1]) * self.scale, n=ranked.total)
 
     def stats(self, wanted: Iterable[str]) -> dict[str, Estimate]:
-        """All wanted stats by name."""
+        """Return all wanted stats by name."""
         wanted = tuple(wanted)
         found = self.percentiles(stat for stat in wanted if stat.startswith("p"))
         for stat in wanted:
@@ -123,13 +125,13 @@ class Population:
 
 @dataclass(frozen=True)
 class GroupMeasures:
-    """One group's metrics, each population built when first asked for."""
+    """One group's metrics; each population is built when first needed."""
 
     group: GroupView
     _known: dict[str, Population | None] = field(default_factory=dict, repr=False)
 
     def population(self, metric: str) -> Population | None:
-        """The population of a time or size metric; None if this group does not record it."""
+        """Return the population of a time or size metric; None if this group does not record it."""
         if metric not in self._known:
             of = self._of_histogram if self.group.rows is None else self._of_rows
             self._known[metric] = of(metric)
@@ -169,7 +171,8 @@ class GroupMeasures:
         return _from_histogram(self.group, name, counts, failed, spent)
 
     def all(self, extra: Iterable[MetricRef] = ()) -> dict[str, Estimate]:
-        """The metrics that tables show, and the extra ones asked for; keys without the group's name."""
+        """Return the metrics that tables show, and the extra ones asked for; keys without the group's
+        name."""
         wanted: dict[str, list[str]] = {metric: list(stats) for metric, stats in _STATS.items()}
         if self.group.spec.client == "curl":
             wanted |= {metric: ["mean", "p50"] for metric in CURL}
@@ -195,7 +198,7 @@ class GroupMeasures:
 
     @cached_property
     def _totals_alone(self) -> bool:
-        """Imported totals over time: no single request's time is known."""
+        """Measure imported totals over time: no single request's time is known."""
         group = self.group
         return group.imported and group.rows is None and group.ok > 0 and not group.counts.any()
 
@@ -227,8 +230,7 @@ class GroupMeasures:
         }
 
     def _rate(self, per_interval: NDArray[np.int64]) -> Estimate:
-        """Events a second: of a fixed amount of work that was done, until its last
-        request."""
+        """Return events a second; for a fixed amount of work that was finished, until its last request."""
         group = self.group
         if group.shape == "finite" and group.summary.plan_done:
             seconds = (group.summary.last_done_ns - group.window.low_ns) / 1e9
@@ -242,15 +244,16 @@ class GroupMeasures:
 
 
 def _of_all_stages(estimate: Estimate) -> Estimate:
-    """Of this load as it was asked, ramps and all, and of no level of it: these are apart (`stages_of`)."""
+    """Mark a number that covers this load as it was requested, ramps included, and no single level of it:
+    those are separate (`stages_of`)."""
     if estimate.value is None or estimate.reason:
         return estimate
     return estimate.model_copy(update={"reason": ALL_STAGES})
 
 
 def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, float] | None:
-    """(values in time order, scale to base units) of every metric but response; of ok requests,
-    lag and wait of all begun ones."""
+    """Return (values in time order, scale to base units) of every metric but response: of ok requests, or of
+    all that began for lag and wait."""
     ok, begun = rows["ok"], rows["begun_ns"] >= 0
     if metric in ("generator_lag", "slot_wait"):
         values = rows["lag_ns"] if metric == "generator_lag" else rows["ready_ns"] - rows["due_ns"]
@@ -272,8 +275,8 @@ def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, 
 
 
 def _from_values(values: Floats, total: int, scale: float = NS, ended: Floats | None = None) -> Population:
-    """Values in time order; an infinite one is a failure, and `total` counts those without a row. A mean is of
-    `ended`, or of all values."""
+    """Build a population from values in time order; an infinite one is a failure, and `total` includes those
+    without a row. A mean covers `ended`, or all values."""
     of_mean = values if ended is None else ended
     return Population(
         ranked_values(values[np.isfinite(values)], total),
@@ -290,7 +293,8 @@ def _from_histogram(
     failed: Floats | None = None,
     spent: tuple[Floats, Floats] | None = None,
 ) -> Population:
-    """By interval; `failed` rank above all, and a mean is of what was `spent` over what ended, or of all values."""
+    """Build a population by interval; `failed` rank above all, and a mean is what was `spent` over what
+    ended, or covers all values."""
     at, bucket, count = group.entries(name)
     middle = bucket_middles(bucket)
     size = group.window.size
@@ -312,7 +316,7 @@ def _from_histogram(
 
 
 def _rate(per_interval: NDArray[np.int64], window: Window) -> Estimate:
-    """Events per second of the window, interval by batch means."""
+    """Return events per second of the window, interval by batch means."""
     if not window.size:
         return Estimate(value=None, reason="the kept window is empty", why="no request")
     return _batched(per_interval, None, 1e9 / window.interval_ns, int(per_interval.sum()))
@@ -329,8 +333,8 @@ def _exact(value: float, n: int = 1) -> Estimate:
 
 
 def counter_deltas(trial: TrialData, service: str) -> dict[str, float]:
-    """What a service counted over the load: after − before, of the counters it offers at both moments. None
-    of a server that a fault ended."""
+    """Return what a service counted over the load: after − before, for the counters that it offers at both
+    moments. None for a server that a fault ended."""
     if service in ended_services(trial):
         return {}
     before, after = trial.lab.before.get(service), trial.lab.after.get(service)
@@ -340,7 +344,8 @@ def counter_deltas(trial: TrialData, service: str) -> dict[str, float]:
 
 
 def service_measures(trial: TrialData, service: str, window: Window) -> dict[str, Estimate]:
-    """A service's counters over the load, and its CPU and memory in the window; what it does not offer is absent."""
+    """Return a service's counters over the load, and its CPU and memory in the window; what it does not offer
+    is absent."""
     counted = counter_deltas(trial, service)
     names = ("requests", "hits", "misses", "connections", "tls_handshakes", "tls_resumed", "bytes_out")
     found = {name: _exact(counted[name]) for name in names if name in counted}
@@ -359,8 +364,8 @@ def service_measures(trial: TrialData, service: str, window: Window) -> dict[str
 def _processes(
     monitors: Mapping[str, NDArray[Any]], service: str, window: Window
 ) -> tuple[float | None, float | None]:
-    """(cores used on average, largest resident bytes) of a service's processes in the window,
-    from the readings that enclose it."""
+    """Return (cores used on average, largest resident bytes) of a service's processes in the window, from the
+    readings that enclose it."""
     readings = readings_of(monitors)
     memory = readings.whole(service, "process", "rss_bytes")
     return total_rate(readings.whole(service, "process", "cpu_seconds_total"), window), _largest_sum(
@@ -369,7 +374,7 @@ def _processes(
 
 
 def _largest_sum(processes: list[Series], window: Window) -> float | None:
-    """The largest sum over processes; each process counts with its last reading so far."""
+    """Return the largest sum over processes; each process counts with its most recent reading."""
     moments = np.unique(np.concatenate([at for at, _ in processes])) if processes else np.zeros(0)
     inside = moments[(moments >= window.low_ns) & (moments < window.high_ns)]
     if not len(inside):
@@ -378,11 +383,12 @@ def _largest_sum(processes: list[Series], window: Window) -> float | None:
 
 
 def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[str, Estimate]:
-    """What was really asked of a feeder, over all groups that walk it first: repeats, distinct
+    """Return what was really requested of a feeder, over all groups that walk it first: repeats, distinct
     rows, the busiest row's share.
 
-    A user's first request repeats nothing, so that `repeated_share` is 1 where each asks for one row all the time; 0
-    where nobody asked twice. Independent draws repeat less than half of the rows in one round of the table.
+    A user's first request repeats nothing, so `repeated_share` is 1 where each user requests one row all the
+    time; 0 where nobody requested a row twice. Independent draws repeat less than half of the rows in one
+    round of the table.
     """
     specs = {group.name: group for group in config.groups}
     users = [
@@ -421,7 +427,8 @@ def measure_trial(
     extra: Iterable[MetricRef] = (),
     groups: tuple[GroupView, ...] | None = None,
 ) -> dict[str, Estimate]:
-    """All metrics of a trial by their full names; `extra` adds statistics that a study's criteria name."""
+    """Return all metrics of a trial by their full names; `extra` adds statistics that a study's criteria
+    name."""
     extra = tuple(extra)
     found: dict[str, Estimate] = {}
     for whole in groups if groups is not None else look(trial, config, window):
@@ -450,20 +457,23 @@ def measure_trial(
 
 
 def within_limits(group: GroupView, refs: Iterable[MetricRef]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """(the metric's name with its limit, so many in each interval of the window) of each metric that has a limit."""
+    """Yield (the metric's name with its limit, the count in each interval of the window) for each metric that
+    has a limit."""
     for ref in refs:
         if ref.limit_ns is not None:
             yield ref.name, _within(group, ref.limit_ns)
 
 
 def due_within(group: GroupView, name: str) -> int:
-    """Of a group's requests due in its window the ok ones within the limit of a metric that is spelt with it."""
+    """Count, of a group's requests due in its window, the ok ones within the limit of a metric whose name
+    includes it."""
     limit_ns = limit_of(name)
     return 0 if limit_ns is None else int(_within(group, limit_ns).sum())
 
 
 def _within(group: GroupView, limit_ns: int) -> NDArray[np.int64]:
-    """By due time: of rows to the nanosecond, of histograms by the middle of a bucket (± 0.8 % of the limit)."""
+    """Count by due time: from rows to the nanosecond, from histograms by the middle of a bucket (± 0.8 % of
+    the limit)."""
     window, rows = group.window, group.rows
     if rows is not None:
         kept = rows["ok"] & (rows["response_ns"] <= limit_ns)

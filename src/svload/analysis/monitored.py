@@ -1,6 +1,5 @@
-"""What a criterion asks of monitors, as one number over the kept window: `cache.threads_limited`,
-`backend.throttled`, `app.fds.max`.
-"""
+"""Numbers for criteria on monitors' metrics, over the kept window: `cache.threads_limited`,
+`backend.throttled`, `app.fds.max`."""
 
 from __future__ import annotations
 
@@ -15,13 +14,12 @@ from svload.model.monitored import Monitored, meanings
 from svload.model.results import Estimate
 
 LAST_ASKED = "process"
-"""The monitor whose metric a plain name does not mean where another has one of that
-name: it reads every service alike.
-"""
+"""The monitor that a plain name does not refer to where another monitor has a metric of that name: it reads
+every service alike."""
 
 
 def monitored_measures(monitors: Monitors, refs: Iterable[MetricRef], window: Window) -> dict[str, Estimate]:
-    """By the reference as it is written: those that some monitor read; the others are absent."""
+    """Return numbers by the reference as it is written; references that no monitor read are absent."""
     asked = {str(ref): ref for ref in refs}
     readings = readings_of(monitors)
     found = {name: value_of(readings, ref, window) for name, ref in asked.items()}
@@ -29,7 +27,7 @@ def monitored_measures(monitors: Monitors, refs: Iterable[MetricRef], window: Wi
 
 
 def value_of(readings: Readings, ref: MetricRef, window: Window) -> float | None:
-    """The number in its base unit; None where nobody read it in the window."""
+    """Return the number in its base unit; None where it was not read in the window."""
     monitor, _, written = ref.metric.name.rpartition(".")
     named = readings.named(ref.owner)
     by_monitor: dict[str, list[str]] = {}
@@ -43,9 +41,8 @@ def value_of(readings: Readings, ref: MetricRef, window: Window) -> float | None
 
 
 def _number(by_entity: Mapping[str, Series], meant: Monitored, stat: str, window: Window) -> float | None:
-    """Of a counter the growth over all entities, of one of seconds its share of the time; of a gauge the
-    statistic, by default its largest.
-    """
+    """Return the number: for a counter the growth over all entities, for a counter of seconds its share of
+    the time; for a gauge the statistic, by default the largest value."""
     parts = whole_of(by_entity)
     if meant.how != "gauge":
         inside = [one for part in parts if (one := part.enclosing(window)).seconds > 0]

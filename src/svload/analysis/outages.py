@@ -1,7 +1,8 @@
-"""A server that went away while it was loaded: from when, until when, and what stayed of the trial before.
+"""Outages of a server under load: when it went away, when it came back, and how much of the trial before
+remains.
 
-By what clients saw, so that servers elsewhere are covered too: no request was answered for a while, and connections
-were refused. A planned fault is none.
+They are found in what clients saw, so that servers elsewhere are covered too: no request was answered for a
+while, and connections were refused. A planned fault is not an outage.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from svload.model.units import show_duration
 from svload.store import TrialData
 
 _LEAST_S = 0.5
-"""A server that is away for less is a reset connection."""
+"""A shorter absence of a server is a reset connection."""
 _CONNECT = "connect_"
 _WORDS = {
     "connect_refused": "connection refused",
@@ -35,7 +36,7 @@ _OF_ALL = ("success_rate", "error_rate", "failed", "ok_share")
 
 
 def outages_of(trial: TrialData, config: CaseConfig) -> tuple[Outage, ...]:
-    """Each outage that a group of the trial saw, in order of time."""
+    """Return each outage that a group of the trial saw, in order of time."""
     if disturbing(trial) or trial.summary.imported is not None or not len(trial.intervals["interval"]):
         return ()
     if not any(name.startswith(_CONNECT) for group in trial.summary.groups for name in group.errors):
@@ -46,14 +47,14 @@ def outages_of(trial: TrialData, config: CaseConfig) -> tuple[Outage, ...]:
 
 
 def whole_window(trial: TrialData) -> Window:
-    """All intervals of the trial in which a request was due, whatever is kept of them."""
+    """Return all intervals of the trial in which a request was due, whether kept or not."""
     last = int(trial.intervals["interval"].max()) + 1
     return Window(0, last, trial.summary.interval_ns)
 
 
 def healthy(trial: TrialData, outages: tuple[Outage, ...], *, before_any: bool = False) -> TrialData:
-    """The trial whose window ends where its server went for good; `before_any`: where it went first. All of it where
-    the server was gone before the window."""
+    """Return the trial with a window that ends where its server went away for good; `before_any`: where it
+    first went away. Return all of it where the server was gone before the window."""
     ends = [one.since_s for one in outages if before_any or one.until_s is None]
     low_ns, high_ns = trial.summary.window_ns
     end_ns = reduce(min, (int(one * 1e9) for one in ends), high_ns)
@@ -63,13 +64,13 @@ def healthy(trial: TrialData, outages: tuple[Outage, ...], *, before_any: bool =
 
 
 def of_all_requests(name: str) -> bool:
-    """Whether a metric is about all requests, those to the server that was gone too."""
+    """Return whether a metric covers all requests, including those to the server while it was gone."""
     return name.rpartition(".")[2] in _OF_ALL
 
 
 def _of_group(group: GroupView) -> list[Outage]:
-    """Stretches of intervals without an ok request between or behind those with one; or all of them, where every
-    connection was refused."""
+    """Find stretches of intervals without an ok request, between or after intervals with one; or all
+    intervals, where every connection was refused."""
     due, ok = group.intervals["due"], group.intervals["ok"]
     asked = np.flatnonzero(due)
     answered = np.flatnonzero(ok).tolist()
@@ -92,8 +93,8 @@ def _of_group(group: GroupView) -> list[Outage]:
 
 
 def _errors(group: GroupView, span: tuple[int, int]) -> tuple[str | None, float, float]:
-    """The connection error of this span, and from its first failed request until its last; None where requests failed
-    otherwise."""
+    """Return (the connection error of this span, its first failed request, its last one); None for the error
+    where requests failed otherwise."""
     if group.rows is None:
         known = {name: count for name, count in group.summary.errors.items() if name.startswith(_CONNECT)}
         return max(known, key=lambda name: known[name], default=None), float(span[0]), float(span[1])

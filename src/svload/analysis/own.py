@@ -1,4 +1,4 @@
-"""What a run's trials were called when they were sealed, where other rules judge them now."""
+"""The verdicts that a run's trials had when they were sealed, where other rules judge them now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from svload.model.results import Grade, OwnVerdicts
 
 
 def own_verdicts(events: Iterable[Event]) -> OwnVerdicts | None:
-    """Of a run's journal; None where today's rules judged, or where it does not say which did."""
+    """Return the verdicts in a run's journal; None where today's rules judged, or where the journal does not
+    name the rules."""
     trials: dict[str, Any] = {}
     versions = set()
     for event in events:

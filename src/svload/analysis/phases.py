@@ -1,4 +1,5 @@
-"""Where a run's wall time went: bring-up, filling, resets, warming, load, analysis; and how much of it was no load."""
+"""Where a run's wall time went: bring-up, filling, resets, warming, load, analysis; and how much of it was
+not load."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import NamedTuple
 from svload.model.events import Event
 
 WAITING = "waiting"
-"""For another load on this machine."""
+"""Waiting for another load on this machine."""
 BEFORE_TRIALS = ("install", "look", "up", "fill")
 OF_TRIALS = (
     "reset",
@@ -34,12 +35,12 @@ class Outside(NamedTuple):
 
 
 def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Seconds by phase in the order they come, then `other` and `total`, added over resumes.
-    `trials`: phases of each sealed trial.
+    """Return seconds by phase in chronological order, then `other` and `total`, added over resumes. `trials`:
+    phases of each sealed trial.
 
-    The total is the span of each execution's events, so that one that was killed counts too, to its
-    last event. Load is that of sealed trials, ramps and the wait for last answers included: what did
-    not count is time lost, under `other`.
+    The total is the span of each execution's events, so an execution that was killed counts too, up to its
+    last event. Load is that of sealed trials, including ramps and the wait for last answers: everything else
+    is lost time, under `other`.
     """
     spent = dict.fromkeys((WAITING, *BEFORE_TRIALS, *OF_TRIALS, *AFTER_TRIALS), 0.0)
     for event in events:
@@ -55,14 +56,14 @@ def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) ->
 
 
 def _span_s(events: Sequence[Event]) -> float:
-    """All executions, each from its first event to its last."""
+    """Add up all executions, each from its first event to its last."""
     starts = [place for place, event in enumerate(events) if event.kind == "run-started"]
     spans = zip(starts, [*starts[1:], len(events)], strict=True) if starts else ()
     return sum((events[end - 1].monotonic_ns - events[start].monotonic_ns) / 1e9 for start, end in spans)
 
 
 def outside_load(phases_s: Mapping[str, float]) -> Outside | None:
-    """All but load; None where the phases are not known."""
+    """Return all time except load; None where the phases are not known."""
     total_s = phases_s.get(TOTAL, 0.0)
     if total_s <= 0 or LOAD not in phases_s:
         return None

@@ -1,8 +1,8 @@
 """Percentiles as docs/method.md §1 and §2 define them: median-unbiased, failures above every limit, marked
-where few requests carry them.
+where few requests support them.
 
-A population is ranked once (`Ranked`) from single values or from merged histograms; its
-percentiles and intervals are read off.
+A population is ranked once (`Ranked`) from single values or from merged histograms; percentiles and intervals
+are read from it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ NS = 1e-9
 
 @dataclass(frozen=True)
 class Ranked:
-    """A population by rank: ascending `values` (ns), how many lie at or below each, and the
-    `total` with all that failed on top."""
+    """A population by rank: ascending `values` (ns), how many lie at or below each, and the `total` with all
+    failures on top."""
 
     values: Floats
     at_or_below: Ints
@@ -34,22 +34,24 @@ class Ranked:
 
     @property
     def finite(self) -> int:
-        """How many have a value at all."""
+        """The number of requests that have a value."""
         return int(self.at_or_below[-1]) if len(self.at_or_below) else 0
 
     @property
     def failed_share(self) -> float:
-        """Share of failed, dropped and unfinished ones."""
+        """The share of failed, dropped and unfinished requests."""
         return 1 - self.finite / self.total if self.total else 0.0
 
     def at_rank(self, rank: int) -> float | None:
-        """The value of that rank (from 1) in ns; None above the last finite one and below the first."""
+        """Return the value of that rank (from 1) in ns; None above the last finite one and below the
+        first."""
         if rank < 1 or rank > self.finite:
             return None
         return float(self.values[np.searchsorted(self.at_or_below, rank)])
 
     def quantile(self, p: float) -> float | None:
-        """The median-unbiased estimate (Hyndman & Fan 1996, 8), in ns; None where failures stand at the nearest rank.
+        """Return the median-unbiased estimate (Hyndman & Fan 1996, 8), in ns; None where the nearest rank is
+        a failure.
 
         The nearest rank alone reads a p99 of 200 requests 10 % too low.
         """
@@ -65,14 +67,14 @@ class Ranked:
 
 
 def ranked_values(values_ns: NDArray[np.generic], total: int | None = None) -> Ranked:
-    """Single values (any order), with `total − len` failures above them."""
+    """Rank single values (any order), with `total − len` failures above them."""
     values = np.sort(np.asarray(values_ns, dtype=float))
     return Ranked(values, np.arange(1, len(values) + 1), max(total or 0, len(values)))
 
 
 def ranked_counts(counts_by_bucket: NDArray[np.generic], total: int | None = None) -> Ranked:
-    """A merged histogram: counts by bucket index, each bucket at its middle (error ≤ 0.4 %),
-    failures above as in `ranked_values`."""
+    """Rank a merged histogram: counts by bucket index, each bucket at its middle (error ≤ 0.4 %), failures
+    above as in `ranked_values`."""
     filled = np.flatnonzero(counts_by_bucket)
     at_or_below = np.cumsum(np.asarray(counts_by_bucket)[filled].astype(np.int64))
     finite = int(at_or_below[-1]) if len(filled) else 0
@@ -80,7 +82,7 @@ def ranked_counts(counts_by_bucket: NDArray[np.generic], total: int | None = Non
 
 
 def merged_ranks(several: Sequence[Ranked]) -> Ranked:
-    """Several populations as one, value by value."""
+    """Merge several populations into one, value by value."""
     values = np.concatenate([one.values for one in several])
     counts = np.concatenate([np.diff(one.at_or_below, prepend=0) for one in several])
     order = np.argsort(values, kind="stable")
@@ -89,13 +91,14 @@ def merged_ranks(several: Sequence[Ranked]) -> Ranked:
 
 
 def bucket_middles(index: NDArray[np.generic]) -> Floats:
-    """Representative value in ns of each bucket: itself below 128 ns, else the middle of its integers."""
+    """Return a representative value in ns of each bucket: itself below 128 ns, else the middle of its
+    integers."""
     low, high = bucket_edges(index)
     return (low + high - 1) / 2
 
 
 def bucket_edges(index: NDArray[np.generic]) -> tuple[Floats, Floats]:
-    """[low, high) in ns of each bucket (model.columns.bucket_bounds, many at once)."""
+    """Return [low, high) in ns of each bucket (model.columns.bucket_bounds, many at once)."""
     at = np.asarray(index, dtype=np.int64)
     exponent = np.maximum(at // 128 + 6, 7)
     width = np.where(at < 128, 1, np.left_shift(1, exponent - 7))
@@ -104,7 +107,7 @@ def bucket_edges(index: NDArray[np.generic]) -> tuple[Floats, Floats]:
 
 
 def moments(counts: NDArray[np.int64]) -> tuple[float, float]:
-    """(mean, standard deviation) of a histogram in ns; zeros where it is empty."""
+    """Return (mean, standard deviation) of a histogram in ns; zeros where it is empty."""
     filled = np.flatnonzero(counts)
     if not len(filled):
         return 0.0, 0.0
@@ -114,19 +117,22 @@ def moments(counts: NDArray[np.int64]) -> tuple[float, float]:
 
 
 def reaches(p: float, n: float) -> bool:
-    """Whether so many values hold the quantile: of fewer its estimate is the largest of them, and reads too low."""
+    """Return whether this many values determine the quantile: with fewer its estimate is the largest of them,
+    and too low."""
     return (n + 1 / 3) * p + 1 / 3 <= n
 
 
 def least_n_eff(p: float) -> int:
-    """The least effective sample for percentile p (docs/method.md §2: equal tails, qⁿ ≤ 0.025)."""
+    """Return the least effective sample for percentile p (docs/method.md §2: equal tails, qⁿ ≤ 0.025)."""
     return limits.LEAST_N_EFF.get(p) or ceil(log(limits.TAIL) / log(max(p, 1 - p)))
 
 
 def order_statistics(p: NDArray[np.generic] | float, n: NDArray[np.generic] | float) -> tuple[Floats, Floats]:
-    """Ranks (l, u) of n independent values whose order statistics enclose quantile p with 95 %, equal tails.
+    """Return ranks (l, u) of n independent values whose order statistics enclose quantile p with 95 %, equal
+    tails.
 
-    l = 0 or u = n + 1 means that this side has none. Binomial (David & Nagaraja, Order Statistics, 7.1).
+    l = 0 or u = n + 1 means that there is no bound on this side. Binomial (David & Nagaraja, Order
+    Statistics, 7.1).
     """
     size = np.floor(np.asarray(n, dtype=float))
     low = _binomial_quantile(limits.TAIL, size, np.asarray(p, dtype=float))
@@ -135,18 +141,18 @@ def order_statistics(p: NDArray[np.generic] | float, n: NDArray[np.generic] | fl
 
 
 def _binomial_quantile(level: float, n: Floats, p: Floats) -> Floats:
-    """Smallest k with P(B ≤ k) ≥ level."""
+    """Return the smallest k with P(B ≤ k) ≥ level."""
     k = np.ceil(bdtrik(level, n, p))
     below = np.maximum(k - 1, 0)
     return np.asarray(np.where(bdtr(below, n.astype(np.int64), p) >= level, below, k))
 
 
 def percentile(population: Ranked, p: float, tau: float = 1.0, scale: float = NS) -> Estimate:
-    """Percentile `p` of `population` with its interval inside the run, marked where few requests carry it; null
-    with the reason where too many failed. `scale` turns its unit into seconds or bytes.
+    """Return percentile `p` of `population` with its interval inside the run, marked where few requests
+    support it; null with the reason where too many failed. `scale` turns its unit into seconds or bytes.
 
-    `tau` is the autocorrelation time of 1{R > q}. An end of the interval that the sample can't enclose is null:
-    to leave the number out where that is so would show it only where a run happened to be calm.
+    `tau` is the autocorrelation time of 1{R > q}. An end of the interval that the sample cannot enclose is
+    null: leaving out the whole number in that case would show it only where a run happened to be calm.
     """
     total, n_eff = population.total, population.total / max(tau, 1.0)
     if not total:

@@ -1,5 +1,5 @@
-"""Whether a machine is quiet enough to measure on, by a short look at it before anything is
-started. Pure (docs/method.md §3)."""
+"""A check whether a machine is quiet enough to measure on, by a short look at it before anything is started.
+Pure (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Look:
-    """What a machine did for a second or so: shares of that time. `waited` is None
-    where the kernel does not tell it."""
+    """A machine's activity over about a second: shares of that time. `waited` is None where the kernel does
+    not report it."""
 
     cores: int
     stolen: Mapping[str, float]
     """core → share that the hypervisor gave to others"""
     waited: float | None
-    """share in which something that could run waited for a core"""
+    """share in which a runnable task waited for a core"""
     others: Sequence[tuple[Whose, float]]
-    """processes that are not svload's, each with the cores that it used, the busiest first"""
+    """processes other than svload's, each with the cores that it used, the busiest first"""
 
 
 def disturbances(look: Look) -> tuple[str, ...]:
-    """What would make trials WEAK or REFUSED now, a clause each; empty on a quiet machine."""
+    """Return what would make trials WEAK or REFUSED now, one clause each; empty on a quiet machine."""
     told = []
     used = sum(cores for _, cores in look.others)
     busy = used > limits.OTHERS_CPU * look.cores

@@ -1,13 +1,14 @@
-"""How far each number of a trial may be off by what disturbed the machine (docs/method.md §3, *Ranges*).
+"""The possible error of each number of a trial due to disturbances of the machine (docs/method.md §3,
+*Ranges*).
 
-The readings give a request's mean delay: how long the servers' threads waited for a core in each stretch, handed on
-to who comes behind as far as the core was used, and how long the whole machine stood still. Beside the mean time in
-flight that is an index z. A number is then taken to be no more than 1 + k·z times what it would have been; k was
-fitted for each statistic on planted disturbances (`limits.PUSHED`) and is frozen. In a closed loop k is no more than
-a multiple of the root of its users (`limits.PUSHED_CLOSED`).
+The readings give a request's mean delay: how long the servers' threads waited for a core in each stretch,
+handed on to the requests behind in proportion to the core's use, and how long the whole machine stood still.
+This delay over the mean time in flight is an index z. A number is then taken to be at most 1 + k·z times its
+undisturbed value; k was fitted for each statistic on planted disturbances (`limits.PUSHED`) and is frozen. In
+a closed loop k is at most a multiple of the root of its users (`limits.PUSHED_CLOSED`).
 
-What the load's own threads were late is known request by request (`generator-harm`), and not in here; in a closed
-loop it is load that was not made, of which a number may lie higher.
+Delays of the load's own threads are known request by request (`generator-harm`), and are not included here;
+in a closed loop they mean load that was not made, so a number may lie higher.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Lost(NamedTuple):
     """What the servers of a trial lost to disturbances in its window."""
 
     handed_on_s: float
-    """what their threads waited for a core, summed, and what that cost those who queued behind"""
+    """total time that their threads waited for a core, and what that cost the requests queued behind"""
     stopped: float
-    """share of the window in which the machine stood still, and what that cost those who queued"""
+    """share of the window in which the machine stood still, and what that cost the queued requests"""
     stops_s: float
-    """mean delay of a request that comes at any moment, by these stops alone"""
+    """mean delay of a request that arrives at any moment, by these stops alone"""
     strangers: float
     """share of all cores that other processes had"""
 
@@ -67,7 +68,8 @@ class Ranges:
 
     @cached_property
     def lost(self) -> Lost | None:
-        """Read from this machine's monitors; None where strangers could not be told apart."""
+        """What the servers lost, from this machine's monitors; None where strangers could not be
+        identified."""
         monitors, length_s = self._trial.monitors, max(self.window.seconds, 1e-9)
         others = of_monitor(monitors, "others", "cpu_seconds_total").get("")
         foreign = None if others is None else mean_rate(others, self.window)
@@ -103,7 +105,8 @@ class Ranges:
         )
 
     def _servers(self, edges: Floats) -> tuple[Floats | None, Floats]:
-        """(time that the servers' threads waited for a core in each stretch, None where it was not read; their CPU)."""
+        """Return (time that the servers' threads waited for a core in each stretch, None where it was not
+        read; their CPU)."""
         readings, waits = readings_of(self._trial.monitors), list[Series]()
         cpu = [
             one
@@ -120,8 +123,9 @@ class Ranges:
         return (_grown(waits, edges) if here or elsewhere else None), _grown(cpu, edges)
 
     def _stops(self, cores: int, length_s: float) -> tuple[float, float]:
-        """(share of the window, mean delay) by what stopped the machine: steal, and gaps in which a core of the load
-        ran nobody. A gap that strangers made is a wait of the load's, and measured as its lag."""
+        """Return (share of the window, mean delay) by what stopped the machine: steal, and gaps in which a
+        core of the load ran nobody. A gap caused by strangers is a wait of the load, and measured as its
+        lag."""
         moments = within(self.found.moments, self.window)
         stolen_s = sum(one.lost_s for one in moments if one.check == "steal") / cores
         gaps = [one for one in moments if one.check == "hiccups"]
@@ -134,7 +138,7 @@ class Ranges:
 
     @cached_property
     def by_check(self) -> Mapping[str, tuple[Harm, ...]]:
-        """The ranges of all numbers that have one, under the check that found most of what was lost."""
+        """Return the ranges of all numbers that have one, under the check that found most of the loss."""
         if self._trial.summary.imported is not None:
             return {}
         harms = tuple(one for group in self.groups for one in self._of_group(group) if one.below or one.above)
@@ -146,7 +150,7 @@ class Ranges:
 
     @cached_property
     def _users(self) -> int | None:
-        """How many users there are at most; None where arrivals come, however many wait."""
+        """Return the largest number of users; None where arrivals come regardless of how many wait."""
         loops = [one.spec.executor for one in self.groups]
         closed = [one.most_vus for one in loops if isinstance(one, ClosedLoop)]
         return sum(closed) if len(closed) == len(loops) else None
@@ -163,8 +167,8 @@ class Ranges:
 
 
 class _OfGroup:
-    """A group, or a step of it, beside what its servers lost; `asked` requests were due of all groups together,
-    whose `users` are None where arrivals come."""
+    """A group, or a step of it, and what its servers lost; `asked` requests were due of all groups together,
+    with `users` None where arrivals come regardless."""
 
     def __init__(
         self,
@@ -180,7 +184,8 @@ class _OfGroup:
         self._measures, self._seconds = GroupMeasures(group), max(window.seconds, 1e-9)
 
     def bound(self, number: str, value: float) -> tuple[float, float] | None:
-        """(below, above) as shares of the value; None where disturbances do nothing to such a number."""
+        """Return (below, above) as shares of the value; None where disturbances do not affect such a
+        number."""
         metric = metric_name(number)
         stat = number.removeprefix(f"{self._group.name}.{metric}").lstrip(".")
         rate = metric in _RATES or without_limit(metric) == "goodput"
@@ -193,14 +198,14 @@ class _OfGroup:
 
     @cached_property
     def _spent_s(self) -> float:
-        """The mean time in flight."""
+        """Return the mean time in flight."""
         cells = self._group.intervals
         ended = int((cells["ok"] + cells["failed"]).sum())
         return float(cells["response_sum_ns"].sum()) / ended / 1e9 if ended else 0.0
 
     @cached_property
     def _index(self) -> float:
-        """A request's mean delay beside its mean time in flight."""
+        """Return a request's mean delay over its mean time in flight."""
         lost = self._lost
         if lost is None or not self._asked or not self._spent_s:
             return 0.0
@@ -208,14 +213,15 @@ class _OfGroup:
 
     @cached_property
     def _woken_s(self) -> float:
-        """What a request gains on cores that are busy anyway: they need no time to wake."""
+        """Return what a request gains on cores that are busy anyway: they need no time to wake."""
         return limits.WOKEN_S * min(
             (self._lost.strangers if self._lost else 1.0) / (4 * limits.OTHERS_CPU), 1.0
         )
 
     @cached_property
     def _unasked_s(self) -> float:
-        """How long a closed loop's user waited for the load itself before each request: it asked so much less."""
+        """Return how long a closed loop's user waited for the load itself before each request, which reduced
+        the load."""
         return _late_s(self._whole) if self._whole.closed else 0.0
 
     def _of_time(self, stat: str, value: float) -> tuple[float, float]:
@@ -224,7 +230,7 @@ class _OfGroup:
         return self._pushed(p), (self._woken_s + self._unasked_s) / value
 
     def _pushed(self, p: float | None) -> float:
-        """How far below its value a quantile, or the mean, may lie."""
+        """Return how far below its value a quantile, or the mean, may lie."""
         k = _of_statistic(limits.PUSHED, p)
         if self._users is not None:
             k = min(k, _of_statistic(limits.PUSHED_CLOSED, p) * self._users**0.5)
@@ -244,8 +250,8 @@ class _OfGroup:
         return self._woken_s / cycle_s, shorter / (1 - shorter)
 
     def _within_limit(self, metric: str) -> float:
-        """How many more than were within a limit may have been, as a share of these: all that a push can have put
-        beyond it."""
+        """Return how many more requests may have been within a limit, as a share of those within it: all that
+        a push can have moved beyond it."""
         inside, population = due_within(self._group, metric), self._measures.population("ok_response")
         limit_ns, ranked = limit_of(metric), population.ranked if population else None
         if not self._index:
@@ -259,14 +265,14 @@ class _OfGroup:
 
 
 def _of_statistic(known: Mapping[str, float], p: float | None) -> float:
-    """The multiple for a quantile, or for the mean."""
+    """Return the multiple for a quantile, or for the mean."""
     if p is None:
         return known["mean"]
     return float(np.interp(p, _QUANTILES, [known[f"p{100 * q:g}"] for q in _QUANTILES]))
 
 
 def _grown(series: Iterable[Series], edges: Floats) -> Floats:
-    """What counters grew between these moments, all together."""
+    """Return the total growth of counters between these moments."""
     total = np.zeros(len(edges) - 1)
     for one in series:
         grown = np.concatenate([[0.0], np.cumsum(np.maximum(np.diff(one.values), 0.0))])
@@ -275,13 +281,13 @@ def _grown(series: Iterable[Series], edges: Floats) -> Floats:
 
 
 def harm(number: str, below: float, above: float) -> Harm:
-    """What a range says of a number: it never refuses it."""
+    """Return what a range means for a number: it never refuses it."""
     grade: Grade = "WEAK" if max(below, above) > limits.OFF else "VALID"
     return Harm(number=number, grade=grade, below=below, above=above)
 
 
 def _late_s(group: GroupView) -> float:
-    """How late the load itself was on average for a request: begun late, and read late."""
+    """Return how late the load itself was on average for a request: sent late, and read late."""
     if group.rows is None:
         return sum(moments(group.histogram(name))[0] for name in ("generator_lag", "read_lag")) / 1e9
     read = group.rows["read_lag_ns"]
@@ -291,13 +297,13 @@ def _late_s(group: GroupView) -> float:
 
 
 def worst_of(harms: Iterable[Harm]) -> Grade:
-    """The worst grade of any number."""
+    """Return the worst grade of any number."""
     grades = {one.grade for one in harms}
     return "REFUSED" if "REFUSED" in grades else "WEAK" if "WEAK" in grades else "VALID"
 
 
 def effect(harms: Sequence[Harm]) -> str:
-    """By how much the numbers may be off, as a sentence."""
+    """Describe in a sentence by how much the numbers may be off."""
     wide = [one for one in harms if one.grade != "VALID"]
     if not wide:
         return "No number is off by more than 5 % because of this."

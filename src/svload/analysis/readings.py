@@ -1,5 +1,5 @@
-"""Monitors' readings of one trial as the judges ask for them: series by entity, and what a
-counter did over the kept window."""
+"""Monitors' readings of one trial in the form that judges need: series by entity, and the growth of a counter
+over the kept window."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Series(NamedTuple):
     values: Floats
 
     def enclosing(self, window: Window) -> Series:
-        """The readings of the window, with the last before it and the first after it: a
+        """Return the readings in the window, with the last before it and the first after it, so that a
         counter's differences cover all of it."""
         first = max(int(np.searchsorted(self.at, window.low_ns, side="right")) - 1, 0)
         last = min(int(np.searchsorted(self.at, window.high_ns)), len(self.at) - 1)
         return Series(self.at[first : last + 1], self.values[first : last + 1])
 
     def standing(self, at: Floats) -> Floats:
-        """A gauge as it last stood at each moment; 0 before its first reading."""
+        """Return a gauge's most recent value at each moment; 0 before its first reading."""
         latest = np.searchsorted(self.at, at, side="right") - 1
         return np.where(latest >= 0, self.values[np.maximum(latest, 0)], 0.0)
 
     @property
     def seconds(self) -> float:
-        """From its first reading to its last."""
+        """The time from the first reading to the last."""
         return float(self.at[-1] - self.at[0]) / 1e9 if len(self.at) > 1 else 0.0
 
     @property
@@ -45,12 +45,14 @@ class Series(NamedTuple):
 
     @property
     def growth(self) -> float:
-        """The sum of what it grew between readings: a counter that began anew in between took nothing back."""
+        """The sum of the increases between readings: a counter that restarted in between subtracts
+        nothing."""
         return float(np.maximum(np.diff(self.values), 0.0).sum()) if len(self.at) > 1 else 0.0
 
 
 class Readings:
-    """A trial's readings by (service, monitor, metric), then by entity: sorted once, since many are asked for."""
+    """A trial's readings by (service, monitor, metric), then by entity: sorted once, since many are
+    requested."""
 
     def __init__(self, monitors: Monitors) -> None:
         at = monitors["offset_ns"]
@@ -77,22 +79,22 @@ class Readings:
             of[entity] = Series(at[begin:end], values[begin:end])
 
     def of(self, service: str, monitor: str, metric: str) -> dict[str, Series]:
-        """By entity; empty where it was not read."""
+        """Return the series by entity; empty where it was not read."""
         return dict(self._series.get((service, monitor, metric), {}))
 
     def whole(self, service: str, monitor: str, metric: str) -> list[Series]:
-        """A service's series; the sum over all processes (entity "") stands for them where it is read."""
+        """Return a service's series; where the sum over all processes (entity "") is read, return that."""
         return whole_of(self.of(service, monitor, metric))
 
     def metric(self, service: str, metric: str) -> dict[str, Series]:
-        """By entity, whichever monitor read it; empty where none did."""
+        """Return the series by entity, from whichever monitor read it; empty where none did."""
         found: dict[str, Series] = {}
         for (_, name), by_entity in self.named(service).items():
             found |= by_entity if name == metric else {}
         return found
 
     def named(self, service: str) -> dict[tuple[str, str], dict[str, Series]]:
-        """All of a service's metrics: (monitor, metric) → by entity."""
+        """Return all of a service's metrics: (monitor, metric) → by entity."""
         return {
             (monitor, metric): self.of(service, monitor, metric)
             for owner, monitor, metric in self._series
@@ -100,12 +102,12 @@ class Readings:
         }
 
     def services_of(self, monitor: str) -> list[str]:
-        """Whom a monitor read; the machine is the empty name."""
+        """Return the services that a monitor read; the machine is the empty name."""
         return sorted({service for service, name, _ in self._series if name == monitor})
 
 
 def readings_of(monitors: Monitors) -> Readings:
-    """A trial's readings, sorted once and kept beside its table."""
+    """Return a trial's readings, sorted once and cached beside its table."""
     beside: dict[str, Any] | None = getattr(monitors, "beside", None)
     if beside is None:
         return Readings(monitors)
@@ -116,22 +118,24 @@ def readings_of(monitors: Monitors) -> Readings:
 
 
 def of_monitor(monitors: Monitors, monitor: str, metric: str) -> dict[str, Series]:
-    """Every entity's series of one metric of a monitor that reads the machine; empty where it was not read."""
+    """Return every entity's series of one metric of a monitor that reads the machine; empty where it was not
+    read."""
     return readings_of(monitors).of("", monitor, metric)
 
 
 def whole_of(by_entity: Mapping[str, Series]) -> list[Series]:
-    """The sum over all processes (entity "") where it is read, else all entities."""
+    """Return the sum over all processes (entity "") where it is read, else all entities."""
     return [by_entity[""]] if "" in by_entity else list(by_entity.values())
 
 
 def mean_rate(series: Series, window: Window) -> float | None:
-    """A counter's growth per second over the window, from the readings that enclose it; None with fewer than two."""
+    """Return a counter's growth per second over the window, from the readings that enclose it; None with
+    fewer than two."""
     inside = series.enclosing(window)
     return inside.growth / inside.seconds if inside.seconds > 0 else None
 
 
 def total_rate(several: Iterable[Series], window: Window) -> float | None:
-    """What they grow by per second together; None where none of them was read."""
+    """Return the total growth per second; None where none of them was read."""
     rates = [rate for series in several if (rate := mean_rate(series, window)) is not None]
     return sum(rates) if rates else None

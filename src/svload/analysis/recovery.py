@@ -1,5 +1,5 @@
-"""Planned faults in a trial's numbers: where it is undisturbed, how soon the load was back at its level,
-what failed (docs/method.md §1)."""
+"""Planned faults in a trial's numbers: which part is undisturbed, how soon the load returned to its level,
+and what failed (docs/method.md §1)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Floats = NDArray[np.float64]
 
 
 def disturbing(trial: TrialData) -> list[FaultEvent]:
-    """The faults that were carried out, in order of time: what took something from a service."""
+    """Return the faults that were carried out and took something from a service, in order of time."""
     return sorted((one for one in trial.lab.faults if one.disturbs), key=lambda one: one.begun_s or 0.0)
 
 
 def undisturbed(trial: TrialData, window: Window) -> Window:
-    """The part of the window before the trial's first fault: all of it where there is none."""
+    """Return the part of the window before the trial's first fault: all of it where there is none."""
     faults = disturbing(trial)
     if not faults or faults[0].begun_s is None:
         return window
@@ -39,7 +39,7 @@ def undisturbed(trial: TrialData, window: Window) -> Window:
 
 
 def ended_services(trial: TrialData) -> set[str]:
-    """Services of which a fault ended a process: its counters began anew, or went with it."""
+    """Return services with a process that a fault ended: its counters restarted, or were lost with it."""
     return {service_of(one) for one in disturbing(trial) if one.do in ENDS_PROCESSES}
 
 
@@ -50,15 +50,16 @@ def service_of(event: FaultEvent) -> str:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Stretches of equal length: share of ok requests, and median response with failures above
-    all (inf where nothing was due)."""
+    """Stretches of equal length: share of ok requests, and median response with failures above all (inf where
+    nothing was due)."""
 
     success: Floats
     median_s: Floats
 
 
 def recovery_measures(trial: TrialData, group: GroupView) -> dict[str, Estimate]:
-    """`recovery`, `fault_errors` and `fault_error_rate` of a group; empty for a trial without faults."""
+    """Return `recovery`, `fault_errors` and `fault_error_rate` of a group; empty for a trial without
+    faults."""
     faults = disturbing(trial)
     if not faults:
         return {}
@@ -75,7 +76,7 @@ def recovery_measures(trial: TrialData, group: GroupView) -> dict[str, Estimate]
 
 
 def _longest(each: Sequence[Estimate]) -> Estimate:
-    """Of several faults the slowest recovery; one that was none comes before all."""
+    """Return the slowest recovery of several faults; one without recovery outranks all."""
     lacking = [one for one in each if one.value is None]
     if lacking:
         return max(lacking, key=lambda one: (one.why == "not recovered", one.low or 0.0))
@@ -83,7 +84,8 @@ def _longest(each: Sequence[Estimate]) -> Estimate:
 
 
 def recovery(group: GroupView, faults: Sequence[FaultEvent], number: int) -> Estimate:
-    """How long it took after one of the faults until the group was back at its level before the first."""
+    """Return how long it took after one of the faults until the group was back at its level before the first
+    fault."""
     window, begun = group.window, [one.begun_s or 0.0 for one in faults]
     first, mine = (_interval(at_s, window) for at_s in (begun[0], begun[number]))
     end = _interval(begun[number + 1], window) if number + 1 < len(begun) else window.size
@@ -115,7 +117,7 @@ def recovery(group: GroupView, faults: Sequence[FaultEvent], number: int) -> Est
 
 
 def _for_good(back: NDArray[np.bool_]) -> int | None:
-    """The first cell from which `RECOVERY_CELLS` in a row are back and few later ones are not."""
+    """Return the first cell from which `RECOVERY_CELLS` in a row are back and few later ones are not."""
     row = limits.RECOVERY_CELLS
     for at in range(len(back) - row + 1):
         rest = back[at:]
@@ -125,12 +127,12 @@ def _for_good(back: NDArray[np.bool_]) -> int | None:
 
 
 def _interval(at_s: float, window: Window) -> int:
-    """The interval within the window that a moment lies in."""
+    """Return the interval of the window that contains a moment."""
     return int(at_s * 1e9 // window.interval_ns) - window.first
 
 
 def _cells(group: GroupView, first: int, count: int, width: int) -> _Cells:
-    """`count` cells of `width` intervals from the interval `first` of the window on."""
+    """Return `count` cells of `width` intervals, starting at the interval `first` of the window."""
     inside = slice(first, first + count * width)
     due = group.intervals["due"][inside].reshape(count, width).sum(axis=1)
     ok = group.intervals["ok"][inside].reshape(count, width).sum(axis=1)
@@ -147,7 +149,7 @@ def _cells(group: GroupView, first: int, count: int, width: int) -> _Cells:
 
 
 def _median(values: Floats, weights: NDArray[np.int64], total: int) -> float:
-    """Nearest rank; what is missing up to `total` failed and ranks above all."""
+    """Return the median by nearest rank; what is missing up to `total` failed and ranks above all."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     at = int(np.searchsorted(reached, ceil(total / 2)))
@@ -155,7 +157,7 @@ def _median(values: Floats, weights: NDArray[np.int64], total: int) -> float:
 
 
 def _during(trial: TrialData, window: Window) -> NDArray[np.bool_]:
-    """Intervals of the window in which a fault lasted: from its begin until it was taken back."""
+    """Mark the intervals of the window during a fault: from its begin until it was undone."""
     found = np.zeros(window.size, dtype=bool)
     for begun_s, end_s in spans(trial):
         low = max(_interval(begun_s, window), 0)
@@ -165,7 +167,7 @@ def _during(trial: TrialData, window: Window) -> NDArray[np.bool_]:
 
 
 def spans(trial: TrialData) -> Iterator[tuple[float, float | None]]:
-    """(begin, end) of each fault, in seconds from the load's start; None: it lasted to the end."""
+    """Return (begin, end) of each fault, in seconds from the load's start; None: it lasted to the end."""
     for fault in disturbing(trial):
         begun_s = fault.begun_s or 0.0
         ends = [
@@ -180,7 +182,8 @@ def spans(trial: TrialData) -> Iterator[tuple[float, float | None]]:
 
 
 def fault_results(trial: TrialData, groups: Sequence[GroupView]) -> tuple[FaultResult, ...]:
-    """Every planned act of a trial as pages show it, with each group's recovery after those that disturb."""
+    """Return every planned act of a trial as pages show it, with each group's recovery after those that
+    disturb."""
     faults = disturbing(trial)
     return tuple(
         FaultResult(

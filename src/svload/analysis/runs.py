@@ -1,5 +1,5 @@
-"""Two runs side by side: ratios without an interval, never a claim. What differs from day to day is inside them, and two
-runs can't tell how much that is (docs/method.md §2)."""
+"""Comparison of two runs: ratios without an interval, never a claim. Differences from day to day are part of
+them, and two runs cannot tell how large these are (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _METRICS = ("response.p50", "response.p95", "response.p99", "response.mean", "th
 
 
 def compare_runs(first: Findings, second: Findings) -> list[dict[str, Any]]:
-    """Per case that both have (same levels and name; each run's only case) and per metric of each group: second over first.
+    """Compare each case that both runs have (same levels and name; or each run's only case), for each metric
+    of each group: second over first.
 
-    Keys: case, metric, ratio, n ([first, second]), note, sentence. A closed loop is never compared with an open one, a REFUSED number with nothing:
-    such rows have no ratio and say why.
+    Keys: case, metric, ratio, n ([first, second]), note, sentence. A closed loop is never compared with an
+    open one, nor a REFUSED number with anything: such rows have no ratio and say why.
     """
     ours, theirs = ([case for case in run.cases if not case.excluded] for run in (first, second))
     named = {case.case: case for case in theirs}
@@ -59,7 +60,7 @@ def _case_rows(
 
 
 def _values(findings: Findings, case: str, name: str) -> list[float | None]:
-    """Of the trials whose number is not REFUSED."""
+    """Return the values of the trials in which the number is not REFUSED."""
     trials = [trial for trial in findings.trials if trial.case == case and grade_of(trial, name) != "REFUSED"]
     return [trial.metrics[name].value if name in trial.metrics else None for trial in trials]
 

@@ -1,6 +1,5 @@
-"""Does a server work at its limit? What its monitors declared of limits and refusals, and its CPU, in the
-kept window (docs/method.md §5).
-"""
+"""A check whether a server works at its limit, from the limits and refusals that its monitors declare and its
+CPU, in the kept window (docs/method.md §5)."""
 
 from __future__ import annotations
 
@@ -24,10 +23,11 @@ def saturated(
     uses: Sequence[ResourceUse] = (),
     server_cores: Sequence[int] = (),
 ) -> tuple[str, ...]:
-    """A clause for each limit that a service was at, or refused at; empty where none shows, or none is offered.
+    """Return a clause for each limit that a service reached, or refused requests at; empty where none shows,
+    or none is offered.
 
-    `uses`: what each resource was used; `server_cores`: the cores that the services are pinned to, if they
-    are. Where a monitor declares a limit of CPU that was reached, that tells it.
+    `uses`: how much of each resource was used; `server_cores`: the cores that the services are pinned to, if
+    any. Where a monitor declares a limit of CPU that was reached, that clause is used.
     """
     declared = tuple(declared_clauses(evidence))
     if any(use.resource == "cpu" and use.verdict and use.state == "reached" for use in evidence.limits):
@@ -36,7 +36,8 @@ def saturated(
 
 
 def declared_clauses(evidence: Evidence) -> Iterator[str]:
-    """A clause for each declared limit that was reached, and each declared counter that moved in the window."""
+    """Return a clause for each declared limit that was reached, and each declared counter that moved in the
+    window."""
     for use in evidence.limits:
         if use.verdict and use.state == "reached":
             waiting = "" if use.waiting is None else f", {use.waiting:,.3g} waiting"
@@ -57,11 +58,11 @@ def owner(name: str, service: str, entity: str) -> str:
 
 
 GROUPS = "quota"
-"""The monitor whose entities are control groups: a machine's is read in each service within it."""
+"""The monitor with control groups as entities: a machine's group is read in each service within it."""
 
 
 def holder(one: LimitUse | CaseLimit) -> str:
-    """A limit and whose it is: of a machine that several services are within, the machine's."""
+    """Return a limit and its owner: for a machine that several services share, the machine."""
     if one.monitor == GROUPS and one.entity.partition("[")[0] not in ("", one.service.partition("[")[0]):
         return owner(one.name, one.entity, "")
     return owner(one.name, one.service, one.entity)
@@ -76,7 +77,7 @@ def what_failed(one: CaseLimit | CaseRefusal) -> str:
 
 
 def quota_clauses(uses: Sequence[ResourceUse]) -> Iterator[str]:
-    """Services that use what their quota, or their few threads, let them have of the CPU."""
+    """Return services that use all the CPU that their quota, or their few threads, allow."""
     for use in uses:
         own = use.kind == "cpu" and use.limited_by != "the servers' cores"
         if own and use.used >= limits.CPU_FULL * use.capacity:
@@ -90,7 +91,7 @@ def quota_clauses(uses: Sequence[ResourceUse]) -> Iterator[str]:
 def _hot_cores(
     trial: TrialData, window: Window, uses: Sequence[ResourceUse], server_cores: Sequence[int]
 ) -> Iterator[str]:
-    """Cores of the servers that are busy throughout, where it is the servers that use them."""
+    """Return the servers' cores that are busy throughout, where the servers are what uses them."""
     if sum(use.used for use in uses if use.kind == "cpu") < limits.CPU_FULL / 2:
         return
     busy = of_monitor(trial.monitors, "host", "busy_seconds_total")

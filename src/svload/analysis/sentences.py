@@ -1,5 +1,5 @@
-"""Findings as sentences with their evidence. They say what was seen, how surely, and
-nothing that the data does not carry."""
+"""Findings as sentences with their evidence. They state what was seen and how certain it is, and nothing that
+the data does not support."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLOOR_UNKNOWN = "the lab's own noise is not measured: exploratory"
 
 
 def floor_told(certificate: AaCertificate | None) -> str:
-    """Whether the lab's own noise is known, for every page."""
+    """State whether the lab's own noise is known, for every page."""
     if certificate is None:
         return FLOOR_UNKNOWN
     made = datetime.fromtimestamp(certificate.made_wall, UTC).strftime("%Y-%m-%d")
@@ -40,8 +40,8 @@ def findings_of(
     curves: Sequence[LoadCurve] = (),
     capacity: CapacityResult | None = None,
 ) -> tuple[Finding, ...]:
-    """What no other part of the findings holds, the most important first; `explored` are those that the study did not
-    plan, `curves` what its loads show, `capacity` what a search found."""
+    """Return what no other part of the findings holds, the most important first; `explored` are those that
+    the study did not plan, `curves` what its loads show, `capacity` what a search found."""
     return (
         *_planted(lock),
         *_gone(cases, trials),
@@ -60,8 +60,8 @@ def findings_of(
 
 
 def headline(result: TrialResult) -> str:
-    """One line on a judged trial: `probe p50 2.1 ms, 812/s, 100 % ok`, of the curl-like probe where
-    there is one, else the last group."""
+    """Return one line on a judged trial: `probe p50 2.1 ms, 812/s, 100 % ok`, for the curl-like probe where
+    there is one, else for the last group."""
     heads = [name.removesuffix(".response.p50") for name in result.metrics if name.endswith(".response.p50")]
     heads = [head for head in heads if "." not in head]
     if not heads:
@@ -89,7 +89,7 @@ def _planted(lock: Lock) -> Iterator[Finding]:
 
 
 def _faults(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    """A case's planned faults, and how soon each group was back at its level."""
+    """Describe a case's planned faults, and how soon each group was back at its level."""
     for case in cases:
         mine = [trial for trial in trials if trial.case == case.case and trial.faults]
         if not mine:
@@ -127,7 +127,7 @@ def _back(group: str, trials: Sequence[TrialResult]) -> str:
 
 
 def _gone(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    """A case whose server went away, as its clients saw it, with the first such trial."""
+    """Describe a case with a server that went away, as its clients saw it, with the first such trial."""
     for case in cases:
         mine = [trial for trial in trials if trial.case == case.case]
         hit = [trial for trial in mine if trial.outages]
@@ -143,7 +143,7 @@ def _gone(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterato
 
 
 def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    """A case whose limited server came to its end, with the first such trial's cause."""
+    """Describe a case in which a limited server died, with the cause in the first such trial."""
     for case in cases:
         mine = [trial for trial in trials if trial.case == case.case]
         fallen = [trial for trial in mine if trial.deaths]
@@ -158,7 +158,8 @@ def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterato
 
 
 def _overloaded(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    """A case that is OVERLOADED by deaths alone is told by these."""
+    """Describe an OVERLOADED case; one that is OVERLOADED only because servers died is described by those
+    deaths."""
     grows = {one.case for one in trials if one.verdict.server == "OVERLOADED" and not one.deaths}
     named = [case.case for case in cases if case.server == "OVERLOADED" and case.instrument != "REFUSED"]
     named = [name for name in named if name in grows]
@@ -174,7 +175,8 @@ def _overloaded(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> I
 def _saturated(
     cases: Sequence[CaseResult], trials: Sequence[TrialResult], curves: Sequence[LoadCurve]
 ) -> Iterator[Finding]:
-    """Cases whose servers keep up at their limit, one sentence for all with the same signs of it."""
+    """Describe the cases with servers that keep up at their limit, one sentence for all with the same signs
+    of it."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for case in cases:
         if case.server == "SATURATED" and case.instrument != "REFUSED":
@@ -190,8 +192,8 @@ def _saturated(
 
 
 def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[LoadCurve]) -> Sequence[str]:
-    """What shows it: limits and counters of the servers, waiting for slots, throughput that stays over the loads; else what
-    a trial says of its server."""
+    """Return the signs of saturation: limits and counters of the servers, waiting for slots, throughput that
+    does not grow with load; else what a trial reports about its server."""
     found = [what_failed(one) for one in first_to_fail(case.evidence)][:_MOST_TOLD]
     found += [clause for trial in trials[:1] if not found for clause in quota_clauses(trial.uses)]
     open_groups = [name for name, model in case.load_model.items() if model == "open loop"]
@@ -219,11 +221,12 @@ def _stays(curve: LoadCurve) -> str:
 
 
 _MOST_TOLD = 3
-"""Limits and counters that a sentence tells, of those that a case reached or moved."""
+"""The number of limits and counters named in a sentence, of those that a case reached or moved."""
 
 
 def _gave_way(cases: Sequence[CaseResult]) -> Iterator[Finding]:
-    """What the servers' own limits and counters show to have failed first, one sentence for all cases with the same."""
+    """Describe what failed first according to the servers' own limits and counters, one sentence for all
+    cases with the same."""
     alike: dict[tuple[str, ...], list[CaseResult]] = {}
     for case in cases:
         found = first_to_fail(case.evidence) if case.instrument != "REFUSED" else ()

@@ -25,13 +25,13 @@ from svload.model.results import Grade
 from svload.model.units import show_duration
 
 Stops = Sequence[tuple[float, float]]
-"""(offset in ns from the load's start at which it was told, length in ns) of each gap in which a
-thread of the load could not run."""
+"""(offset in ns from the load's start at which it was reported, length in ns) of each gap in which a thread
+of the load could not run."""
 NO_STOPS: Stops = ()
 
 
 def stops_of(monitors: Monitors) -> Stops:
-    """Every gap that the witnesses beside the load's threads saw; none where there was no witness."""
+    """Return every gap that the witnesses beside the load's threads saw; none without a witness."""
     gaps = of_monitor(monitors, "generator", "hiccup_seconds")
     return tuple(
         (float(at), 1e9 * float(gap)) for series in gaps.values() for at, gap in zip(*series, strict=True)
@@ -39,10 +39,11 @@ def stops_of(monitors: Monitors) -> Stops:
 
 
 def is_own_doing(groups: Iterable[GroupView], stops: Stops, cut_ns: int) -> bool:
-    """Whether the generator's own doing is above the refused limit of its harm in the first `cut_ns` of the window.
+    """Return whether the generator's own delays exceed the refused limit of its harm in the first `cut_ns` of
+    the window.
 
     Open loop: the mean response over that without generator lag. Closed loop, where a generator that stands
-    still makes nobody late but reads late: the longest gap over the part.
+    still delays no request but reads late: the longest gap over this part of the window.
     """
     if cut_ns <= 0:
         return False
@@ -56,7 +57,8 @@ def is_own_doing(groups: Iterable[GroupView], stops: Stops, cut_ns: int) -> bool
 
 
 def _lag_share(group: GroupView, cut_ns: int) -> float:
-    """Mean response over mean response without generator lag, less one, of the requests due in the part."""
+    """Return mean response over mean response without generator lag, less one, of the requests due in this
+    part."""
     if group.rows is not None:
         part = group.rows["ok"] & (group.rows["due_ns"] < group.window.low_ns + cut_ns)
         spent_ns = float(group.rows["response_ns"][part].sum())
@@ -86,7 +88,8 @@ _MOST_RHO = 0.95
 
 @dataclass(frozen=True)
 class Cut:
-    """One trial's own warm-up cut. `at_half`: the window's first half was not enough to find its end."""
+    """One trial's own warm-up cut. `at_half`: the window's first half was not enough to find where warm-up
+    ends."""
 
     cut_ns: int
     at_half: bool
@@ -96,7 +99,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class CaseCut:
-    """The cut of a case, the grade it gives to one of its trials, and the sentence for it."""
+    """The cut of a case, the grade that it gives to one of its trials, and a sentence about it."""
 
     cut_ns: int
     grade: Grade
@@ -104,10 +107,11 @@ class CaseCut:
 
 
 def mser5(values: ArrayLike) -> tuple[int, bool]:
-    """(observations to drop, whether the first half was not enough) by MSER-5 (White, Cobb & Spratt 2000).
+    """Return (observations to drop, whether the first half was not enough) by MSER-5 (White, Cobb & Spratt
+    2000).
 
     Batches of five; d minimises Σ_{i≥d}(y − ȳ_d)²/(k − d)² over the first half of the batches. The half was
-    not enough where the minimum stands at that range's end, or where the series plainly settles in the
+    not enough where the minimum lies at the end of that range, or where the series clearly settles in the
     third quarter (`_settles_late`).
     """
     x = np.asarray(values, dtype=float)
@@ -123,7 +127,7 @@ def mser5(values: ArrayLike) -> tuple[int, bool]:
 
 
 def _mser(y: Floats) -> Floats:
-    """MSER's statistic for every number of dropped batches."""
+    """Return MSER's statistic for every number of dropped batches."""
     y = y - y.mean()
     left = np.arange(len(y), 0, -1, dtype=float)
     sums, squares = np.cumsum(y[::-1])[::-1], np.cumsum((y**2)[::-1])[::-1]
@@ -131,12 +135,12 @@ def _mser(y: Floats) -> Floats:
 
 
 def _settles_late(y: Floats, score: Floats, best: int) -> bool:
-    """Whether a minimum in the third quarter is three times below the first half's best,
-    at a level that differs by 10 %.
+    """Return whether a minimum in the third quarter is three times below the first half's best, at a level
+    that differs by 10 %.
 
-    A step that ends at 60 % of the run has its best cut of the first half at 0, so the range's end alone
-    never finds it (0 of 200 simulated runs, all 200 with this); steady series with ρ ≤ 0.97 per
-    observation are not held up by it.
+    A step that ends at 60 % of the run has its best cut of the first half at 0, so a check for the end of the
+    range alone never finds it (0 of 200 simulated runs, all 200 with this); steady series with ρ ≤ 0.97 per
+    observation are not affected.
     """
     first = int(len(y) * limits.CUT_AT_MOST) + 1
     late = score[first : int(len(y) * limits.LATE_SEARCH)]
@@ -148,11 +152,13 @@ def _settles_late(y: Floats, score: Floats, best: int) -> bool:
 
 
 def is_stall(values: ArrayLike, dropped: int) -> bool:
-    """Whether the first `dropped` of the observations, which MSER-5 would drop, hold a stall and no warm-up.
+    """Return whether the first `dropped` of the observations, which MSER-5 would drop, hold a stall and no
+    warm-up.
 
     A warm-up begins with the run. Where the first tenth of that part is already at the level of what would be
-    kept, the server had settled; what then lies ten times above that level is what it did, and to drop it
-    would hide it. MSER-5 alone takes any stretch of extreme values in the first half for initial.
+    kept, the server had settled; values ten times above that level are then its own behaviour, and dropping
+    them would hide it. MSER-5 alone takes any stretch of extreme values in the first half for the initial
+    one.
     """
     x = np.asarray(values, dtype=float)
     head = x[: max(int(dropped * limits.STALL_HEAD), limits.MSER_BATCH)]
@@ -163,12 +169,12 @@ def is_stall(values: ArrayLike, dropped: int) -> bool:
 
 
 def own_cut(groups: Sequence[GroupView], stops: Stops = NO_STOPS) -> Cut:
-    """A trial's cut from its groups in the uncut window: the latest of theirs. `stops` are the gaps
+    """Return a trial's cut from its groups in the uncut window: the latest of theirs. `stops` are the gaps
     that the load's witnesses saw.
 
-    What the generator itself delayed is no warm-up of anything: a cut that would drop it is not made, so that
-    the kept window shows it and the generator's harm is judged on it. Else a generator that stood still in
-    the first half would be cut away and called valid. A stall of the server is none either.
+    Delays by the generator itself are no warm-up: a cut that would drop them is not made, so that the kept
+    window shows them and the generator's harm is judged on them. Otherwise a generator that stood still in
+    the first half would be cut away and the trial called valid. A stall of the server is no warm-up either.
     """
     if any(backlog_grows(group) for group in groups):
         return Cut(0, False, "the backlog grows, so there is no steady state to wait for")
@@ -185,7 +191,7 @@ def own_cut(groups: Sequence[GroupView], stops: Stops = NO_STOPS) -> Cut:
 
 
 def _no_warm_up(groups: Sequence[GroupView], stops: Stops, cut: Cut) -> str:
-    """What a cut would drop if that is no warm-up; "" if it is."""
+    """Return a description of what a cut would drop if that is no warm-up; "" if it is."""
     if is_own_doing(groups, stops, cut.cut_ns):
         return "the generator's own delay"
     offset_ns, response_ns = response_series(next(group for group in groups if group.name == cut.group))
@@ -194,8 +200,8 @@ def _no_warm_up(groups: Sequence[GroupView], stops: Stops, cut: Cut) -> str:
 
 
 def _uncut(groups: Sequence[GroupView]) -> str:
-    """Why nothing is cut where no group seeks a steady state (docs/method.md §1: ramping
-    executors are shown over time only)."""
+    """Return why nothing is cut where no group seeks a steady state (docs/method.md §1: ramping executors are
+    shown over time only)."""
     shapes = {group.shape for group in groups}
     told = {
         "ramping": "load in stages is shown over time",
@@ -208,8 +214,8 @@ def _uncut(groups: Sequence[GroupView]) -> str:
 
 
 def backlog_growth(group: GroupView) -> tuple[float, float]:
-    """(due − completed) over due, in the window and in its second half; 0 where nothing was due. Dropped
-    arrivals were not served either."""
+    """Return (due − completed) over due, in the window and in its second half; 0 where nothing was due.
+    Dropped arrivals count as not completed."""
     cells = group.intervals
     unserved = cells["due"] - cells["completed_ok"] - cells["completed_failed"]
     half = group.window.size // 2
@@ -221,7 +227,7 @@ def backlog_growth(group: GroupView) -> tuple[float, float]:
 
 
 def backlog_grows(group: GroupView) -> bool:
-    """Open loop, and the backlog grew by more than 5 % of what was due: overload (docs/method.md
+    """Return whether an open loop's backlog grew by more than 5 % of what was due: overload (docs/method.md
     §3), which has no steady state.
 
     It must still grow in the second half: a load that starts in the window first fills the pipe.
@@ -245,7 +251,8 @@ def _group_cut(group: GroupView) -> Cut:
 
 
 def response_series(group: GroupView) -> tuple[Floats, Floats]:
-    """(offset in ns, response in ns): means by due interval, or single requests where an interval has few."""
+    """Return (offset in ns, response in ns): means by due interval, or single requests where an interval has
+    few."""
     done = group.intervals["ok"] + group.intervals["failed"]
     if group.rows is not None and len(group.rows) < _FEW_PER_INTERVAL * group.window.size:
         finished = group.rows["done_ns"] >= 0
@@ -261,11 +268,12 @@ def throughput_series(group: GroupView) -> Floats:
 
 
 def _first_cycle(group: GroupView) -> Cut:
-    """Too few observations for MSER-5: the first cycle of the users goes (closed loop), nothing of an open loop.
+    """Cut by cycles where there are too few observations for MSER-5: the first cycle of the users (closed
+    loop), nothing of an open loop.
 
-    The cycle is the median over users of the time between their first two due times in the window;
-    a user without a second one counts as one whose cycle outlasts the window. The users start
-    spread, so the last start is added.
+    The cycle is the median over users of the time between their first two due times in the window; a user
+    without a second one counts as one with a cycle longer than the window. The users' starts are spread, so
+    the last start is added.
     """
     few = f"fewer than {limits.MSER_OBSERVATIONS} observations"
     rows = group.rows
@@ -287,19 +295,20 @@ def _first_cycle(group: GroupView) -> Cut:
 
 
 def settled_ns(cuts: Sequence[Cut], window_ns: int) -> int | None:
-    """When a case has settled: the median of its replicates' own cuts, so that more replicates cut no more of each.
-    None: not in the first half."""
+    """Return when a case has settled: the median of its replicates' own cuts, so that more replicates do not
+    cut more of each. None: not in the first half."""
     half_ns = int(window_ns * limits.CUT_AT_MOST)
     middle = median([half_ns if cut.at_half else min(cut.cut_ns, half_ns - 1) for cut in cuts])
     return None if middle >= half_ns else int(middle)
 
 
 def case_cut(cuts: Sequence[Cut], window_ns: int, matched_ns: int = 0) -> list[CaseCut]:
-    """One cut for all replicates of a case, and the grade of each (docs/method.md §1, in the order given).
+    """Return one cut for all replicates of a case, and the grade of each (docs/method.md §1, in the order
+    given).
 
     It is that of the slowest of the cases that it is compared with (`matched_ns`), so that all have the same
-    window. A case that has not settled in its first half is too short (REFUSED); a trial alone is WEAK: steady
-    but correlated series are cut there by chance.
+    window. A case that has not settled in its first half is too short (REFUSED); a single such trial is WEAK:
+    steady but correlated series are cut there by chance.
     """
     own_ns = settled_ns(cuts, window_ns)
     common_ns = max(int(window_ns * limits.CUT_AT_MOST) if own_ns is None else own_ns, matched_ns)
@@ -307,8 +316,8 @@ def case_cut(cuts: Sequence[Cut], window_ns: int, matched_ns: int = 0) -> list[C
 
 
 def provisional_cut(cut: Cut, window_ns: int) -> CaseCut:
-    """A trial judged before its case's replicates are all there: its own cut; at half by
-    MSER-5 it is WEAK until they decide."""
+    """Return the cut of a trial that is judged before all replicates of its case exist: its own cut; if
+    MSER-5 puts it at half, it is WEAK until the replicates decide."""
     if cut.at_half and cut.method == MSER:
         shown = f"{show_duration(cut.cut_ns / 1e9)} of {show_duration(window_ns / 1e9)}"
         return CaseCut(
@@ -339,8 +348,8 @@ def _case_cut(cut: Cut, common_ns: int, window_ns: int, too_short: bool, replica
 
 @dataclass(frozen=True)
 class Drift:
-    """Slope over the whole window relative to the median; its 95 % interval where the
-    slope is large enough to matter."""
+    """The slope over the whole window relative to the median; its 95 % interval where the slope is large
+    enough to matter."""
 
     relative: float
     interval: tuple[float, float] | None = None
@@ -358,7 +367,7 @@ def _pairs(points: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
 
 
 def theil_sen(values: Floats) -> Floats:
-    """Median of all pairwise slopes (per step) of each row of `values` (series × points)."""
+    """Return the median of all pairwise slopes (per step) of each row of `values` (series × points)."""
     rows = np.atleast_2d(values)
     first, second, apart = _pairs(rows.shape[1])
     slopes = (rows[:, second] - rows[:, first]) / apart
@@ -366,7 +375,7 @@ def theil_sen(values: Floats) -> Floats:
 
 
 def drift(values: ArrayLike, tail: float = limits.TAIL) -> Drift | None:
-    """Drift of evenly spaced values: Theil–Sen on at most 30 means, interval by a seeded
+    """Return the drift of evenly spaced values: Theil–Sen on at most 30 means, interval by a seeded
     moving-block bootstrap of its residuals.
 
     `tail` lies on either side of the interval. None for fewer than 8 values or a median of 0.
@@ -392,8 +401,8 @@ def drift(values: ArrayLike, tail: float = limits.TAIL) -> Drift | None:
 
 
 def _small_sample(points: int, tail: float) -> float:
-    """Stretch of a 95 % bootstrap interval from few blocks: t over normal with blocks − 2 degrees, and
-    residuals of a fitted line are short.
+    """Return the factor that widens a 95 % bootstrap interval from few blocks: t over normal with blocks − 2
+    degrees, and residuals of a fitted line are too small.
 
     Without it the interval of white noise misses 0 in 14 % of cases at 30 points instead of 5 %.
     """
@@ -402,14 +411,14 @@ def _small_sample(points: int, tail: float) -> float:
 
 
 def _beyond_blocks(y: Floats) -> float:
-    """Stretch for the correlation that blocks cut through: the standard deviation of an AR(1)'s
+    """Return the factor for the correlation that blocks cut through: the standard deviation of an AR(1)'s
     mean over what blocks of it show.
 
-    Its coefficient is the lag-1 correlation around a parabola, so that a curved drift does not pass
-    for correlation; the parabola's three coefficients lower it by about (3 + 5ρ)/n (Kendall 1954),
-    which is put back. Without it a steady series with ρ = 0.9 from one observation to the next drifts
-    "surely" in 24 % of cases at 100 observations, with it in 10 %; of warm-ups of 30 % and more with
-    ρ ≤ 0.5 all are still found at 100.
+    Its coefficient is the lag-1 correlation around a parabola, so that a curved drift is not taken for
+    correlation; the parabola's three coefficients lower it by about (3 + 5ρ)/n (Kendall 1954), which is added
+    back. Without it a steady series with ρ = 0.9 from one observation to the next drifts "surely" in 24 % of
+    cases at 100 observations, with it in 10 %; all warm-ups of 30 % and more with ρ ≤ 0.5 are still found at
+    100.
     """
     points = len(y)
     at = np.linspace(-1, 1, points)

@@ -1,18 +1,18 @@
-"""The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never
-a refusal (docs/method.md §3).
+"""The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never a
+refusal (docs/method.md §3).
 
 Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of
 what was due while the generator is clean; SATURATED where it keeps up but half of the median response is
-waiting for a slot; else STEADY. Closed loop: users wait for their answers, so nothing piles up before the
+waiting for a slot; else STEADY. Closed loop: users wait for their answers, so no backlog builds up before the
 server: STEADY where response and throughput do not drift, else UNKNOWN. In either loop visible waves are no
-steady state. Either is SATURATED where a server's own monitors show it at a limit: all its workers at work
-and requests waiting for one, its most threads reached, sessions dropped, an accept queue of its own
-overflowing, its CPU quota or a core of the servers used to 95 %; what no monitor offers can't be told. That
-throughput stays flat while load rises is seen over cases (`saturated_levels`). Load in stages, or a fixed
-amount of work, seeks no steady state, and where most requests failed none was seen: UNKNOWN unless it is
-OVERLOADED. A trial with several groups has the worst of theirs. A limited server that came to its end in the
-trial, as the study expects (`on_death: finding`), is OVERLOADED whatever the load. Where the study plans
-faults, the state is that before the first of them.
+steady state. Either loop is SATURATED where a server's own monitors show it at a limit: all its workers at
+work and requests waiting for one, its maximum of threads reached, sessions dropped, an accept queue of its
+own overflowing, its CPU quota or a core of the servers used to 95 %; what no monitor offers cannot be
+detected. Throughput that stays flat while load rises is detected over cases (`saturated_levels`). Load in
+stages, or a fixed amount of work, seeks no steady state, and where most requests failed none was seen:
+UNKNOWN unless it is OVERLOADED. A trial with several groups has the worst of their states. A limited server
+that died in the trial, as the study expects (`on_death: finding`), is OVERLOADED whatever the load. Where the
+study plans faults, the state is that before the first of them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def server_state(
     at_limit: tuple[str, ...] = (),
     deaths: Sequence[Death] = (),
 ) -> tuple[ServerState, tuple[str, ...]]:
-    """(state, sentences for anything but STEADY). `at_limit`: clauses of `saturation.saturated`."""
+    """Return (state, sentences for anything but STEADY). `at_limit`: clauses of `saturation.saturated`."""
     if deaths:
         return "OVERLOADED", tuple(death.sentence for death in deaths)
     medians = [f"{group.name}.response.p50" for group in context.groups]
@@ -66,7 +66,8 @@ def server_state(
 
 
 def overloaded_groups(context: Context) -> list[str]:
-    """Groups whose backlog grows beyond the limit: their percentiles grow with the run's length."""
+    """Return the groups with a backlog that grows beyond the limit: their percentiles grow with the run's
+    length."""
     return [group.name for group in context.calm if backlog_grows(group)]
 
 
@@ -95,13 +96,13 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
 
 
 def waits_for_slots(group: str, metrics: Mapping[str, Estimate]) -> bool:
-    """Whether an open loop's arrivals wait for a free slot for most of their response."""
+    """Return whether an open loop's arrivals wait for a free slot for most of their response."""
     wait, response = (_value(metrics, f"{group}.{name}.p50") for name in ("slot_wait", "response"))
     return bool(wait and response and wait > limits.SLOTS_FULL * response)
 
 
 def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
-    """UNKNOWN where response, or a closed loop's throughput, goes up and down in waves."""
+    """Return UNKNOWN where response, or a closed loop's throughput, goes up and down in waves."""
     cycles = _cycles(group)
     points = POINTS if cycles is None else min(POINTS, int(cycles / limits.WAVE_POINT))
     waves = {"response": wave_in(response_series(group)[1], points)}
@@ -118,7 +119,7 @@ def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
 
 
 def _cycles(group: GroupView) -> float | None:
-    """Of a closed loop: how often each of its users went round, on average; None of an open one."""
+    """Return how many cycles each user of a closed loop went through, on average; None for an open one."""
     executor = group.spec.executor
     if not isinstance(executor, ClosedLoop):
         return None
@@ -150,9 +151,8 @@ def _value(metrics: Mapping[str, Estimate], name: str) -> float | None:
 def saturated_levels(
     curves: Sequence[LoadCurve], cases: Sequence[CaseResult], trials: Sequence[TrialResult]
 ) -> tuple[tuple[CaseResult, ...], list[TrialResult]]:
-    """Cases and trials with what levels show of them: STEADY at a load at which throughput is flat
-    while response rises is SATURATED.
-    """
+    """Return cases and trials with what levels show about them: one that is STEADY at a load at which
+    throughput is flat while response rises is SATURATED."""
     told = {
         point.case: (
             f"{curve.group}: throughput stays at {point.throughput_rps:.4g}/s while {curve.factor} and response time "

@@ -1,5 +1,5 @@
-"""What a study asks of its lab, as one digest: an A/A certificate holds for equal settings
-alone. Light: every run asks for it."""
+"""A digest of everything that a study asks of its lab: an A/A certificate holds for equal settings only.
+Cheap to import: every run needs it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SETTINGS = [
 
 
 def settings_digest(lock: Lock) -> str:
-    """Digest of all that a study asks of lab, data and traffic, and of how long it measures: a
-    change of any voids the certificate.
+    """Return a digest of all that a study asks of lab, data and traffic, and of how long it measures: any
+    change voids the certificate.
 
-    Its name, question, comparisons, thresholds and number of replicates are no settings.
+    Its name, question, comparisons, thresholds and number of replicates are not included.
     """
     settings = {key: lock.source[key] for key in _SETTINGS if key in lock.source}
     settings["duration_ns"] = lock.measure.duration_ns

@@ -1,4 +1,4 @@
-"""What sampled stacks say: which functions ran, and which were under way. Pure."""
+"""Analysis of sampled stacks: which functions ran, and which were on the stack. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from svload.model.stacks import KERNEL, SEPARATOR
 STARTS = re.compile(
     r"_start|main|(__)?clone3?|start_thread|__libc_start_\w+(@@\S+)?|std::thread::_.*|execute_native_thread_routine"
 )
-"""Functions that begin every thread: they are under way in all of its stacks, which says nothing."""
+"""Functions that begin every thread: they are in all of its stacks, which carries no information."""
 
 
 @dataclass(frozen=True)
 class FunctionShare:
-    """One function's samples: where it ran itself, and where it or what it had called ran."""
+    """One function's samples: those in which it ran itself, and those in which it or a callee ran."""
 
     name: str
     own: int
@@ -29,7 +29,7 @@ class FunctionShare:
 
 @dataclass
 class Frame:
-    """A function in one place of the tree of calls, with the samples that it was under way in."""
+    """A function at one place of the call tree, with the samples that it was on the stack in."""
 
     name: str
     samples: int = 0
@@ -42,7 +42,7 @@ class Frame:
 
 
 def call_tree(folded: Mapping[str, int]) -> Frame:
-    """The stacks as a tree; its root is all samples, and below it are the processes by name."""
+    """Return the stacks as a tree; its root is all samples, and below it are the processes by name."""
     root = Frame("all")
     for stack, samples in folded.items():
         at = root
@@ -54,7 +54,8 @@ def call_tree(folded: Mapping[str, int]) -> Frame:
 
 
 def function_shares(folded: Mapping[str, int]) -> list[FunctionShare]:
-    """Every function, those that ran most themselves first. One that calls itself counts once in a stack.
+    """Return every function, sorted by the time it ran itself, most first. A recursive function counts once
+    in a stack.
 
     The process's name, which begins each stack, is no function.
     """
@@ -72,7 +73,8 @@ def function_shares(folded: Mapping[str, int]) -> list[FunctionShare]:
 
 
 def most_inclusive(shares: list[FunctionShare], count: int) -> list[FunctionShare]:
-    """Functions of programs that were under way most: none of the kernel's, and none that begin a thread."""
+    """Return the functions of programs that were on the stack most: none of the kernel's, and none that begin
+    a thread."""
     found = [
         one for one in shares if not (one.in_kernel or one.name.startswith("[") or STARTS.fullmatch(one.name))
     ]

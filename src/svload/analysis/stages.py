@@ -1,4 +1,5 @@
-"""Each stage of a load in stages by itself: the numbers of its ramps and levels, beside those of all of it."""
+"""Each stage of a load in stages separately: the numbers of its ramps and levels, beside those of the whole
+load."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ STATS = ("response.p50", "response.p95", "response.p99", "throughput", "success_
 
 
 def stages_of(trial: TrialData, config: CaseConfig, window: Window) -> tuple[StageResult, ...]:
-    """Every stage of every group in stages, in order of time; one that the trial did not reach is left out."""
+    """Return every stage of every group in stages, in order of time; stages that the trial did not reach are
+    left out."""
     return tuple(
         one
         for group in config.groups
@@ -34,7 +36,7 @@ def stages_of(trial: TrialData, config: CaseConfig, window: Window) -> tuple[Sta
 
 
 def stage_findings(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    """A case's levels in a sentence: the p95 of each, the median of its trials."""
+    """Describe a case's levels in a sentence: the p95 of each, the median of its trials."""
     for case in cases:
         levels: dict[tuple[str, str], list[float]] = {}
         mine = [trial for trial in trials if trial.case == case.case and trial.stages]
@@ -58,7 +60,7 @@ def stage_findings(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -
 def level_outcomes(
     criterion: Criterion, trials: Sequence[TrialResult], timeout_s: float | None
 ) -> tuple[LevelOutcome, ...]:
-    """A threshold on each level of the group that it names; nothing of a load without levels."""
+    """Decide a threshold on each level of the group that it names; nothing for a load without levels."""
     if why_not_by_level(criterion.ref):
         return ()
     levels: dict[str, list[tuple[bool | None, Estimate]]] = {}
@@ -71,8 +73,8 @@ def level_outcomes(
 
 
 def levels_of(trial: TrialResult, group: str) -> Iterator[tuple[str, dict[str, Estimate]]]:
-    """(label, its numbers by their full names) of each level of a group, with what disturbed the whole load, or the
-    level itself where that is more."""
+    """Return (label, its numbers by their full names) of each level of a group, with what disturbed the whole
+    load, or the level itself where that is more."""
     for one in trial.stages:
         if one.holds and one.group == group:
             named = {f"{group}.{name}": estimate for name, estimate in one.metrics.items()}
@@ -88,7 +90,7 @@ def levels_of(trial: TrialResult, group: str) -> Iterator[tuple[str, dict[str, E
 
 
 def _belief(trial: TrialResult, name: str) -> Belief | None:
-    """How far a number of the whole load may be believed."""
+    """Return how far a number of the whole load may be believed."""
     return trial.metrics[name].belief if name in trial.metrics else None
 
 
@@ -127,7 +129,7 @@ def _level(group: str, label: str, found: Sequence[tuple[bool | None, Estimate]]
 
 
 def _asked(config: CaseConfig, group: str) -> Iterator[MetricRef]:
-    """What thresholds ask of a group that each of its levels has."""
+    """Return what thresholds ask of a group, for each of its levels."""
     for text in config.thresholds:
         with suppress(ValueError):  # about what this case lacks
             ref = criterion_of(text, config).ref
@@ -163,7 +165,8 @@ def _of_group(trial: TrialData, config: CaseConfig, window: Window, name: str) -
 
 
 def _measured(group: GroupView, asked: Sequence[MetricRef], stats: Sequence[str]) -> dict[str, Estimate]:
-    """These numbers of a group in one stage, by their full names; its times are marked where its backlog grows."""
+    """Return these numbers of a group in one stage, by their full names; its times are marked where its
+    backlog grows."""
     found = GroupMeasures(group).all(asked)
     grows = backlog_grows(group)
     return {
@@ -180,7 +183,7 @@ def _measured(group: GroupView, asked: Sequence[MetricRef], stats: Sequence[str]
 
 
 def _disturbed(ranges: Ranges, metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
-    """The same numbers with the range that disturbances within the stage give them."""
+    """Return the same numbers with the range that disturbances within the stage give them."""
     harms = {one.number: one for many in ranges.by_check.values() for one in many}
     return {
         name: estimate

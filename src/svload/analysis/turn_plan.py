@@ -1,6 +1,7 @@
-"""The turns of the sides of a block: how long they are, and whose is when (benches/turns.md).
+"""The turns of the sides of a block: their length and their order (benches/turns.md).
 
-Fixed before the first of them, for all blocks and sides. Arithmetic alone, so that `svload plan` answers without numpy.
+Fixed before the first turn, for all blocks and sides. Plain arithmetic, so that `svload plan` answers without
+numpy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Turn = tuple[int, int]
 
 
 class TurnPlan(NamedTuple):
-    """Each side has one turn of `length_ns` in each round, and nobody sends during the pause after it."""
+    """The plan of turns: each side has one turn of `length_ns` in each round, and nobody sends during the
+    pause after it."""
 
     length_ns: int
     pause_ns: int
@@ -40,13 +42,14 @@ class TurnPlan(NamedTuple):
 
 
 def unmeasured_ns(p99_ns: float) -> tuple[float, float]:
-    """A turn's head and tail, in which requests are made and do not count: first ones find colder caches, and an answer to
-    the last ones would come after the turn."""
+    """A turn's head and tail, in which requests are made but do not count: the first ones find colder caches,
+    and answers to the last ones would come after the turn."""
     return max(limits.TURN_HEAD_NS, limits.TURN_HEAD * p99_ns), p99_ns
 
 
 def least_rounds(config: CaseConfig) -> int:
-    """Of a block: a start of its servers, or, where they run already, a stretch of time."""
+    """Return the fewest rounds of a block: of a start of its servers, or, where they run already, of a
+    stretch of time."""
     return limits.TURN_PLANNED if config.starts_servers else limits.TURN_STRETCH
 
 
@@ -58,11 +61,13 @@ def turn_plan(
     duration_ns: int = 0,
     rounds: int = limits.TURN_PLANNED,
 ) -> TurnPlan:
-    """The plan by what the warm-up showed: the slower side's p99, and the least rate of requests of a side (0: not known).
+    """Plan the turns from the warm-up: the slower side's p99, and the least rate of requests of a side (0:
+    not known).
 
-    A turn holds enough requests that count, one a connection being the first after an off time. Beyond `TURN_MOST_NS` the
-    p99 asks for no more than leaves half of a turn measured. `offset_ns`: how well the clocks of a fleet's machines are
-    known; `duration_ns` and `rounds`: how long, and in how many turns, each side is loaded at least.
+    A turn holds enough requests that count, excluding the first one of each connection after an off time.
+    Beyond `TURN_MOST_NS` the p99 asks for no more than leaves half of a turn measured. `offset_ns`: how
+    accurately the clocks of a fleet's machines are known; `duration_ns` and `rounds`: how long, and in how
+    many turns, each side is loaded at least.
     """
     by_p99_ns = limits.TURN_P99S * p99_ns
     by_p99_ns = min(by_p99_ns, max(limits.TURN_MOST_NS, 2 * sum(unmeasured_ns(p99_ns))))
@@ -78,7 +83,8 @@ def turn_plan(
 
 
 def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 0) -> list[tuple[Turn, ...]]:
-    """Of each side its turns in a block, the first turn of any beginning at `begin_ns`. The order within each round is drawn."""
+    """Return the turns of each side in a block, with the first turn of all beginning at `begin_ns`. The order
+    within each round is drawn at random."""
     found: list[list[Turn]] = [[] for _ in range(sides)]
     at_ns = begin_ns
     for round_ in range(plan.rounds):
@@ -89,22 +95,22 @@ def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 
 
 
 def seconds_apart(seed: int, block: int) -> float:
-    """The time before a block of servers that run already, which makes it a stretch of its own; drawn, so that nothing that
-    comes at regular times meets every block alike."""
+    """Return the time before a block of servers that run already, which makes it a separate stretch; drawn at
+    random, so that no periodic event meets every block alike."""
     least_s, most_s = limits.TURN_APART_S
     return least_s + (most_s - least_s) * draw(seed, "apart", block) / 2**53
 
 
 def sides_of(lock: Lock) -> list[list[str]]:
-    """The cases of each set of sides that are up at once; none where the study asks for no turns."""
+    """Return the cases of each set of sides that are up together; none where the study asks for no turns."""
     if lock.measure.order != "turns":
         return []
     return [[case.name for case in one] for one in sets_of_cases(lock.valid_cases, turned_factor(lock))]
 
 
 def expected_turns(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, Any] | None:
-    """What `svload plan` can say of the turns before any warm-up: who takes them with whom, and how many of at least what length;
-    None where the study asks for none."""
+    """Return what `svload plan` can tell about the turns before any warm-up: which cases take turns together,
+    and the number and least length of turns; None where the study asks for none."""
     sets = [one for one in sides_of(lock) if len(one) > 1]
     if not sets:
         return None

@@ -1,6 +1,5 @@
-"""CPU limits that a load can't reach, told before anything runs: N users who think Z ask for N/Z a second at most
-(docs/method.md §4), and that at what a request takes of the CPU may be less than the quota.
-"""
+"""CPU limits that a load cannot reach, reported before anything runs: N users with think time Z send at most
+N/Z requests a second (docs/method.md §4), and these may take less CPU than the quota."""
 
 from __future__ import annotations
 
@@ -15,14 +14,15 @@ from svload.model.traffic import Group
 from svload.model.units import show_duration, show_percent
 
 LINES = 4
-"""Sentences that a plan has of these."""
+"""The number of sentences on this in a plan."""
 NAMED = 3
-"""Cases that a sentence names; the others are counted."""
+"""The number of cases that a sentence names; the others are counted."""
 
 
 @dataclass(frozen=True)
 class Quota:
-    """Cores that services may use together: its own, or all that are within a machine."""
+    """Cores that services may use together: a service's own quota, or that of all services within a
+    machine."""
 
     name: str
     cores: float
@@ -32,10 +32,12 @@ class Quota:
 def unreached_limits(
     configs: Mapping[str, CaseConfig], last: Callable[[str], CaseResult | None]
 ) -> tuple[str, ...]:
-    """The CPU limits that can't act, a sentence for all cases of the same users and limit, at most `LINES`.
+    """Return the CPU limits that cannot act, one sentence for all cases with the same users and limit, at
+    most `LINES`.
 
-    `last`: a case as the last run found it. One that it does not know is told by what its users ask for alone. Cases
-    of several groups, of open loops and of users who never pause are left out: nothing bounds what these ask.
+    `last`: a case as the last run found it. A case unknown to it is described by what its users ask for
+    alone. Cases with several groups, open loops or users who never pause are left out: nothing bounds their
+    requests.
     """
     used: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
     unknown: dict[tuple[str, str], list[str]] = {}
@@ -65,7 +67,7 @@ def unreached_limits(
 
 
 def quotas_of(services: Sequence[ServiceSpec]) -> Iterator[Quota]:
-    """Every CPU limit of a case; replicas have one each."""
+    """Return every CPU limit of a case; replicas have one each."""
     for spec in services:
         written = spec.options.get("cpus")
         if isinstance(written, bool) or not isinstance(written, int | float | str):
@@ -80,7 +82,7 @@ def quotas_of(services: Sequence[ServiceSpec]) -> Iterator[Quota]:
 
 
 def _most_asked(groups: Sequence[Group]) -> tuple[str, float] | None:
-    """Who asks, in words, and for how many requests a second at most; None where nothing bounds it."""
+    """Return who sends, in words, and how many requests a second at most; None where nothing bounds it."""
     if len(groups) != 1 or not isinstance(executor := groups[0].executor, ClosedLoop):
         return None
     if executor.peak_rps is None:
@@ -92,7 +94,7 @@ def _most_asked(groups: Sequence[Group]) -> tuple[str, float] | None:
 
 
 def _demand_s(config: CaseConfig, last: CaseResult | None, group: str, quota: Quota) -> float | None:
-    """CPU seconds that a request took of the quota's services in the last run; None: unknown."""
+    """Return the CPU seconds that a request took of the quota's services in the last run; None: unknown."""
     if last is None or last.levels != config.case.levels:
         return None
     rate = last.metrics.get(f"{group}.throughput")
@@ -118,7 +120,7 @@ def _rate(rate_rps: float) -> str:
 
 
 def _listed(cases: Sequence[str]) -> str:
-    """`A, B and C`; beyond `NAMED` the rest is counted."""
+    """Return `A, B and C`; beyond `NAMED` the rest is counted."""
     if len(cases) > NAMED:
         return f"{', '.join(cases[:NAMED])} and {len(cases) - NAMED} more"
     return " and ".join(filter(None, (", ".join(cases[:-1]), cases[-1])))

@@ -1,4 +1,5 @@
-"""A trial as the judges look at it: its kept window, and each traffic group's part of the tables as plain arrays."""
+"""A trial as the judges see it: its kept window, and each traffic group's part of the tables as plain
+arrays."""
 
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ def kept_window(summary: TrialSummary, cut_ns: int = 0) -> Window:
 
 @dataclass(frozen=True)
 class GroupView:
-    """One traffic group in a window. `rows` are its requests due in the window in order of due
-    time, or None (histograms only)."""
+    """One traffic group in a window. `rows` are its requests due in the window in order of due time, or None
+    (histograms only)."""
 
     index: int
     summary: GroupSummary
@@ -71,9 +72,9 @@ class GroupView:
     rows: Rows | None = field(repr=False)
     _histograms: Mapping[str, NDArray[Any]] = field(repr=False)
     imported: bool = False
-    """another load tester's requests: what svload's own load records of itself is not known"""
+    """requests of another load tester: what svload's own load records about itself is not known"""
     stopped: bool = False
-    """the load was stopped before its end: what was under way then did not fail, and has no time"""
+    """the load was stopped before its end: requests then under way did not fail, and have no time"""
 
     @property
     def name(self) -> str:
@@ -90,7 +91,7 @@ class GroupView:
         return self.spec.executor.shape
 
     def iterations(self, count: Literal["due", "begun"]) -> int:
-        """Iterations due, or begun, in the whole trial: a scenario's first steps."""
+        """Iterations due, or started, in the whole trial: a scenario's first steps."""
         firsts, at = [], 0
         for scenario in self.spec.scenarios:
             firsts.append(at)
@@ -107,7 +108,7 @@ class GroupView:
 
     @property
     def ok(self) -> int:
-        """Of those, the ok ones, whenever they ended."""
+        """Requests due in the window that were ok, whenever they ended."""
         return int(self.intervals["ok"].sum())
 
     @cached_property
@@ -119,12 +120,12 @@ class GroupView:
         return np.bincount(key, weights=table["count"], minlength=size).astype(np.int64).reshape(-1, _BUCKETS)
 
     def histogram(self, metric: str) -> Ints:
-        """Counts by bucket of one metric (model.columns.HISTOGRAM_METRICS) in the window."""
+        """Return counts by bucket of one metric (model.columns.HISTOGRAM_METRICS) in the window."""
         found: Ints = self.counts[HISTOGRAM_METRICS.index(metric)]
         return found
 
     def entries(self, metric: str) -> tuple[Ints, Ints, Ints]:
-        """(interval within the window, bucket, count) of one metric: the histogram over time."""
+        """Return (interval within the window, bucket, count) of one metric: the histogram over time."""
         table = self._histograms
         mine = table["metric"] == HISTOGRAM_METRICS.index(metric)
         at = table["interval"][mine].astype(np.int64) - self.window.first
@@ -132,8 +133,8 @@ class GroupView:
 
 
 def look(trial: TrialData, config: CaseConfig, window: Window) -> tuple[GroupView, ...]:
-    """Each group of the trial in `window`; a group that the case's configuration lacks is left out. Sides that take turns
-    were ramped up before the first of them."""
+    """Return a view of each group of the trial in `window`; a group missing from the case's configuration is
+    left out. Sides that take turns were ramped up before the first turn."""
     in_turns = trial.summary.turns is not None
     specs = {group.name: group.without_ramp if in_turns else group for group in config.groups}
     return tuple(
@@ -164,9 +165,9 @@ def _group(
 
 
 def steps_of(trial: TrialData, group: GroupView) -> tuple[GroupView, ...]:
-    """Each step of a group's scenarios, looked at as a group named `group.step`; none where it has one request.
+    """Return each step of a group's scenarios as a group named `group.step`; none where it has one request.
 
-    Connections, bytes and silences are the group's alone: a step's summary has none.
+    Connections, bytes and silences exist for the group only: a step's summary has none.
     """
     if not group.spec.scenarios:
         return ()
@@ -190,8 +191,8 @@ def _within(interval: NDArray[Any], window: Window) -> NDArray[np.bool_]:
 
 
 def _dense(table: Table, index: int, window: Window, step: int | None = None) -> dict[str, Ints]:
-    """Every count of the group, or of one of its steps, one cell an interval of the
-    window, zero where nothing happened."""
+    """Return every count of the group, or of one of its steps, as one cell per interval of the window, zero
+    where nothing happened."""
     mine = (table["group"] == index) & _within(table["interval"], window)
     if step is not None:
         mine &= table["step"] == step
@@ -224,7 +225,8 @@ def _rows(samples: Table, index: int, window: Window, step: int | None = None) -
 
 
 class Rows(Mapping[str, NDArray[Any]]):
-    """The chosen rows of a samples table, column by column when asked for; `ok` and `response_ns` come with them."""
+    """The chosen rows of a samples table, column by column on demand; `ok` and `response_ns` come with
+    them."""
 
     def __init__(self, samples: Table, which: Ints) -> None:
         self._samples = samples
@@ -253,6 +255,7 @@ class Rows(Mapping[str, NDArray[Any]]):
 
 
 def first_feeder(group: Group) -> str | None:
-    """The feeder whose rows a group's `early_repeats` and the rows table count: the first that its request names."""
+    """Return the feeder that a group's `early_repeats` and rows table count: the first that its request
+    names."""
     parts = (part for request in group.requests for part in request.parts)
     return next((part.feeder for part in parts if isinstance(part, FeederPart)), None)

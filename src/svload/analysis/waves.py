@@ -1,7 +1,8 @@
-"""Does a series swing? A wave that a reader of the page sees is no steady state (docs/method.md §3, the server).
+"""Detection of waves in a series: a wave that is visible on the page is no steady state (docs/method.md §3,
+the server).
 
-Fisher's test for the largest ordinate of a periodogram (1929), over what a series that remembers as much (an
-AR(1)) would show; on as many means as the page draws. Queues that wander without a period are none.
+Fisher's test for the largest ordinate of a periodogram (1929), relative to the spectrum of an AR(1) with the
+same autocorrelation; on as many means as the page draws. Queues that wander without a period do not count.
 """
 
 from __future__ import annotations
@@ -17,32 +18,33 @@ from svload.analysis.inference import bin_means
 from svload.analysis.laws.levels import Floats
 
 POINTS = 60
-"""Points that the page draws of a line over time at most."""
+"""The most points that the page draws of a line over time."""
 _LEAST_POINTS = 20
 _MOST_RHO = 0.95
 
 
 @dataclass(frozen=True)
 class Wave:
-    """`amplitude` over the median, either way; `cycles` of it in the window."""
+    """A wave: its `amplitude` over the median, to either side; its number of `cycles` in the window."""
 
     amplitude: float
     cycles: int
 
 
 def of_cycles(cycles: float) -> tuple[int, float]:
-    """(points, least amplitude) for completions of users who take so many cycles each.
+    """Return (points, least amplitude) for completions of users who go through this many cycles each.
 
-    What lies between two edges holds one cycle of a user more or less, and of all users where they are in step: a count
-    swings by that much with no help of the server, one over the cycles of a point. So points are long, where cycles allow it.
+    The stretch between two edges holds one cycle of a user more or less, and of all users where they are in
+    step: a count swings by that much without the server's help, one over the cycles of a point. So points are
+    long, where cycles allow it.
     """
     points = min(POINTS, max(int(cycles * limits.WAVES), _LEAST_POINTS), int(cycles / limits.WAVE_POINT))
     return points, max(limits.WAVES, points / max(cycles, 1.0))
 
 
 def wave_in(values: ArrayLike, points: int = POINTS, least: float = limits.WAVES) -> Wave | None:
-    """The wave of evenly spaced values, on so many means of them, of at least this amplitude; None where there is none, or
-    there are too few."""
+    """Find the wave of evenly spaced values, on this many means of them, with at least this amplitude; None
+    where there is none, or there are too few values."""
     x = np.asarray(values, dtype=float)
     if not _LEAST_POINTS <= points <= len(x):
         return None
@@ -64,7 +66,7 @@ def wave_in(values: ArrayLike, points: int = POINTS, least: float = limits.WAVES
 
 
 def _remembered(y: Floats, line: complex, cycles: int) -> Floats:
-    """The spectrum of an AR(1) with the lag-1 correlation of what is left without the line."""
+    """Return the spectrum of an AR(1) with the lag-1 correlation of what remains without the line."""
     points = len(y)
     turn = 2 * np.pi * cycles * np.arange(points) / points
     rest = y - 2 / points * (line.real * np.cos(turn) - line.imag * np.sin(turn))
@@ -76,7 +78,8 @@ def _remembered(y: Floats, line: complex, cycles: int) -> Floats:
 
 
 def _fisher_p(share: float, ordinates: int) -> float:
-    """Chance that the largest of so many ordinates of noise has this share of their sum or more."""
+    """Return the chance that the largest of this many ordinates of noise has at least this share of their
+    sum."""
     terms = range(1, min(ordinates, int(1 / share)) + 1)
     total: float = sum(
         (-1) ** (j - 1) * comb(ordinates, j) * max(1 - j * share, 0.0) ** (ordinates - 1) for j in terms

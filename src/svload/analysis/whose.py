@@ -1,5 +1,5 @@
-"""Whose processes used the machine's CPU beside the measurement: what monitor `others`
-says of the ones that it names."""
+"""The owners of processes that used the machine's CPU beside the measurement: what monitor `others` reports
+about the ones that it names."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from svload.analysis.readings import Monitors
 
 
 def called(name: str) -> str:
-    """A process's name in a sentence: one of svload's name is not the svload that measures."""
+    """Return a process's name for a sentence: a process named svload is not the svload that measures."""
     return "another svload" if name == "svload" else name
 
 
 class Whose(NamedTuple):
-    """One process: the kernel's name of it, its user, its command (the program and the first file); empty
+    """One process: its name in the kernel, its user, its command (the program and the first file); empty
     where a run has no such reading."""
 
     name: str
@@ -28,7 +28,7 @@ class Whose(NamedTuple):
 
 
 def whose(monitors: Monitors) -> dict[str, Whose]:
-    """By entity of `cpu_seconds` (`name pid`): who that is."""
+    """Return by entity of `cpu_seconds` (`name pid`) which process it is."""
     mine = monitors["monitor"] == "others"
     named = set(monitors["entity"][mine & (monitors["metric"] == "cpu_seconds")])
     found = {}

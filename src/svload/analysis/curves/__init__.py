@@ -1,3 +1,2 @@
-"""Load curves: which cases differ in a load alone, what their trials used, and what the laws say of
-them, in words (docs/method.md §4).
-"""
+"""Load curves: which cases differ in a load alone, what their trials used, and what the laws state about
+them, in words (docs/method.md §4)."""

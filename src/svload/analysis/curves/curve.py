@@ -1,6 +1,5 @@
-"""Throughput and response over every factor that is a load, and what the laws say of it: nobody has to ask
-(docs/method.md §4).
-"""
+"""Throughput and response over every factor that is a load, and what the laws state about them: computed
+without being asked for (docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -30,7 +29,8 @@ _LIMITS: Mapping[Kind, LimitName] = {"users": "N*", "think": "Z*", "rate": "full
 def load_curves(
     lock: Lock, configs: Mapping[str, CaseConfig], cases: Sequence[CaseResult], trials: Sequence[TrialResult]
 ) -> tuple[LoadCurve, ...]:
-    """A curve for each set of cases that differ in a load alone and have numbers at two levels at least."""
+    """Return a curve for each set of cases that differ in a load alone and have numbers at two levels or
+    more."""
     by_case: dict[str, list[TrialResult]] = {}
     for trial in trials:
         by_case.setdefault(trial.case, []).append(trial)
@@ -61,9 +61,8 @@ def _curve(axis: Axis, by_case: Mapping[str, Sequence[TrialResult]]) -> LoadCurv
 def curve_of(
     axis: Axis, runs: Mapping[str, Sequence[Run]], uses: Sequence[ResourceUse] = ()
 ) -> LoadCurve | None:
-    """The curve of runs by case; None with fewer than two levels. `uses` say what capacity
-    each resource of the runs has.
-    """
+    """Return the curve of runs by case; None with fewer than two levels. `uses` gives the capacity of each
+    resource of the runs."""
     every = [run for mine in runs.values() for run in mine]
     laws = laws_of(every, _resources(uses), axis.kind)
     if laws is None:
@@ -89,7 +88,8 @@ def curve_of(
 
 
 def _run(trial: TrialResult, group: str) -> Run | None:
-    """A trial as the laws take it; None where its throughput or its mean response can't be believed."""
+    """Return a trial in the form that the laws take; None where its throughput or its mean response cannot be
+    believed."""
     names = [f"{group}.throughput", f"{group}.response.mean"]
     found = [trial.metrics.get(name) for name in names]
     load = trial.loads.get(group)
@@ -112,13 +112,14 @@ def _run(trial: TrialResult, group: str) -> Run | None:
 
 
 def _alike(runs: Sequence[Run]) -> list[Run]:
-    """Runs of one case with one think time, the median of what was measured: it is one level."""
+    """Merge runs of one case with one think time, the median of what was measured, since they are one
+    level."""
     think_s = median(run.think_s for run in runs)
     return [Run(**{**vars(run), "think_s": think_s}) for run in runs]
 
 
 def _resources(uses: Sequence[ResourceUse]) -> list[Resource]:
-    """Each resource once, with the least capacity that a trial found."""
+    """Return each resource once, with the least capacity that a trial found."""
     least: dict[str, ResourceUse] = {}
     for use in uses:
         if use.name not in least or use.capacity < least[use.name].capacity:
@@ -202,7 +203,7 @@ class Axis:
     kind: Kind
     group: str
     when: dict[str, str]
-    """levels of the other factors, of which more than one was run"""
+    """levels of the other factors that have more than one level in the run"""
     cases: dict[str, str]
     """level → case"""
 
@@ -210,7 +211,7 @@ class Axis:
 def axes_of(
     factor: Factor, ran: Mapping[str, CaseResult], configs: Mapping[str, CaseConfig]
 ) -> Iterator[Axis]:
-    """The sets of cases that differ in this factor alone, where that is a load."""
+    """Return the sets of cases that differ in this factor alone, where that is a load."""
     others: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     levels = {(name, level) for case in ran.values() for name, level in case.levels.items()}
     varying = {name for name, _ in levels if sum(name == other for other, _ in levels) > 1} - {factor.name}
@@ -226,7 +227,8 @@ def axes_of(
 
 
 def _load_that_varies(configs: Sequence[CaseConfig]) -> tuple[str, Kind] | None:
-    """(group, what) if the cases differ in one group's users, rate or think time, and in nothing else."""
+    """Return (group, what) if the cases differ in one group's users, rate or think time, and in nothing
+    else."""
     if any(_without_load(config) != _without_load(configs[0]) for config in configs[1:]):
         return None
     varying = []
@@ -243,7 +245,7 @@ def _load_that_varies(configs: Sequence[CaseConfig]) -> tuple[str, Kind] | None:
 
 
 def _load_of(group: Group) -> tuple[float, float, float] | None:
-    """(users, rate, think time in ns) of a constant load; None of any other."""
+    """Return (users, rate, think time in ns) of a constant load; None for any other."""
     executor = group.executor
     if isinstance(executor, ConstantVus):
         steps = sum(step.think_time.mean_ns for step in group.steps)
@@ -252,7 +254,7 @@ def _load_of(group: Group) -> tuple[float, float, float] | None:
 
 
 def _without_load(config: CaseConfig) -> dict[str, Any]:
-    """All that a case asks for, its load and its criteria apart."""
+    """Return everything in a case's configuration except its load and its criteria."""
     plain = config.model_dump(exclude={"case", "expects", "thresholds"})
     for group in plain["groups"]:
         if group["executor"]["kind"] in ("constant-vus", "constant-arrival-rate"):

@@ -1,6 +1,5 @@
-"""Load curves in sentences: what the limits are, what think time did and did not do, and where a ramp broke.
-They say no more than the curve holds.
-"""
+"""Load curves in sentences: the limits, the effects of think time, and where a ramp broke. They state no more
+than the curve holds."""
 
 from __future__ import annotations
 
@@ -21,7 +20,8 @@ _LAW = "N = X·(R + Z)"
 
 
 def sentences_of(curve: LoadCurve) -> tuple[str, ...]:
-    """Think time first, then the limit, then whether the law holds where nothing else has said it."""
+    """Return the sentences: think time first, then the limit, then whether the law holds where no other
+    sentence has stated it."""
     told = []
     if curve.kind == "think":
         told += list(_think_time(curve))
@@ -32,7 +32,7 @@ def sentences_of(curve: LoadCurve) -> tuple[str, ...]:
 
 
 def curve_findings(curves: Sequence[LoadCurve]) -> Iterator[Finding]:
-    """One finding a curve: what it says, with the cases that it rests on."""
+    """Return one finding per curve, with the cases that it rests on."""
     for curve in curves:
         if curve.sentences:
             where = ", ".join(f"{factor} {level}" for factor, level in curve.when.items())
@@ -45,7 +45,7 @@ def curve_findings(curves: Sequence[LoadCurve]) -> Iterator[Finding]:
 
 
 def _law(curve: LoadCurve) -> str:
-    """Whether N = X·(R + Z) holds, without a full stop."""
+    """State whether N = X·(R + Z) holds, without a full stop."""
     off = curve.law_off
     if off is None:
         return f"{_LAW} can't be checked: the trials' windows hold fewer than {limits.LAW_CYCLES} cycles"
@@ -60,7 +60,7 @@ def _law(curve: LoadCurve) -> str:
 
 
 def _think_time(curve: LoadCurve) -> Iterator[str]:
-    """What the longest pause did, against the shortest."""
+    """Describe the effect of the longest pause compared with the shortest."""
     short, long = curve.points[0], curve.points[-1]
     if long.response_s >= short.response_s:
         return
@@ -82,7 +82,8 @@ def _think_time(curve: LoadCurve) -> Iterator[str]:
 
 
 def _surely_more(short: LoadPoint, long: LoadPoint) -> bool:
-    """Whether throughput is higher with the longer pause: by its interval, with single trials by more than 5 %."""
+    """Return whether throughput is higher with the longer pause: by its interval, or with single trials by
+    more than 5 %."""
     logs = [np.log([run[0] for run in point.runs]) for point in (long, short)]
     difference, interval = welch_interval(logs[0], logs[1])
     least = interval[0] if interval else difference - log(1 + limits.FLAT)
@@ -110,7 +111,7 @@ def _limit(curve: LoadCurve) -> str:
 
 
 def _breaks(curve: LoadCurve) -> str:
-    """How the measured break stands to the limit; "" where there is none."""
+    """Compare the measured break with the limit; "" where there is none."""
     found = next((one for one in curve.limits if one.name in ("N_break", "rate_break")), None)
     if found is None or found.value is None or found.state != "bracketed":
         return ""
@@ -174,7 +175,8 @@ def _rate(value: float) -> str:
 
 
 def ramp_findings(trials: Sequence[TrialResult]) -> Iterator[Finding]:
-    """A finding a case and group whose response or errors left their line on a ramp: the earlier of the two first."""
+    """Return a finding for each case and group with response or errors that left their line on a ramp: the
+    earlier of the two first."""
     found: dict[tuple[str, str], dict[str, list[RampBreak]]] = {}
     for trial in trials:
         for one in trial.breaks:
@@ -192,7 +194,8 @@ def ramp_findings(trials: Sequence[TrialResult]) -> Iterator[Finding]:
 
 
 def _ramp(what: str, breaks: Sequence[RampBreak]) -> tuple[float, str] | None:
-    """(where, clause) if it broke in most trials: between trials by t, of one trial with its own interval."""
+    """Return (where, clause) if it broke in most trials: with t over several trials, or with the own interval
+    of a single trial."""
     known = [one for one in breaks if one.at is not None]
     if 2 * len(known) <= len(breaks):
         return None

@@ -1,6 +1,5 @@
-"""The load of a trial's groups as the laws take it: users or rate, think time, and of load in stages
-where it broke (docs/method.md §4).
-"""
+"""The load of a trial's groups in the form that the laws take: users or rate, think time, and for load in
+stages the point where it broke (docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def group_loads(
     trial: TrialData, groups: Sequence[GroupView], metrics: Mapping[str, Estimate]
 ) -> dict[str, GroupLoad]:
-    """Of each group whose load is constant and that completed a request in the window."""
+    """Return the load of each group with a constant load and a completed request in the window."""
     low, high = trial.summary.window_ns
     return {
         group.name: _load(group, (high - low) / 1e9, metrics.get(f"{group.name}.response.max"))
@@ -49,7 +48,7 @@ def _load(group: GroupView, window_s: float, longest: Estimate | None) -> GroupL
 
 
 def ramp_breaks(config: CaseConfig, groups: Sequence[GroupView]) -> tuple[RampBreak, ...]:
-    """Of each group whose load comes in stages: where response and errors leave their line while it rises."""
+    """Return for each group with load in stages where response and errors leave their line while it rises."""
     return tuple(one for group in groups if group.shape == "ramping" for one in _breaks(config, group))
 
 
@@ -78,7 +77,7 @@ def _breaks(config: CaseConfig, group: GroupView) -> Iterator[RampBreak]:
 
 
 def _planned(config: CaseConfig, group: GroupView) -> Floats:
-    """Users, or arrivals a second, as planned, in each interval of the window."""
+    """Return users, or arrivals a second, as planned, in each interval of the window."""
     executor, window = group.spec.executor, group.window
     edges = (
         np.arange(window.first, window.last + 1) * window.interval_ns - begin_ns(config, group.spec)

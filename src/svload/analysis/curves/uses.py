@@ -1,6 +1,5 @@
-"""How much of each resource a trial used, and how much there is of it: CPU by quota and cores, workers, limited disks and links
-(docs/method.md §4, the utilisation law).
-"""
+"""How much of each resource a trial used, and its capacity: CPU by quota and cores, workers, limited disks
+and links (docs/method.md §4, the utilisation law)."""
 
 from __future__ import annotations
 
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 _BYTES_A_SECOND = ("disk", "network")
-"""What runs out where a declared limit of a service's own is a rate: `disk_rate`, `link`."""
+"""The resource where a declared limit of a service's own is a rate: `disk_rate`, `link`."""
 _NOTHING = Evidence()
 
 
 def resources_used(
     trial: TrialData, window: Window, server_cores: Sequence[int] = (), evidence: Evidence = _NOTHING
 ) -> tuple[ResourceUse, ...]:
-    """Every resource whose use and capacity are known. `server_cores`: those that all services are pinned to;
-    none: they share the machine's. `evidence`: of the same window, with its limits of bytes a second.
+    """Return every resource with known use and capacity. `server_cores`: those that all services are pinned
+    to; none: they share the machine's. `evidence`: of the same window, with its limits of bytes a second.
 
-    A service's CPU is held by its quota, by the cores, or by its threads where they are fewer. Where several
-    services share the cores without a quota of their own, the cores together are a resource, too.
+    A service's CPU is limited by its quota, by the cores, or by its threads where they are fewer. Where
+    several services share the cores without a quota of their own, the cores together are a resource, too.
     """
     cores = float(len(server_cores)) or _machine_cores(trial)
     found = [use for facts in trial.lab.services for use in _of_service(trial, facts, window, cores)]
@@ -53,7 +52,7 @@ def resources_used(
 
 
 def _rates(evidence: Evidence) -> Iterator[ResourceUse]:
-    """Each once: a machine's disk is read in each service within it."""
+    """Return each rate once: a machine's disk is read in each service within it."""
     told = set[str]()
     for use in evidence.limits:
         name = owner(use.name, use.service, "") if use.entity == use.service else holder(use)
@@ -111,7 +110,7 @@ def _cpu_limits(
 
 
 def _gauge(trial: TrialData, service: str, monitor: str, metric: str, window: Window) -> float | None:
-    """The largest reading within the window."""
+    """Return the largest reading within the window."""
     found = []
     for series in readings_of(trial.monitors).whole(service, monitor, metric):
         inside = series.values[(series.at >= window.low_ns) & (series.at < window.high_ns)]
