@@ -1,2 +1,2 @@
-"""The largest load that keeps a criterion: which level is measured next, and what the levels
-say (docs/method.md §4). Pure."""
+"""The largest load that meets a criterion: the choice of the next level, and the conclusions from the levels
+(docs/method.md §4). Pure."""

@@ -1,4 +1,4 @@
-"""What a run's lock asks a search for, and the next step or the answer from its judged trials. Pure."""
+"""What a run's lock asks of a search, and the next step or the answer from its judged trials. Pure."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from svload.model.study import CapacitySearch, Lock
 from svload.study import resolve
 
 SealedAt = Mapping[str, float]
-"""Trial → when it was sealed, Unix time in s."""
+"""Trial → when it was sealed, in Unix time (s)."""
 UNTIMED: SealedAt = MappingProxyType({})
 APART = 1.25
-"""The upper load of a step over the lower one, where a gain is asked."""
+"""The ratio of the upper load of a step to the lower one, where a gain is asked for."""
 
 
 def next_of(
     lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED, begun_s: float | None = None
 ) -> Step | Answer:
-    """The next loads, or the answer; `results` in the order they ran. The lock asks for a search."""
+    """Return the next loads, or the answer; `results` in the order they ran. The lock must ask for a
+    search."""
     asked = lock.search
     assert asked is not None
     if gone := gone_words(results):
@@ -57,7 +58,7 @@ def search_of(
     sealed_s: SealedAt = UNTIMED,
     begun_s: float | None = None,
 ) -> Search:
-    """As the search takes it."""
+    """Return the search in the form that `search` takes."""
     asked = lock.search
     assert asked is not None
     budget = budget_of(asked, [sealed_s.get(one.trial) for one in results], begun_s)
@@ -68,12 +69,12 @@ def search_of(
 
 
 def progress_of(lock: Lock, results: Sequence[TrialResult]) -> Progress:
-    """What these trials say so far."""
+    """Return the progress that these trials show."""
     return Progress(search_of(lock), readings_of(lock, results))
 
 
 def readings_of(lock: Lock, results: Sequence[TrialResult]) -> list[Reading]:
-    """A reading of each trial, or of each step of two where a gain is asked."""
+    """Return a reading of each trial, or of each step of two where a gain is asked for."""
     if lock.search is not None and lock.search.gain is not None:
         wanted = lock.search.gain
         return [
@@ -83,7 +84,7 @@ def readings_of(lock: Lock, results: Sequence[TrialResult]) -> list[Reading]:
 
 
 def measured_of(lock: Lock, results: Sequence[TrialResult]) -> list[Measured]:
-    """What each trial says of the criteria."""
+    """Return what each trial says about the criteria."""
     config = resolve(lock, lock.valid_cases[0])
     criteria = [criterion_of(text, config) for text in lock.search.that] if lock.search else []
     group = next(one for one in config.groups if one.name == config.main_group)
@@ -96,7 +97,7 @@ def measured_of(lock: Lock, results: Sequence[TrialResult]) -> list[Measured]:
 
 
 def gone_words(results: Sequence[TrialResult]) -> str:
-    """Since when the server is gone; empty: it answered the last trial."""
+    """Return since when the server is gone; empty where it answered the last trial."""
     if (place := gone_from(results)) is None:
         return ""
     first = results[place]
@@ -106,13 +107,13 @@ def gone_words(results: Sequence[TrialResult]) -> str:
 
 
 def _lost(results: Sequence[TrialResult]) -> list[bool]:
-    """Which trials say nothing of their load, since the server was gone."""
+    """Return the trials that carry no information about their load, since the server was gone."""
     place = gone_from(results)
     return [is_unanswered(one) or (place is not None and at >= place) for at, one in enumerate(results)]
 
 
 def steps_of(lock: Lock, results: Sequence[TrialResult]) -> list[GainStep]:
-    """Every step up that has both its rates, in the order they ran."""
+    """Return every step up with both rates known, in the order they ran."""
     return [step for _, step in _pairs(lock, results) if step is not None]
 
 
@@ -132,22 +133,22 @@ def _pairs(lock: Lock, results: Sequence[TrialResult]) -> list[tuple[int, GainSt
 
 
 def above(load: int, asked: CapacitySearch) -> int:
-    """The upper load of the step up from this one."""
+    """Return the upper load of the step up from this one."""
     return min(max(ceil(load * APART), load + 1), asked.most)
 
 
 def rate_of(lock: Lock, result: TrialResult) -> float | None:
-    """Its ok completions a second."""
+    """Return its ok completions a second."""
     estimate = result.metrics.get(f"{resolve(lock, lock.valid_cases[0]).main_group}.ok_throughput")
     return as_measured(estimate) if estimate is not None else None
 
 
 def load_of(lock: Lock, result: TrialResult) -> int:
-    """The load of a trial of a search: its case is named by it."""
+    """Return the load of a trial of a search, from the name of its case."""
     assert lock.search is not None
     return int(result.case.removeprefix(f"{lock.search.over}-"))
 
 
 def case_name(over: str, load: int) -> str:
-    """The case of a load."""
+    """Return the case of a load."""
     return f"{over}-{load}"

@@ -1,7 +1,8 @@
-"""The load at which a margin is 0: a line of margin on log load over all trials near it, a jackknife over rounds.
+"""The load at which a margin is 0: a line of margin on log load over all trials near it, a jackknife over
+rounds.
 
-A margin is the logarithm of the distance to the limit, positive where the criterion holds, and cut at ± FARTHEST:
-a trial far from the limit says on which side it lies, and nothing about where the limit is. Pure.
+A margin is the logarithm of the distance to the limit, positive where the criterion holds, and cut at ±
+FARTHEST: a trial far from the limit shows on which side it lies, but not where the limit is. Pure.
 """
 
 from __future__ import annotations
@@ -19,27 +20,28 @@ from svload.analysis.limits import TAIL
 FARTHEST = 0.7
 """A margin beyond this (a factor of two) is cut."""
 _FEWEST = 8
-"""Trials of a line; where fewer lie within reach of the limit, the nearest ones."""
+"""Trials of a line; where fewer lie within reach of the limit, the nearest ones are used."""
 _NARROWEST = 0.005
-"""Margins that scatter less than this are not believed to."""
+"""The least scatter of margins that is believed."""
 _FLATTEST = 0.3
 _FALLS = 0.1
 _SLOPES = -np.geomspace(0.1, 20, 16)
 _PLACES = 80
 _FARTHEST_AWAY = 3.0
-"""A line that reaches 0 further away from its trials (as log load) says nothing."""
+"""A line that reaches 0 further away from its trials than this (as log load) is no answer."""
 _WRONG = 0.2
-"""Of the trials that lie clearly on one side of the limit: with more of them on the other side there is no line."""
+"""Share of the trials clearly on one side of the limit that may lie on the other side of the line: with more,
+there is no line."""
 _FAR_OFF = 3.5
-"""Standard deviations (by the median) from the line: such a trial is something else, and told."""
+"""Standard deviations (by the median) from the line: such a trial is an outlier, and reported."""
 
 _STEEPNESS = np.geomspace(3, 60, 30)
-"""Of the chance that a trial breaks, over log load: all as likely before any trial. From 3 (a tenth of the trials
-break at half the limit) to 60 (a twentieth at 5 % below it)."""
+"""Steepness of the chance that a trial breaks, over log load: all equally likely before any trial. From 3 (a
+tenth of the trials break at half the limit) to 60 (a twentieth at 5 % below it)."""
 _BEYOND = 1.0
-"""How far outside its trials, as log load, a limit is looked for."""
+"""How far outside its trials, as log load, a limit is searched for."""
 _MATTERS = 3.0
-"""By how much the log likelihood is better than where all loads break as often."""
+"""How much better the log likelihood must be than with the same chance of breaking at all loads."""
 _JUMPS = 0.75
 
 Floats = NDArray[np.float64]
@@ -47,7 +49,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Point:
-    """A trial: the logarithm of its load, its margin, the round that it belongs to, and how much it counts."""
+    """A trial: the logarithm of its load, its margin, the round that it belongs to, and its weight."""
 
     x: float
     margin: float
@@ -57,7 +59,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """Where the margin is 0, and its slope there, over log load. `drift`: by how much the place moved, as log."""
+    """Where the margin is 0, and its slope there, over log load. `drift`: how far this load moved, as log."""
 
     zero: float
     slope: float
@@ -73,9 +75,9 @@ class Limit:
     high: float
     drift: float = 0.0
     far_off: int = 0
-    """Trials that lie so far from the line that they are no part of it."""
+    """Trials so far from the line that they are left out of it."""
     by_outcome: bool = False
-    """Known by which trials held and which broke: there is no line."""
+    """The limit comes from which trials held and which broke: there is no line."""
 
     @property
     def width(self) -> float:
@@ -84,26 +86,27 @@ class Limit:
 
 
 def cut(margin: float) -> float:
-    """Within ± FARTHEST."""
+    """Clip to ± FARTHEST."""
     return min(max(margin, -FARTHEST), FARTHEST)
 
 
 def line_of(points: Sequence[Point]) -> Line | None:
-    """The line through these; None where it does not fall, or there are too few."""
+    """Return the line through these points; None where it does not fall, or there are too few."""
     return _fitted(*_arrays(points), None) if len(points) >= 3 else None
 
 
 def limit_of(points: Sequence[Point]) -> Limit | None:
-    """By a line of the margins. None where they jump: where most lie beyond ± FARTHEST, a line through the few between
-    says nothing."""
+    """Return the limit by a line of the margins. None where they jump: where most lie beyond ± FARTHEST, a
+    line through the few between has no meaning."""
     jumps = sum(abs(one.margin) >= FARTHEST for one in points) >= _JUMPS * len(points)
     return None if jumps else _by_line(points)
 
 
 def limit_by_outcome(points: Sequence[Point]) -> Limit | None:
-    """Where half of the trials break, by a logistic curve over log load: the median and the middle 95 % of what its
-    place may be, over all steepnesses: for servers that refuse above a number of connections, whose margin says on
-    which side of the limit a load lies, and no more. None where all say the same."""
+    """Return where half of the trials break, by a logistic curve over log load: the median and the middle 95
+    % of the posterior of its place, over all steepnesses. Meant for servers that refuse above a number of
+    connections, with margins that show on which side of the limit a load lies, and no more. None where all
+    trials have the same outcome."""
     x = np.array([one.x for one in points])
     breaks = np.array([one.margin < 0 for one in points])
     if not breaks.any() or breaks.all():
@@ -122,10 +125,11 @@ def limit_by_outcome(points: Sequence[Point]) -> Limit | None:
 
 
 def _by_line(points: Sequence[Point]) -> Limit | None:
-    """The limit and its interval, t over rounds left out one by one. None where some rounds leave no falling line.
+    """Return the limit and its interval, t over rounds left out one by one. None where some rounds leave no
+    falling line.
 
-    A trend over time is part of the line where it is surely there; the interval is then about the middle of the
-    search, and reaches over what the limit was at either end. Rounds that resemble the one before count as fewer.
+    A trend over time is part of the line where it is certain; the interval is then about the middle of the
+    search, and covers the limit at either end. Rounds that resemble the one before count as fewer.
     """
     of = np.array([one.round for one in points])
     rounds = np.unique(of)
@@ -176,8 +180,8 @@ def _arrays(points: Sequence[Point]) -> tuple[Floats, Floats, Floats]:
 
 
 def _near(x: Floats, y: Floats) -> tuple[NDArray[np.bool_], int]:
-    """Which trials the line goes through: those where a first, robust line lies within ± FARTHEST, chosen by their
-    load and never by what they measured; without the few that are far off it, which are counted."""
+    """Return the trials that the line goes through: those where a first, robust line lies within ± FARTHEST,
+    chosen by their load and never by what they measured; without the few outliers, which are counted."""
     places = np.linspace(x.min(), x.max(), _PLACES)
     lines = np.clip(_SLOPES[:, None, None] * (x - places[:, None]), -FARTHEST, FARTHEST)
     misses = np.abs(lines - y).sum(axis=2)
@@ -198,7 +202,7 @@ def _near(x: Floats, y: Floats) -> tuple[NDArray[np.bool_], int]:
 
 
 def _line(x: Floats, y: Floats, weight: Floats, time: Floats | None) -> Line | None:
-    """Least squares; with `time` (from −½ to ½) a trend beside it."""
+    """Fit by least squares; with `time` (from −½ to ½) including a trend."""
     if len(x) < 3 or np.ptp(x) == 0:
         return None
     middle = float(x.mean())
@@ -215,7 +219,7 @@ def _line(x: Floats, y: Floats, weight: Floats, time: Floats | None) -> Line | N
 
 
 def _drifts(x: Floats, y: Floats, time: Floats) -> bool:
-    """Whether margins surely move with time beside the load."""
+    """Return whether margins surely change with time, apart from the load."""
     columns = np.column_stack([np.ones(len(x)), x - x.mean(), time])
     free = len(x) - 3
     found, _, rank, _ = np.linalg.lstsq(columns, y, rcond=None)
@@ -226,7 +230,8 @@ def _drifts(x: Floats, y: Floats, time: Floats) -> bool:
 
 
 def _widened(means: Floats) -> float:
-    """The factor by which an error grows where neighbouring rounds resemble each other (AR(1), bias taken off)."""
+    """Return the factor by which an error grows where neighbouring rounds resemble each other (AR(1), bias
+    corrected)."""
     apart = means - means.mean()
     total = float((apart**2).sum())
     if len(means) < 4 or total == 0:

@@ -1,4 +1,5 @@
-"""A judged trial as a reading of the search: how far the criterion that is nearest to its limit lies from it. Pure."""
+"""Conversion of a judged trial into a reading of the search: how far the criterion nearest to its limit lies
+from that limit. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +14,16 @@ from svload.model.metrics import Criterion
 from svload.model.results import Estimate, TrialResult
 
 KEEPS_UP = "the server keeps up"
-"""What every search asks beside its criteria: an OVERLOADED server fails any (docs/method.md §3)."""
+"""What every search requires beside its criteria: an OVERLOADED server fails any (docs/method.md §3)."""
 _SHARES = {"success_rate": False, "error_rate": True}
-"""Metrics that are a share of all due requests → whether it is the share of the bad ones."""
+"""Metrics that are a share of all due requests → whether it is the share of bad ones."""
 _UPPER, _LOWER = ("<", "<="), (">", ">=")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A trial: its reading, the criterion that decided it, that criterion's value, and why it has none."""
+    """A trial: its reading, the criterion that decided it, that criterion's value, and why the reading has
+    none."""
 
     reading: Reading
     by: str = ""
@@ -30,7 +32,7 @@ class Measured:
 
 
 def why_no_limit(criterion: Criterion) -> str:
-    """Why a search cannot ask for it; empty: it can."""
+    """Return why a search cannot use it; empty where it can."""
     if criterion.level:
         return "a search chooses its loads itself, and holds one in each trial"
     if criterion.op not in (*_UPPER, *_LOWER):
@@ -48,8 +50,9 @@ def why_no_limit(criterion: Criterion) -> str:
 
 
 def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, timeout_s: float) -> Measured:
-    """What a trial at `load` says of the criteria; `timeout_s` is its requests' own. Where it is OVERLOADED a number
-    is beside the point, and where the median breaks a limit, so does every percentile above it."""
+    """Return what a trial at `load` shows about the criteria; `timeout_s` is that of its requests. Where it
+    is OVERLOADED a number does not matter, and where the median breaks a limit, so does every percentile
+    above it."""
     strangers = next((one.value or 0.0 for one in result.verdict.checks if one.check == "others-cpu"), 0.0)
     if result.verdict.server == "OVERLOADED":
         return Measured(Reading(load, -inf, surely=True, strangers=strangers), KEEPS_UP)
@@ -80,8 +83,9 @@ def measured(result: TrialResult, criteria: Sequence[Criterion], load: int, time
 
 
 def gone_from(results: Sequence[TrialResult]) -> int | None:
-    """The place of the first trial that the loss of the server spoilt, in the order they ran; None: the last one was
-    answered. The trial before the first without any answer is one where requests failed in it."""
+    """Return the place of the first trial that the loss of the server spoilt, in the order they ran; None
+    where the last one was answered. The trial before the first one without any answer counts as spoilt where
+    requests failed in it."""
     place = len(results)
     while place and is_unanswered(results[place - 1]):
         place -= 1
@@ -92,7 +96,7 @@ def gone_from(results: Sequence[TrialResult]) -> int | None:
 
 
 def is_unanswered(result: TrialResult) -> bool:
-    """Whether the server was gone during the whole trial."""
+    """Return whether the server was gone during the whole trial."""
     return any(
         one.until_s is None and _count(result, one.group, "failed") == _count(result, one.group, "requests")
         for one in result.outages
@@ -105,8 +109,8 @@ def _count(result: TrialResult, group: str, of: str) -> float | None:
 
 
 def _of_whole_load(criterion: Criterion, value: float, metrics: Mapping[str, Estimate]) -> float:
-    """The share with the requests that a warm-up cut leaves out, where it is worse: users whose first connection is
-    refused, or hangs, are users that the server does not bear."""
+    """Return the share including requests that a warm-up cut leaves out, where it is worse: the server does
+    not support users whose first connection is refused or hangs."""
     failed, asked = (
         number_of(metrics[name]) if (name := f"{criterion.ref.owner}.{of}") in metrics else None
         for of in ("failed", "requests")
@@ -118,8 +122,8 @@ def _of_whole_load(criterion: Criterion, value: float, metrics: Mapping[str, Est
 
 
 def as_measured(estimate: Estimate) -> float | None:
-    """Its value, whatever disturbed it: disturbances are in the scatter of the trials. None where the load or the
-    instrument itself is broken."""
+    """Return its value, however disturbed: disturbances are in the scatter of the trials. None where the load
+    or the instrument itself is broken."""
     doubts = estimate.belief.doubts if estimate.belief else ()
     # Users who still wait for requests of before are what too much load does to them.
     return None if is_broken(estimate) and "carried-over" not in doubts else number_of(estimate)
@@ -130,12 +134,12 @@ def _is_share(criterion: Criterion) -> bool:
 
 
 def _allowed(criterion: Criterion) -> float:
-    """Of a share of requests: the most that may be bad."""
+    """Return the largest share of requests that may be bad."""
     return criterion.value if _SHARES[criterion.ref.metric.name] else 1 - criterion.value
 
 
 def _margin(criterion: Criterion, value: float | None, estimate: Estimate, timeout_s: float) -> float | None:
-    """Log distance to the limit, positive where it holds; −inf: beyond the time-out."""
+    """Return the log distance to the limit, positive where it holds; −inf: beyond the time-out."""
     upper = criterion.op in _UPPER
     if value is None:
         return -inf if estimate.why == "time-out" and upper and criterion.value <= timeout_s else None
@@ -148,7 +152,7 @@ def _margin(criterion: Criterion, value: float | None, estimate: Estimate, timeo
 
 
 def _by_lower_percentiles(criterion: Criterion, metrics: Mapping[str, Estimate]) -> float:
-    """The least margin of the percentiles below the one that is asked, of the same time; inf: there is none."""
+    """Return the least margin of the lower percentiles of the same time; inf where there are none."""
     ref = criterion.ref
     asked = _percentile(str(ref))
     if asked is None or criterion.op not in _UPPER:

@@ -1,8 +1,8 @@
-"""Which load is measured next: looks ×2 apart, three halvings, then rounds of random loads around the limit as it
-is known by then (docs/method.md §4).
+"""The choice of the next load to measure: looks ×2 apart, three halvings, then rounds of random loads around
+the current estimate of the limit (docs/method.md §4).
 
-All that is known comes in as the readings of sealed trials, in the order they ran, so a search that was killed
-goes on where it stood. Pure.
+The only input is the readings of sealed trials, in the order they ran, so a search that was killed resumes
+where it stopped. Pure.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from svload.model.study import CapacitySearch
 from svload.model.units import show_duration
 
 PAUSE = 5.0
-"""A gap between two seals counts as this many of the usual trials at most: beyond that the run was stopped
-meanwhile."""
+"""A gap between two seals counts as at most this many usual trials: a longer one means that the run was
+stopped meanwhile."""
 _RECENT = 6
-"""The longest of the last trials stands for the next one: at more load they take longer."""
+"""The longest of this many last trials is the estimate for the next one: at more load they take longer."""
 
 
 @dataclass(frozen=True)
 class Budget:
     """What is left of a search's time: `left_s` of `within_s`, where a trial takes `trial_s`. Or, as an older
-    svload wrote it, a number of trials. Without any there is no bound."""
+    svload wrote it, a number of trials. Without either there is no bound."""
 
     within_s: float | None = None
     left_s: float = 0.0
@@ -38,7 +38,8 @@ class Budget:
     most_trials: int | None = None
 
     def why_over(self, made: int, wanted: int) -> str:
-        """Why `wanted` more trials do not fit after `made`; "" where they do. The first one always does."""
+        """Return why `wanted` more trials do not fit after `made`; "" where they do. The first one always
+        does."""
         if self.most_trials is not None and made >= self.most_trials:
             return f"the {self.most_trials:,} trials that the time allows are done"
         if self.within_s is None or not made or wanted * self.trial_s <= self.left_s:
@@ -50,15 +51,16 @@ UNBOUNDED = Budget()
 
 
 def spent_s(gaps_s: Sequence[float], first_s: float, trial_s: float) -> float:
-    """What trials have taken: the first one, and the gaps between their seals."""
+    """Return how long trials have taken: the first one, and the gaps between their seals."""
     return first_s + sum(min(gap, PAUSE * trial_s) for gap in gaps_s)
 
 
 def budget_of(
     asked: CapacitySearch, sealed_s: Sequence[float | None], begun_s: float | None = None
 ) -> Budget:
-    """What is left after trials that were sealed at these times, in the order they ran; None: not known, and taken as
-    expected. `begun_s`: when the machine was its own; None: not known."""
+    """Return what is left after trials that were sealed at these times, in the order they ran; None: not
+    known, and assumed to be as expected. `begun_s`: when the run had the machine for itself; None: not
+    known."""
     if asked.within_s is None or asked.measuring_s is None or asked.trial_s is None:
         return Budget(most_trials=asked.most_trials)
     expected_s, most_s = asked.trial_s, PAUSE * asked.trial_s
@@ -81,20 +83,23 @@ ROUND = 3
 """Trials of a round."""
 LEAST_ROUNDS, MOST_ROUNDS = 4, 12
 STRANGERS = 0.2
-"""A trial beside other programs that used this much of the machine counts half, as in comparisons."""
+"""A trial while other programs used this much of the machine counts half, as in comparisons."""
 WIDEST = 2.0
-"""A limit that is only known within more than a factor of three is no answer."""
+"""A limit known only to within more than a factor of three is no answer."""
 _SPREAD = 0.15
-"""Of the first round's loads around the limit, as log; later such that margins reach `_MARGINS` on either side."""
+"""Spread of the first round's loads around the limit, as log; later ones are chosen so that margins reach
+`_MARGINS` on either side."""
 _MARGINS, _SPREADS = 0.35, (0.03, 0.3)
 _STEP, _LEAP = 0.2, 0.3
-"""A round moves the middle of the next by so much at most; by the larger one where all its trials say the same."""
+"""A round moves the middle of the next by at most this; by the larger one where all its trials have the same
+outcome."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is asked: loads from `least` to `most` (users, or requests a second), an interval no wider than
-    `tolerance` (0.05: 5 %). `start`: the first load. `budget` bounds the whole search. `seed` draws loads."""
+    """The search to make: loads from `least` to `most` (users, or requests a second), an interval no wider
+    than `tolerance` (0.05: 5 %). `start`: the first load. `budget` bounds the whole search. `seed` draws
+    loads."""
 
     least: int
     most: int
@@ -103,21 +108,21 @@ class Search:
     budget: Budget = UNBOUNDED
     seed: int = 0
     trials_each: int = 1
-    """of a reading: two where a gain is asked"""
+    """of a reading: two where a gain is asked for"""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a trial, or a step of two, says: `margin` is the log distance to the limit, positive where the criteria
-    hold; None: it has no number. `surely`: it breaks them by so much that no second look is needed. `shares`: by
-    criterion on a share of requests, the bad share and how much of it is allowed."""
+    """The result of a trial, or of a step of two: `margin` is the log distance to the limit, positive where
+    the criteria hold; None: it has no number. `surely`: it breaks them by so much that no second look is
+    needed. `shares`: by criterion on a share of requests, the bad share and how much of it is allowed."""
 
     load: int
     margin: float | None
     surely: bool = False
     shares: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     strangers: float = 0.0
-    """of the machine, used by other programs meanwhile"""
+    """share of the machine that other programs used meanwhile"""
 
     @property
     def holds(self) -> bool | None:
@@ -134,7 +139,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Answer:
-    """Where the search ended. `state` as in findings. `held` and `broke`: loads of single looks on either side."""
+    """The end of the search. `state` as in findings. `held` and `broke`: loads of single looks on either
+    side."""
 
     state: SearchState
     limit: Limit | None
@@ -145,7 +151,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Progress:
-    """What was seen so far, taken apart: looks, then rounds."""
+    """The readings so far, divided into looks and rounds."""
 
     search: Search
     seen: Sequence[Reading]
@@ -165,7 +171,7 @@ class Progress:
 
     @cached_property
     def sides(self) -> tuple[int | None, int | None]:
-        """By the looks: the largest load that held below the least that broke, and that one."""
+        """From the looks: the largest load that held below the least that broke, and that least load."""
         return _sides(self.seen[: self.looks])
 
     @cached_property
@@ -182,7 +188,7 @@ class Progress:
 
     @property
     def rounds(self) -> int:
-        """Whole rounds so far."""
+        """Completed rounds so far."""
         return (len(self.seen) - self.looks) // ROUND
 
     @cached_property
@@ -191,7 +197,8 @@ class Progress:
 
     @cached_property
     def by_outcome(self) -> Limit | None:
-        """The limit by which trials held and which broke, with all looks: they are on one side of it or the other."""
+        """The limit by which trials held and which broke, with all looks: they lie on one side of it or the
+        other."""
         return limit_by_outcome(
             [Point(log(one.load), one.margin, 0) for one in self.seen if one.margin is not None]
         )
@@ -200,7 +207,7 @@ class Progress:
         return _next_look(self.search, self.seen[:made])
 
     def round_loads(self) -> tuple[int, ...]:
-        """Of the next round: one in each third of its range, in random order."""
+        """Return the loads of the next round: one in each third of its range, in random order."""
         middle, spread = self._middle()
         random = Random(f"{self.search.seed}/{self.rounds}")
         drawn = [middle + spread * (2 * (at + random.random()) / ROUND - 1) for at in range(ROUND)]
@@ -208,7 +215,8 @@ class Progress:
         return tuple(min(max(round(exp(x)), self.search.least), self.search.most) for x in drawn)
 
     def _middle(self) -> tuple[float, float]:
-        """Around which log load the next round lies, and how far it reaches: each round moves it a little."""
+        """Return the log load around which the next round lies, and how far it reaches: each round moves it a
+        little."""
         held, broke = self.sides
         ends = [log(one) for one in (held, broke) if one is not None] or [log(self.search.start)]
         middle, spread = mean(ends), _SPREAD
@@ -233,7 +241,7 @@ class Progress:
 
 
 def next_step(search: Search, seen: Sequence[Reading]) -> Step | Answer:
-    """What to measure next, or the answer: the same readings give the same step."""
+    """Return what to measure next, or the answer: the same readings give the same step."""
     now = Progress(search, seen)
     if now.next_look is not None:
         step = Step((now.next_look,), _why_look(now))
@@ -249,7 +257,7 @@ def next_step(search: Search, seen: Sequence[Reading]) -> Step | Answer:
 
 
 def answer(now: Progress, over: str = "") -> Answer:
-    """What is known, where nothing more is measured. `over`: why nothing is."""
+    """Return the answer if nothing more is measured. `over`: why nothing is."""
     held, broke = now.sides
     limit, search = now.limit or now.by_outcome, now.search
     beyond = _beyond(now)
@@ -268,7 +276,8 @@ def answer(now: Progress, over: str = "") -> Answer:
 
 
 def _next_look(search: Search, looks: Sequence[Reading]) -> int | None:
-    """Up until one breaks, down until one holds, then half way between. One without a number is passed upwards."""
+    """Return the next look: up until one breaks, down until one holds, then half way between. One without a
+    number is passed upwards."""
     if not looks:
         return search.start
     held, broke = _sides(looks)
@@ -300,7 +309,7 @@ def _sides(looks: Sequence[Reading]) -> tuple[int | None, int | None]:
 
 
 def _is_enough(now: Progress) -> bool:
-    """By the width alone, never by where the limit lies."""
+    """Decide by the width alone, never by where the limit lies."""
     if now.rounds >= MOST_ROUNDS:
         return True
     return now.rounds >= LEAST_ROUNDS and (_is_narrow(now) or _beyond(now) is not None)
@@ -312,7 +321,8 @@ def _is_narrow(now: Progress) -> bool:
 
 
 def _beyond(now: Progress) -> SearchState | None:
-    """above or below, where all trials at that end say the same: six of them do by chance in one case of 32."""
+    """Return above or below, where all trials at that end have the same outcome: six of them do by chance in
+    one case of 32."""
     search = now.search
     ends: tuple[tuple[int, SearchState, bool], ...] = (
         (search.most, "above", True),
@@ -327,8 +337,9 @@ def _beyond(now: Progress) -> SearchState | None:
 
 
 def _bursts(now: Progress, limit: Limit | None) -> str:
-    """Why a criterion on a share of requests fails though the load does not break it: the trial is the unit, and the
-    mean of the trials below the limit is beyond what is allowed. Empty: no such criterion does."""
+    """Return why a criterion on a share of requests fails though the load does not break it: the trial is the
+    unit, and the mean of the trials below the limit exceeds what is allowed. Empty where no such criterion
+    does."""
     top = limit.low if limit is not None else (now.sides[0] or 0)
     if limit is not None and limit.by_outcome:
         top /= GROWTH  # right below such a limit some trials break by chance

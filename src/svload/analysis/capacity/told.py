@@ -1,5 +1,5 @@
-"""The answer of a search as findings keep it: the limit with its interval, every load, every trial in its order, and
-a sentence."""
+"""The answer of a search as findings keep it: the limit with its interval, every load, every trial in order,
+and a sentence."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ STATE_WORDS: Mapping[SearchState, str] = {
 def capacity_of(
     lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED, begun_s: float | None = None
 ) -> CapacityResult | None:
-    """What a search has found so far; None where the lock asks for none. `sealed_s` and `begun_s` say what is left of
-    its time."""
+    """Return what a search has found so far; None where the lock asks for none. `sealed_s` and `begun_s`
+    determine how much of its time is left."""
     asked = lock.search
     if asked is None:
         return None
@@ -85,7 +85,7 @@ def capacity_of(
 
 
 def capacity_finding(found: CapacityResult | None) -> list[Finding]:
-    """The answer as a finding: it rests on the loads nearest to the limit."""
+    """Return the answer as a finding, with the loads nearest to the limit as evidence."""
     if found is None:
         return []
     near = sorted(found.levels, key=lambda one: abs(one.load - (found.limit or found.high or found.low or 0)))
@@ -211,7 +211,7 @@ def _head(asked: CapacitySearch, told: CapacityResult) -> str:
 
 
 def _rough(told: CapacityResult) -> str:
-    """What is known without an answer."""
+    """Return what is known without an answer."""
     if told.limit is not None:
         return f", perhaps {round(told.limit):,} {noun_of(told.over)} ({told.low:,} to {told.high:,})"
     known = [
@@ -223,7 +223,8 @@ def _rough(told: CapacityResult) -> str:
 
 
 def _unseen(told: CapacityResult, now: Progress) -> str:
-    """How rare failures must be not to have been seen: the trial is the unit, whatever it has of requests."""
+    """Return how rare failures may be and yet have gone unseen: the trial is the unit, however many requests
+    it has."""
     top = told.low if told.state == "found" else told.most if told.state == "above" else None
     if top is None:
         return ""
@@ -241,7 +242,8 @@ _WORDS = {"pass": "passed", "fail": "failed", "open": "undecided"}
 
 
 def gate_of(at_least: int | None, found: CapacityResult) -> CapacityGate | None:
-    """pass: the limit's whole interval reaches it; fail: the interval ends below it; else open."""
+    """Return pass where the limit's whole interval reaches it, fail where the interval ends below it, else
+    open."""
     if at_least is None:
         return None
     outcome, why = _judged(at_least, found)
