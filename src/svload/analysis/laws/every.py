@@ -1,6 +1,5 @@
-"""All laws over one set of runs: what a study's load factor, an imported table and a
-search for capacity have in common.
-"""
+"""All laws over one set of runs: shared by a study's load factor, an imported table and a search for
+capacity."""
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ from svload.analysis.laws.n_star import (
 
 @dataclass(frozen=True)
 class Laws:
-    """What the laws say of runs at several loads.
+    """The results of the laws on runs at several loads.
 
     `limit` is N* for users, the saturation think time for think times, the full rate 1/max(Dᵢ/mᵢ) for rates.
-    `balances` hold a run each that Little's law can be applied to. `agree`: N_break lies within 25 % of it;
-    None where one of them is not bracketed.
+    `balances` hold one entry per run that Little's law can be applied to. `agree`: N_break lies within 25 %
+    of the limit; None where one of them is not bracketed.
     """
 
     kind: Kind
@@ -47,7 +46,7 @@ class Laws:
 
 
 def laws_of(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) -> Laws | None:
-    """Every law that these runs can bear; None with fewer than two levels."""
+    """Apply every law that these runs allow; None with fewer than two levels."""
     levels = levels_of(runs, kind)
     if len(levels) < 2:
         return None

@@ -1,9 +1,9 @@
-"""Saturation as levels show it: more load and no more throughput, while response rises (docs/method.md §3,
+"""Saturation as levels show it: more load without more throughput, while response rises (docs/method.md §3,
 the server; §4, the gain rule).
 
-The gain between two levels is d ln X / d ln load. Below 0.1, over levels at least a factor of 1.25 apart
-whose throughput differs by 5 % at most, throughput is flat. Both levels are then at the server's limit, the
-lower one too: what is asked beyond it waits.
+The gain between two levels is d ln X / d ln load. Below 0.1, over levels at least a factor of 1.25 apart with
+throughputs that differ by 5 % at most, throughput is flat. Both levels are then at the server's limit, the
+lower one too: requests beyond it wait.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from svload.analysis.laws.levels import Kind, Level, offered
 
 
 def gain(first: tuple[float, float], second: tuple[float, float]) -> float:
-    """d ln X / d ln load between two (load, throughput)."""
+    """Return d ln X / d ln load between two (load, throughput)."""
     return log(second[1] / first[1]) / log(second[0] / first[0])
 
 
 def flat_levels(levels: Sequence[Level], kind: Kind) -> tuple[Level, ...]:
-    """The levels at which throughput is flat and response rises, from the least load on;
-    none where there is no such pair.
-    """
+    """Return the levels at which throughput is flat and response rises, from the least load on; none where
+    there is no such pair."""
     loads = offered(levels, kind)
     order = sorted(range(len(levels)), key=lambda at: loads[at])
     found: set[int] = set()
@@ -47,12 +46,12 @@ def _is_flat(low: Level, high: Level, low_load: float, high_load: float) -> bool
 
 
 def _rises(low: Level, high: Level) -> bool:
-    """Whether response is surely longer at the higher load; with single runs, by more than 5 %."""
+    """Return whether response is surely longer at the higher load; with single runs, by more than 5 %."""
     logs = [np.log([run.response_s for run in level.runs]) for level in (high, low)]
     difference, interval = welch_interval(logs[0], logs[1])
     return interval[0] > 0 if interval else difference > log(1 + limits.FLAT)
 
 
 def plateau_rps(levels: Sequence[Level]) -> float | None:
-    """Mean throughput of flat levels."""
+    """Return the mean throughput of flat levels."""
     return float(np.mean([run.throughput_rps for level in levels for run in level.runs])) if levels else None

@@ -1,7 +1,7 @@
 """An interval for any estimate over runs: leave one block out at a time (Efron; docs/method.md §2).
 
-The block is the unit that was randomised anew, so whatever its runs share is in the interval. On logarithms,
-t with B − 1 degrees of freedom.
+The block is the unit of randomisation, so the interval includes whatever its runs share. On logarithms, t
+with B − 1 degrees of freedom.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Interval:
 
 
 def jackknifed(estimate: Callable[[Sequence[Run]], float | None], runs: Sequence[Run]) -> Interval | None:
-    """`estimate` of all runs, which is above 0, with its interval; None where it gives none."""
+    """Return `estimate` of all runs, which is above 0, with its interval; None where it gives no value."""
     value = _usable(estimate(runs))
     if value is None:
         return None

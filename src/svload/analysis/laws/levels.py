@@ -1,4 +1,4 @@
-"""What every law is told: runs at several loads, as plain numbers, and the levels that they make."""
+"""The input of every law: runs at several loads, as plain numbers, and the levels that they form."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Kind = Literal["users", "rate", "think"]
 
 @dataclass(frozen=True)
 class Run:
-    """One run at one load. `response_s` is the mean, from due to done; `think_s` the mean pause
-    of a user between two requests.
+    """One run at one load. `response_s` is the mean, from due to done; `think_s` the mean pause of a user
+    between two requests.
 
     `users` is None in an open loop, `rate_rps` in a closed one. `uses`: resource → how much of it was in use
     on average (cores, workers). `block`: runs of one block are left out together. `window_s` and
     `longest_cycle_s` (response and think time) bound the bias of completions that are counted in a window;
-    None: not known, as of most tables.
+    None: not known, as for most tables.
     """
 
     throughput_rps: float
@@ -43,9 +43,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Resource:
-    """What requests use. `capacity` in the unit of its use: cores of a quota or a cpuset, workers. `kind`
-    groups those that do not contain each other.
-    """
+    """A resource that requests use. `capacity` in the unit of its use: cores of a quota or a cpuset, workers.
+    `kind` groups those that do not contain each other."""
 
     name: str
     kind: Literal["cpu", "cores", "workers", "rate"]
@@ -61,7 +60,7 @@ class Level:
 
     @property
     def users(self) -> float | None:
-        """N, of a closed loop."""
+        """N, for a closed loop."""
         return self.runs[0].users
 
     @property
@@ -84,14 +83,15 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def value_of(run: Run, kind: Kind) -> float | None:
-    """The value of what was varied; of think times to the nearest part in a thousand, since they are measured."""
+    """Return the value of what was varied; think times to the nearest part in a thousand, since they are
+    measured."""
     if kind == "think":
         return float(f"{run.think_s:.3g}")
     return run.users if kind == "users" else run.rate_rps
 
 
 def levels_of(runs: Iterable[Run], kind: Kind) -> tuple[Level, ...]:
-    """The runs by level, ascending; runs without that value are left out."""
+    """Return the runs by level, ascending; runs without that value are left out."""
     found: dict[float, list[Run]] = {}
     for run in runs:
         at = value_of(run, kind)
@@ -101,9 +101,8 @@ def levels_of(runs: Iterable[Run], kind: Kind) -> tuple[Level, ...]:
 
 
 def offered(levels: Sequence[Level], kind: Kind) -> list[float]:
-    """What each level asks of the server, so that think times, too, ascend with load: users, rate, or N/(R +
-    Z) at the shortest response seen.
-    """
+    """Return what each level asks of the server, so that think times, too, ascend with load: users, rate, or
+    N/(R + Z) at the shortest response seen."""
     if kind != "think":
         return [level.at for level in levels]
     shortest_s = min((level.response_s for level in levels), default=0.0)
@@ -111,15 +110,14 @@ def offered(levels: Sequence[Level], kind: Kind) -> list[float]:
 
 
 def by_load(levels: Sequence[Level], kind: Kind) -> list[Level]:
-    """The levels from the least load to the largest."""
+    """Return the levels from the least load to the largest."""
     loads = offered(levels, kind)
     return [levels[at] for at in sorted(range(len(levels)), key=lambda at: loads[at])]
 
 
 State = Literal["bracketed", "below", "above", "edge", "none"]
-"""below, above: it lies outside the levels on that side. edge: its interval reaches beyond
-them. none: there is no number.
-"""
+"""below, above: it lies outside the levels on that side. edge: its interval extends beyond them. none: there
+is no number."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ class Limit:
 
 
 def placed(limit: Limit, at: Sequence[float]) -> Limit:
-    """The limit with its state against the levels' values `at`."""
+    """Return the limit with its state relative to the levels' values `at`."""
     if limit.value is None or not at:
         return replace(limit, state="none")
     low = limit.value if limit.low is None else limit.low
@@ -156,22 +154,22 @@ def placed(limit: Limit, at: Sequence[float]) -> Limit:
 class Bounds:
     """What no server can exceed, whatever its distributions (Muntz & Wong 1974; Lazowska et al. 1984, ch. 5).
 
-    `top_rps` is 1/max(Dᵢ/mᵢ), `alone_s` is D: the response of a request that meets no other.
+    `top_rps` is 1/max(Dᵢ/mᵢ), `alone_s` is D: the response of a request that meets no others.
     """
 
     top_rps: float
     alone_s: float
 
     def throughput_rps(self, users: float, think_s: float) -> float:
-        """The most that `users` can get."""
+        """Return the largest throughput that `users` can get."""
         return min(self.top_rps, users / max(self.alone_s + think_s, 1e-300))
 
     def response_s(self, users: float, think_s: float) -> float:
-        """The least that they wait."""
+        """Return the least response that `users` can get."""
         return max(self.alone_s, users / self.top_rps - think_s)
 
     def at(self, level: Level, kind: Kind) -> tuple[float, float]:
-        """(most throughput, least response) at a level."""
+        """Return (most throughput, least response) at a level."""
         if kind == "rate":
             return min(level.at, self.top_rps), self.alone_s
         users = level.users or 0.0

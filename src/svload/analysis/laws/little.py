@@ -1,9 +1,9 @@
 """Little's law, L = λ·W, and its form for closed loops, N = X·(R + Z) (Little 1961; Denning & Buzen 1978, the
 interactive response time law).
 
-The law is exact if every time is clipped to the window (the mended window): Σ clipped times over T, on both
-sides. By completions, which is all that a table has, a request counts whole in the window that it ends in:
-the bias is at most (longest cycle)/T, and with T below twenty mean cycles nothing is said.
+The law is exact if every time is clipped to the window: Σ clipped times over T, on both sides. With
+completions, which is all that a table has, a request counts whole in the window that it ends in: the bias is
+at most (longest cycle)/T, and with T below twenty mean cycles there is no result.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from svload.analysis.laws.levels import Run
 
 @dataclass(frozen=True)
 class Balance:
-    """The law on one run: `accounted` users against those that there were. `edge`: the largest share by which
-    the window's edges can shift it.
-    """
+    """The law on one run: `accounted` users compared with those that there were. `edge`: the largest share by
+    which the window's edges can shift it."""
 
     users: float
     accounted: float
@@ -26,9 +25,8 @@ class Balance:
 
 
 def balance(run: Run) -> Balance | None:
-    """N against X·(R + Z) of a closed loop; None for an open one, and where the window is known to hold
-    fewer than twenty mean cycles.
-    """
+    """Compare N with X·(R + Z) of a closed loop; None for an open one, and where the window is known to hold
+    fewer than twenty mean cycles."""
     n = run.users
     if n is None or n <= 0:
         return None

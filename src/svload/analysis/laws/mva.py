@@ -17,7 +17,7 @@ from svload.analysis.laws.levels import Floats
 
 @dataclass(frozen=True)
 class Station:
-    """Mean service that a request asks of it, and how many it serves at once."""
+    """A station: the mean service that a request needs there, and how many requests it serves at once."""
 
     demand_s: float
     servers: int = 1
@@ -25,14 +25,14 @@ class Station:
 
 @dataclass(frozen=True)
 class MeanValues:
-    """By number of users, from 1: throughput and mean response (think time not in it)."""
+    """By number of users, from 1: throughput and mean response (without think time)."""
 
     throughput_rps: Floats
     response_s: Floats
 
 
 def mean_values(stations: Sequence[Station], think_s: float, users: int) -> MeanValues:
-    """Throughput and response with 1 to `users` users."""
+    """Return throughput and response with 1 to `users` users."""
     queue = np.zeros(len(stations))
     # p[i][j]: the probability that j are at station i, for j below its number of servers
     p = [np.eye(1, station.servers)[0] for station in stations]

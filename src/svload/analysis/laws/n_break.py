@@ -1,9 +1,9 @@
 """N_break: where measured throughput breaks from its rise, by a fit of two segments (Quandt 1958; Hudson
-1966). It knows nothing of resources.
+1966). It uses no data on resources.
 
-X(load) rises from 0 in a line up to the break, then stays or falls. Least squares of relative deviations, the
-break by search over the range. N_break is not N*: a server whose queues grow slowly breaks late and softly.
-Where the two differ by more than 25 % a report says so.
+X(load) rises from 0 in a line up to the break, then stays or falls. Least squares of relative deviations,
+with the break found by search over the range. N_break is not N*: a server with slowly growing queues breaks
+late and softly. Where the two differ by more than 25 % a report says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST_LEVELS = 4
 
 
 def two_segments(load: Floats, throughput_rps: Floats) -> float:
-    """The load at the break; the least or the largest load where one segment fits as well."""
+    """Return the load at the break; the least or the largest load where one segment fits as well."""
     x, y = np.asarray(load, dtype=float), np.asarray(throughput_rps, dtype=float)
     at = np.geomspace(x.min(), x.max(), _CANDIDATES)
     rise = np.minimum(x, at[:, None]) / y
@@ -40,7 +40,8 @@ def two_segments(load: Floats, throughput_rps: Floats) -> float:
 
 
 def n_break(runs: Sequence[Run], kind: Kind) -> Limit:
-    """The break with its interval; of levels of users or of rates. Bracketed only with two levels beyond it."""
+    """Return the break with its interval, for levels of users or of rates. Bracketed only with two levels
+    beyond it."""
     levels = levels_of(runs, kind)
     if len(levels) < _LEAST_LEVELS or kind == "think":
         return Limit(None, reason=f"a fit of two segments needs {_LEAST_LEVELS} levels of users or rates")
@@ -62,7 +63,7 @@ def _break_of(kind: Kind, runs: Sequence[Run]) -> float | None:
 
 
 def agree(first: Limit, second: Limit) -> bool | None:
-    """Whether two limits lie within 25 % of each other; None where one of them is not bracketed."""
+    """Return whether two limits lie within 25 % of each other; None where one of them is not bracketed."""
     if first.state != "bracketed" or second.state != "bracketed" or not first.value or not second.value:
         return None
     return max(first.value, second.value) <= (1 + limits.LIMITS_AGREE) * min(first.value, second.value)

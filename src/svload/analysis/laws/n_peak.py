@@ -1,10 +1,10 @@
-"""N_peak: where throughput is largest and falls beyond, by the Universal Scalability Law (Gunther,
-Guerrilla Capacity Planning, 2007).
+"""N_peak: the users at which throughput is largest before it falls, by the Universal Scalability Law
+(Gunther, Guerrilla Capacity Planning, 2007).
 
-X(N) = λN/(1 + σ(N − 1) + κN(N − 1)): σ is what is serialised, κ what users cost one another in keeping
-consistent. N/X is a polynomial in N, so the fit is linear least squares of relative deviations. κ's interval
-is a bootstrap of residuals, which holds the law's own misfit. A peak is told only if that interval excludes
-0, two levels lie past it, and throughput at the last is below its largest by more than 5 %.
+X(N) = λN/(1 + σ(N − 1) + κN(N − 1)): σ is the serialised part, κ the cost of keeping users consistent with
+one another. N/X is a polynomial in N, so the fit is linear least squares of relative deviations. κ's interval
+is a bootstrap of residuals, which includes the law's own misfit. A peak is reported only if that interval
+excludes 0, two levels lie past it, and throughput at the last is below its largest by more than 5 %.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Scalability:
     crosstalk_high: float
 
     def throughput_rps(self, users: float) -> float:
-        """X at so many users."""
+        """Return X at this many users."""
         return (
             self.one_rps
             * users
@@ -47,7 +47,8 @@ class Scalability:
 
 
 def scalability(runs: Sequence[Run]) -> Scalability | None:
-    """The law fitted to runs at six numbers of users or more; None with fewer, or where no server scales so."""
+    """Fit the law to runs at six numbers of users or more; None with fewer, or where no server scales like
+    that."""
     levels = levels_of(runs, "users")
     if len(levels) < limits.USL_LEVELS:
         return None
@@ -64,7 +65,8 @@ def scalability(runs: Sequence[Run]) -> Scalability | None:
 
 
 def _fitted(n: Floats, throughputs: Floats) -> Floats:
-    """(λ, σ, κ) of each row of throughputs: N/X = (1 + σ(N − 1) + κN(N − 1))/λ, deviations relative to N/X."""
+    """Return (λ, σ, κ) of each row of throughputs: N/X = (1 + σ(N − 1) + κN(N − 1))/λ, deviations relative to
+    N/X."""
     terms = np.stack([np.ones(len(n)), n - 1, n * (n - 1)], axis=1)
     weighted = terms[None, :, :] * (throughputs / n)[:, :, None]
     scale = np.sqrt((weighted**2).mean(axis=1, keepdims=True)) + 1e-300
@@ -82,7 +84,7 @@ def _fitted(n: Floats, throughputs: Floats) -> Floats:
 
 
 def _resampled(n: Floats, x: Floats) -> Floats:
-    """Throughputs redrawn around the fit, their residuals taken anew from all, seeded."""
+    """Resample throughputs around the fit, with residuals drawn from all of them, seeded."""
     one, serial, crosstalk = _fitted(n, x[None, :])[0]
     fit = one * n / (1 + serial * (n - 1) + crosstalk * n * (n - 1))
     spent = max(len(n) - _PARAMETERS, 1)
@@ -94,7 +96,7 @@ def _resampled(n: Floats, x: Floats) -> Floats:
 
 
 def n_peak(runs: Sequence[Run], fit: Scalability | None) -> Limit:
-    """The peak of throughput, or why none is told."""
+    """Return the peak of throughput, or why there is none."""
     levels = levels_of(runs, "users")
     if fit is None:
         return Limit(None, reason=f"the Universal Scalability Law needs {limits.USL_LEVELS} levels of users")

@@ -1,11 +1,11 @@
 """N* = (D + Z)/max(Dᵢ/mᵢ): where the two asymptotes of throughput meet, and users begin to wait for one
 another (Kleinrock 1968; Denning & Buzen 1978).
 
-max(Dᵢ/mᵢ) comes from the resources' demands (the utilisation law). Where none of them is what limits
-(throughput is flat far below what they bear), or none was read, from the flat throughput itself. D is the
-response of a request that meets no other: that at the least load, less the waiting which mean value analysis
-finds there. The waiting is exact for exponential service and for processor sharing; the interval is widened
-by half of it, which is what constant service would save.
+max(Dᵢ/mᵢ) comes from the resources' demands (the utilisation law). Where none of them is the bottleneck
+(throughput is flat far below what they can bear), or none was read, it comes from the flat throughput itself.
+D is the response of a request that meets no others: that at the least load, minus the waiting that mean value
+analysis finds there. The waiting is exact for exponential service and for processor sharing; the interval is
+widened by half of it, which is what constant service would save.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from svload.analysis.laws.utilisation import Demand, demands_of, top_of
 
 NO_GROUND = "no monitored resource limits the server, and throughput still grows"
 _MOST_USERS = 2_000
-"""Mean value analysis counts them one by one; waiting at a least load above this is not taken off."""
+"""Mean value analysis counts them one by one; waiting at a least load above this is not subtracted."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What a limit rests on: `bottleneck` is the resource that is full first, None where flat
-    throughput alone says how much there is.
-    """
+    """The basis of a limit: `bottleneck` is the resource that is full first, None where only flat throughput
+    shows the capacity."""
 
     bottleneck: Demand | None
     demands: tuple[Demand, ...]
 
 
 def ground_of(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) -> Ground | None:
-    """Whether the resources' demands or flat throughput say what the server bears; None where neither does.
+    """Return whether the resources' demands or flat throughput determine the server's capacity; None where
+    neither does.
 
-    Where a resource was used more than it can be, its capacity is not what it was taken
-    for, and no demand says anything.
+    Where a resource was used beyond its capacity, that capacity was assumed wrongly, and its demand means
+    nothing.
     """
     demands = demands_of(resources, runs)
     sound = all(one.most_used <= limits.MOST_USED * one.resource.capacity for one in demands)
@@ -51,27 +51,27 @@ def ground_of(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) ->
 
 
 def top_rps(ground: Ground, runs: Sequence[Run], kind: Kind) -> float | None:
-    """1/max(Dᵢ/mᵢ), from these runs."""
+    """Return 1/max(Dᵢ/mᵢ), from these runs."""
     if ground.bottleneck is not None:
         return top_of(ground.bottleneck, runs)
     return plateau_rps(flat_levels(levels_of(runs, kind), kind))
 
 
 def top_interval(runs: Sequence[Run], ground: Ground, kind: Kind) -> Interval | None:
-    """The same with its interval: the rate at which an open loop would fill the server."""
+    """Return the same with its interval: the rate at which an open loop would fill the server."""
     return jackknifed(lambda some: top_rps(ground, some, kind), runs)
 
 
 @dataclass(frozen=True)
 class Alone:
-    """D at one level, and how much waiting was taken off to find it."""
+    """D at one level, and how much waiting was subtracted to find it."""
 
     response_s: float
     waiting_s: float
 
 
 def alone_of(level: Level, ground: Ground, most_rps: float) -> Alone:
-    """D from the least loaded level of a closed loop."""
+    """Find D from the least loaded level of a closed loop."""
     users = round(level.users or 0)
     if users <= 1 or users > _MOST_USERS:
         return Alone(level.response_s, 0.0)
@@ -95,7 +95,7 @@ def alone_of(level: Level, ground: Ground, most_rps: float) -> Alone:
 
 
 def _stations(ground: Ground, most_rps: float) -> list[Station]:
-    """Stations that a request visits: of resources that contain each other only the bottleneck."""
+    """Return the stations that a request visits: of resources that contain each other only the bottleneck."""
     first = ground.bottleneck
     if first is None:
         return [Station(1 / most_rps)]
@@ -105,7 +105,8 @@ def _stations(ground: Ground, most_rps: float) -> list[Station]:
 
 
 def _solved(response_s: Callable[[float], float], wanted_s: float) -> float | None:
-    """The pure delay with which the model's response is the wanted one; None where it is longer even without any."""
+    """Return the pure delay that gives the model the wanted response; None where the response is longer even
+    without a delay."""
     low, high = 0.0, wanted_s
     if response_s(low) > wanted_s:
         return None
@@ -116,7 +117,7 @@ def _solved(response_s: Callable[[float], float], wanted_s: float) -> float | No
 
 
 def n_star(runs: Sequence[Run], resources: Sequence[Resource]) -> tuple[Limit, Ground | None]:
-    """N* of runs at several numbers of users, with its interval and whether the levels bracket it."""
+    """Return N* of runs at several numbers of users, with its interval and whether the levels bracket it."""
     ground = ground_of(runs, resources, "users")
     if ground is None:
         return Limit(None, reason=f"{NO_GROUND} with the most users"), None
@@ -140,7 +141,7 @@ def _users_of(ground: Ground, runs: Sequence[Run]) -> float | None:
 def _widened(
     found: Interval, ground: Ground, least: Level, most_rps: float
 ) -> tuple[float | None, float | None]:
-    """The interval, wider by half of the waiting that was taken off."""
+    """Widen the interval by half of the waiting that was subtracted."""
     if found.low is None or found.high is None:
         return None, None
     alone = alone_of(least, ground, most_rps)
@@ -149,10 +150,10 @@ def _widened(
 
 
 def think_limit(runs: Sequence[Run], resources: Sequence[Resource]) -> tuple[Limit, Ground | None]:
-    """Saturation think time, Z* = N·max(Dᵢ/mᵢ) − D: with a shorter pause N users are more than the
-    server can serve without a queue.
+    """Return the saturation think time, Z* = N·max(Dᵢ/mᵢ) − D: with a shorter pause, N users are more than
+    the server can serve without a queue.
 
-    Of runs whose think time was varied at one number of users. A server that N users can't saturate has none.
+    For runs with varied think time at one number of users. A server that N users cannot saturate has none.
     """
     ground = ground_of(runs, resources, "think")
     if ground is None:
@@ -173,7 +174,7 @@ def think_limit(runs: Sequence[Run], resources: Sequence[Resource]) -> tuple[Lim
 
 
 def _full_cycle_s(ground: Ground, runs: Sequence[Run]) -> float | None:
-    """N·max(Dᵢ/mᵢ): a user's cycle when the server is just full."""
+    """Return N·max(Dᵢ/mᵢ): a user's cycle when the server is just full."""
     levels, most_rps = levels_of(runs, "think"), top_rps(ground, runs, "think")
     return (levels[0].users or 0.0) / most_rps if levels and most_rps else None
 

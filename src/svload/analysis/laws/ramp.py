@@ -2,9 +2,9 @@
 regression: Hinkley 1969).
 
 y = a + b·load + c·max(load − B, 0) + d·max(load − B, 0)², B by search: beyond its limit a closed loop's
-response rises in a line, an open one's in a parabola, since its backlog is the sum of what came too much. It
-is told only if the second piece fits surely better (F test) and matters: response at the ramp's end is a
-quarter above the line, errors are one in a hundred. The interval redraws the residuals in blocks of
+response rises in a line, an open one's in a parabola, since its backlog is the sum of the excess arrivals. It
+is reported only if the second piece is surely the better fit (F test) and matters: response at the ramp's end
+is a quarter above the line, errors are one in a hundred. The interval resamples the residuals in blocks of
 neighbours, since seconds of a ramp depend on each other (Künsch 1989).
 """
 
@@ -26,7 +26,7 @@ _LEAST_POINTS = 20
 _CANDIDATES = 96
 _RESAMPLES = 400
 _PARAMETERS = 5
-"""With the break itself."""
+"""Including the break itself."""
 _EDGE = 0.04
 
 
@@ -42,7 +42,8 @@ class Breakpoint:
 
 
 def breakpoint_of(load: Floats, values: Floats, what: What) -> Breakpoint:
-    """Of a series over a rising load (users, or arrivals a second), a value a moment; `errors` are shares of one."""
+    """Find the breakpoint of a series over a rising load (users, or arrivals a second), one value per moment;
+    `errors` are shares of one."""
     known = np.isfinite(load) & np.isfinite(values)
     x, y = (
         bin_means(one, min(len(one), _MOST_POINTS)) if len(one) else one
@@ -72,7 +73,7 @@ def breakpoint_of(load: Floats, values: Floats, what: What) -> Breakpoint:
 
 
 class _Hinge:
-    """Least squares on a line, or on one with a hinge at `at` and a parabola beyond it."""
+    """Least squares on a line, or on a line with a hinge at `at` and a parabola beyond it."""
 
     def __init__(self, x: Floats, at: float | None, weight: Floats) -> None:
         columns = [np.ones(len(x)), x - x.mean()]
@@ -83,12 +84,12 @@ class _Hinge:
         self._q, self._r = np.linalg.qr(self._design * weight[:, None])
 
     def left(self, y: Floats) -> Floats:
-        """Weighted squares that it leaves, of one series or of each column."""
+        """Return the weighted sum of squared residuals, of one series or of each column."""
         scaled = (y.T * self._weight).T
         return np.asarray((scaled**2).sum(axis=0) - ((self._q.T @ scaled) ** 2).sum(axis=0))
 
     def coefficients(self, y: Floats) -> Floats:
-        """Level, slope, and what the hinge adds to the slope and as a parabola."""
+        """Return level, slope, and what the hinge adds to the slope and as a parabola."""
         return np.asarray(np.linalg.lstsq(self._r, self._q.T @ (y * self._weight), rcond=None)[0])
 
     def fit(self, y: Floats) -> Floats:
@@ -102,7 +103,7 @@ def _better(line: Floats, hinge: float, points: int) -> bool:
 
 
 def _matters(hinge: _Hinge, x: Floats, y: Floats, at: float, what: What) -> bool:
-    """Whether the second piece ends far above the first one's line."""
+    """Return whether the second piece ends far above the first one's line."""
     level, slope, turn, parabola = hinge.coefficients(y)
     beyond = x.max() - at
     added = turn * beyond + parabola * beyond**2
@@ -112,6 +113,6 @@ def _matters(hinge: _Hinge, x: Floats, y: Floats, at: float, what: What) -> bool
 
 
 def _smoothed(y: Floats) -> Floats:
-    """Running medians of nine: the level that deviations are relative to."""
+    """Return running medians of nine: the level that deviations are relative to."""
     padded = np.pad(y, 4, mode="edge")
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(padded, 9), axis=1))

@@ -1,8 +1,8 @@
-"""The utilisation law, U = X·D (Denning & Buzen 1978): what one request asks of a resource, by
-regression U = U₀ + X·D over levels.
+"""The utilisation law, U = X·D (Denning & Buzen 1978): a request's demand on a resource, by regression U = U₀
++ X·D over levels.
 
-U comes from the processes' own accounts (their CPU, their workers), never from the host's: that of a
-host counts the generator, too.
+U comes from the processes' own accounts (their CPU, their workers), never from the host's, which include the
+generator.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Demand:
     """D of one resource with its 95 % interval. `at_rest` is U₀; `rest_is_sure`: its interval lies above 0.
     `most_used`: the largest use of a run.
 
-    `one_throughput`: the runs differ too little in throughput to tell U₀ from D, so U₀ is taken for 0.
+    `one_throughput`: the runs differ too little in throughput to separate U₀ from D, so U₀ is taken as 0.
     """
 
     resource: Resource
@@ -40,25 +40,25 @@ class Demand:
 
     @property
     def free(self) -> float:
-        """Capacity that requests can have: without what the resource uses at rest, where that is sure."""
+        """The capacity available to requests: without what the resource uses at rest, where that is
+        certain."""
         return max(self.resource.capacity - (self.at_rest if self.rest_is_sure else 0.0), 1e-12)
 
     @property
     def per_server_s(self) -> float:
-        """Dᵢ/mᵢ: the least time between two requests that it can bear."""
+        """Dᵢ/mᵢ: the least time between two requests that it can sustain."""
         return self.demand_s / self.free
 
     @property
     def top_rps(self) -> float:
-        """The most requests a second that it can bear."""
+        """The most requests a second that it can sustain."""
         return 1 / self.per_server_s
 
 
 @dataclass(frozen=True)
 class Line:
-    """U = at_rest + X·demand by least squares; `rest_half`: half of U₀'s 95 % interval, None
-    where throughput does not vary.
-    """
+    """U = at_rest + X·demand by least squares; `rest_half`: half of U₀'s 95 % interval, None where throughput
+    does not vary."""
 
     demand_s: float
     at_rest: float
@@ -67,9 +67,8 @@ class Line:
 
 
 def line_of(throughput_rps: Floats, uses: Floats, sure: bool = True, one: bool = False) -> Line | None:
-    """The regression; None with fewer than three runs, or where use does not (`sure`: surely) grow with
-    throughput: it is somebody else's. `one`: all runs are at one throughput, and differ by chance.
-    """
+    """Return the regression; None with fewer than three runs, or where use does not (`sure`: surely) grow
+    with throughput: something else causes it. `one`: all runs are at one throughput, and differ by chance."""
     x, u = np.asarray(throughput_rps, dtype=float), np.asarray(uses, dtype=float)
     if not len(x) or x.min() <= 0:
         return None
@@ -91,7 +90,7 @@ def line_of(throughput_rps: Floats, uses: Floats, sure: bool = True, one: bool =
 
 
 def demand_of(resource: Resource, runs: Sequence[Run]) -> Demand | None:
-    """The resource's demand from every run that read its use; None where none can be told."""
+    """Return the resource's demand from every run that read its use; None where it cannot be determined."""
     runs = [run for run in runs if resource.name in run.uses and run.throughput_rps > 0]
 
     def slope(some: Sequence[Run]) -> float | None:
@@ -116,8 +115,8 @@ def demand_of(resource: Resource, runs: Sequence[Run]) -> Demand | None:
 
 
 def _apart(runs: Sequence[Run]) -> bool:
-    """Whether the levels' mean throughputs differ: single runs of a full server scatter, and
-    tell U₀ from D by chance alone."""
+    """Return whether the levels' mean throughputs differ: single runs of a full server scatter, and separate
+    U₀ from D by chance alone."""
     found: dict[object, list[float]] = {}
     for run in runs:
         found.setdefault((run.users, run.rate_rps, f"{run.think_s:.2g}"), []).append(run.throughput_rps)
@@ -130,7 +129,8 @@ def _points(name: str, runs: Sequence[Run]) -> tuple[Floats, Floats]:
 
 
 def top_of(demand: Demand, runs: Sequence[Run]) -> float | None:
-    """What the resource bears a second by these runs alone, with what is known of its use at rest from all of them."""
+    """Return what the resource can sustain a second by these runs alone, given its use at rest from all
+    runs."""
     line = line_of(
         *_points(demand.resource.name, [run for run in runs if demand.resource.name in run.uses]),
         sure=False,
@@ -144,6 +144,6 @@ def top_of(demand: Demand, runs: Sequence[Run]) -> float | None:
 
 
 def demands_of(resources: Sequence[Resource], runs: Sequence[Run]) -> tuple[Demand, ...]:
-    """Every resource's demand, the one that is full first of all in front."""
+    """Return every resource's demand, with the first one to be full in front."""
     found = [one for resource in resources if (one := demand_of(resource, runs)) is not None]
     return tuple(sorted(found, key=lambda one: one.top_rps))
