@@ -1,9 +1,8 @@
-"""Claims by pairs (docs/method.md §2): one statistic for p and interval, what is left out and
-why, and gates.
+"""Claims by pairs (docs/method.md §2): one statistic for p and interval, what is left out and why, and gates.
 
-`statistic` is arithmetic on arrays, which the simulation of `benches/claims.py` calls too; `pairs` finds a
+`statistic` is arithmetic on arrays, also called by the simulation of `benches/claims.py`; `pairs` finds a
 contrast's pairs in judged trials, `gathered` holds them; `evidence` turns them into effect and guards;
-`decide` says what may be claimed; `gates` answers `fail_if`. The report puts it in words.
+`decide` determines what may be claimed; `gates` evaluates `fail_if`. The report puts it in words.
 """
 
 from __future__ import annotations

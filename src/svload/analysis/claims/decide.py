@@ -1,4 +1,4 @@
-"""What a study's planned comparisons say, by the pairs of the judged trials (docs/method.md §2)."""
+"""The decisions on a study's planned comparisons, by the pairs of the judged trials (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Outcome = Literal["decided", "no difference", "open", "refused"]
 
 
 def metrics_of_claims(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:
-    """By case: the metrics that the study's comparisons are about."""
+    """Return by case the metrics that the study's comparisons use."""
     owners = owners_of(lock.source)
     return {
         name: [metric_of(comparison.metric, config, owners) for comparison in lock.comparisons]
@@ -54,10 +54,10 @@ def metrics_of_claims(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str
 
 @dataclass(frozen=True)
 class Judged:
-    """One contrast on its way to a claim. `why_open`: what keeps it from being decided
-    whatever its interval, as a clause.
+    """One contrast on its way to a claim. `why_open`: what keeps it from being decided whatever its interval,
+    as a clause.
 
-    `confounded`: the same, where no number of blocks would help; empty: it is not.
+    `confounded`: the same, where no number of blocks would help; empty: it is not confounded.
     """
 
     contrast: Contrast
@@ -68,25 +68,25 @@ class Judged:
     why_open: str
     confounded: str
     turned: TurnedBlocks | None = None
-    """its blocks by turns; None: its sides took none, or its number is none of single requests"""
+    """its blocks by turns; None: its sides took none, or its number is not one of single requests"""
     control: Control | None = None
     """the baseline against itself, where the study asks for it"""
 
     @property
     def floor(self) -> float | None:
-        """|log ratio| that a mean of as many units shows in the lab against itself; None: no certificate fits."""
+        """Return the |log ratio| that a mean of as many units shows when the lab is compared with itself;
+        None: no certificate fits."""
         return self.lab.of_mean(self.shown.units, self.found.bring_ups) if self.lab else None
 
     @property
     def under_floor(self) -> bool:
-        """The effect is no larger than what the lab shows against itself."""
+        """Return whether the effect is no larger than what the lab shows when compared with itself."""
         return self.floor is not None and self.shown.mean is not None and abs(self.shown.mean) < self.floor
 
     @property
     def units_above_floor(self) -> int | None:
-        """The least number of units whose mean's floor this effect would reach; None where no
-        number does, 0 where it is reached.
-        """
+        """Return the least number of units with a mean whose floor this effect would reach; None where no
+        number does, 0 where it is reached."""
         if not self.under_floor or self.lab is None or not self.shown.mean:
             return 0 if not self.under_floor else None
         for n in range(self.shown.units + 1, self.shown.units + limits.MOST_MORE_BLOCKS):
@@ -103,12 +103,12 @@ def judge_claims(
     made: Mapping[str, Made] | None = None,
     certificate: AaCertificate | None = None,
 ) -> tuple[Claim, ...]:
-    """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's
-    own noise.
+    """Judge every planned contrast on the judged trials. `made`: how each trial was made; `certificate` gives
+    the lab's own noise.
 
-    Where one side alone is beyond the time-out in every pair there is no ratio, and yet a
-    decision: worse than any number. Its p is the most that chance gives n units of which each has
-    a half of its sides beyond, 2/4ⁿ.
+    Where one side alone is beyond the time-out in every pair there is no ratio, but there is a decision:
+    worse than any number. Its p is the largest probability that chance gives this to n units of which each
+    has a half of its sides beyond, 2/4ⁿ.
     """
     made = made or {}
     judged = [_judged(lock, contrast, configs, trials, made, certificate) for contrast in contrasts_of(lock)]
@@ -154,8 +154,8 @@ Interval = tuple[float, float] | None
 
 
 def _together(one: Judged, claims: int, decided: int, is_decided: bool) -> Interval:
-    """The interval that holds for all claims together and says what Holm's p says (Guilbaud 2008): of an open claim
-    over those that are open, of a decided one over all, and on its own side of no difference."""
+    """Return the interval that holds for all claims together and agrees with Holm's p (Guilbaud 2008): for an
+    open claim over the open ones, for a decided one over all, and on its own side of no difference."""
     interval = one.shown.interval(claims if is_decided else claims - decided)
     if interval is None or not is_decided or one.shown.mean is None:
         return interval
@@ -202,7 +202,7 @@ def _control(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> Control | None:
-    """The baseline against its second server; None without one, or with too few of its blocks."""
+    """Compare the baseline with its second server; None without one, or with too few of its blocks."""
     if not contrast.control:
         return None
     against_itself = replace(
@@ -221,7 +221,8 @@ def _shown(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> tuple[Gathered, Shown, TurnedBlocks | None]:
-    """A contrast's pairs and their effect: by turns where its number was read so, else by whole trials."""
+    """Return a contrast's pairs and their effect: by turns where its number was read that way, else by whole
+    trials."""
     found = gather(lock, contrast, configs, trials, made)
     margin = _margin(contrast, configs)
     numbers = names_of(found.cells, contrast, configs, lock)
@@ -236,7 +237,7 @@ def _shown(
 def _why_open(
     contrast: Contrast, found: Gathered, effect: Shown, carry: CarryOver | None, blocked: bool
 ) -> str:
-    """What keeps a claim open whatever its interval; empty: nothing does."""
+    """Return what keeps a claim open whatever its interval; empty where nothing does."""
     if found.mixed and not found.cells:
         return "a closed loop is never compared with an open one"
     if not found.cells:
@@ -270,7 +271,7 @@ def _gate_facts(one: Judged, configs: Mapping[str, CaseConfig]) -> Facts | None:
 
 
 def _limit(contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Limit | None:
-    """The margins of its gate; None without one."""
+    """Return the margins of its gate; None without one."""
     config = next((configs[case] for case in contrast.cases if case in configs), None)
     better = metric_of(contrast.comparison.metric, config).metric.better if config else "neither"
     return limit_of(contrast.comparison.fail_if, better)
@@ -373,7 +374,7 @@ def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
 
 
 def _turns(one: Judged) -> ClaimTurns | None:
-    """What stands beside a ratio by turns."""
+    """Return what is shown beside a ratio by turns."""
     if one.turned is None:
         return None
     mean, half = float(one.shown.alike.mean), float(half_width(one.shown.alike))
@@ -396,7 +397,7 @@ def _turns(one: Judged) -> ClaimTurns | None:
 
 
 def _no_pooled(turned: TurnedBlocks) -> str:
-    """Why there is no ratio over all requests together."""
+    """Return why there is no ratio over all requests together."""
     if any(isfinite(block.pooled) for cell in turned.effects for block in cell):
         return f"no case has the {limits.CASE_UNITS} blocks that it needs"
     return "one side's percentile lies among its failures"
@@ -410,7 +411,7 @@ def _against_itself(control: Control | None) -> Estimate | None:
 
 
 def _alike(effect: Shown) -> Estimate | None:
-    """The ratio with all pairs alike, where weights made it another."""
+    """Return the ratio with all pairs weighed alike, where weights changed it."""
     mean, half = float(effect.alike.mean), float(half_width(effect.alike))
     if not effect.strangers.readable or np.isnan(half) or effect.strangers.lean_p < limits.LEANING:
         return None
@@ -418,7 +419,7 @@ def _alike(effect: Shown) -> Estimate | None:
 
 
 def _spread(found: Gathered, facts: Facts | None) -> tuple[SideSpread, SideSpread] | None:
-    """How both sides' trials scatter; its worst is the highest unless a gate asks for what should be high."""
+    """Return how both sides' trials scatter; the worst is the highest unless a gate asks for high values."""
     upward = facts is None or facts.limit.high is not None
     sides = spread_of(found)
     if min(map(len, sides)) < limits.CLAIM_BLOCKS:
@@ -443,7 +444,7 @@ def _beyond(one: Judged) -> str:
 
 
 def _within(together: tuple[float, float] | None) -> float | None:
-    """The largest relative difference that an interval leaves."""
+    """Return the largest relative difference that an interval allows."""
     return None if together is None else max(exp(together[1]) - 1, 1 - exp(together[0]))
 
 
@@ -457,7 +458,8 @@ def _dropped(found: Gathered, effect: Shown) -> tuple[str, ...]:
 
 
 def _more_blocks(lock: Lock, one: Judged, claims: int, margin: float, facts: Facts | None) -> int | None:
-    """Blocks beyond those made that would decide an open claim or gate; None where no number of blocks is known to."""
+    """Return how many blocks beyond those made would decide an open claim or gate; None where no such number
+    is known."""
     few = one.shown.mean is not None and one.shown.units < one.contrast.least_units
     if one.shown.mean is None or (one.why_open and not few) or one.confounded:
         return None

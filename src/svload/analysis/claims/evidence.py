@@ -1,5 +1,5 @@
-"""What a contrast's pairs show: effect and interval over several fits, what guards "no difference", what a trial
-did to the next one, heterogeneity, and how much more would decide it."""
+"""The evidence in a contrast's pairs: effect and interval over several fits, guards of "no difference",
+carry-over from one trial to the next, heterogeneity, and how much more would decide it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ _UNREAD = Strangers(readable=False)
 @dataclass(frozen=True)
 class Shown:
     """A contrast's effect. `fits`: first as measured, then without the generator's delays, and each with all
-    broken pairs at the least and at the greatest ratio of the others: p is the largest of theirs, the interval
-    reaches over all. `alike`: the effect in which all pairs count alike, or all requests; `alike_as` says which.
-    `guards`: what else holds back a pass, as clauses.
-    """
+    broken pairs at the least and at the greatest ratio of the others: p is the largest of theirs, and the
+    interval covers all of theirs. `alike`: the effect in which all pairs, or all requests, have equal weight;
+    `alike_as` says which. `guards`: what else prevents a pass, as clauses."""
 
     fits: tuple[Effect, ...]
     alike: Effect
@@ -58,7 +57,7 @@ class Shown:
 
     @property
     def mean(self) -> float | None:
-        """The mean log ratio; None without a pair that counts."""
+        """Return the mean log ratio; None without a pair that counts."""
         mean = float(self.effect.mean)
         return None if np.isnan(mean) else mean
 
@@ -67,12 +66,13 @@ class Shown:
         return int(self.effect.units)
 
     def interval(self, claims: int = 1) -> tuple[float, float] | None:
-        """Of the log ratio, over all fits: 95 % for one claim, or for each of `claims` together."""
+        """Return the interval of the log ratio, over all fits: 95 % for one claim, or for each of `claims`
+        together."""
         low, high = map(float, span(self.fits, claims))
         return None if np.isnan(low) else (low, high)
 
     def far(self, claims: int = 1) -> tuple[float, float] | None:
-        """The same as it may be without strangers: what has to lie within a margin."""
+        """Return the interval as it may be without strangers: the one that has to lie within a margin."""
         interval = self.interval(claims)
         if interval is None:
             return None
@@ -80,9 +80,11 @@ class Shown:
         return float(low), float(high)
 
     def held_back(self, low: float | None, high: float | None) -> str:
-        """Why an interval within these margins is no "no difference" and no pass, as a clause; empty: it is.
+        """Return why an interval within these margins is neither "no difference" nor a pass, as a clause;
+        empty where it is.
 
-        Cases differ in their effects, so that the mean of those which kept their pairs says nothing of the others.
+        Cases differ in their effects, so the mean of those that kept their pairs shows nothing about the
+        others.
         """
         left_out = int(np.sum(~np.asarray(self.effect.kept, dtype=bool)))
         told = [f"{left_out} of its {np.size(self.effect.kept)} cases have too few pairs"] if left_out else []
@@ -96,16 +98,16 @@ class Shown:
         return " and ".join((*told, *self.guards))
 
     def p_beyond(self, margin: float, upward: bool) -> float:
-        """p that the true log ratio is not above `margin` (below it where not
-        `upward`): two-sided, as the interval's."""
+        """Return p that the true log ratio is not above `margin` (below it where not `upward`): two-sided, as
+        for the interval."""
         far = [max((float(one.mean) - margin) * (1 if upward else -1), 0.0) for one in self.fits]
         found = [float(p_of_distance(distance, one)) for distance, one in zip(far, self.fits, strict=True)]
         return 1.0 if any(np.isnan(p) for p in found) else max(found)
 
 
 def shown(found: Gathered, blocked: bool, results: Sequence[TrialResult] = ()) -> Shown:
-    """The effect of a contrast's pairs. `blocked` is false where trials ran as listed: then nothing is decided,
-    and there is no p. `results` tell who strangers were."""
+    """Return the effect of a contrast's pairs. `blocked` is false where trials ran as listed: then nothing is
+    decided, and there is no p. `results` identify the strangers."""
     least = _least_scatter(found)
     alike = effect_of(found.logs, found.unit, least=least)
     if not blocked:
@@ -124,8 +126,9 @@ def shown(found: Gathered, blocked: bool, results: Sequence[TrialResult] = ()) -
 def shown_in_turns(
     found: Gathered, blocks: Sequence[Sequence[BlockEffect]], guards: Sequence[str] = ()
 ) -> Shown:
-    """The effect where both sides of each pair took turns: `blocks` by cell and block as in `found`, which tells what the pairs
-    lack, their units, and the generator's own delays. Strangers met both sides alike, so that they are told and weigh nothing."""
+    """Return the effect where both sides of each pair took turns: `blocks` by cell and block as in `found`,
+    which tells what the pairs lack, their units, and the generator's own delays. Strangers affected both
+    sides alike, so they are reported but have no weight."""
     effects, errors, pooled = (
         np.array([[getattr(one, name) for one in cell] for cell in blocks])
         for name in ("effect", "error", "pooled")
@@ -164,12 +167,12 @@ def shown_in_turns(
 
 
 def _least_scatter(found: Gathered) -> float:
-    """What a pair scatters by at least, by the step that its numbers lie on."""
+    """Return the least scatter of a pair, from the step between possible values of its numbers."""
     return float(np.mean(found.step)) * sqrt(found.strangers.shape[-1] / 12) if len(found.step) else 0.0
 
 
 def _weighed(found: Gathered, results: Sequence[TrialResult]) -> tuple[Floats, Strangers]:
-    """What each pair weighs, and the strangers behind it."""
+    """Return the weight of each pair, and the strangers that determine it."""
     there = ~np.isnan(found.logs)
     alike = np.ones_like(found.logs)
     x = np.where(there[..., None], found.strangers, np.nan)
@@ -192,7 +195,7 @@ def _weighed(found: Gathered, results: Sequence[TrialResult]) -> tuple[Floats, S
 
 
 def _who(found: Gathered, results: Sequence[TrialResult]) -> str:
-    """`python3, 8 of 12 pairs`: the busiest stranger of most pairs."""
+    """Return `python3, 8 of 12 pairs`: the busiest stranger of most pairs."""
     who = {
         one.trial: check.who.partition(" ")[0].rstrip(",")
         for one in results
@@ -205,7 +208,8 @@ def _who(found: Gathered, results: Sequence[TrialResult]) -> str:
 
 
 def _flips(logs: Floats, weight: Floats) -> float | None:
-    """p by flipping the signs of single pairs: a check, exact where the treatment does nothing anywhere."""
+    """Return p by flipping the signs of single pairs: a check, exact where the treatment has no effect
+    anywhere."""
     w = np.where(np.isnan(logs), 0.0, weight)
     with np.errstate(invalid="ignore", divide="ignore"):
         parts = np.where(w > 0, w * logs / w.sum(axis=1, keepdims=True), 0.0)[w > 0]
@@ -213,13 +217,15 @@ def _flips(logs: Floats, weight: Floats) -> float | None:
 
 
 def after_each_other(found: Gathered, one: Shown) -> CarryOver | None:
-    """The ratio with the side that ran just before as a term of a line of least squares over units; None with fewer
-    than `ADJUST_UNITS` units, where servers restart between trials, or where no order differs from another.
+    """Return the ratio with the side that ran just before as a term of a least-squares line over units; None
+    with fewer than `ADJUST_UNITS` units, where servers restart between trials, or where all orders are the
+    same.
 
-    A trial that leaves a queue, a full cache or a hot core behind changes the next one: if the treatment leaves
-    more, the baseline that follows looks slow. A test for that before the effect misses most of it (Freeman 1989).
-    The line has one term for what either side leaves, and decides otherwise where its ratio does; or a term a side,
-    which costs more power, and so counts only where such a term is surely not none.
+    A trial that leaves a queue, a full cache or a hot core behind changes the next one: if the treatment
+    leaves more, the baseline that follows looks slow. A test for that before the effect misses most of it
+    (Freeman 1989). The line has one term for what either side leaves, and changes the decision where its
+    ratio does; or one term per side, which costs more power, and so counts only where such a term is surely
+    not zero.
     """
     known = ~np.isnan(found.logs) & ~np.isnan(found.after).any(axis=-1)
     if found.contrast.hard or one.units < limits.ADJUST_UNITS or not known.any():
@@ -239,7 +245,8 @@ def after_each_other(found: Gathered, one: Shown) -> CarryOver | None:
 
 
 def _by_unit(found: Gathered, values: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Of each unit how its pairs lie about their cases' means, plus the mean over cases; and what it weighs."""
+    """Return for each unit how its pairs deviate from their cases' means, plus the mean over cases; and its
+    weight."""
     unit, kept = np.asarray(found.unit), weight.sum(axis=1) > 0
     w, v = weight[kept], np.where(weight > 0, values, 0.0)[kept]
     means = (w * v).sum(axis=1) / w.sum(axis=1)
@@ -250,7 +257,8 @@ def _by_unit(found: Gathered, values: Floats, weight: Floats) -> tuple[Floats, F
 
 
 def _line(y: Floats, terms: Floats, heavy: Floats) -> tuple[tuple[float, float], float] | None:
-    """(95 % interval of `y` where all terms are 0, least p of a term); None where terms can't be told apart."""
+    """Return (95 % interval of `y` where all terms are 0, least p of a term); None where terms cannot be
+    separated."""
     x = np.column_stack([np.ones(len(y)), terms]) * np.sqrt(heavy)[:, None]
     freedom = int((heavy > 0).sum()) - x.shape[1]
     if freedom < 1 or np.linalg.matrix_rank(x, tol=1e-6) < x.shape[1]:
@@ -274,7 +282,7 @@ def _side(low: float, high: float) -> int:
 
 
 def cases_range(found: Gathered) -> tuple[float, float] | None:
-    """Least and largest ratio of a matched case where the cases differ by more than chance (F
+    """Return the least and the greatest ratio of a matched case where the cases differ by more than chance (F
     over cases, blocks taken out)."""
     rows = found.logs[effect_of(found.logs, found.unit).kept]
     cases, there = len(rows), ~np.isnan(rows)
@@ -299,8 +307,8 @@ def cases_range(found: Gathered) -> tuple[float, float] | None:
 
 
 def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> int | None:
-    """Units with which, by the scatter seen, the effect seen would be decided four times in
-    five, or shown to be no difference.
+    """Return the number of units that, given the scatter seen, would decide the effect seen four times in
+    five, or show that there is no difference.
 
     `margin`: log ratio within which there is none; `gate`: the log ratio of a gate's margin, which has to be
     excluded. None above `MOST_MORE_BLOCKS`.
@@ -325,6 +333,6 @@ def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> 
 
 
 def no_difference_margin(fail_if: float | None) -> float:
-    """Log ratio within which a difference is none: the gate's margin, else 5 %. The lab's own noise never widens
-    it: the noisier the lab, the less it can say."""
+    """Return the log ratio within which a difference counts as none: the gate's margin, else 5 %. The lab's
+    own noise never widens it: the noisier the lab, the less it can show."""
     return log1p(limits.NO_DIFFERENCE if fail_if is None else fail_if)

@@ -1,5 +1,5 @@
-"""`fail_if` of a comparison: fail, pass, or open (docs/method.md §2). A null, a
-refusal or too few blocks never pass."""
+"""Decisions on `fail_if` of a comparison: fail, pass, or open (docs/method.md §2). A null, a refusal or too
+few blocks never pass."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _FAIL_IF = re.compile(
 )
 Better = Literal["lower", "higher", "neither"]
 _TIMES_FROM = 2.0
-"""From this ratio on a change is told as a multiple."""
+"""From this ratio on a change is written as a multiple."""
 _MOST_MORE = 100.0
-"""An interval this much narrower is not proposed."""
+"""The greatest narrowing of an interval that is proposed."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What a comparison may not exceed: log ratios of treatment over baseline; by how much success may fall, a
-    share of one (`worse` alone asks for that)."""
+    """The limits of a comparison: log ratios of treatment over baseline; how far success may fall, a share of
+    one (`worse` alone asks for that)."""
 
     text: str
     share: float
@@ -43,12 +43,12 @@ class Limit:
     success: float = limits.SUCCESS_MARGIN
 
     def nearest(self, mean: float) -> float:
-        """The margin that the effect is nearest to."""
+        """Return the margin that the effect is nearest to."""
         ends = [end for end in (self.high, self.low) if end is not None]
         return min(ends, key=lambda end: abs(mean - end))
 
     def p_beyond(self, shown: Shown) -> float:
-        """p that the effect lies within the margin, of what lies beyond it."""
+        """Return p that the effect lies within the margin, for an effect seen beyond it."""
         ends = ((self.high, True), (self.low, False))
         return min(shown.p_beyond(end, upward) for end, upward in ends if end is not None)
 
@@ -69,7 +69,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a gate looks at. `about`: the compared number in words; `blocked_by`: why its interval may not
+    """All inputs of a gate. `about`: the compared number in words; `blocked_by`: why its interval may not
     decide, as a clause; empty: it may."""
 
     about: str
@@ -81,7 +81,8 @@ class Facts:
 
 
 def limit_of(text: str | None, better: Better) -> Limit | None:
-    """The margins that `worse by more than 5 %` draws for a metric of which `better` is better; None without a gate."""
+    """Return the margins that `worse by more than 5 %` sets for a metric with this `better` direction; None
+    without a gate."""
     matched = _FAIL_IF.match(text) if text else None
     if matched is None or text is None:
         return None
@@ -97,11 +98,11 @@ def limit_of(text: str | None, better: Better) -> Limit | None:
 
 
 def judge_gates(gates: Sequence[Facts | None]) -> list[Gate | None]:
-    """Every comparison's gate, in order: failing, by times or by success, is Holm-corrected over all of
-    both; passing is not, since it needs all.
+    """Judge every comparison's gate, in order: failing, by times or by success, is Holm-corrected over all
+    tests of both kinds; passing is not, since it needs all of them.
 
-    A success rate is a test of its own only where a request failed: without any it could not fail, whatever
-    else was seen, and costs the others nothing (Tarone 1990).
+    A success rate is a separate test only where a request failed: without a failure it could not fail,
+    whatever else was seen, and so does not make the other tests stricter (Tarone 1990).
     """
     asked = [gate for gate in gates if gate is not None]
     tests = [(_p_times(gate), _p_success(gate)) for gate in asked]
@@ -122,8 +123,8 @@ def _p_times(gate: Facts) -> float:
 
 
 def _p_success(gate: Facts) -> float | None:
-    """p that success fell by no more than its margin, by the claim's own statistic, two-sided as the
-    interval; None where that is not asked, no request failed, or there are too few units."""
+    """Return p that success fell by no more than its margin, by the claim's own statistic, two-sided as the
+    interval; None where success is not judged, no request failed, or there are too few units."""
     effect = _success_effect(gate.found)
     if not _asks_success(gate) or effect is None:
         return None
@@ -132,13 +133,14 @@ def _p_success(gate: Facts) -> float | None:
 
 
 def _asks_success(gate: Facts) -> bool:
-    """A request failed on either side, and the gate looks at that."""
+    """Return whether a request failed on either side, and the gate judges success."""
     before, after = gate.found.success
     return gate.limit.worse and before is not None and after is not None and min(before, after) < 1
 
 
 def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
-    """What failed surely is named whole: its success, and its times too where nothing keeps them open."""
+    """Judge one gate. A sure failure is reported in full: success, and also times where nothing keeps them
+    open."""
     text = gate.limit.text
     before, after = ("?" if one is None else show_percent(one, 4) for one in gate.found.success)
     falls = f"success falls from {before} to {after}" if p_success <= limits.ALPHA else ""
@@ -170,7 +172,7 @@ def _times_fail(gate: Facts, p_times: float) -> bool:
 
 
 def _moves(gate: Facts) -> str:
-    """`probe.response.p50 rises by 16 to 22 %`: the interval that lies beyond the margin."""
+    """Return `probe.response.p50 rises by 16 to 22 %`: the interval that lies beyond the margin."""
     mean = gate.shown.mean or 0.0
     low, high = gate.shown.interval() or (mean, mean)
     if high >= log(_TIMES_FROM):
@@ -185,12 +187,12 @@ def _span(low: float, high: float) -> str:
 
 
 def _certain_failure(gate: Facts) -> str:
-    """What is worse than any limit: the treatment beyond the time-out or overloaded in most pairs, where the
-    baseline is not.
+    """Return what is worse than any limit: the treatment beyond the time-out or overloaded in most pairs,
+    where the baseline is not.
 
     These are counts and no tests, so Holm has nothing to correct: such a gate could not pass in any case. Of
-    equal sides, each beyond in half of its trials, the treatment alone is so in most of three pairs by a
-    chance of 16 %, of six by 4 %.
+    equal sides, each beyond in half of its trials, the treatment alone is beyond in most of three pairs with
+    a chance of 16 %, of six with 4 %.
     """
     if not gate.limit.worse:
         return ""
@@ -224,7 +226,8 @@ def _keeps_success_open(gate: Facts) -> str:
 
 
 def _would_decide(gate: Facts, interval: tuple[float, float] | None) -> str:
-    """How many requests a side, by the scatter seen, would tell whether success stays within its margin."""
+    """Return how many requests a side, given the scatter seen, would show whether success stays within its
+    margin."""
     if interval is None:
         return ""
     drop, half = -(interval[0] + interval[1]) / 2, (interval[1] - interval[0]) / 2
@@ -237,7 +240,7 @@ def _would_decide(gate: Facts, interval: tuple[float, float] | None) -> str:
 
 
 def success_interval(found: Gathered) -> tuple[float, float] | None:
-    """95 % interval of the treatment's success rate less the baseline's, by the claim's own
+    """Return the 95 % interval of the treatment's success rate minus the baseline's, by the claim's own
     statistic; None with too few units."""
     effect = _success_effect(found)
     half = float("nan") if effect is None else float(half_width(effect))
@@ -247,8 +250,8 @@ def success_interval(found: Gathered) -> tuple[float, float] | None:
 
 
 def _success_effect(found: Gathered) -> Effect | None:
-    """The mean difference of the trials' success rates, which scatters by one request of a block at least; None
-    without any."""
+    """Return the mean difference of the trials' success rates, which scatters by at least one request of a
+    block; None without any."""
     if not found.success_differences.size:
         return None
     a_block = found.requests * len(found.cells)

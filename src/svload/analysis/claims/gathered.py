@@ -1,5 +1,5 @@
-"""All that the trials hold for one contrast: its pairs, what was lost, and what is judged whatever disturbed
-the times."""
+"""Everything that the trials hold for one contrast: its pairs, what was lost, and what is judged whatever
+disturbed the times."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ def _none() -> Floats:
 
 @dataclass
 class Gathered:
-    """All that the trials hold for one contrast, as arrays [cell, block].
+    """Everything that the trials hold for one contrast, as arrays [cell, block].
 
     `logs`: the pairs' log ratios, NaN where there is none; `clean`: the same without the generator's delays;
-    `broken`: pairs of which a trial is lost; `strangers` [cell, block, side]: the share of the machine that
+    `broken`: pairs with a lost trial; `strangers` [cell, block, side]: the share of the machine that
     strangers had beside each trial, baselines and treatments in turn, NaN where it was not read; `after`
-    [cell, block, side]: ½ where the treatment's level ran just before that trial, −½ where the baseline's did, NaN
-    where that is not known; `step`: the relative step that the cell's numbers lie on, 0 where none shows.
+    [cell, block, side]: ½ where the treatment's level ran just before that trial, −½ where the baseline's
+    did, NaN where that is not known; `step`: the relative step between the cell's possible values, 0 where
+    none shows.
     """
 
     contrast: Contrast
@@ -65,10 +66,10 @@ class Gathered:
 
     @property
     def units(self) -> int:
-        """Independent units in which any of its trials was made."""
+        """Independent units with at least one of its trials."""
         return len(set(self.unit))
 
     @property
     def no_number(self) -> str:
-        """Why there is no pair at all, where none has a number."""
+        """Why there is no pair at all, where no trial has a number."""
         return next((one.reason for one in self.lost), "no two of its cases were part of this run")

@@ -1,4 +1,5 @@
-"""How a trial was made, as far as claims ask: its bring-up, when it began, and what each of its turns showed."""
+"""How a trial was made, as far as claims need it: its bring-up, when it began, and what each of its turns
+showed."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Made:
-    """`whole_plot`: the bring-up it was made in; None where that is not known. `turned`: by a number's full name; empty where
-    it took no turns."""
+    """How a trial was made. `whole_plot`: its bring-up; None where that is not known. `turned`: by a number's
+    full name; empty where it took no turns."""
 
     whole_plot: int | None = None
     started_s: float = 0.0
@@ -31,7 +32,7 @@ def made_of(
     configs: Mapping[str, CaseConfig],
     wanted: Mapping[str, Sequence[MetricRef]],
 ) -> dict[str, Made]:
-    """By trial. `wanted`: by case the numbers of its claims."""
+    """Return this by trial. `wanted`: by case the numbers of its claims."""
     return {one.summary.trial: _made_of(one, configs, wanted) for one in trials}
 
 
@@ -48,7 +49,7 @@ def _made_of(
 
 
 def started_order(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> list[TrialResult]:
-    """The trials in the order they began; empty where that is not known."""
+    """Return the trials in the order they began; empty where that is not known."""
     if any(trial.trial not in made for trial in trials):
         return []
     begun = sorted(trials, key=lambda trial: made[trial.trial].started_s)
@@ -56,8 +57,8 @@ def started_order(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> li
 
 
 def seconds_a_trial(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> float | None:
-    """The usual time from one trial's begin to the next one's; of those of a block that take turns each has its part of
-    it. None where it is not known."""
+    """Return the usual time from one trial's begin to the next one's; the trials of a block that take turns
+    share its time equally. None where it is not known."""
     known = [(trial, made[trial.trial]) for trial in trials if trial.trial in made]
     begun: dict[str | int, float] = {}
     for trial, how in known:

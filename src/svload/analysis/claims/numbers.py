@@ -1,5 +1,5 @@
-"""What one trial says of a claim's number: its value, the same without the generator's delays, and whether the
-trial is what it is taken for."""
+"""One trial's number for a claim: its value, the same without the generator's delays, and whether the trial
+is what its case says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ State = Literal["number", "lost", "time-out", "no number", "missing"]
 
 @dataclass(frozen=True)
 class Number:
-    """One side of a pair. `lag`: how far the logarithm lies lower without the generator's own delays."""
+    """One side of a pair. `lag`: how much lower the logarithm is without the generator's own delays."""
 
     trial: str
     case: str
@@ -28,17 +28,18 @@ class Number:
 
     @property
     def log(self) -> float:
-        """The value's logarithm; only of a number."""
+        """The value's logarithm; only valid for a number."""
         assert self.value is not None
         return log(self.value)
 
 
 def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool) -> Number:
-    """The number `name` of a trial; of None a missing one.
+    """Return the number `name` of a trial; a missing one for None.
 
-    What strangers did to a trial of randomised blocks never costs its pair: only what no chance could do (a
-    clock that was set: missing), and what the treatment may have done (another case than its name says, a load
-    that was not made: lost). Trials that ran as listed have no such protection: there a REFUSED number is lost.
+    What strangers did to a trial of randomised blocks never removes its pair: only what chance cannot explain
+    (a clock that was set: missing), and what the treatment may have done (another case than its name says, a
+    load that was not made: lost). Trials that ran as listed have no such protection: there a REFUSED number
+    is lost.
     """
     if trial is None:
         return Number("", case, "missing", reason=f"no trial of {case}")
@@ -55,7 +56,8 @@ def number_of(trial: TrialResult | None, case: str, name: str, randomised: bool)
 
 
 def _as_measured(estimate: Estimate | None) -> float | None:
-    """The number of all requests: disturbed moments left out of one side alone would compare different things."""
+    """Return the number of all requests: leaving disturbed moments out of one side alone would compare
+    different things."""
     if estimate is None or estimate.value is None:
         return None
     whole = estimate.belief.as_measured if estimate.belief is not None else None
@@ -64,7 +66,7 @@ def _as_measured(estimate: Estimate | None) -> float | None:
 
 
 def _failing(trial: TrialResult, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(checks by which the number is lost, checks by which it is missing)."""
+    """Return (checks by which the number is lost, checks by which it is missing)."""
     from svload.analysis.checks import role_of
 
     refusing = [one.check for one in trial.verdict.checks if one.measured and one.on(name) == "REFUSED"]
@@ -82,7 +84,8 @@ def _refusing(trial: TrialResult, name: str) -> tuple[str, ...]:
 
 
 def _lag(trial: TrialResult, name: str) -> float:
-    """By how much the generator's own delays raise the number's logarithm; 0 where that is not known."""
+    """Return by how much the generator's own delays raise the number's logarithm; 0 where that is not
+    known."""
     from svload.analysis.checks import role_of
 
     shares = [
@@ -95,7 +98,7 @@ def _lag(trial: TrialResult, name: str) -> float:
 
 
 def grade_of(trial: TrialResult, name: str) -> Grade:
-    """The number's own grade; of a trial in which no number has one, the trial's."""
+    """Return the number's own grade; for a trial in which no number has one, the trial's."""
     estimate = trial.metrics.get(name)
     if any(one.belief is not None for one in trial.metrics.values()):
         return estimate.grade if estimate is not None else trial.verdict.instrument
@@ -103,19 +106,21 @@ def grade_of(trial: TrialResult, name: str) -> Grade:
 
 
 def percentile_of(name: str) -> float:
-    """The percentile of a metric's full name as a share; of a mean or a rate the median's."""
+    """Return the percentile of a metric's full name as a share; for a mean or a rate, that of the median."""
     stat = name.rpartition(".p")[2]
     return float(stat) / 100 if stat.replace(".", "", 1).isdigit() else 0.5
 
 
 def counts_of(trial: TrialResult, name: str) -> float | None:
-    """A share or a count, which is judged whatever disturbed the times; None where it is null, or its trial lost."""
+    """Return a share or a count, which is judged whatever disturbed the times; None where it is null, or its
+    trial lost."""
     estimate = trial.metrics.get(name)
     return None if estimate is None or any(_failing(trial, name)) else estimate.value
 
 
 def timed_out(estimate: Estimate | None) -> bool:
-    """So many failed that the number lies beyond the time-out: worse than any number."""
+    """Return whether so many requests failed that the number lies beyond the time-out: worse than any
+    number."""
     return estimate is not None and estimate.value is None and estimate.why in ("time-out", "not recovered")
 
 
@@ -126,8 +131,8 @@ def _why_none(estimate: Estimate | None) -> str:
 
 
 def by_place(trials: Mapping[str, TrialResult]) -> dict[tuple[str, int], TrialResult]:
-    """(case, block) → its first trial: what an older svload repeated since the first was refused is left out,
-    for it was chosen by what was measured."""
+    """Return (case, block) → its first trial: repetitions by an older svload after a refused trial are left
+    out, since they were chosen by what was measured."""
     found: dict[tuple[str, int], TrialResult] = {}
     for trial in sorted(trials.values(), key=lambda one: one.replicate):
         found.setdefault((trial.case, trial.block), trial)

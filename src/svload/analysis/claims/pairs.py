@@ -1,5 +1,5 @@
-"""A contrast's pairs in the judged trials: those that count, those that do not and why, and
-the units that they belong to."""
+"""A contrast's pairs in the judged trials: which count, which do not and why, and the units that they belong
+to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 
 _SIGNS = np.array([-1.0, 1.0, 1.0, -1.0])
-"""How each place of a cell enters its log ratio: baseline, treatment, and both at `by`'s first level."""
+"""The sign with which each place of a cell enters its log ratio: baseline, treatment, and both at `by`'s
+first level."""
 Places = Mapping[tuple[str, int], TrialResult]
 
 
@@ -32,7 +33,7 @@ def gather(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> Gathered:
-    """The contrast's pairs. A pair is two trials of one block; what disturbed them does not cost it."""
+    """Gather the contrast's pairs. A pair is two trials of one block; disturbances do not remove it."""
     cells, mixed = _same_load(contrast, configs, lock)
     names = names_of(cells, contrast, configs, lock)
     places = by_place({trial.trial: trial for trial in trials if trial.case in names})
@@ -67,14 +68,14 @@ def gather(
 def names_of(
     cells: Sequence[Cell], contrast: Contrast, configs: Mapping[str, CaseConfig], lock: Lock
 ) -> dict[str, str]:
-    """Case → the full name of the number that the contrast is about."""
+    """Return case → the full name of the number that the contrast compares."""
     owners, metric = owners_of(lock.source), contrast.comparison.metric
     return {case: str(metric_of(metric, configs[case], owners)) for cell in cells for case in cell}
 
 
 def _follows(lock: Lock, contrast: Contrast, order: Sequence[TrialResult]) -> dict[str, float]:
-    """Trial → ½ where the treatment's level ran just before it, −½ where the baseline's did, else 0; without the
-    first, before which nothing ran."""
+    """Return trial → ½ where the treatment's level ran just before it, −½ where the baseline's did, else 0;
+    without the first trial, since nothing ran before it."""
     comparison = contrast.comparison
     sides = {comparison.baseline: -0.5, contrast.treatment: 0.5}
     level = {case.name: sides.get(case.levels.get(comparison.factor, ""), 0.0) for case in lock.cases}
@@ -84,7 +85,8 @@ def _follows(lock: Lock, contrast: Contrast, order: Sequence[TrialResult]) -> di
 def _same_load(
     contrast: Contrast, configs: Mapping[str, CaseConfig], lock: Lock
 ) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
-    """(cells whose cases were all run under one load model, those that mix a closed loop with an open one)."""
+    """Return (cells with cases that all ran under one load model, cells that mix a closed loop with an open
+    one)."""
     owners = owners_of(lock.source)
     kept, mixed = [], []
     for cell in contrast.cells:
@@ -99,16 +101,18 @@ def _same_load(
 
 
 def load_model(metric: str, config: CaseConfig, owners: Mapping[str, object]) -> str:
-    """The load model of the group that a metric is about; of a server's metric that of the main group."""
+    """Return the load model of the group that a metric belongs to; for a server's metric that of the main
+    group."""
     owner = str(metric_of(metric, config, owners).owner).partition(".")[0]  # type: ignore[arg-type]
     groups = {group.name: group for group in config.groups}
     return str(groups.get(owner, groups[config.main_group]).executor.model)
 
 
 def _units(found: Gathered, places: Places, made: Mapping[str, Made], lock: Lock) -> None:
-    """Which unit each block is of: its own, or the bring-up where that is the unit (docs/method.md §2).
+    """Return the unit of each block: the block itself, or the bring-up where that is the unit (docs/method.md
+    §2).
 
-    Blocks that share a bring-up are one bring-up's.
+    Blocks that share a bring-up belong to the same bring-up.
     """
     joined = _Joined()
     plots: dict[int, list[int]] = {}
@@ -130,13 +134,13 @@ def _units(found: Gathered, places: Places, made: Mapping[str, Made], lock: Lock
 
 
 def unit_is_bring_up(bring_ups: int, blocks: int) -> bool:
-    """Whether bring-ups are the unit of a factor that needs no restart: from six on, or
-    where no two blocks share one."""
+    """Return whether bring-ups are the unit of a factor that needs no restart: from six on, or where no two
+    blocks share one."""
     return bring_ups >= min(limits.CLAIM_BRING_UPS, blocks)
 
 
 class _Joined:
-    """Bring-ups that are linked, each set by its least number."""
+    """Linked bring-ups, each set named by its least number."""
 
     def __init__(self) -> None:
         self._sets: list[set[int]] = []
@@ -191,7 +195,8 @@ def _count(
 
 
 def _step(found: Gathered, row: int, name: str) -> float:
-    """The relative step of a cell's numbers: a histogram's, or the least distance of values of which some are equal."""
+    """Return the relative step between a cell's possible values: a histogram's, or the least distance between
+    values where some are equal."""
     logs = np.array([log for side in found.trials for log in side[row].values()])
     different = np.unique(np.round(logs, 9))
     seen = float(np.diff(different).min()) if 1 < len(different) < len(logs) else 0.0
@@ -199,7 +204,7 @@ def _step(found: Gathered, row: int, name: str) -> float:
 
 
 def _lose(found: Gathered, row: int, column: int, numbers: Sequence[Number]) -> None:
-    """A pair does not count. One of which a trial is lost still enters every claim at the worst of the others."""
+    """Exclude a pair. One with a lost trial still enters every claim at the worst of the others."""
     bad = [[number for number in numbers[side::2] if number.state != "number"] for side in (0, 1)]
     states = {number.state for side in bad for number in side}
     why = "missing" if "missing" in states else "broken" if "lost" in states else "no number"
@@ -221,7 +226,7 @@ def _lose(found: Gathered, row: int, column: int, numbers: Sequence[Number]) -> 
 
 
 def _counts(found: Gathered, places: Places, names: Mapping[str, str], mains: Mapping[str, str]) -> None:
-    """What is judged whatever disturbed the times: success, time-outs, overload."""
+    """Gather what is judged whatever disturbed the times: success, time-outs, overload."""
     differences = np.full((len(found.cells), len(found.blocks)), np.nan)
     rates: tuple[list[float], list[float]] = ([], [])
     beyond, pairs, late_pairs, overloaded, judged = [0, 0], 0, 0, [0, 0], [0, 0]
@@ -255,7 +260,8 @@ def _counts(found: Gathered, places: Places, names: Mapping[str, str], mains: Ma
 def _success(
     trial: TrialResult | None, names: Mapping[str, str], mains: Mapping[str, str]
 ) -> tuple[float, int] | None:
-    """(success rate, requests) of the metric's group; of a server's metric those of the main group."""
+    """Return (success rate, requests) of the metric's group; for a server's metric those of the main
+    group."""
     if trial is None:
         return None
     group = names[trial.case].partition(".")[0]
@@ -266,7 +272,7 @@ def _success(
 
 
 def spread_of(found: Gathered) -> tuple[Floats, Floats]:
-    """By side: how far the logarithm of each trial lies from the mean of its case's."""
+    """Return by side how far the logarithm of each trial lies from its case's mean."""
     sides = []
     for of_side in found.trials:
         logs = [np.array(list(of_case.values())) for of_case in of_side if of_case]

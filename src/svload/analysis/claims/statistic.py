@@ -1,9 +1,9 @@
 """The one statistic of a claim (docs/method.md §2), on arrays of log ratios: weights, effect, standard error,
 p and interval.
 
-Log ratios stand in an array [..., case, block]; NaN where there is no pair. `unit` says which independent unit
-each block belongs to. Any axes before these two are separate data sets: the simulation of benches/claims.py
-judges thousands at once with the functions that judge a run.
+Log ratios are in an array [..., case, block]; NaN where there is no pair. `unit` gives the independent unit
+of each block. Any axes before these two are separate data sets: the simulation of benches/claims.py judges
+thousands in one call with the functions that judge a run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from svload.analysis import limits
 
 Floats = NDArray[np.float64]
 _NOTHING = 1e-12
-"""A log ratio that is rounding."""
+"""A log ratio that is only rounding."""
 
 
 class Effect(NamedTuple):
@@ -35,11 +35,11 @@ class Effect(NamedTuple):
 def effect_of(
     logs: ArrayLike, unit: ArrayLike, weight: Floats | None = None, least: ArrayLike = 0.0
 ) -> Effect:
-    """Mean over cases of the weighted mean of each case's pairs; its standard error by leaving out one unit at
-    a time (jackknife).
+    """Return the mean over cases of the weighted mean of each case's pairs, with its standard error by
+    leaving out one unit at a time (jackknife).
 
-    A case with pairs in fewer than `CASE_UNITS` units does not count. `least`: the scatter that one pair has at
-    least, since its numbers lie on a lattice: units that agree exactly are no proof (docs/method.md §2).
+    A case with pairs in fewer than `CASE_UNITS` units does not count. `least`: the minimal scatter of one
+    pair, since its numbers lie on a lattice: units that agree exactly are no proof (docs/method.md §2).
     """
     y = np.asarray(logs, dtype=float)
     units, place = np.unique(np.asarray(unit), return_inverse=True)
@@ -65,12 +65,13 @@ def effect_of(
 
 
 def p_of(effect: Effect) -> Floats:
-    """Two-sided p of "no difference", t with one degree of freedom less than units; NaN below `CLAIM_BLOCKS` units."""
+    """Return the two-sided p of "no difference", t with one degree of freedom less than units; NaN below
+    `CLAIM_BLOCKS` units."""
     return p_of_distance(effect.mean, effect)
 
 
 def p_of_distance(distance: ArrayLike, effect: Effect) -> Floats:
-    """The same of a distance that is given, such as the effect's from a gate's margin."""
+    """Return the same p for a given distance, such as the effect's from a gate's margin."""
     far = np.where(np.abs(distance) < _NOTHING, 0.0, np.abs(distance))
     with np.errstate(invalid="ignore", divide="ignore"):
         t = np.where(far == 0.0, 0.0, far / effect.se)
@@ -79,8 +80,8 @@ def p_of_distance(distance: ArrayLike, effect: Effect) -> Floats:
 
 
 def half_width(effect: Effect, claims: int = 1) -> Floats:
-    """Half of the 95 % interval of one claim, or of each of `claims` together (Bonferroni);
-    NaN below `CLAIM_BLOCKS` units."""
+    """Return half of the 95 % interval of one claim, or of each of `claims` together (Bonferroni); NaN below
+    `CLAIM_BLOCKS` units."""
     reach = stdtrit(np.maximum(effect.units - 1, 1), 1 - limits.TAIL / claims)
     return np.where(effect.units >= limits.CLAIM_BLOCKS, reach * effect.se, np.nan)
 
@@ -93,8 +94,9 @@ def fits_of(
     unit: ArrayLike,
     least: ArrayLike = 0.0,
 ) -> tuple[Effect, ...]:
-    """The effect as measured, without the generator's delays (`clean`), and each with all broken pairs at the least and at
-    the greatest ratio of the others: what a treatment may have broken is never ignored."""
+    """Return the effect as measured, without the generator's delays (`clean`), and each with all broken pairs
+    at the least and at the greatest ratio of the others: what a treatment may have broken is never
+    ignored."""
     sets = [logs] if np.array_equal(logs, clean, equal_nan=True) else [logs, clean]
     if broken.any():
         ends = (np.nanmin, np.nanmax)
@@ -105,7 +107,7 @@ def fits_of(
 
 
 def largest_p(fits: Sequence[Effect]) -> Floats:
-    """The largest p of the fits; 1 where their signs differ; NaN with too few units."""
+    """Return the largest p of the fits; 1 where their signs differ; NaN with too few units."""
     above = np.array([one.mean > 0 for one in fits])
     same = (above == above[0]).all(axis=0)
     p = np.max([p_of(one) for one in fits], axis=0)
@@ -113,7 +115,7 @@ def largest_p(fits: Sequence[Effect]) -> Floats:
 
 
 def span(fits: Sequence[Effect], claims: int = 1) -> tuple[Floats, Floats]:
-    """The interval over all fits: 95 % for one claim, or for each of `claims` together."""
+    """Return the interval over all fits: 95 % for one claim, or for each of `claims` together."""
     halves = [half_width(one, claims) for one in fits]
     return (
         np.min([one.mean - half for one, half in zip(fits, halves, strict=True)], axis=0),
@@ -122,26 +124,27 @@ def span(fits: Sequence[Effect], claims: int = 1) -> tuple[Floats, Floats]:
 
 
 def apart(alike: Effect, low: float | None, high: float | None) -> NDArray[np.bool_]:
-    """The effect in which all pairs count alike lies beyond a margin, and surely is not none: weights, or a mean that
-    few bad trials hardly move, would hide it."""
+    """Return whether the effect with all pairs weighed alike lies beyond a margin, and is surely not zero:
+    weights, or a mean that a few bad trials hardly move, would hide it."""
     over = alike.mean > (np.inf if high is None else high)
     under = alike.mean < (-np.inf if low is None else low)
     return np.asarray((over | under) & (p_of(alike) < limits.APART_P))
 
 
 def calm_at(p: float) -> float:
-    """The share of the machine that strangers have beside a pair of percentile `p` that weighs half: a tail feels
-    a burst that a median does not. A mean counts as the median."""
+    """Return the share of the machine used by strangers at which a pair of percentile `p` weighs half: a
+    burst affects a tail more than a median. A mean counts as the median."""
     tail = max(limits.CALM_TAIL, limits.DILUTION * (1 - p))
     return limits.CALM if p < limits.TAIL_FROM else tail
 
 
 def weights(strangers: ArrayLike, p: float = 0.5) -> Floats:
-    """[..., case, block]: what each pair weighs, by the share of the machine that strangers had beside each of its
-    trials, [..., case, block, side]; baselines and treatments in turn.
+    """Return [..., case, block]: the weight of each pair, by the share of the machine that strangers had
+    beside each of its trials, [..., case, block, side]; baselines and treatments in turn.
 
-    Both sides' means are made equal first: a build that leaves strangers less would weigh its hit pairs more. All
-    weigh alike where strangers lean to one side (`leaning`), or where a share that is needed is not known (NaN).
+    Both sides' means are made equal first: otherwise a build that leaves less to strangers would give more
+    weight to its disturbed pairs. All weigh alike where strangers lean to one side (`leaning`), or where a
+    share that is needed is not known (NaN).
     """
     x = np.asarray(strangers, dtype=float)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -160,8 +163,8 @@ def _mean_of_side(x: Floats, side: int) -> Floats:
 
 
 def leaning(strangers: ArrayLike) -> Floats:
-    """p of the sign test on which side of each pair strangers had more of the machine beside; 1 where all
-    lie within `UNEQUAL`."""
+    """Return p of the sign test on which side of each pair strangers had more of the machine; 1 where all lie
+    within `UNEQUAL`."""
     x = np.asarray(strangers, dtype=float)
     apart = x[..., 1::2].mean(axis=-1) - x[..., ::2].mean(axis=-1)
     more, less = ((sign * apart > limits.UNEQUAL).sum((-2, -1)) for sign in (1, -1))
@@ -170,7 +173,8 @@ def leaning(strangers: ArrayLike) -> Floats:
 
 
 def dilution(strangers: ArrayLike, weight: Floats, p: float = 0.5) -> Floats:
-    """By how much of itself strangers pull a log ratio towards 0 at most: waits that are added to both sides.
+    """Return the share of a log ratio by which strangers pull it towards 0 at most: waits that are added to
+    both sides.
 
     Fitted on simulated bursts of all lengths, so that a build at a gate's margin passes in at most 3 %
     (benches/claims.py). 0 where no share is known.
@@ -184,8 +188,8 @@ def dilution(strangers: ArrayLike, weight: Floats, p: float = 0.5) -> Floats:
 
 
 def stretched(low: ArrayLike, high: ArrayLike, pull: ArrayLike) -> tuple[Floats, Floats]:
-    """An interval as it may be without strangers, who pull a log ratio towards 0 by the share `pull`: its ends
-    further from 0, infinite where they had too much for any answer."""
+    """Return an interval as it may be without strangers, who pull a log ratio towards 0 by the share `pull`:
+    its ends are further from 0, and infinite where strangers had too much for any answer."""
     rest = 1 - np.minimum(pull, limits.DILUTION_MOST)
     too_much = np.asarray(pull) > limits.DILUTION_MOST
     far = (np.where(np.asarray(end) * sign > 0, end / rest, end) for end, sign in ((low, -1), (high, 1)))

@@ -1,7 +1,7 @@
-"""What a ratio of sides that take turns can't see, and the control that would show it (benches/turns.md).
+"""What a ratio of sides that take turns cannot detect, and the control that would show it (benches/turns.md).
 
-Turns answer for servers that are loaded part of the time: each turn begins with an idle server. Where that may hide a
-difference, neither "no difference" nor a pass is said.
+Turns represent servers that are loaded part of the time: each turn begins with an idle server. Where that may
+hide a difference, neither "no difference" nor a pass is reported.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _OTHERWISE = "; measure with order: trials"
 
 
 def rises(values: ArrayLike, unit: ArrayLike) -> str:
-    """Why nothing is decided where responses still grow as a turn goes on, as a clause; empty: they don't. `values`: by side and
-    block what `growth_in_turn` found."""
+    """Return why nothing is decided where responses still grow as a turn goes on, as a clause; empty where
+    they do not. `values`: by side and block, from `growth_in_turn`."""
     grown = effect_of(values, unit)
     if not apart(grown, None, limits.TURN_RISES):
         return ""
@@ -31,8 +31,8 @@ def rises(values: ArrayLike, unit: ArrayLike) -> str:
 
 
 def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], p: float) -> float:
-    """Log ratio of the percentile in the last third of a side's turns to that in the middle third; NaN where either has none.
-    `counts`: the requests that count (`turns.measured`)."""
+    """Return the log ratio of the percentile in the last third of a side's turns to that in the middle third;
+    NaN where either has none. `counts`: the requests that count (`turns.measured`)."""
     at = turns.of(requests.due_ns)
     third = 3 * (requests.due_ns - turns.begin_ns[at]) // (turns.end_ns - turns.begin_ns)[at]
     middle, last = (requests.ranked(counts & (third == place)) for place in (1, 2))
@@ -41,8 +41,8 @@ def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], 
 
 
 def saturates(waited: ArrayLike) -> str:
-    """Why nothing is decided of a server near its limit, as a clause: requests waited for a slot in too many turns (`waited`, a
-    value a turn)."""
+    """Return why nothing is decided for a server near its limit, as a clause: requests waited for a slot in
+    too many turns (`waited`, one value per turn)."""
     turns = np.asarray(waited, dtype=bool)
     share = float(turns.mean()) if turns.size else 0.0
     if share > limits.TURN_WAITS:
@@ -51,8 +51,8 @@ def saturates(waited: ArrayLike) -> str:
 
 
 def defers(within: float, outside: float, what: str) -> str:
-    """Why nothing is decided of a side that works on after its turns, as a clause. `within`, `outside`: what it used in its turns
-    and in its off time, `what` that is, as "CPU"."""
+    """Return why nothing is decided for a side that goes on working after its turns, as a clause. `within`,
+    `outside`: what it used in its turns and in its off time; `what` that is, such as "CPU"."""
     if outside <= limits.TURN_DEFERRED * within:
         return ""
     share = f"{100 * outside / within:.3g} % of that within" if within > 0 else "all that it has"
@@ -60,8 +60,8 @@ def defers(within: float, outside: float, what: str) -> str:
 
 
 def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> str:
-    """Why nothing is decided where the ratio still moves from a block's first rounds to its last, as a clause. `drifts`: by case and
-    block what `drift_of` found."""
+    """Return why nothing is decided where the ratio still moves from a block's first rounds to its last, as a
+    clause. `drifts`: by case and block, from `drift_of`."""
     moved = effect_of(drifts, unit)
     if not (abs(float(moved.mean)) > margin / 2 and float(p_of(moved)) <= limits.ALPHA):
         return ""
@@ -69,10 +69,11 @@ def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> str:
 
 
 def drift_of(logs: Floats) -> float:
-    """How far a block's effect moves from the first third of its rounds to the last: the median slope between any two rounds
-    (Sen 1968), over that distance. NaN with fewer than three.
+    """Return how far a block's effect moves from the first third of its rounds to the last: the median slope
+    between any two rounds (Sen 1968), over that distance. NaN with fewer than three.
 
-    The medians of the thirds themselves scatter a fifth more: as many honest passes would be held back again.
+    The medians of the thirds themselves scatter a fifth more: that many more correct passes would be
+    prevented.
     """
     known = logs[np.isfinite(logs)]
     third = len(known) // 3
@@ -84,14 +85,14 @@ def drift_of(logs: Floats) -> float:
 
 
 def waits(requests: Requests, turns: Turns) -> NDArray[np.bool_]:
-    """By turn, whether one of its requests waited for a slot."""
+    """Return for each turn whether one of its requests waited for a slot."""
     late = requests.waited_ns > 0
     return np.bincount(turns.of(requests.due_ns)[late], minlength=len(turns.begin_ns)) > 0
 
 
 @dataclass(frozen=True)
 class Control:
-    """The baseline against itself, in log ratios, and what it means for an answer."""
+    """The baseline compared with itself, in log ratios, and what it means for an answer."""
 
     effect: Effect
 
@@ -101,12 +102,12 @@ class Control:
         return mean - half, mean + half
 
     def prefers_a_side(self, margin: float) -> bool:
-        """The setup itself makes a difference: nothing is decided."""
+        """Return whether the setup itself makes a difference: then nothing is decided."""
         return not self._is_small(margin) and float(p_of(self.effect)) <= limits.ALPHA
 
     def fits(self, fits: Sequence[Effect], margin: float) -> tuple[Effect, ...]:
-        """The answer's effects, over which its interval reaches: each with and without the control's estimate taken off, unless
-        that is small."""
+        """Return the answer's effects, all covered by its interval: each with the control's estimate and with
+        it subtracted, unless that is small."""
         if self._is_small(margin):
             return tuple(fits)
         return (*fits, *(fit._replace(mean=fit.mean - self.effect.mean) for fit in fits))
@@ -115,7 +116,7 @@ class Control:
         return abs(float(self.effect.mean)) <= limits.TURN_CONTROL * margin
 
     def sentence(self, baseline: str) -> str:
-        """`main against itself: 0.4 % (−0.9 to +1.7)`."""
+        """Return `main against itself: 0.4 % (−0.9 to +1.7)`."""
         low, high = (100 * (exp(end) - 1) for end in self.interval)
         told = f"{100 * (exp(float(self.effect.mean)) - 1):.2g} % ({_signed(low)} to {_signed(high)})"
         return f"{baseline} against itself: {told}"

@@ -1,4 +1,4 @@
-"""What the turns of one trial showed of a claim's number, and a contrast's blocks of such trials."""
+"""A claim's number in the turns of one trial, and a contrast's blocks of such trials."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ _STAMPS = {
     "server_time": ("written_ns", "first_byte_ns"),
     "starttransfer": ("begun_ns", "first_byte_ns"),
 }
-"""Times of requests whose percentiles are read turn by turn, with their ends; only a response knows failures."""
+"""Times of requests with percentiles that are read turn by turn, with their ends; only a response includes
+failures."""
 
 
 @dataclass(frozen=True)
 class Turned:
-    """One number's requests that count, turn by turn; by turn, whether one was in flight as the next one began, and whether
-    one waited for a slot; how its last third grew; what the side used (within, between its turns) by resource; and the share of
-    the machine that strangers had in each turn."""
+    """One number's requests that count, turn by turn; for each turn, whether one was in flight as the next
+    one began, and whether one waited for a slot; the growth in its last third; what the side used (within,
+    between its turns) by resource; and the share of the machine that strangers had in each turn."""
 
     turns: tuple[Ranked, ...]
     overlapping: Flags
@@ -72,7 +73,7 @@ class Turned:
 
 
 def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -> dict[str, Turned]:
-    """By full name, those of `refs` that turns are read for; nothing of a trial that took none."""
+    """Return by full name those of `refs` that turns are read for; empty for a trial that took none."""
     record = trial.summary.turns
     wanted = [ref for ref in refs if ref.metric.name in _STAMPS and (ref.stat or "")[:1] == "p"]
     if record is None or not wanted:
@@ -96,7 +97,7 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
 
 
 def _groups(trial: TrialData, config: CaseConfig) -> Iterator[GroupView]:
-    """Every group and step, over the whole load: what counts is decided turn by turn."""
+    """Return every group and step, over the whole load: what counts is decided turn by turn."""
     interval_ns = trial.summary.interval_ns
     window = Window(0, -(-trial.summary.window_ns[1] // interval_ns), interval_ns)
     for group in look(trial, config, window):
@@ -116,7 +117,7 @@ def _requests(rows: Rows, turns: Turns, metric: str) -> Requests:
 
 
 def _strangers(trial: TrialData, turns: Turns) -> Iterator[float | None]:
-    """By turn; `turns` are in load time, as the trial's readings."""
+    """Return the share by turn; `turns` are in load time, like the trial's readings."""
     interval_ns = trial.summary.interval_ns
     for begin_ns, end_ns in zip(turns.begin_ns.tolist(), turns.end_ns.tolist(), strict=True):
         yield strangers_share(
@@ -125,7 +126,7 @@ def _strangers(trial: TrialData, turns: Turns) -> Iterator[float | None]:
 
 
 def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]]:
-    """What the side's servers used within its turns and between them: CPU in s, and bytes written."""
+    """Return what the side's servers used within its turns and between them: CPU in s, and bytes written."""
     record = trial.summary.turns
     assert record is not None
     turns = Turns.of_record(record)
@@ -145,8 +146,9 @@ def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]
 
 
 def _within_and_between(series: Series, turns: Turns, idle: float) -> tuple[float, float] | None:
-    """A counter's growth within the turns and between the first and the last, by the looks that lie wholly on one side; None
-    where no look does. Between turns a growth below `idle` a second is none."""
+    """Return a counter's growth within the turns and between the first and the last, by the looks that lie
+    wholly on one side; None where no look does. Between turns a growth below `idle` a second counts as
+    zero."""
     at = series.at.astype(np.int64)
     turn = turns.of(at)
     between = (turn >= 0) & (at >= turns.end_ns[turn])
@@ -167,32 +169,33 @@ def _within_and_between(series: Series, turns: Turns, idle: float) -> tuple[floa
 
 @dataclass(frozen=True)
 class TurnedBlocks:
-    """A contrast's blocks whose sides took turns: each block's effect by cell, and why no pass or nothing at all is said."""
+    """A contrast's blocks with sides that took turns: each block's effect by cell, and why there is no pass
+    or no result at all."""
 
     effects: tuple[tuple[BlockEffect, ...], ...]
     guards: tuple[str, ...]
     overlapping: Flags
-    """by round, whether a side's request was in flight as the next turn began"""
+    """for each round, whether a side's request was in flight as the next turn began"""
     shown: tuple[tuple[tuple[RoundOfTurns, ...], ...], ...]
     """by cell and block"""
 
     @property
     def too_short(self) -> str:
-        """Why nothing is decided at all, as a clause; empty: it may be."""
+        """Return why nothing is decided at all, as a clause; empty where it may be."""
         return too_short(self.overlapping)
 
     @property
     def in_flight(self) -> float:
-        """Share of the rounds in which a request was in flight as the next turn began."""
+        """The share of rounds in which a request was in flight as the next turn began."""
         return float(self.overlapping.mean())
 
     @property
     def rounds(self) -> int:
-        """Rounds of all its blocks."""
+        """The rounds of all its blocks."""
         return sum(one.rounds for cell in self.effects for one in cell)
 
     def evidence(self, found: Gathered) -> list[PairRatio]:
-        """The pairs, each with the effect of its turns and with its rounds."""
+        """Return the pairs, each with the effect of its turns and with its rounds."""
         of_block = {
             (trial, block): (one.effect, rounds)
             for row, of_cell in enumerate(self.effects)
@@ -220,8 +223,8 @@ def turned_blocks(
     numbers: Mapping[str, str],
     margin: float,
 ) -> TurnedBlocks | None:
-    """The contrast's blocks; None where its number was not read by turns. `of_trials`: trial → number → what its turns showed;
-    `numbers`: case → the number's full name."""
+    """Return the contrast's blocks; None where its number was not read by turns. `of_trials`: trial → number
+    → what its turns showed; `numbers`: case → the number's full name."""
     places = by_place({trial.trial: trial for trial in trials if trial.case in numbers})
     turned = {
         place: of_trials.get(trial.trial, {}).get(numbers[trial.case]) for place, trial in places.items()
@@ -252,13 +255,14 @@ def turned_blocks(
 
 
 def _sides(cell: Sequence[str], block: int, turned: Mapping[tuple[str, int], Turned | None]) -> Pair | None:
-    """Of each of the cell's cases what its turns in the block showed; None where a side has none."""
+    """Return for each of the cell's cases what its turns in the block showed; None where a side has none."""
     found = [one for case in cell if (one := turned.get((case, block))) is not None]
     return found if len(found) == len(cell) else None
 
 
 def _pairs(block: Pair) -> list[tuple[Turned, Turned]]:
-    """Baseline and treatment; of an interaction then both at the first level of `by`, which are taken off."""
+    """Return baseline and treatment; for an interaction also both at the first level of `by`, which are
+    subtracted."""
     return list(zip(block[::2], block[1::2], strict=True))
 
 

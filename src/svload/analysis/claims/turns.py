@@ -22,7 +22,7 @@ from svload.store.load_time import Turns as Turns
 
 _HALVINGS = 60
 _MOST_VARIANCE = 4.0
-"""Of the blocks' log ratios: a standard deviation of 2 is a factor of seven."""
+"""Variance of the blocks' log ratios, at most: a standard deviation of 2 is a factor of seven."""
 _NO_VARIANCE = 1e-12
 _ERROR_OF_MEDIAN = sqrt(pi / 2) / float(ndtri(0.75))
 """Standard error of a median over the median deviation of its values, times √n."""
@@ -30,8 +30,9 @@ _ERROR_OF_MEDIAN = sqrt(pi / 2) / float(ndtri(0.75))
 
 @dataclass(frozen=True)
 class Requests:
-    """One side's requests in one block, by column. `done_ns` is negative for one that never ended, `response_ns` NaN for one
-    that did not succeed, `waited_ns` how long it waited for a slot. Both are in load time up to `ready`, then in real time."""
+    """One side's requests in one block, by column. `done_ns` is negative for one that never ended,
+    `response_ns` NaN for one that did not succeed, `waited_ns` how long it waited for a slot. Both
+    durations are in load time up to `ready`, then in real time."""
 
     due_ns: Ints
     done_ns: Ints
@@ -41,7 +42,7 @@ class Requests:
 
     @classmethod
     def of_rows(cls, rows: Mapping[str, NDArray[np.generic]], turns: Turns) -> Requests:
-        """Those of the engine's table of samples, whose stamps are in real time."""
+        """Take those of the engine's table of samples, with timestamps in real time."""
         stamps = (
             np.asarray(rows[name]).astype(np.int64) for name in ("due_ns", "ready_ns", "done_ns", "error")
         )
@@ -54,16 +55,16 @@ class Requests:
         )
 
     def ranked(self, which: NDArray[np.bool_]) -> Ranked:
-        """The responses of these requests; what failed lies above all others."""
+        """Return the responses of these requests in rank order; failures lie above all others."""
         took = self.response_ns[which]
         return ranked_values(took[~np.isnan(took)], len(took))
 
 
 def measured(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool_]:
-    """Which requests count. The others are made all the same: those due in a turn's head and tail, and the first of each
-    connection, which stood idle, unless each request has a connection of its own.
+    """Return which requests count. The others are also made: those due in a turn's head and tail, and the
+    first of each connection, which was idle before, unless each request has a connection of its own.
 
-    Due times alone decide, and `p99_ns`, which was known before the first turn: a slow request must not choose
+    Only due times decide, and `p99_ns`, which was known before the first turn: a slow request must not affect
     whether it counts.
     """
     at = turns.of(requests.due_ns)
@@ -86,20 +87,21 @@ def _first_of_connection(at: Ints, requests: Requests) -> NDArray[np.bool_]:
 
 
 def by_turn(requests: Requests, turns: Turns, p99_ns: float) -> tuple[Ranked, ...]:
-    """The responses that count, turn by turn."""
+    """Return the responses that count, turn by turn."""
     at = np.where(measured(requests, turns, p99_ns), turns.of(requests.due_ns), -1)
     return tuple(requests.ranked(at == turn) for turn in range(len(turns.begin_ns)))
 
 
 def in_flight(requests: Requests, turns: Turns) -> NDArray[np.bool_]:
-    """By turn, whether one of its requests was still in flight when the next one began."""
+    """Return for each turn whether one of its requests was still in flight when the next one began."""
     at = turns.of(requests.due_ns)
     late = (at >= 0) & ((requests.done_ns < 0) | (requests.done_ns > turns.next_ns[at]))
     return np.bincount(at[late], minlength=len(turns.begin_ns)) > 0
 
 
 def too_short(overlapping: ArrayLike) -> str:
-    """Why nothing is decided where requests were in flight in too many rounds, as a clause; empty: they were not."""
+    """Return why nothing is decided where requests were in flight in too many rounds, as a clause; empty
+    where they were not."""
     rounds = np.asarray(overlapping, dtype=bool)
     share = float(rounds.mean()) if rounds.size else 0.0
     if share <= limits.TURN_IN_FLIGHT:
@@ -111,11 +113,11 @@ def too_short(overlapping: ArrayLike) -> str:
 
 
 def round_logs(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float) -> Floats:
-    """Log ratio treatment / baseline of each round's own percentile, neighbouring rounds joined until both sides hold enough
-    requests for it.
+    """Return the log ratio treatment / baseline of each round's own percentile, with neighbouring rounds
+    joined until both sides hold enough requests for it.
 
-    Infinite where one side's percentile alone lies among its failures: the median over rounds takes that as worse than
-    any number. A round where both do has no value.
+    Infinite where only one side's percentile lies among its failures: the median over rounds takes that as
+    worse than any number. A round where both do has no value.
     """
     logs = [log_ratio(*pair, p) for pair in _joined(baseline, treatment, p)]
     return np.array([one for one in logs if not isnan(one)])
@@ -124,7 +126,7 @@ def round_logs(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float
 def _joined(
     baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float
 ) -> Iterator[tuple[Ranked, Ranked]]:
-    """Rounds with enough requests. What is left at the end goes to the last of them."""
+    """Return rounds with enough requests. What is left at the end is added to the last of them."""
     need = limits.TURN_REQUESTS / (1 - max(p, 1 - p))
     bounds, held = [0], [0, 0]
     for place, pair in enumerate(zip(baseline, treatment, strict=True), 1):
@@ -144,7 +146,8 @@ def _merged(several: Sequence[Ranked]) -> Ranked:
 
 
 def log_ratio(baseline: Ranked, treatment: Ranked, p: float) -> float:
-    """Of one percentile of two populations; infinite where one side's alone lies among its failures, NaN where both do."""
+    """Return the log ratio of one percentile of two populations; infinite where only one side's lies among
+    its failures, NaN where both do."""
     if not baseline.total or not treatment.total:
         return nan
     before, after = baseline.quantile(p), treatment.quantile(p)
@@ -155,8 +158,8 @@ def log_ratio(baseline: Ranked, treatment: Ranked, p: float) -> float:
 
 @dataclass(frozen=True)
 class BlockEffect:
-    """What one block says, in log ratios: the median of its rounds with that median's standard error, and the ratio of the
-    percentiles of all measured requests. NaN: it has no such number."""
+    """The effect of one block, in log ratios: the median of its rounds with that median's standard error, and
+    the ratio of the percentiles of all measured requests. NaN: it has no such number."""
 
     effect: float
     error: float
@@ -165,12 +168,12 @@ class BlockEffect:
 
     @property
     def few(self) -> bool:
-        """Its rounds are too few for an error of its own."""
+        """Whether its rounds are too few for an error of its own."""
         return self.rounds < limits.TURN_ROUNDS
 
 
 def block_effect(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: float) -> BlockEffect:
-    """The effect of one block, by both sides' turns in the order of the rounds."""
+    """Return the effect of one block, from both sides' turns in the order of the rounds."""
     logs = round_logs(baseline, treatment, p)
     if not len(logs):
         return BlockEffect(nan, nan, nan, 0)
@@ -179,7 +182,8 @@ def block_effect(baseline: Sequence[Ranked], treatment: Sequence[Ranked], p: flo
 
 
 def median_of(logs: Floats) -> tuple[float, float]:
-    """(median, its standard error by the median deviation). NaN where half of the rounds have no finite value."""
+    """Return (median, its standard error by the median deviation). NaN where half of the rounds have no
+    finite value."""
     middle = float(np.median(logs))
     if not isfinite(middle):
         return nan, nan
@@ -189,10 +193,11 @@ def median_of(logs: Floats) -> tuple[float, float]:
 
 
 def block_weights(effects: ArrayLike, errors: ArrayLike) -> Floats:
-    """What each block weighs, [..., case, block]: one over its own variance and that between blocks (random effects).
+    """Return the weight of each block, [..., case, block]: one over the sum of its own variance and that
+    between blocks (random effects).
 
-    No block's own error counts for less than the blocks' median: else blocks that look calm by chance would decide.
-    NaN effects weigh nothing. The heaviest block of a case weighs 1.
+    A block's own error is raised to at least the blocks' median: otherwise blocks that look calm by chance
+    would decide. NaN effects have no weight. The heaviest block of a case weighs 1.
     """
     y, s = np.asarray(effects, dtype=float), np.asarray(errors, dtype=float)
     there = ~np.isnan(y)
@@ -210,7 +215,8 @@ def _median_of_known(values: Floats) -> Floats:
 
 
 def _variance_between(y: Floats, own: Floats, there: NDArray[np.bool_]) -> Floats:
-    """The variance between blocks at which their weighted squares equal their number less one (Paule and Mandel 1982)."""
+    """Return the variance between blocks at which their weighted squares equal their number less one (Paule
+    and Mandel 1982)."""
     freedom = there.sum(axis=-1, keepdims=True) - 1
     low, high = np.zeros_like(freedom, dtype=float), np.full(freedom.shape, _MOST_VARIANCE)
     for _ in range(_HALVINGS):
