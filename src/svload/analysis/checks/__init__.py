@@ -1,4 +1,4 @@
-"""The rows of docs/method.md §3, one small file each. They are found by looking into this folder."""
+"""The rows of docs/method.md §3, one small file each. All modules of this folder are loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Check", "Context", "all_checks", "role_of"]
 
 @cache
 def all_checks() -> tuple[Check, ...]:
-    """Every check of this folder, in the order in which people read them."""
+    """Return every check of this folder, in the order in which people read them."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
     return tuple(
@@ -22,7 +22,8 @@ def all_checks() -> tuple[Check, ...]:
 
 
 def role_of(check: str) -> Role:
-    """What the check of that name does to a comparison; one that this version does not know does nothing."""
+    """Return the role of the check of that name in a comparison; a check unknown to this version has no
+    effect."""
     return _roles().get(check, "told")
 
 

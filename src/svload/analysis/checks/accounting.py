@@ -1,8 +1,8 @@
-"""Does the load's own account add up, and was the load made that was asked for? (docs/method.md §1, §3)
+"""Does the load's own account add up, and was the requested load made? (docs/method.md §1, §3)
 
-These are the engine's self-tests. Its tallies could all lose the same request, so an open loop's are held
-against counters that share no code with them: arrivals by the plan's own arithmetic, ends by the records, and
-what was left at the end by the gauge.
+These are the engine's self-tests. Its tallies could all lose the same request, so those of an open loop are
+compared with counters that share no code with them: arrivals by the plan's own arithmetic, ends by the
+records, and what was left at the end by the gauge.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _MEANING = {
 
 
 class Accounting(Check):
-    """REFUSED where requests vanish or are counted twice, Little's law is broken, the generator meets a limit
-    of its own, or more bytes arrive than loopback carries. Where less of the load was made than asked, times
-    and rates are REFUSED (below 99.5 % open, 99 % closed) or WEAK (99.9 %).
+    """REFUSED where requests vanish or are counted twice, Little's law is broken, the generator reaches a
+    limit of its own, or more bytes arrive than loopback carries. Where less load was made than requested,
+    times and rates are REFUSED (below 99.5 % open, 99 % closed) or WEAK (99.9 %).
 
     Identities: due = begun + waiting + dropped, and begun = ok + failed + in flight. Little: the users of a
     closed loop account for N·T ± 0.5 %; in an open one Σ clipped residence is the gauge's mean ± 2 %. An
-    arrival that waits for a slot is the server's doing; one that a slot was free for and that was not begun
-    is the generator's.
+    arrival that waits for a slot is due to the server; one that did not begin although a slot was free is due
+    to the generator.
     """
 
     name = "accounting"
@@ -66,7 +66,7 @@ class Accounting(Check):
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Every group by itself."""
+        """Judge every group separately."""
         if not context.groups:
             return self.of_parts(
                 [Part("REFUSED", "there is no traffic group", "Add a traffic group to the study.")]
@@ -84,14 +84,15 @@ class Accounting(Check):
 
 
 def _cut(trial: TrialData) -> Iterator[Part]:
-    """A load that a search cut short: what was in flight is neither success nor failure."""
+    """Report a load that a search cut short: what was in flight is neither success nor failure."""
     if trial.summary.stopped == "stop_fd":
         why = "the load was stopped early, and requests in flight were lost"
         yield Part("REFUSED", why, "give it more time")
 
 
 def _identities(trial: TrialData, config: CaseConfig, context: Context) -> Part:
-    """Off by one request or more; by two where a plan's arithmetic may round otherwise."""
+    """Report identities that are off by one request or more; by two where a plan's arithmetic may round
+    otherwise."""
     broken = []
     for group in trial.summary.groups:
         if group.due != group.begun + group.waiting + group.dropped:
@@ -116,8 +117,8 @@ def _identities(trial: TrialData, config: CaseConfig, context: Context) -> Part:
 
 
 def _lost(trial: TrialData, view: GroupView, plan: int | None) -> Iterator[str]:
-    """What an open loop's plan has more, or less, than its records and its gauge; nothing where the
-    plan or the gauge is not known."""
+    """Compare an open loop's plan with its records and its gauge; nothing where the plan or the gauge is not
+    known."""
     if plan is None or view.summary.left_at_end < 0:
         return
     later = view.summary.due - view.iterations("due")
@@ -136,8 +137,8 @@ def _lost(trial: TrialData, view: GroupView, plan: int | None) -> Iterator[str]:
 
 
 def _little(summary: TrialSummary, config: CaseConfig, context: Context) -> Iterator[Part]:
-    """Little's law in its exact form: what the users did fills their time; residence is what a gauge saw in
-    flight."""
+    """Check Little's law in its exact form: the users' activity fills their time; residence equals what a
+    gauge saw in flight."""
     for view in context.groups:
         group = view.summary
         if isinstance(view.spec.executor, ClosedLoop):
@@ -161,7 +162,7 @@ def _little(summary: TrialSummary, config: CaseConfig, context: Context) -> Iter
 
 
 def _asked(trial: TrialData, config: CaseConfig, view: GroupView) -> Part:
-    """The share of the asked load that was made."""
+    """Judge the share of the requested load that was made."""
     executor, within = view.spec.executor, limits.LOAD_CLOSED
     if isinstance(executor, FixedWork):
         begun, done = view.iterations("begun"), view.summary.plan_done
@@ -187,8 +188,8 @@ def _asked(trial: TrialData, config: CaseConfig, view: GroupView) -> Part:
 
 
 def _made_and_asked(trial: TrialData, config: CaseConfig, view: GroupView) -> tuple[float, float]:
-    """Arrivals begun or dropped, and those due while slots were free: all that the plan has, less those that
-    no slot was free for to the end."""
+    """Return arrivals begun or dropped, and those due while slots were free: all of the plan, less those
+    without a free slot to the end."""
     summary = view.summary
     due, begun = view.iterations("due"), view.iterations("begun")
     waiting = due - begun - summary.dropped
@@ -201,8 +202,8 @@ def _made_and_asked(trial: TrialData, config: CaseConfig, view: GroupView) -> tu
 
 
 def even_arrivals(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
-    """Arrivals that the plan of an older trial has at least, whose seed is not known: less
-    one for the phase; 0 if Poisson."""
+    """Return the least number of planned arrivals of an older trial with unknown seed: less one for the
+    phase; 0 if Poisson."""
     executor = group.executor
     if not isinstance(executor, OpenLoop) or executor.arrivals == "poisson":
         return 0.0
@@ -220,8 +221,8 @@ def _own_limits(summary: TrialSummary) -> Part:
 
 
 def _carried(trial: TrialData, context: Context) -> Iterator[Part]:
-    """Bytes a second against loopback's bandwidth as the preflight measured it: one stream's, times the cores
-    that can receive at once. Nothing where it is not known."""
+    """Compare bytes a second with loopback's bandwidth as the preflight measured it: one stream's, times the
+    cores that can receive at the same time. Nothing where it is not known."""
     machine = trial.lab.conditions.machine if trial.lab.conditions else None
     if machine is None or machine.loopback_bytes_per_s is None or not on_this_host(trial):
         return

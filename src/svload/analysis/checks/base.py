@@ -1,5 +1,5 @@
-"""The contract of a check: one row of docs/method.md §3 on one trial. A new check is a new file
-here with one subclass of `Check`."""
+"""The contract of a check: one row of docs/method.md §3 on one trial. A new check is a new file in this
+folder with one subclass of `Check`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """What checks share: groups and metrics in the kept window, the warm-up cut, whom a metric may name,
-    and what disturbances touched."""
+    """The input shared by checks: groups and metrics in the kept window, the warm-up cut, the owners that a
+    metric may name, and what disturbances touched."""
 
     groups: tuple[GroupView, ...]
     metrics: Mapping[str, Estimate]
@@ -34,22 +34,23 @@ class Context:
     before_faults: tuple[GroupView, ...] | None = None
     """the groups before the trial's first planned fault; None: it has none"""
     at_limit: tuple[str, ...] | None = None
-    """a clause for each limit of the servers' own that was reached (`saturation.saturated`); None: none was read"""
+    """a clause for each limit of the servers' own that was reached (`saturation.saturated`); None: none was
+    read"""
 
     compared_reuse: frozenset[str] = frozenset()
-    """groups whose use of connections a factor sets"""
+    """groups with a use of connections that a factor sets"""
 
     programs: Mapping[str, str] = field(default_factory=dict)
     """programs of the study's folder as the run's last trials had them (`newest_programs`)"""
 
     @property
     def calm(self) -> tuple[GroupView, ...]:
-        """The groups where the study leaves the servers alone: a steady state is sought there."""
+        """The groups before the first planned fault: a steady state is expected only there."""
         return self.groups if self.before_faults is None else self.before_faults
 
     @cached_property
     def drifts(self) -> dict[str, Drift]:
-        """Drift of each series that is long enough and should be steady, by its name."""
+        """The drift of each series that is long enough and should be steady, by its name."""
         series: dict[str, Floats] = {}
         for group in self.calm:
             if group.shape != "constant":
@@ -63,7 +64,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Part:
-    """What one of several questions of a check found: a clause, and the remedy where it is not VALID."""
+    """The answer of a check to one of several questions: a clause, and the remedy where it is not VALID."""
 
     grade: Grade
     text: str
@@ -73,19 +74,20 @@ class Part:
 
 
 Role = Literal["told", "weight", "lag", "missing", "lost"]
-"""told: nothing, since blocks were randomised against it; weight: its share of the machine weighs the pair; lag:
-the comparison is computed with and without the generator's delays; missing: a REFUSED number is as if its trial
-had not been made; lost: the trial is not what its case says, or its load was not made (docs/method.md §3)."""
+"""told: nothing, since blocks were randomised against it; weight: its share of the machine weighs the pair;
+lag: the comparison is computed with and without the generator's delays; missing: a REFUSED number is treated
+as if its trial had not been made; lost: the trial is not what its case says, or its load was not made
+(docs/method.md §3)."""
 
 
 class Check(ABC):
-    """Judges one row. `row` is that of docs/method.md §3; `order` sorts what people read: what
-    breaks everything else comes first.
+    """A check of one row. `row` is that of docs/method.md §3; `order` sorts the checks for readers: what
+    invalidates everything else comes first.
 
-    A check is pure, quick (milliseconds) and never raises for a trial that its writer sealed. What it cannot
-    judge for lack of facts is `unmeasured`: it takes no part in the verdict, and every page says so. A check
-    that can tell which numbers it doubts gives `harms`; else it doubts all of its `scope`: `timing` (times,
-    rates, CPU) or `all`, counts and shares too.
+    A check is pure, fast (milliseconds) and never raises for a sealed trial. What it cannot judge for lack of
+    facts is `unmeasured`: it does not affect the verdict, and every page shows it. A check that can tell
+    which numbers it doubts gives `harms`; otherwise it doubts all of its `scope`: `timing` (times, rates,
+    CPU) or `all`, including counts and shares.
     """
 
     name: ClassVar[str]
@@ -94,14 +96,16 @@ class Check(ABC):
     scope: ClassVar[Literal["timing", "all"]] = "timing"
     of: ClassVar[Literal["own", "imported", "any"]] = "own"
     of_totals: ClassVar[bool] = False
-    """it holds what the load counted in all to its plan, so it needs all of the trial, a server's absence too"""
+    """it compares the load's total counts with its plan, so it needs the whole trial, including a server's
+    absence"""
     """trials of svload's own load (an imported one holds no facts for it), imported ones alone, or any"""
     comparisons: ClassVar[Role] = "told"
-    """what it does to a comparison of randomised blocks, whatever it does to a number alone"""
+    """its effect on a comparison of randomised blocks, whatever its effect on a single number"""
 
     @abstractmethod
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The result on one trial. `config` is the case's, `context` what was computed before."""
+        """Return the result on one trial. `config` is the case's; `context` holds what was computed
+        before."""
 
     def result(
         self,
@@ -113,9 +117,10 @@ class Check(ABC):
         harms: Iterable[Harm] | None = None,
         who: str = "",
     ) -> CheckResult:
-        """A result of this check; the remedy is told only where something is to be mended.
+        """Return a result of this check; the remedy is included only where something needs fixing.
 
-        `harms` None: what it refuses is its whole scope; what is WEAK without a range is told, and harms no number.
+        `harms` None: a refusal covers its whole scope; a WEAK result without a range is reported, but harms
+        no number.
         """
         told = "" if grade == "VALID" else remedy
         if harms is None:
@@ -134,8 +139,8 @@ class Check(ABC):
         )
 
     def of_parts(self, parts: Sequence[Part], otherwise: str = "") -> CheckResult:
-        """The worst of several parts: the sentence names those that are not VALID, else all of them, or
-        `otherwise` where there is none."""
+        """Return the worst of several parts: the sentence names those that are not VALID, else all of them,
+        or `otherwise` where there are none."""
         grade = worst(*(part.grade for part in parts))
         wrong = [part for part in parts if part.grade != "VALID"]
         text = "; ".join(part.text for part in (wrong or parts)) or otherwise
@@ -150,42 +155,43 @@ class Check(ABC):
         )
 
     def unmeasured(self, what: str) -> CheckResult:
-        """A result where the trial holds no facts for this check; `what` says which are missing, as a clause."""
+        """Return a result where the trial lacks the facts for this check; `what` names the missing ones, as a
+        clause."""
         return CheckResult(check=self.name, grade="VALID", sentence=f"Not measured: {what}.", measured=False)
 
 
 def worst(*grades: Grade) -> Grade:
-    """REFUSED before WEAK before VALID."""
+    """Return the worst grade: REFUSED before WEAK before VALID."""
     return next((grade for grade in ("REFUSED", "WEAK") if grade in grades), "VALID")
 
 
 def doubted(numbers: Iterable[str], grade: Grade) -> tuple[Harm, ...]:
-    """These numbers, off by nobody knows how much; none where the grade is VALID."""
+    """Return harms for these numbers, with an error of unknown size; none where the grade is VALID."""
     return tuple(
         Harm(number=number, grade=grade, below=None, above=None) for number in numbers if grade != "VALID"
     )
 
 
 def times_of(context: Context, owners: Sequence[str]) -> list[str]:
-    """The times and rates of these groups, their steps included."""
+    """Return the times and rates of these groups, including their steps."""
     heads = tuple(f"{owner}." for owner in owners)
     return [name for name in context.metrics if name.startswith(heads) and is_timing(name)]
 
 
 def above(value: float, weak_refused: tuple[float, float]) -> Grade:
-    """The grade of a value that should be small."""
+    """Return the grade of a value that should be small."""
     weak, refused = weak_refused
     return "REFUSED" if value > refused else "WEAK" if value > weak else "VALID"
 
 
 def below(value: float, weak_refused: tuple[float, float]) -> Grade:
-    """The grade of a share that should be near 1."""
+    """Return the grade of a share that should be near 1."""
     weak, refused = weak_refused
     return "REFUSED" if value < refused else "WEAK" if value < weak else "VALID"
 
 
 def smallest_shown_p99(context: Context) -> tuple[str, float] | None:
-    """(metric, seconds) of the smallest p99 of response that tables show; None where none is a number."""
+    """Return (metric, seconds) of the smallest p99 of response that tables show; None where there is none."""
     shown = {
         name: estimate.value
         for group in context.groups

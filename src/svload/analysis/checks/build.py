@@ -1,4 +1,4 @@
-"""Were the study's own servers started from the programs that later trials had (docs/method.md §3)?"""
+"""Were the study's own servers started from the same programs in all trials (docs/method.md §3)?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Build(Check):
-    """REFUSED where a program that a server was started from was another one in a later trial: trials of two builds
+    """REFUSED where a program that a server was started from differs in a later trial: trials of two builds
     are never one case."""
 
     name = "build"
@@ -24,7 +24,7 @@ class Build(Check):
     comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """By their digests at each start."""
+        """Compare their digests at each start."""
         if not trial.lab.programs:
             return self.result("VALID", "No server was started from a program in the study's folder.")
         changed = other_programs(trial.lab.programs, context.programs)

@@ -1,5 +1,5 @@
-"""Do a closed loop's requests of the kept window speak for its users? Who waits through it for a request begun before
-it asks none in it (docs/method.md §3)."""
+"""Do a closed loop's requests of the kept window represent its users? A user who waits throughout the window
+for a request begun before it makes no request in it (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _OF_WINDOW = ("success_rate", "error_rate", "response")
 
 
 class _Carried(NamedTuple):
-    """`all` requests were begun before the kept window and ended in it or after it, `failed` of them not ok.
-    `off`: by how much the window's success falls, in shares of one, where they are counted with it."""
+    """`all` requests were begun before the kept window and ended in it or after it; `failed` of them were not
+    ok. `off`: by how much the window's success falls, in shares of one, where they are counted with it."""
 
     all: int
     failed: int
@@ -29,11 +29,11 @@ class _Carried(NamedTuple):
 
 
 class CarriedOver(Check):
-    """WEAK or REFUSED, success and response of a closed loop, where its success falls by more than 5 or 20 points once the
-    requests under way as the kept window begins are counted with those due in it.
+    """WEAK or REFUSED, success and response of a closed loop, where its success falls by more than 5 or 20
+    points once the requests under way as the kept window begins are counted with those due in it.
 
-    4,000 users who wait for an answer until their time-out ask nothing in a shorter window, and the few who are answered
-    would be all of it. Arrivals of an open loop wait for nobody.
+    4,000 users who wait for an answer until their time-out make no requests in a shorter window, and only the
+    few who are answered would be counted. Arrivals of an open loop do not wait.
     """
 
     name = "carried-over"
@@ -42,7 +42,7 @@ class CarriedOver(Check):
     comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Each group by itself; the worst is told."""
+        """Judge each group separately; the worst is reported."""
         closed = [view for view in context.groups if view.closed]
         if not closed:
             return self.result("VALID", "No closed loop carries requests into the kept window.")
@@ -76,8 +76,8 @@ class CarriedOver(Check):
 
 
 def _harms(owner: str, off: float, grade: Grade, metrics: Mapping[str, Estimate]) -> Iterator[Harm]:
-    """What the group's success may be too high by is its bound, also where it is VALID: a criterion lies within it or
-    not. An error rate of 0 has none: no share of it is one."""
+    """Return as bound how much too high the group's success may be, also where it is VALID: a criterion lies
+    within it or not. An error rate of 0 has none: any share of 0 is 0."""
     success, errors = (metrics.get(f"{owner}.{name}") for name in ("success_rate", "error_rate"))
     if off and success is not None and success.value:
         yield Harm(number=f"{owner}.success_rate", grade=grade, below=off / success.value, above=0.0)

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 _NEGLIGIBLE = 0.001
-"""A share of a number that is not worth a range."""
+"""A share of a number that is too small for a range."""
 
 
 class Clocks(Check):
-    """REFUSED if the machine slept, or the source changed. A wall clock that was set, or a coarse source, only
-    widens the range of what it can shift.
+    """REFUSED if the machine slept, or the source changed. A wall clock that was set, or a coarse source,
+    only widens the range of what it can shift.
 
-    All stamps are of the monotonic clock, which a step of the wall clock does not touch; it is taken as a share of the
-    load all the same, since on some guests it shows a clock that runs too fast. A time is the difference of two
-    stamps of one machine; what compares a generator's stamp with a server's (a fault's moment) is REFUSED where an
-    offset is known to no better than 1 ms.
+    All timestamps are from the monotonic clock, which a step of the wall clock does not affect; the step
+    still counts as a share of the load, since on some guests it indicates a clock that runs too fast. A time
+    is the difference of two timestamps of one machine; what compares a generator's timestamp with a server's
+    (a fault's moment) is REFUSED where the offset is known to no better than 1 ms.
     """
 
     name = "clocks"
@@ -36,7 +36,7 @@ class Clocks(Check):
     comparisons = "missing"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """All that is wrong with them."""
+        """Report everything that is wrong with them."""
         conditions = trial.lab.conditions
         if conditions is None:
             return self.unmeasured("the clocks were not read before and after the load")
@@ -83,7 +83,7 @@ class Clocks(Check):
 
 
 def _coarse(source: str, context: Context) -> list[Harm]:
-    """What the readings of this source add to, or take from, each time."""
+    """Return what readings of this source add to, or take from, each time."""
     read_s = limits.CLOCK_READS_S.get(source, limits.COARSE_CLOCK_S)
     return [
         harm(name, min(read_s / estimate.value, 1.0), read_s / estimate.value)
@@ -96,7 +96,7 @@ def _coarse(source: str, context: Context) -> list[Harm]:
 
 
 def _known(conditions: Conditions) -> str:
-    """How well the clocks of a fleet's machines are known, as a clause."""
+    """Return how accurately the clocks of a fleet's machines are known, as a clause."""
     if not conditions.clocks:
         return ""
     worst_ns = max(one.bound_ns for one in conditions.clocks)
@@ -105,8 +105,8 @@ def _known(conditions: Conditions) -> str:
 
 
 def clock_drifts(conditions: Conditions) -> tuple[int, int, int]:
-    """(growth of wall − monotonic, the time between the readings, growth of boot time − monotonic: the time slept),
-    all in ns."""
+    """Return (growth of wall − monotonic, the time between the readings, growth of boot time − monotonic: the
+    time slept), all in ns."""
     before, after = conditions.before, conditions.after
     spent_ns = after.monotonic_ns - before.monotonic_ns
     drift_ns = (after.realtime_ns - before.realtime_ns) - spent_ns

@@ -1,5 +1,4 @@
-"""Were connections and TLS sessions those that the plan means? Parts of the manipulation check
-(docs/method.md §3)."""
+"""Were connections and TLS sessions used as planned? Parts of the manipulation check (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -32,12 +31,12 @@ _NEVER_OPEN = [
     "lookup",
 ]
 _EACH_CLOSED = 0.9
-"""Where more requests than this share opened a connection that was not meant, the server keeps none."""
+"""Where a larger share of requests than this opened an unplanned connection, the server keeps none alive."""
 
 
 class Used(NamedTuple):
-    """A group's connections: the share of requests on ones that were not planned, that in words, and whether
-    the study asks for this use of them."""
+    """A group's connections: the share of requests on unplanned ones, that in words, and whether the study
+    asks for this use of them."""
 
     off: float
     told: str
@@ -45,17 +44,17 @@ class Used(NamedTuple):
 
     @property
     def grade(self) -> Grade:
-        """A server that ends connections is what its users meet; where how they are used is compared, or a
-        new one is asked for each request, it is another case than its name says."""
+        """Return the grade. A server that ends connections does so to real users, too; but where the use of
+        connections is compared, or each request should have a new one, the case is not what its name says."""
         return "REFUSED" if self.off > limits.REUSE and self.asked else "VALID"
 
 
 def connection_reuse(trial: TrialData, context: Context) -> Part:
-    """One connection a request with `new`, one a user (or slot) with `keep-alive`: REFUSED beyond 2 % of
-    requests on others, where the study compares how connections are used, or asks for a new one each; else
-    told.
+    """Check for one connection per request with `new`, one per user (or slot) with `keep-alive`: REFUSED
+    beyond 2 % of requests on others, where the study compares how connections are used, or asks for a new one
+    each; else only reported.
 
-    Failures, and a planned end of the server, open a new connection for the user's next request.
+    After a failure, or a planned end of the server, the user's next request opens a new connection.
     """
     ends = [service_of(one) for one in disturbing(trial) if one.do in ENDS_PROCESSES]
     found = [
@@ -77,7 +76,8 @@ def connection_reuse(trial: TrialData, context: Context) -> Part:
 
 
 def _group(group: GroupView, compared: bool, ends: int = 0) -> Used:
-    """`ends`: how often a planned fault ended the server, and with it every connection that was kept."""
+    """Check one group. `ends`: how often a planned fault ended the server, and with it every kept
+    connection."""
     summary = group.summary
     begun = max(summary.begun, 1)
     if group.spec.connection == "new" or all(request.ends_connection for request in group.spec.requests):
@@ -112,7 +112,7 @@ def _group(group: GroupView, compared: bool, ends: int = 0) -> Used:
 
 
 def _slots(group: GroupView) -> int | None:
-    """Connections that the plan means; where the server chose HTTP/1.1, users share none."""
+    """Return the number of planned connections; where the server chose HTTP/1.1, users share none."""
     executor = group.spec.executor
     slots = executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
     if slots is None or group.summary.http2.fallbacks:
@@ -122,9 +122,9 @@ def _slots(group: GroupView) -> int | None:
 
 
 def tls_sessions(trial: TrialData, context: Context) -> Iterator[Part]:
-    """REFUSED where an https group has a connection without a session, an http group one with, or resumption
-    was not as asked: by the generators' counts, the rows, and the servers' counters where they are
-    offered."""
+    """REFUSED where an https group has a connection without a session, an http group one with a session, or
+    resumption was not as requested: by the generators' counts, the rows, and the servers' counters where they
+    are offered."""
     wrong = [told for group in context.groups for told in _wrong(group)]
     counted, off = _by_servers(trial, context)
     wrong += off
@@ -147,7 +147,7 @@ _AS_HTTP = {"tcp": "http", "tls": "https"}
 
 
 def _schemes(group: GroupView) -> set[str]:
-    """The schemes of a group's requests; the empty one where variables make an address."""
+    """Return the schemes of a group's requests; an empty one where variables form the address."""
     return {_AS_HTTP.get(request.scheme, request.scheme) for request in group.spec.requests}
 
 
@@ -175,7 +175,7 @@ def _wrong(group: GroupView) -> list[str]:
 
 
 def _by_servers(trial: TrialData, context: Context) -> tuple[str, list[str]]:
-    """(what the servers counted, for the sentence; where they contradict)."""
+    """Return (what the servers counted, for the sentence; where they contradict)."""
     counted, wrong = [], []
     for service in sorted({host for group in context.groups for host in group.spec.hosts}):
         asking = [group for group in context.groups if {service, ""} & group.spec.hosts]

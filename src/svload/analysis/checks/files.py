@@ -1,4 +1,4 @@
-"""Did a server's files lie in the page cache, or come from a disk, as the study means? Parts of the
+"""Were a server's files in the page cache, or read from a disk, as the study intends? Parts of the
 manipulation check (docs/method.md §3)."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 class FilesSent(NamedTuple):
     """One server over the whole load: its files and the share of them in the page cache at the start; bytes
-    that the load received of it, those of them that were asked for the first time (None: not known), and
-    those that it had a disk read (None: nobody counted them)."""
+    that the load received from it, those of them that were requested for the first time (None: not known),
+    and those that it had a disk read (None: not counted)."""
 
     service: str
     files_bytes: float
@@ -34,12 +34,13 @@ class FilesSent(NamedTuple):
 
     @property
     def reads(self) -> float:
-        """Disk reads over the bytes that it sent; 0 where nothing tells."""
+        """Disk reads over the bytes that it sent; 0 where they are not known."""
         return (self.read_bytes or 0.0) / self.sent_bytes if self.sent_bytes else 0.0
 
     @property
     def from_disk(self) -> float | None:
-        """Disk reads over the bytes that had to come from there: those that were asked for the first time."""
+        """Disk reads over the bytes that had to come from there: those that were requested for the first
+        time."""
         if self.read_bytes is None or not self.first_bytes:
             return None
         return self.read_bytes / self.first_bytes
@@ -51,12 +52,12 @@ class FilesSent(NamedTuple):
 
     @property
     def warm(self) -> bool:
-        """More than 1 % resident at the start, or less than 90 % of what was sent first read."""
+        """More than 1 % resident at the start, or a disk read less than 90 % of what was first sent."""
         unread = self.from_disk is not None and self.from_disk < limits.COLD_READS
         return self.resident > limits.COLD or unread
 
     def of_cold(self) -> str:
-        """What is known of files that were dropped."""
+        """Return what is known of dropped files."""
         whole = f"the {show_size(self.files_bytes)} of {self.service}"
         told = f"at the start it held {show_percent(self.resident)} of {whole}"
         if self.read_bytes is None:
@@ -73,8 +74,8 @@ class FilesSent(NamedTuple):
 
 
 def warm_files(trial: TrialData, config: CaseConfig, context: Context) -> Iterator[Part]:
-    """REFUSED where less than 99 % of the files of a server lay in the page cache at the start, or it had a
-    disk read more than 1 % of what it sent over the whole load.
+    """REFUSED where less than 99 % of a server's files were in the page cache at the start, or it had a disk
+    read more than 1 % of what it sent over the whole load.
 
     svload writes the files before the first trial, and an idle machine may drop them again.
     """
@@ -96,12 +97,12 @@ def warm_files(trial: TrialData, config: CaseConfig, context: Context) -> Iterat
 
 
 def cold_files(trial: TrialData, config: CaseConfig, context: Context) -> Iterator[Part]:
-    """WEAK where more than 1 % of the files of a server lay in the page cache at the start although a step
-    before the trial dropped them, or where a disk read less than 90 % of what it sent for the first time.
+    """WEAK where more than 1 % of a server's files were in the page cache at the start although a step before
+    the trial dropped them, or where a disk read less than 90 % of what it sent for the first time.
 
-    What a process has mapped, and what lies on a file system without a disk (tmpfs), cannot be dropped. What
-    was asked for the first time is told by the feeder that the requests name first, a row a file: the share
-    of distinct rows in those that were asked, at most all files.
+    Files mapped by a process, and files on a file system without a disk (tmpfs), cannot be dropped. What was
+    requested for the first time is known from the feeder that the requests name first, one row per file: the
+    share of distinct rows among those requested, at most all files.
     """
     dropped = dict.fromkeys(service for step in config.before_trial for service in step.drop_cache)
     found = [one for name in dropped if (one := _sent(trial, name, context)) is not None]
@@ -115,7 +116,7 @@ def cold_files(trial: TrialData, config: CaseConfig, context: Context) -> Iterat
 
 
 def _sent(trial: TrialData, service: str, context: Context) -> FilesSent | None:
-    """None of a server that tells of no files."""
+    """Return what a server sent of its files; None for one that does not report them."""
     before = trial.lab.before.get(service)
     if before is None or not before.values.get(FILES):
         return None
@@ -133,7 +134,7 @@ def _sent(trial: TrialData, service: str, context: Context) -> FilesSent | None:
 
 
 def _disk_reads(trial: TrialData, service: str) -> float | None:
-    """Bytes that a server's processes had a disk read from the load's start to its end; None: nobody
+    """Return the bytes that a server's processes had a disk read from the load's start to its end; None: not
     counted."""
     read = whole_of(readings_of(trial.monitors).metric(service, "read_bytes_total"))
     if not read:
@@ -144,7 +145,7 @@ def _disk_reads(trial: TrialData, service: str) -> float | None:
 
 
 def _first_bytes(trial: TrialData, asking: list[GroupView]) -> float | None:
-    """Of what these groups received; None where one of them asks for no row."""
+    """Return those of what these groups received; None where one of them uses no rows."""
     by_feeder: dict[str | None, list[GroupView]] = {}
     for group in asking:
         by_feeder.setdefault(first_feeder(group.spec), []).append(group)

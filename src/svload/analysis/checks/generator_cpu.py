@@ -1,5 +1,5 @@
-"""Had the load's cores anything left, and was the load itself the limit of a closed loop? Then its throughput
-is the generator's, not the server's (docs/method.md §3, §5)."""
+"""Did the load's cores have spare capacity, or was the load itself the limit of a closed loop? Then its
+throughput is the generator's, not the server's (docs/method.md §3, §5)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class LoadCpu(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The fuller of the two: the busiest thread of its core, or all of the cores that there are."""
+        """The larger of two shares: the busiest thread of its core, or all threads of the available cores."""
         return max(self.busiest, self.together / self.cores if self.cores else 0.0)
 
 
 def load_cpu(trial: TrialData, window: Window) -> LoadCpu | None:
-    """None where no witness read it."""
+    """Return None where no witness read it."""
     used = of_monitor(trial.monitors, "generator", "cpu_seconds_total")
     rates = {
         thread: rate for thread, series in used.items() if (rate := mean_rate(series, window)) is not None
@@ -51,11 +51,11 @@ _RATES = ("throughput", "ok_throughput", "goodput")
 
 class GeneratorCpu(Check):
     """REFUSED, throughput and goodput of closed loops, where the load's CPU is above 90 % and none of the
-    servers' own limits was reached: users who wait for their own load ask no more than it bears. Closed loops
-    share the load's cores.
+    servers' own limits was reached: users who wait for their own load send only what it can handle. Closed
+    loops share the load's cores.
 
-    So it is where no limit of a server was read: nobody knows which of the two it was. What a full core did
-    to times is measured request by request.
+    The same applies where no limit of a server was read: the limit may then be either. How a full core
+    affected times is measured request by request.
     """
 
     name = "generator-cpu"
@@ -64,7 +64,7 @@ class GeneratorCpu(Check):
     comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The fuller of the two: the busiest thread, or all of the load's cores."""
+        """Judge the larger of: the busiest thread, or all of the load's cores."""
         cpu = load_cpu(trial, kept_window(trial.summary, context.cut.cut_ns))
         if cpu is None:
             return self.unmeasured("nothing measured the CPU of the load's threads")

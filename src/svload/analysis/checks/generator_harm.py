@@ -1,9 +1,9 @@
-"""How much of each shown number is the generator's own doing: Q(response) over Q(response − generator lag −
+"""How much of each shown number the generator itself caused: Q(response) over Q(response − generator lag −
 read lag) (docs/method.md §3).
 
-Generator lag is known of every request. Read lag is known of those with a read stamp: every request of a
-group up to 1,000/s, a sample above. Over these, with and without the delays, stand two sets of values of the
-same requests, as rows or as two histograms.
+Generator lag is known for every request. Read lag is known for those with a read timestamp: every request of
+a group up to 1,000/s, a sample above. From these come two sets of values of the same requests, with and
+without the delays, as rows or as two histograms.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 _METRICS = ("response", "ok_response")
 _PERCENTILES = tuple(stat for stat in STATS if stat.startswith("p"))
-"""All that the grammar knows: what a study asks for beside those that tables show is shown, too."""
+"""All percentiles of the grammar: what a study asks for beside those that tables show is shown, too."""
 _ALL = 0.99
-"""From this share of the ok requests on, those with a read stamp are no sample: what is
-seen on them is what was done."""
+"""From this share of the ok requests on, those with a read timestamp are not a sample: their harm is the
+actual harm."""
 
 
 class Figure(NamedTuple):
     """What the generator adds to one number of a group.
 
     `share` is Q over Q′ less one, `least` the lower end of its interval (the same where every request is
-    known); `stamped` is how many requests with a read stamp it rests on, 0 where it is of generator lag
+    known); `stamped` is how many requests with a read timestamp it rests on, 0 where it covers generator lag
     alone; the two values are in ns.
     """
 
@@ -65,14 +65,14 @@ class Figure(NamedTuple):
 
     @property
     def what(self) -> str:
-        """Which number, in words."""
+        """The name of the number, in words."""
         name = f"{self.group}.response"
         of = f"the mean {name}" if self.stat == "mean" else f"{name}.{self.stat}"
         return f"{of} of the {self.stamped:,} requests with a read timestamp" if self.stamped else of
 
 
 class Missing(NamedTuple):
-    """Percentiles of a group whose read lag so few requests with a stamp can't tell."""
+    """Percentiles of a group without known read lag, since too few requests have a timestamp."""
 
     group: str
     stats: tuple[str, ...]
@@ -80,12 +80,12 @@ class Missing(NamedTuple):
 
 
 class GeneratorHarm(Check):
-    """WEAK above 5 %, for each shown percentile and the mean by itself.
+    """WEAK above 5 %, for each shown percentile and the mean separately.
 
-    Where every request has a stamp, harm is what was done to the number. Where they are a sample it has
-    an interval, that of order statistics, read at the same rank with and without the delays; a
-    percentile that the sample can't carry is not judged by it, and that is said. The true value lies
-    below the shown one, by that share.
+    Where every request has a timestamp, harm is the actual effect on the number. Where they are a sample it
+    has an interval, that of order statistics, read at the same rank with and without the delays; a percentile
+    that the sample cannot support is not judged by it, and the result says so. The true value lies below the
+    shown one, by that share.
     """
 
     name = "generator-harm"
@@ -94,7 +94,7 @@ class GeneratorHarm(Check):
     comparisons = "lag"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The worst figure over groups and steps, and what each number bears."""
+        """Judge the worst figure over groups and steps, and the harm to each number."""
         views = [view for group in context.groups for view in (group, *steps_of(trial, group))]
         figures = [figure for view in views for figure in _figures(view, context)]
         if not figures:
@@ -135,7 +135,7 @@ def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
 
 
 def _harms(figures: list[Figure], context: Context) -> tuple[Harm, ...]:
-    """By number: the worst figure of it."""
+    """Return harms by number: the worst figure of each."""
     found: dict[str, Figure] = {}
     for figure in sorted(figures, key=_severity):
         for metric in _METRICS:
@@ -147,7 +147,7 @@ def _harms(figures: list[Figure], context: Context) -> tuple[Harm, ...]:
 
 
 def _below(figure: Figure) -> float:
-    """How far the true value may lie below the shown one, as a share of that."""
+    """Return how far the true value may lie below the shown one, as a share of that."""
     return min(max(1 - figure.without_ns / figure.with_ns, 0.0), 1.0) if figure.with_ns > 0 else 0.0
 
 
@@ -220,7 +220,7 @@ def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Fi
 
 
 def _total(stamped: int, view: GroupView, ok: int) -> int:
-    """The size of a sample with as large a share of failures on top as all requests have."""
+    """Return the size of a sample with the same share of failures on top as all requests have."""
     return round(stamped * max(view.due / ok, 1.0)) if ok else stamped
 
 
@@ -239,7 +239,7 @@ def _sampled(view: GroupView, stats: list[str], response: Ranked, clean: Ranked)
 
 
 def _needed(stat: str) -> int:
-    """Requests with a read stamp that a percentile's harm needs."""
+    """Return the number of requests with a read timestamp that a percentile's harm needs."""
     return max(limits.LEAST_READ_LAGS, least_n_eff(float(stat[1:]) / 100))
 
 
@@ -261,14 +261,14 @@ def _sampled_percentile(view: GroupView, stat: str, response: Ranked, clean: Ran
 def _sampled_mean(
     view: GroupView, with_ns: float, without_ns: float, deviation_ns: float, stamped: int
 ) -> Figure:
-    """By the lower end of the delays' mean alone (normal, `TAIL` below it), at least 0: one
-    late read among a few is no mean."""
+    """Return the harm by the lower end of the delays' mean alone (normal, `TAIL` below it), at least 0: one
+    late read among a few is not a mean."""
     added_ns = with_ns - without_ns + float(ndtri(limits.TAIL)) * deviation_ns / sqrt(stamped)
     return _figure(view, "mean", with_ns, with_ns - max(added_ns, 0.0))._replace(stamped=stamped)
 
 
 def _missing(view: GroupView, context: Context) -> Missing | None:
-    """The shown percentiles of a group that were judged without read lag."""
+    """Return the shown percentiles of a group that were judged without read lag."""
     if view.rows is not None:
         ok = int(view.rows["ok"].sum())
         stamped = int((view.rows["ok"] & (view.rows["read_lag_ns"] >= 0)).sum())

@@ -1,5 +1,5 @@
-"""What an imported trial can't show of its instrument, and Little's law as far as its
-file bears it (docs/method.md §4)."""
+"""What an imported trial cannot show about its instrument, and Little's law as far as its file supports it
+(docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class ImportedInstrument(Check):
-    """An imported trial is WEAK at best: nobody recorded what its generator added, so that its times have no bound."""
+    """An imported trial is WEAK at best: the delays that its generator added were not recorded, so its times
+    have no bound."""
 
     name = "imported-instrument"
     row = "imported: generator's harm"
@@ -28,7 +29,7 @@ class ImportedInstrument(Check):
     of = "imported"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """WEAK for every time and rate, with what the file lacks."""
+        """Return WEAK for every time and rate, with what the file lacks."""
         told = trial.summary.imported
         assert told is not None
         notes = f" {' '.join(told.notes)}" if told.notes else ""
@@ -45,7 +46,7 @@ class ImportedInstrument(Check):
 
 
 class ImportedLittle(Check):
-    """L against N users of an imported closed loop: Σ of clipped request times over T; of totals
+    """L compared with N users of an imported closed loop: Σ of clipped request times over T; with totals
     alone X·R, which has an edge bias."""
 
     name = "imported-little"
@@ -56,7 +57,7 @@ class ImportedLittle(Check):
     of = "imported"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """REFUSED where more users were at work than there were; WEAK where totals alone say so."""
+        """REFUSED where more users were at work than there were; WEAK where only totals show this."""
         told = trial.summary.imported
         assert told is not None
         found = [_in_flight(trial, view, told) for view in context.groups]
@@ -90,8 +91,8 @@ class ImportedLittle(Check):
 
 
 def _in_flight(trial: TrialData, view: GroupView, told: Imported) -> tuple[float, str, str] | None:
-    """(L over N less one, the same in words, what a tool's own arithmetic would make of
-    it); None where N is not known."""
+    """Return (L over N less one, the same in words, the result of a tool's own arithmetic); None where N is
+    not known."""
     users = told.users.get(view.name)
     if not users:
         return None
@@ -108,8 +109,8 @@ def _in_flight(trial: TrialData, view: GroupView, told: Imported) -> tuple[float
 
 
 def _edge(trial: TrialData, view: GroupView, level: float) -> str:
-    """Where completions counted over the window differ from what is clipped to it: the
-    mistake of summaries without stamps."""
+    """Describe how completions counted over the window differ from what is clipped to it: the error of
+    summaries without timestamps."""
     window, table = kept_window(trial.summary), trial.intervals
     at = table["interval"].astype(np.int64)
     mine = (table["group"] == view.index) & (at >= window.first) & (at < window.last)

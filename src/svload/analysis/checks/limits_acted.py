@@ -1,4 +1,4 @@
-"""Did the limits that services were given act, and links keep their latency? (docs/method.md §3, manipulation
+"""Did the limits of services take effect, and did links keep their latency? (docs/method.md §3, manipulation
 checks)"""
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of limit: the setting that says how much is allowed, the readings of what was
-    used and of how long it held back.
+    """One kind of limit: the setting for how much is allowed, the readings of what was used and of how long
+    it held back.
 
-    `held` empty: nobody counts that, and it held back while it was used to 95 % from one reading to the next.
+    `held` empty: that is not counted, and it held back while it was used to 95 % from one reading to the
+    next.
     """
 
     setting: str
@@ -66,16 +67,15 @@ WRITE = replace(
 DISKS = (READ, WRITE)
 OUT = Kind(LINK_SPEED, "link_out_bytes_total", "", lambda rate: f"{show_rate(rate)} of link", "link")
 SPEEDS = (OUT, replace(OUT, used="link_in_bytes_total"))
-"""Away from the server, and to it: a link acted that acted one way."""
+"""Away from the server, and to it: a link acted if it acted in one direction."""
 GROUP_USED = "group_cpu_seconds_total"
-"""What all that shares a quota used together."""
+"""Total use of everything that shares a quota."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit in the kept window: use over what is allowed, and seconds held back (None: nobody read it).
-    It is a service's, or a machine's that several are within.
-    """
+    """One limit in the kept window: use over what is allowed, and seconds held back (None: not read). It
+    belongs to a service, or to a machine that contains several."""
 
     whose: str
     kind: Kind
@@ -105,7 +105,7 @@ class LimitsActed(Check):
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Every limit that a running service reports."""
+        """Judge every limit that a running service reports."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         parts = [*_limits_of(trial, window), *_disk_writes(trial), *_delay_lines(trial, window)]
         return self.of_parts(parts, "no service has a limit of CPU, disk or link, and no link a latency")
@@ -131,7 +131,7 @@ def _limits_of(trial: TrialData, window: Window) -> Iterator[Part]:
 
 
 def _of_groups(trial: TrialData, window: Window) -> Iterator[Limit]:
-    """Each group's limits once, however many processes and services share it."""
+    """Return each group's limits once, however many processes and services share it."""
     told = set()
     for facts in trial.lab.services:
         for group in (
@@ -155,7 +155,7 @@ def _of_group(trial: TrialData, service: str, group: GroupFact, window: Window) 
 
 
 def _of_links(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[Limit]:
-    """Each link once, by the way that was used more."""
+    """Return each link once, in the direction with more use."""
     for link in facts.links:
         if allowed := link.held(LINK_SPEED):
             ways = (
@@ -168,7 +168,7 @@ def _of_links(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator
 
 
 def _of_rate(whose: str, kind: Kind, allowed: float, read: Sequence[Series], window: Window) -> Limit:
-    """A limit that held back while its counter grew by 95 % of what is allowed, or faster."""
+    """Return a limit that held back while its counter grew by 95 % of what is allowed, or faster."""
     held_s = 0.0
     for series in read:
         inside = series.enclosing(window)
@@ -179,8 +179,8 @@ def _of_rate(whose: str, kind: Kind, allowed: float, read: Sequence[Series], win
 
 
 def _limits(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[Limit]:
-    """A limited link; and in a trial of an svload that gave each process a quota of its own, all of these
-    together."""
+    """Return a link's limit; and, in a trial of an svload that gave each process a quota of its own, all
+    quotas together."""
     for kind in (LINK,) if facts.groups else (QUOTA, LINK):
         found = next((setting.found for setting in facts.settings if setting.name == kind.setting), None)
         if found:
@@ -194,23 +194,23 @@ def _held_s(read: Sequence[Series], window: Window) -> float | None:
 
 
 def _used(read: Sequence[Series], window: Window) -> float:
-    """Cores, or bytes a second, on average in the window."""
+    """Return the cores, or bytes a second, used on average in the window."""
     return total_rate(read, window) or 0.0
 
 
 def _series(trial: TrialData, service: str, metric: str, entity: str | None = None) -> list[Series]:
-    """A service's readings of a metric: one entity's, or the whole service's."""
+    """Return a service's readings of a metric: one entity's, or the whole service's."""
     found = readings_of(trial.monitors).metric(service, metric)
     return whole_of(found) if entity is None else [found[entity]] if entity in found else []
 
 
 VERSION_1 = "blkio"
-"""The controller that such a group has with version 1 of the kernel's control groups."""
+"""The controller of such a group under version 1 of the kernel's control groups."""
 
 
 def _disk_writes(trial: TrialData) -> Iterator[Part]:
     """WEAK where a service's disk writes are limited, from the start or by a planned fault, by version 1 of
-    the kernel's control groups, which cannot tell whose a later write is."""
+    the kernel's control groups, which cannot attribute a later write."""
     groups = [(facts.service, group) for facts in trial.lab.services for group in facts.groups]
     limited = {group.name: VERSION_1 in group.paths for _, group in groups if group.held(DISK_WRITE)}
     for event in trial.lab.faults:

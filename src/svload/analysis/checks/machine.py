@@ -1,5 +1,5 @@
-"""Who disturbed the load's machine: gaps, waits for a core, steal, other processes, a drifting clock rate
-(docs/method.md §3). What each put off is in `ranges`."""
+"""What disturbed the load's machine: gaps, waits for a core, steal, other processes, a drifting clock rate
+(docs/method.md §3). How far each shifts numbers is computed in `ranges`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _THROUGHOUT = 0.9
 
 class Hiccups(Check):
     """Gaps that a thread which sleeps beside the load to every 10 ms saw, and passes of the load's own loop
-    above 10 ms: whatever came meanwhile was read late (after jHiccup, Tene)."""
+    above 10 ms: whatever arrived meanwhile was read late (after jHiccup, Tene)."""
 
     name = "hiccups"
     row = "hiccup thread per engine core"
@@ -36,7 +36,7 @@ class Hiccups(Check):
     comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """All gaps of the window."""
+        """Judge all gaps of the window."""
         gaps = context.ranges.found.of(self.name)
         looks = _longest(trial, kept_window(trial.summary, context.cut.cut_ns))
         if not looks and not gaps:
@@ -58,15 +58,15 @@ class Hiccups(Check):
 
 
 class RunQueue(Check):
-    """Waits of the load's threads for a core, by the scheduler's figure: what they delay is measured request
-    by request, and in a closed loop it is load that was not made."""
+    """Waits of the load's threads for a core, as reported by the scheduler: the resulting delay is measured
+    request by request, and in a closed loop it is load that was not made."""
 
     name = "run-queue"
     row = "run-queue wait of engine threads"
     order = 22
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The worst thread; its witness reads /proc/self/task/…/schedstat while it works."""
+        """Judge the worst thread; its witness reads /proc/self/task/…/schedstat while it works."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         waited = of_monitor(trial.monitors, "generator", "run_queue_seconds_total")
         shares = {
@@ -94,8 +94,8 @@ class RunQueue(Check):
 
 
 class Steal(Check):
-    """What the hypervisor gave to other guests while a core wanted to run; the kernel counts in ticks of 10
-    ms."""
+    """What the hypervisor gave to other guests while a core was ready to run; the kernel counts in ticks of
+    10 ms."""
 
     name = "steal"
     row = "steal"
@@ -103,7 +103,7 @@ class Steal(Check):
     comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The worst second of each core."""
+        """Judge the worst second of each core."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         stolen = of_monitor(trial.monitors, "host", "steal_seconds_total")
         stolen |= of_monitor(trial.monitors, "fleet", "steal_seconds_total")
@@ -119,10 +119,9 @@ class Steal(Check):
 
 
 class OthersCpu(Check):
-    """WEAK for the numbers that strangers can have put off by more than 5 %. svload's own processes
-    and the kernel's threads (which work for the load) are left out; a server that ran already is known by the
-    port it listens on. What others do on the load's own cores shows as run-queue wait, too.
-    """
+    """WEAK for the numbers that strangers may have shifted by more than 5 %. svload's own processes and the
+    kernel's threads (which work for the load) are left out; a server that was already running is recognised
+    by the port it listens on. What others do on the load's own cores shows as run-queue wait, too."""
 
     name = "others-cpu"
     row = "CPU of processes that are neither generator, servers nor monitors"
@@ -130,7 +129,7 @@ class OthersCpu(Check):
     comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Their share, and who they are."""
+        """Report their share, and name them."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         total = of_monitor(trial.monitors, "others", "cpu_seconds_total").get("")
         used = None if total is None else mean_rate(total, window)
@@ -150,15 +149,15 @@ class OthersCpu(Check):
 
 
 class Calibration(Check):
-    """A fixed piece of work is timed at both ends of the load. A range of the drift either way: a server
-    bound by a disk, a link or a sleep is no slower for it."""
+    """A fixed piece of work, timed at both ends of the load. The drift gives a range in both directions: a
+    server bound by a disk, a link or a sleep is no slower for it."""
 
     name = "calibration"
     row = "fixed-work calibration loop before and after"
     order = 52
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """After over before, less one."""
+        """Judge after over before, less one."""
         conditions = trial.lab.conditions
         if conditions is None or not conditions.before.calibration_ns or not conditions.after.calibration_ns:
             return self.unmeasured("the calibration loop was not timed before and after the load")
@@ -178,7 +177,7 @@ class Calibration(Check):
 def _disturbed(
     check: Check, context: Context, text: str, value: float, limit: float, remedy: str, who: str
 ) -> CheckResult:
-    """The result of a disturbance, with what it put off where there was any."""
+    """Return the result of a disturbance, with the numbers that it shifted, if any."""
     harms = context.ranges.by_check.get(check.name, ())
     if context.ranges.found.of(check.name):
         text = f"{text} {effect(harms)}"
@@ -186,7 +185,7 @@ def _disturbed(
 
 
 def _longest(trial: TrialData, window: Window) -> dict[str, float]:
-    """By thread: the largest reading of the window; each tells of the time since the one before."""
+    """Return by thread the largest reading of the window; each covers the time since the one before."""
     return {
         thread: float(np.max(series.values[inside]))
         for thread, series in of_monitor(trial.monitors, "generator", "hiccup_seconds").items()
@@ -195,14 +194,14 @@ def _longest(trial: TrialData, window: Window) -> dict[str, float]:
 
 
 def _end(at: Floats, high_ns: int) -> float:
-    """The first reading at or after the window's end."""
+    """Return the first reading at or after the window's end."""
     after = int(np.searchsorted(at, high_ns))
     return float(at[min(after, len(at) - 1)])
 
 
 def _worst_second(series: Series, window: Window) -> float:
-    """The counter's largest growth over any second that touches the window; a shorter series counts as one
-    second."""
+    """Return the counter's largest growth over any second that touches the window; a shorter series counts as
+    one second."""
     at, values = series.enclosing(window)
     if len(at) < 2:
         return 0.0
@@ -224,7 +223,7 @@ class User(NamedTuple):
     """A process and the CPU that it used."""
 
     name: str
-    """as the monitor told it: name, user and command where they are known"""
+    """as the monitor reported it: name, user and command where they are known"""
     pid: str
     seconds: float
 
@@ -233,7 +232,8 @@ class User(NamedTuple):
 
 
 def busiest(monitors: Monitors, moments: Spans) -> list[User]:
-    """The processes that used most in these moments; each reading tells of the time since the one before."""
+    """Return the processes that used most in these moments; each reading covers the time since the one
+    before."""
     if not moments:
         return []
     found = []
@@ -248,6 +248,6 @@ def busiest(monitors: Monitors, moments: Spans) -> list[User]:
 
 
 def in_moments(monitors: Monitors, moments: Sequence[Disturbance]) -> str:
-    """The process that used most in them; empty where none did, or nobody looked."""
+    """Return the process that used most in them; empty where none did, or where no processes were read."""
     most = busiest(monitors, united(spans(moments)))[:1] if moments else []
     return str(most[0]) if most else ""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Manipulation(Check):
-    """REFUSED where an `expect` of the case does not hold or cannot be read (but of a service that ended in
-    the trial), rows of a walk were asked again before it was over, TLS or connections were not used as asked,
-    or files that should lie in the page cache did not.
+    """REFUSED where an `expect` of the case does not hold or cannot be read (except for a service that ended
+    in the trial), rows of a walk were requested again before it was over, TLS or connections were not used as
+    requested, or files that should be in the page cache were not.
 
     WEAK where files that were dropped from the page cache were still there.
     """
@@ -34,7 +34,7 @@ class Manipulation(Check):
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """All that the study asks of the lab and of the traffic."""
+        """Judge everything that the study asks of the lab and of the traffic."""
         parts = [
             *_expects(trial, config, context),
             *_repeats(config, context),
@@ -69,7 +69,8 @@ def _expects(trial: TrialData, config: CaseConfig, context: Context) -> Iterator
 
 
 def _repeats(config: CaseConfig, context: Context) -> Iterator[Part]:
-    """`take: walk` plans no repeat before the whole table was seen; other ways of taking rows do."""
+    """Check repeats: `take: walk` plans none before the whole table was seen; other ways of taking rows
+    do."""
     walks = {feeder.name for feeder in config.feeders if feeder.take == "walk"}
     walking = [group for group in context.groups if first_feeder(group.spec) in walks]
     again = [(group.name, group.summary.early_repeats) for group in walking if group.summary.early_repeats]

@@ -1,5 +1,5 @@
-"""What the generators wrote against what the servers counted: requests, bytes, statuses, ± what was
-in flight (docs/method.md §3)."""
+"""What the generators wrote compared with what the servers counted: requests, bytes, statuses, ± what was in
+flight (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compared:
-    """One count of one service: ours, theirs, and how many may differ for what was in flight or torn."""
+    """One count of one service: ours, theirs, and how many may differ since they were in flight or torn."""
 
     what: str
     ours: float
@@ -31,7 +31,7 @@ class Compared:
 
     @property
     def off(self) -> float:
-        """Deviation beyond the slack, as a share of ours."""
+        """Deviation beyond this tolerance, as a share of ours."""
         return max(abs(self.theirs - self.ours) - self.slack, 0.0) / max(self.ours, self.theirs, 1.0)
 
     def __str__(self) -> str:
@@ -40,7 +40,8 @@ class Compared:
 
 
 class Reconciliation(Check):
-    """WEAK above 0.5 %, REFUSED above 2 % of what was written. What a service does not offer is named."""
+    """WEAK above 0.5 %, REFUSED above 2 % of what was written. Counts that a service does not offer are
+    named."""
 
     name = "reconciliation"
     row = "reconciliation"
@@ -49,7 +50,8 @@ class Reconciliation(Check):
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Every service that a group names in its URLs; one behind another is judged through the other's fetches."""
+        """Judge every service that a group names in its URLs; one behind another is judged through the
+        other's fetches."""
         hosts = sorted({host for group in context.groups for host in group.spec.hosts} - {""})
         compared, missing = [], []
         for host in hosts:
@@ -122,9 +124,10 @@ def _compare(
 
 
 def _asked(group: GroupView) -> tuple[float, float]:
-    """How many requests the server should have counted of a group, and of how many that is in doubt.
+    """Return how many requests of a group the server should have counted, and for how many that is uncertain.
 
-    A dialogue that the server counts as several requests may have ended after any of them, unless its answer was whole.
+    A dialogue that the server counts as several requests may have ended after any of them, unless its answer
+    was complete.
     """
     summary, requests = group.summary, group.spec.requests
     doubtful = summary.in_flight + sum(summary.errors.get(name, 0) for name in IN_DOUBT)
@@ -145,7 +148,7 @@ def _asked(group: GroupView) -> tuple[float, float]:
 def _statuses(
     host: str, groups: Sequence[GroupView], offered: Mapping[str, float], slack: float
 ) -> Compared | None:
-    """The status whose counts are furthest apart."""
+    """Return the status with the largest difference in counts."""
     theirs = {
         name.removeprefix("status."): count for name, count in offered.items() if name.startswith("status.")
     }
@@ -172,7 +175,7 @@ def _statuses(
 def _bytes(
     host: str, groups: Sequence[GroupView], offered: Mapping[str, float], slack: float, written: float
 ) -> Compared | None:
-    """Bytes of bodies, else of whole answers; one in flight may differ by the largest mean answer."""
+    """Return bytes of bodies, else of whole answers; one in flight may differ by the largest mean answer."""
     for ours_name, theirs_name in (("body_bytes", "body_bytes_out"), ("bytes_received", "bytes_out")):
         if theirs_name in offered:
             ours = float(sum(getattr(group.summary, ours_name) for group in groups))
@@ -184,7 +187,8 @@ def _bytes(
 
 
 def _forwarded(trial: TrialData, config: CaseConfig, host: str, hosts: Sequence[str]) -> float | None:
-    """Requests that other targets of this case send on to `host`: their misses; None if one does not count them."""
+    """Return the requests that other targets of this case forward to `host`: their misses; None if one does
+    not count them."""
     total = 0.0
     for service in config.services:
         if service.options.get("of") == host and service.name in hosts and service.name != host:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WarmUp(Check):
-    """REFUSED if the median of the replicates' cuts is at half; WEAK for a trial whose own cut is."""
+    """REFUSED if the median of the replicates' cuts is at half; WEAK for a trial with its own cut there."""
 
     name = "warm-up"
     row = "warm-up cut"
@@ -28,7 +28,7 @@ class WarmUp(Check):
     comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The cut's own grade."""
+        """Return the cut's own grade."""
         low, high = trial.summary.window_ns
         share = context.cut.cut_ns / max(high - low, 1)
         return self.result(
@@ -44,8 +44,8 @@ class Steadiness(Check):
     """WEAK where |Theil–Sen slope| · T > 10 % of the median and surely not 0. A number of a series that
     drifts lies within half of the drift of the middle.
 
-    Response and throughput of every group after the cut; throughput of an open loop is the plan's and a
-    growing backlog the server's, so they are left out.
+    Response and throughput of every group after the cut; throughput of an open loop is determined by the
+    plan, and a growing backlog by the server, so they are left out.
 
     The intervals are 95 % for all series of a trial together (Bonferroni): a steady trial is WEAK one time in
     twenty, however many groups it has.
@@ -57,7 +57,7 @@ class Steadiness(Check):
     order = 41
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """WEAK where a series drifts."""
+        """Return WEAK where a series drifts."""
         if any(backlog_grows(group) for group in context.calm):
             return self.result(
                 "VALID", "The backlog grows: this drift concerns the server's verdict, not the instrument's."
@@ -98,8 +98,8 @@ class Steadiness(Check):
 
 
 def _in_step(config: CaseConfig) -> str:
-    """What else may drift: users who wait for one another once are due together from then on,
-    if they all think equally long."""
+    """Name another cause of drift: users who once wait for one another are due together from then on, if they
+    all think equally long."""
     marching = [group.name for group in config.groups if _thinks_alike(group)]
     if not marching:
         return ""

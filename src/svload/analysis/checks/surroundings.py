@@ -1,4 +1,4 @@
-"""What else is known of the machine and the servers: facts without a grade (docs/method.md §3)."""
+"""Other known facts about the machine and the servers, without a grade (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 GC_PAUSE = "gc_pause_seconds"
-"""What a monitor of a virtual machine calls the longest pause since the reading before."""
+"""The metric of a virtual machine's monitor for the longest pause since the reading before."""
 LEAST_LOOK_UP_NS = 10_000
-"""Reading an address that is known already takes less, asking the resolver more."""
+"""Looking up an address that is already known takes less than this; asking the resolver takes more."""
 
 
 class Surroundings(Check):
     """Always VALID: where the servers are, and what was unusual beside the load.
 
-    Cores that are pinned apart are apart in user time only: loopback's interrupts run on the sender's core. A
-    pause of a server's garbage collector is the server's own.
+    Cores that are pinned apart are separate in user time only: loopback's interrupts run on the sender's
+    core. A pause of a server's garbage collector belongs to the server.
     """
 
     name = "surroundings"
@@ -37,7 +37,7 @@ class Surroundings(Check):
     order = 90
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Each fact a clause; the value is how many are unusual."""
+        """Report each fact as a clause; the value is how many are unusual."""
         where = "share one machine" if on_this_host(trial) else "are on different hosts"
         unusual = [
             *_ports(trial, context),
@@ -53,16 +53,16 @@ class Surroundings(Check):
 
 
 class TcpLoss(Check):
-    """Segments that the load's network sent again: such a request waited 200 ms as a rule (the least time-out of
-    Linux), so percentiles with few requests beyond them are rough. What a service's own link loses is asked for, and over
-    loopback a server drops them, whose doing it is."""
+    """Segments that the load's network sent again: such a request usually waited 200 ms (the least time-out
+    of Linux), so percentiles with few requests beyond them are rough. Losses on a service's own link are
+    requested by the study, and over loopback a server drops segments itself."""
 
     name = "tcp-loss"
     row = "client: TCP segments sent again, against the requests beyond each percentile"
     order = 62
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Over the whole load: between the two readings beside it."""
+        """Judge the whole load: between the two readings around it."""
         conditions = trial.lab.conditions
         if conditions is None or not on_this_machine(trial):
             return self.unmeasured("the network of the machines that made the load was not read")
@@ -99,17 +99,17 @@ class TcpLoss(Check):
 
 
 _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "mean": 0.99, "p99": 0.99, "p99.9": 0.999}
-"""Of a mean such requests are a part as of a p99."""
+"""A mean includes such requests to the same degree as a p99."""
 
 
 def on_this_machine(trial: TrialData) -> bool:
-    """Whether this machine made load."""
+    """Return whether this machine made load."""
     conditions = trial.lab.conditions
     return conditions is None or not conditions.clocks or any(clock.here for clock in conditions.clocks)
 
 
 def on_this_host(trial: TrialData) -> bool:
-    """Whether any server listens on loopback, or was started by this lab (which is this machine's), and this
+    """Return whether any server listens on loopback, or was started by this lab (on this machine), and this
     machine made load."""
     if not on_this_machine(trial):
         return False
@@ -127,7 +127,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _unread(trial: TrialData, context: Context) -> Iterator[str]:
-    """Servers of which neither processes nor machine are known: what else runs there, nobody sees."""
+    """Report servers with neither processes nor machine known: what else runs there cannot be seen."""
     asked = {host for group in context.groups for host in group.spec.hosts}
     for facts in trial.lab.services:
         away = bool(facts.endpoints) and not any(_is_here(end.address) for end in facts.endpoints)
@@ -140,8 +140,8 @@ def _is_here(address: str) -> bool:
 
 
 def _ports(trial: TrialData, context: Context) -> Iterator[str]:
-    """Ports that still rested at the start, and new connections that leave more of them resting than there
-    are. Those ended by RST rest none."""
+    """Report ports that were still resting at the start, and new connections that leave more of them resting
+    than there are. Those ended by RST leave none."""
     conditions = trial.lab.conditions
     if conditions is None or conditions.machine is None:
         return
@@ -160,8 +160,8 @@ def _ports(trial: TrialData, context: Context) -> Iterator[str]:
 
 
 def _look_ups(context: Context) -> Iterator[str]:
-    """Groups other than `client: curl` whose new connections looked a name up, by the rows of those that keep
-    them."""
+    """Report groups other than `client: curl` with new connections that looked a name up, by the rows of
+    those that keep them."""
     for group in context.groups:
         if group.spec.client != "curl" and group.rows is not None:
             spent_ns = group.rows["lookup_ns"]
@@ -171,7 +171,7 @@ def _look_ups(context: Context) -> Iterator[str]:
 
 
 def _families(trial: TrialData, context: Context) -> Iterator[str]:
-    """“localhost” may be 127.0.0.1 here and ::1 there."""
+    """Report names with several families: “localhost” may be 127.0.0.1 here and ::1 there."""
     asked = {host for group in context.groups for host in group.spec.hosts}
     for facts in trial.lab.services:
         if facts.service in asked and len({":" in end.address for end in facts.endpoints}) > 1:
@@ -179,14 +179,14 @@ def _families(trial: TrialData, context: Context) -> Iterator[str]:
 
 
 def _dropped(trial: TrialData) -> Iterator[str]:
-    """svload itself drops no page cache during a load."""
+    """Report drops of the page cache: svload itself makes none during a load."""
     dropped = of_monitor(trial.monitors, "host", "drop_pagecache_total").get("")
     if dropped is not None and dropped.change > 0:
         yield f"someone dropped the page cache {dropped.change:.0f} times during the trial"
 
 
 def _pauses(trial: TrialData, context: Context) -> Iterator[str]:
-    """The longest pause in the kept window, where it is above 10 % of a shown p99."""
+    """Report the longest pause in the kept window, where it is above 10 % of a shown p99."""
     window = kept_window(trial.summary, context.cut.cut_ns)
     mine = trial.monitors["metric"] == GC_PAUSE
     at, value = trial.monitors["offset_ns"][mine], trial.monitors["value"][mine]

@@ -1,4 +1,5 @@
-"""Are users spread evenly over workers that share a port? The kernel deals connections by hash (docs/method.md §3)."""
+"""Are users spread evenly over workers that share a port? The kernel distributes connections by hash
+(docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Spread(NamedTuple):
-    """Connections by worker of one service, where it had most."""
+    """Connections by worker of one service, at the moment with most of them."""
 
     service: str
     connections: tuple[int, ...]
@@ -29,17 +30,19 @@ class Spread(NamedTuple):
 
 
 class WorkerSpread(Check):
-    """WEAK where the busiest of workers that share a port (SO_REUSEPORT) has more than 1.25 even
-    shares of the open connections."""
+    """WEAK where the busiest of workers that share a port (SO_REUSEPORT) has more than 1.25 even shares of
+    the open connections."""
 
     name = "worker-spread"
     row = "VUs unevenly spread over SO_REUSEPORT workers"
     order = 59
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Each service that users keep connections to, at the reading within the window that counted most.
+        """Judge each service that users keep connections to, at the reading within the window that counted
+        most.
 
-        Connections of one request each are dealt anew every time, and those of other servers are no users'.
+        Connections of one request each are distributed again every time, and those of other servers are not
+        users'.
         """
         window = kept_window(trial.summary, context.cut.cut_ns)
         mine = trial.monitors["monitor"] == "workers"
@@ -72,7 +75,7 @@ class WorkerSpread(Check):
 
 
 def _kept_to(config: CaseConfig) -> set[str] | None:
-    """The services to which users keep connections; None where an answer says to which."""
+    """Return the services to which users keep connections; None where an answer determines the service."""
     groups = [group for group in config.groups if group.connection != "new"]
     requests = [request for group in groups for request in group.requests]
     if any(request.goes_anywhere for request in requests):
