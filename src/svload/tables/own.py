@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 16 << 20
 STAYS = 0.05
-"""A ratio this close to 1 is no change: a paper prints a number without an interval, so chance or rounding may have
-decided its sign."""
+"""A ratio this close to 1 is no change: a paper prints a number without an interval, so chance or rounding
+may have decided on which side it lies."""
 Words = Annotated[str, Field(max_length=4_000)]
 Row = Annotated[tuple[Words, ...], Field(min_length=1, max_length=60)]
 
@@ -29,11 +29,11 @@ class OwnTable(Frozen):
     title: Annotated[str, Field(min_length=1, max_length=200)]
     """above the table"""
     note: Words = ""
-    """what has to be known to read it"""
+    """what a reader must know to understand it"""
     head: Row
     """names of the columns"""
     rows: Annotated[tuple[Row, ...], Field(max_length=5_000)]
-    """cells, as many a row as there are columns"""
+    """cells, as many in each row as there are columns"""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -52,18 +52,19 @@ class OwnTable(Frozen):
 
 
 class OwnTables(Artefact):
-    """derived/tables.json: the study's own tables, of the trials that were sealed then."""
+    """derived/tables.json: the study's own tables, made from the trials sealed at that time."""
 
     FORMAT: ClassVar[int] = 1
     made_by: Annotated[str, Field(max_length=300)]
-    """who made them: a script's or a file's name"""
+    """who made them: the name of a script or a file"""
     trials: int
-    """how many trials were sealed when they were made; with another number they are told as old"""
+    """how many trials were sealed when they were made; with another number they are reported as old"""
     tables: Annotated[tuple[OwnTable, ...], Field(max_length=60)]
     """in the order in which they are shown"""
 
     def plain(self, sealed: int) -> dict[str, Any]:
-        """Return them as plain data for a report of `sealed` trials, with a note of who made them and from what."""
+        """Return them as plain data for a report of `sealed` trials, with a note of who made them and from
+        which trials."""
         note = f"Made by {self.made_by} from this run's findings, not by svload: no verdict depends on them."
         if self.trials != sealed:
             note += (
@@ -109,11 +110,12 @@ def read_tables(path: Path) -> list[OwnTable]:
 
 
 def direction(first: Estimate | None, second: Estimate | None, theirs: float) -> str:
-    """Compare the change from `first` to `second` with a paper's, whose second number is `theirs` times its first.
+    """Compare the change from `first` to `second` with a paper's, in which the second number is `theirs`
+    times the first.
 
-    If the paper's number changes: agrees, opposite, or not told apart (our intervals overlap). If it stays (`STAYS`):
-    agrees, both stay (our ratio stays with its whole interval), ours alone moves, or not told apart. If ours is missing:
-    no interval, not measured.
+    If the paper's number changes: agrees, opposite, or not told apart (our intervals overlap). If it stays
+    (`STAYS`): agrees, both stay (the whole interval of our ratio stays), ours alone moves, or not told apart.
+    If ours is missing: no interval, not measured.
     """
     if first is None or second is None or first.value is None or second.value is None:
         return "not measured"

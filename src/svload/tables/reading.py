@@ -1,5 +1,5 @@
-"""Read finished tables of results from CSV, what is known beside each from `<table>.about.yaml`, and what marks the
-decimals of their numbers from all of their cells."""
+"""Reading of finished tables of results from CSV, with what is known about each from `<table>.about.yaml`,
+and the decimal mark of their numbers from all of their cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _HINT = "A table is a CSV file: one line of names, then a line a row with as man
 
 
 def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal: Mark | None = None) -> Table:
-    """The table at `path`; `given` stands over what its .about.yaml gives, `decimal` over what its cells say.
+    """Return the table at `path`; `given` takes precedence over its .about.yaml, `decimal` over what its
+    cells show.
 
     Raises SvloadError import-unreadable.
     """
@@ -120,7 +121,8 @@ def _about(path: Path, over: Mapping[str, str]) -> About:
 
 
 def _derived(path: Path, columns: Mapping[str, tuple[str, ...]], about: About) -> dict[str, tuple[str, ...]]:
-    """The columns that `derive` makes; `users_total` by itself where `users_unit` says per what `users` are counted."""
+    """Return the columns that `derive` makes, plus `users_total` where `users_unit` says per what `users` are
+    counted."""
     found: dict[str, tuple[str, ...]] = {}
     size = len(next(iter(columns.values())))
     for name, how in about.derive.items():
@@ -157,7 +159,8 @@ def _product(one: str, other: str, sign: str) -> str:
 
 
 def _in_all(path: Path, columns: Mapping[str, tuple[str, ...]], size: int) -> tuple[str, ...]:
-    """`users` of `users_unit` (users per session per server) times the columns sessions and servers."""
+    """Return `users` of `users_unit` (users per session per server) times the columns sessions and
+    servers."""
     if "users" not in columns or "users_unit" not in columns:
         raise unreadable(
             path.with_suffix(".about.yaml"),
@@ -187,11 +190,11 @@ _MARK_HINT = "Say which: --decimal comma or --decimal point."
 def _plain_numbers(
     path: Path, rows: Sequence[Sequence[str]], lines: Sequence[int], delimiter: str, asked: Mark | None
 ) -> list[list[str]]:
-    """The rows with every number written as 1234.5; any other cell as it stands.
+    """Return the rows with every number written as 1234.5; all other cells unchanged.
 
-    `asked` is the user's word. Without it the cells decide: a leading 0, other than three digits after a mark,
-    or two different marks fit one reading alone. Raises SvloadError import-unreadable where cells contradict
-    each other, or where all of them fit both readings.
+    `asked` is the user's choice. Without it the cells decide: a leading 0, other than three digits after a
+    mark, or two different marks allow only one reading. Raises SvloadError import-unreadable where cells
+    contradict each other, or where all of them allow both readings.
     """
     mark = asked or _decided(path, rows, lines, delimiter)
     return [[_plain(cell, mark) for cell in row] for row in rows]

@@ -1,5 +1,5 @@
-"""Tables of finished results, such as a paper prints: their cells, and what is known beside them. Plain
-data, each table readable alone."""
+"""Tables of finished results, such as those in papers: their cells, and what is known about them. Plain data,
+each table readable without the others."""
 
 from __future__ import annotations
 
@@ -15,86 +15,86 @@ Number = str | int | float
 
 
 class Given(Frozen):
-    """What a table's text says and its columns do not. Quantities with their unit."""
+    """What a table's text states and its columns do not. Quantities with their unit."""
 
     users: Number | None = None
     """users of the closed loop, where no column has them"""
     load: Literal["closed", "open"] | None = None
-    """who waits for whom; left out: not known"""
+    """closed: users wait for answers; open: arrivals do not; left out: not known"""
     run_time: Number | None = None
-    """how long each row was measured, where no column has it: 60s"""
+    """how long each row was measured, where no column says so: 60s"""
     think_time: Number | None = None
-    """pause between a user's requests, where no column has it: 0s"""
+    """pause between a user's requests, where no column says so: 0s"""
     spawn_rate: Number | None = None
-    """users that start a second, within the time that was measured: 1/s"""
+    """users started per second, within the time that was measured: 1/s"""
     payload: Number | None = None
     """size of an answer: 5 MB"""
     time_unit: Literal["ns", "us", "ms", "s"] | None = None
-    """unit of times whose column names none"""
+    """unit of times in columns that name none"""
     stated_unit: Literal["ns", "us", "ms", "s"] | None = None
-    """unit that the text states for them, where that is another"""
+    """unit that the text states for them, where it differs"""
     same_host: bool = False
     """generator and servers shared one machine"""
     generator_shares: str = ""
-    """what the generator shares its own machine with, where the servers are elsewhere: its own disk writes"""
+    """what else uses the generator's machine, where the servers are elsewhere: its own disk writes"""
 
 
 class Quote(Frozen):
     """A number that the text gives for one cell."""
 
     text: str
-    """what it says, shortened"""
+    """the quote, shortened"""
     where: dict[str, Number]
-    """column → value: the row that it speaks of"""
+    """column → value: the row that it refers to"""
     column: str
-    """the column that it speaks of"""
+    """the column that it refers to"""
     value: float
     """the number that it gives"""
 
 
 class Headline(Frozen):
-    """What a text claims "up to" of a column."""
+    """A text's claim of "up to" about a column."""
 
     text: str
-    """what it says, shortened"""
+    """the claim, shortened"""
     column: str
-    """the column that it is about; one that no table has makes it follow from none"""
+    """the column that it is about; if no table has it, the claim follows from none"""
     value: float
     """the number that it gives, in the column's unit"""
 
 
 class Model(Frozen):
-    """What the text says that a column depends on."""
+    """What a column depends on according to the text."""
 
     text: str
-    """what it says, shortened"""
+    """the statement, shortened"""
     target: str
     """the column that is explained"""
     of: tuple[str, ...]
     """the columns that it is said to depend on; `name^2` is the square"""
     rival: tuple[str, ...] = ()
-    """columns of another form that is held against it; empty: none"""
+    """columns of another form to compare it with; empty: none"""
     group: str
     """the column whose values are left out in turn"""
 
 
 class About(Frozen):
-    """`<table>.about.yaml`: what is known beside a table of results."""
+    """`<table>.about.yaml`: what is known about a table of results beside its cells."""
 
     given: Given = Given()
-    """what the text says and no column does"""
+    """what the text states and no column does"""
     columns: dict[str, str] = {}
-    """column → what it is (users, throughput, response, think, requests, in_flight,
-    run_time), where its name does not tell"""
+    """column → its meaning (users, throughput, response, think, requests, in_flight, run_time), where its
+    name does not show it"""
     derive: dict[str, str] = {}
     """new column → `column.place` (the number at that place, from 0, of a value such as 1/2/4), `a * b`,
     `a / b`, or `users in all`: `users` of `users_unit`"""
     quotes: tuple[Quote, ...] = ()
     """numbers that the text repeats from the table"""
     headlines: tuple[Headline, ...] = ()
-    """what the text claims of the table at most"""
+    """what the text claims "up to" about the table"""
     models: tuple[Model, ...] = ()
-    """what the text says that columns depend on"""
+    """what columns depend on according to the text"""
 
 
 _UNIT_SUFFIX = {
@@ -120,13 +120,13 @@ _MEASURED = re.compile(
     r"n_star|bottleneck|errors?|failed|latency|elapsed|cpu_|memory_|out_|found)",
     re.IGNORECASE,
 )
-"""What results are called: the columns before the first of them say what was varied."""
+"""Names of results: the columns before the first of them are what was varied."""
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: texts by column as the file has them, the file's line of each row, and what is known beside it."""
+    """One table: texts by column as in the file, the file's line of each row, and what is known about it."""
 
     name: str
     path: str
@@ -138,12 +138,12 @@ class Table:
         return len(self.lines)
 
     def has(self, *names: str) -> bool:
-        """Whether it has all these columns."""
+        """Return whether it has all these columns."""
         return all(name in self.columns for name in names)
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """The columns that say what was varied: those before the first result."""
+        """The columns of what was varied: those before the first result."""
         found: list[str] = []
         for name in self.columns:
             if _MEASURED.match(name) or self.about.columns.get(name) not in (
@@ -157,11 +157,11 @@ class Table:
         return tuple(found)
 
     def numbers(self, column: str) -> list[float]:
-        """A column's cells as numbers as they stand; NaN where a cell is none."""
+        """Return a column's cells as plain numbers, without conversion of units; NaN for other cells."""
         return [number(cell) for cell in self.columns[column]]
 
     def column_of(self, role: str) -> str | None:
-        """The column that is this (`About.columns`, else by its name); None where there is none."""
+        """Return the column with this role (`About.columns`, else by its name); None where there is none."""
         said = next((name for name, what in self.about.columns.items() if what == role), None)
         if said is not None:
             return said if said in self.columns else None
@@ -170,7 +170,7 @@ class Table:
         return next((n for n in self.columns if n not in taken and pattern.fullmatch(n.lower())), None)
 
     def quantity(self, role: str) -> list[float] | None:
-        """The column of this role in base units (s, bytes, 1/s, count); None where there is none."""
+        """Return the column of this role in base units (s, bytes, 1/s, count); None where there is none."""
         name = self.column_of(role)
         if name is None:
             return None
@@ -178,7 +178,7 @@ class Table:
         return [value * scale for value in self.numbers(name)]
 
     def scale(self, column: str) -> float:
-        """What turns a column's numbers into base units: by the unit in its name, for times
+        """Return the factor from a column's numbers to base units: by the unit in its name, or for times
         without one by what the text states."""
         if column == _LOCUST_MEAN:
             return 1e-3
@@ -191,7 +191,7 @@ class Table:
         return 1.0
 
     def row(self, at: int, columns: Sequence[str] = ()) -> str:
-        """A row in words: `cpus 0.8, delay_ms 100`; without columns by its first."""
+        """Describe a row in words: `cpus 0.8, delay_ms 100`; without such columns by its first one."""
         shown = [name for name in columns if name in self.columns]
         if not shown:
             return next(iter(self.columns.values()))[at]
@@ -200,11 +200,11 @@ class Table:
 
 @dataclass(frozen=True)
 class TableFinding:
-    """What a check found in a table: the rows' lines, a sentence, and what to do instead."""
+    """A check's finding in a table: the lines of its rows, a sentence, and what to do instead."""
 
     table: str
     place: str
-    """`file:line` of the first row it rests on"""
+    """`file:line` of the first row that it rests on"""
     lines: tuple[int, ...]
     sentence: str
     instead: str
@@ -212,8 +212,8 @@ class TableFinding:
 
 @dataclass(frozen=True)
 class TableCheckResult:
-    """One check over all tables: what it found; `measured` False where no table holds the
-    facts for it, as `sentence` says."""
+    """The result of one check over all tables: its findings; `measured` False where no table holds the facts
+    for it, as `sentence` says."""
 
     check: str
     measured: bool
@@ -222,7 +222,7 @@ class TableCheckResult:
 
 
 def number(cell: str) -> float:
-    """A cell as a number; NaN where it is none, or none that is finite."""
+    """Return a cell as a number; NaN where it is not a finite number."""
     text = cell.strip()
     if not _PLAIN_NUMBER.fullmatch(text):
         return math.nan

@@ -1,5 +1,5 @@
-"""Checks of finished tables of results, such as papers print: what a table contradicts by itself. Pure;
-found by looking into this folder."""
+"""Checks of finished tables of results, such as those in papers: contradictions that a table shows without
+other data. Pure; all modules of this folder are loaded."""
 
 from __future__ import annotations
 

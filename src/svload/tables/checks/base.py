@@ -1,5 +1,5 @@
-"""The contract of a check of tables: one mistake that numbers can show by themselves. A new check is a
-new function in a module beside this one."""
+"""The contract of a check of tables: one mistake that numbers alone can show. A new check is a new function
+in a module beside this one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ CHECKS: list[TableCheck] = []
 
 @dataclass(frozen=True)
 class TableCheck:
-    """Look for one mistake in finished tables. `needs` names, as a clause, the columns or facts that it reads.
+    """A search for one mistake in finished tables. `needs` names, as a clause, the columns or facts that it
+    reads.
 
-    `look` yields each finding, and None for each place where it looked: nothing where no table holds what it reads.
-    It is pure and never raises for a table that could be read.
+    `look` yields None for each place that it checks, and each finding: nothing where no table holds what it
+    reads. It is pure and never raises for a table that could be read.
     """
 
     name: str
@@ -49,7 +50,7 @@ def finding(table: Table, rows: Iterable[int], sentence: str, instead: str) -> T
 
 
 def groups_of(table: Table, without: str) -> dict[tuple[str, ...], list[int]]:
-    """Rows that differ in the factor `without` alone, by their other factors."""
+    """Group rows that differ in the factor `without` alone, by their other factors."""
     others = [name for name in table.factors if name != without]
     found: dict[tuple[str, ...], list[int]] = {}
     for row in range(len(table)):
@@ -58,25 +59,25 @@ def groups_of(table: Table, without: str) -> dict[tuple[str, ...], list[int]]:
 
 
 def known(*values: float) -> bool:
-    """Whether all are numbers above 0."""
+    """Return whether all are numbers above 0."""
     return all(math.isfinite(value) and value > 0 for value in values)
 
 
 def users_of(table: Table) -> list[float] | None:
-    """Users of the closed loop by row: a column's, else the one number that is given; None where
-    neither is, or the loop is open."""
+    """Return the users of the closed loop by row: a column's, else the one number that is given; None where
+    there is neither, or the loop is open."""
     if table.about.given.load == "open":
         return None
     return table.quantity("users") or _given(table, table.about.given.users, "count")
 
 
 def think_of(table: Table) -> list[float] | None:
-    """Think time by row in s: a column's, else the one that is given."""
+    """Return the think time by row in s: a column's, else the one that is given."""
     return table.quantity("think") or _given(table, table.about.given.think_time, "time_s")
 
 
 def run_time_of(table: Table) -> list[float] | None:
-    """How long each row was measured, in s: a column's, else the time that is given."""
+    """Return how long each row was measured, in s: a column's, else the time that is given."""
     return table.quantity("run_time") or _given(table, table.about.given.run_time, "time_s")
 
 
@@ -86,8 +87,8 @@ def _given(table: Table, value: Number | None, dimension: str) -> list[float] | 
 
 
 def given(value: Number | None, dimension: str) -> float | None:
-    """A given quantity in base units; None where none was given. Raises ValueError for one without a
-    sense, which reading has refused."""
+    """Return a given quantity in base units; None where none was given. Raises ValueError for one that makes
+    no sense, which reading has already refused."""
     if value is None:
         return None
     return parse_quantity(value, dimension)  # type: ignore[arg-type]
@@ -99,6 +100,6 @@ def signed_percent(share: float) -> str:
 
 
 def listed(words: Sequence[str], most: int = 4) -> str:
-    """`a, b, c and 3 more`."""
+    """Return `a, b, c and 3 more`."""
     more = len(words) - most
     return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")

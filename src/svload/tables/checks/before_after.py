@@ -1,5 +1,5 @@
-"""Tables with a state before and one after a change: survivors' means, odd improvements, effects that
-reverse, headlines (docs/method.md §2)."""
+"""Checks of tables with a state before and one after a change: survivors' means, odd improvements, effects
+that reverse, headlines (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TIME = [
 
 
 class States(NamedTuple):
-    """One quantity of a table before and after, by row, as it stands in the table."""
+    """One quantity of a table before and after, by row, as the table gives it."""
 
     table: Table
     what: str
@@ -43,14 +43,14 @@ class States(NamedTuple):
         return {name: row for row, name in enumerate(self.table.columns[key_of(self.table)])}
 
     def both(self) -> Iterator[tuple[int, float, float]]:
-        """(row, before, after) where both are numbers."""
+        """Return (row, before, after) where both are numbers."""
         for row, (before, after) in enumerate(zip(self.before, self.after, strict=True)):
             if isfinite(before) and isfinite(after):
                 yield row, before, after
 
 
 def states_of(tables: Tables) -> list[States]:
-    """Every quantity that stands before and after in a table."""
+    """Return every quantity that a table has both before and after."""
     found = []
     for table in tables:
         for name in table.columns:
@@ -65,12 +65,12 @@ def states_of(tables: Tables) -> list[States]:
 
 
 def times_of(tables: Tables) -> list[States]:
-    """Those of them that are times: smaller is better."""
+    """Return the quantities that are times: smaller is better."""
     return [one for one in states_of(tables) if one.what in _TIME]
 
 
 def key_of(table: Table) -> str:
-    """The column that names a table's rows: its first."""
+    """Return the column that names a table's rows: its first."""
     return next(iter(table.columns))
 
 
@@ -78,7 +78,8 @@ def key_of(table: Table) -> str:
     "means-of-survivors", 30, "a mean time and a success rate, each before and after, of the same rows"
 )
 def means_of_survivors(tables: Tables) -> Iterator[TableFinding | None]:
-    """Times read apart from success: where success differs, a mean of the answered requests ranks nothing."""
+    """Times read without regard to success: where success differs, a mean of the answered requests cannot
+    rank cases."""
     rates = [one for one in states_of(tables) if one.what in ("success", "success_rate", "ok")]
     for times in times_of(tables):
         for success in rates:
@@ -125,7 +126,8 @@ def _means_of_survivors_of(times: States, success: States) -> TableFinding | Non
 
 @table_check("improvement-over-the-larger", 31, "times before and after, and their improvement in percent")
 def improvement_over_the_larger(tables: Tables) -> Iterator[TableFinding | None]:
-    """A percentage of the larger of both values: it never falls below −100 %, however much slower it became."""
+    """A percentage of the larger of both values: it never falls below −100 %, however much slower the case
+    became."""
     for times in times_of(tables):
         column = improvement_of(times.table)
         if column is None:
@@ -156,7 +158,8 @@ def improvement_over_the_larger(tables: Tables) -> Iterator[TableFinding | None]
     "means-not-named", 32, "times before and after, and two tables of pairs of these rows with an improvement"
 )
 def means_not_named(tables: Tables) -> Iterator[TableFinding | None]:
-    """Tables of pairs that use other means than each other, before or after a change, and do not say which."""
+    """Tables of pairs that use different means from each other, before or after a change, and do not say
+    which."""
     pairs = [table for table in tables if pair_columns(table) and improvement_of(table)]
     times = times_of(tables)
     if not times or len(pairs) < 2:
@@ -173,18 +176,19 @@ def means_not_named(tables: Tables) -> Iterator[TableFinding | None]:
 
 
 def pair_columns(table: Table) -> tuple[str, str] | None:
-    """The two columns that name a pair of cases."""
+    """Return the two columns that name a pair of cases."""
     named = [name for name in table.columns if name.endswith("_case")]
     return (named[0], named[1]) if len(named) == 2 else None
 
 
 def improvement_of(table: Table) -> str | None:
-    """The column of improvements."""
+    """Return the column of improvements."""
     return next((name for name in table.columns if name.startswith("improvement")), None)
 
 
 def _state_of(table: Table, times: States) -> str | None:
-    """The state whose means give the table's improvements in most rows, by the formula over the larger value."""
+    """Return the state with means that give the table's improvements in most rows, by the formula over the
+    larger value."""
     columns, improvement = pair_columns(table), improvement_of(table)
     assert columns is not None
     assert improvement is not None
@@ -211,7 +215,7 @@ def _state_of(table: Table, times: States) -> str | None:
 
 @table_check("effect-reverses", 33, "times before and after, and a table of pairs of these rows")
 def effect_reverses(tables: Tables) -> Iterator[TableFinding | None]:
-    """A comparison that turns round between two states: an interaction that a comparison in one state hides."""
+    """A comparison that reverses between two states: an interaction that a comparison in one state hides."""
     for times in times_of(tables):
         at = times.row_of
         for table in tables:
@@ -246,8 +250,8 @@ def effect_reverses(tables: Tables) -> Iterator[TableFinding | None]:
 
 @table_check("gain-from-one-level", 34, "times before and after, and a table of the cases' factors")
 def gain_from_one_level(tables: Tables) -> Iterator[TableFinding | None]:
-    """All cases at one level improve and most at another worsen: the mean of both, or
-    the best case, tells of neither."""
+    """All cases at one level improve and most at another get worse: neither the mean of both nor the best
+    case shows this."""
     for times in times_of(tables):
         key = key_of(times.table)
         for cases in tables:
@@ -289,7 +293,7 @@ def _gain_from_one_level_of(times: States, cases: Table, key: str) -> Iterator[T
 
 @table_check("headline-rows", 35, "headlines in the table's .about.yaml")
 def headline_rows(tables: Tables) -> Iterator[TableFinding | None]:
-    """What a text claims at most, held against the rows: which it is, or that it is none."""
+    """A text's claims of "up to", compared with the rows: which row it is, or that it is none."""
     for table in tables:
         for headline in table.about.headlines:
             yield None

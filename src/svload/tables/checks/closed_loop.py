@@ -1,4 +1,4 @@
-"""What N = X·(R + Z) says of a closed loop's tables: delays taken for speed, answers counted late, flat
+"""Checks by N = X·(R + Z) of a closed loop's tables: delays taken for speed, answers counted late, flat
 throughput (docs/method.md §4)."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from svload.tables.table import Table, TableFinding
 
 @table_check("littles-law", 10, "users, throughput and mean response of a closed loop")
 def littles_law(tables: Tables) -> Iterator[TableFinding | None]:
-    """X·(R + Z) against N: above it late completions are counted, below it the run's edges are (docs/method.md §4)."""
+    """X·(R + Z) compared with N: above it late completions are counted, below it the run's edges are
+    (docs/method.md §4)."""
     for table in tables:
         loop = _loop(table)
         if loop is None:
@@ -91,7 +92,8 @@ def _is_think_time(rows: list[int], loop: dict[int, tuple[float, float, float, f
 
 @table_check("think-time-slows", 12, "mean response of a closed loop and a delay that varies")
 def think_time_slows(tables: Tables) -> Iterator[TableFinding | None]:
-    """Think time takes load away; a response that grows with it has another cause, which was not held."""
+    """Think time reduces load; a response that grows with it has another cause, which was not held
+    constant."""
     for table in tables:
         response, think, varied = table.quantity("response"), think_of(table), table.column_of("think")
         if response is None or think is None or varied is None or users_of(table) is None:
@@ -152,7 +154,8 @@ def saturated_from_the_first(tables: Tables) -> Iterator[TableFinding | None]:
 
 
 def _rates(table: Table) -> list[float] | None:
-    """Throughput by row: the column's, else that of N̄ users, of whom those that still ramp up are missing."""
+    """Return the throughput by row: the column's, else that of N̄ users, without those that are still ramping
+    up."""
     rates = table.quantity("throughput")
     if rates is not None:
         return rates
@@ -166,7 +169,7 @@ def _rates(table: Table) -> list[float] | None:
 
 
 def present_users(table: Table, users: list[float]) -> list[float]:
-    """Users on average over the measured time: less than N where the ramp is in it."""
+    """Return the average users over the measured time: less than N where it includes the ramp."""
     spawn, lasts = given(table.about.given.spawn_rate, "rate_rps"), run_time_of(table)
     if not spawn or lasts is None:
         return users
@@ -193,7 +196,7 @@ def _link(table: Table, rates: list[float]) -> str:
 
 
 def _loop(table: Table) -> dict[int, tuple[float, float, float, float]] | None:
-    """By row (N, X, R, Z) where all are known; None where the table lacks a column."""
+    """Return by row (N, X, R, Z) where all are known; None where the table lacks a column."""
     users, rates, response = users_of(table), table.quantity("throughput"), table.quantity("response")
     think = think_of(table) or [0.0] * len(table)
     if users is None or rates is None or response is None:
@@ -207,7 +210,8 @@ def _loop(table: Table) -> dict[int, tuple[float, float, float, float]] | None:
 
 @table_check("ramp-in-statistics", 14, "users, run time and spawn rate")
 def ramp_in_statistics(tables: Tables) -> Iterator[TableFinding | None]:
-    """Users that are still being started while it is measured: the statistics are of another load than the row says."""
+    """Users that are still being started during the measurement: the statistics are of another load than the
+    row says."""
     for table in tables:
         users, lasts = users_of(table), run_time_of(table)
         spawn = given(table.about.given.spawn_rate, "rate_rps")

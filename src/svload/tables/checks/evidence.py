@@ -1,5 +1,5 @@
-"""Numbers that can't be, or that carry less than is said of them: units, few requests, bottlenecks without
-evidence (docs/method.md §3, §5)."""
+"""Checks for numbers that are impossible, or that support less than the text claims: units, few requests,
+bottlenecks without evidence (docs/method.md §3, §5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 @table_check("unit-impossible", 1, "payload and stated_unit (given in .about.yaml) and a mean response")
 def unit_impossible(tables: Tables) -> Iterator[TableFinding | None]:
-    """A stated unit by which an answer would have come faster than any link carries it."""
+    """A stated unit by which an answer would have arrived faster than any link can carry it."""
     for table in tables:
         payload, unit = given(table.about.given.payload, "size_bytes"), table.about.given.stated_unit
         column = table.column_of("response")
@@ -54,7 +54,7 @@ def unit_impossible(tables: Tables) -> Iterator[TableFinding | None]:
 
 @table_check("too-few-requests", 50, "a number of requests, or throughput and run time")
 def too_few_requests(tables: Tables) -> Iterator[TableFinding | None]:
-    """Rows that so few requests carry that no steady state is seen."""
+    """Rows with so few requests that no steady state can be seen."""
     for table in tables:
         counts = table.quantity("requests") or _counted(table)
         if counts is None:
@@ -87,7 +87,7 @@ def _counted(table: Table) -> list[float] | None:
 
 @table_check("not-bracketed", 51, "a column of N*")
 def not_bracketed(tables: Tables) -> Iterator[TableFinding | None]:
-    """A saturation point that is the lowest level there is: it may lie anywhere below."""
+    """A saturation point at the lowest level: it may lie anywhere below."""
     for table in tables:
         column = next((name for name in table.columns if re.fullmatch(r"n_?(star|\*)", name.lower())), None)
         if column is None:
@@ -108,7 +108,7 @@ def not_bracketed(tables: Tables) -> Iterator[TableFinding | None]:
 
 @table_check("bottleneck-without-evidence", 52, "a column of bottlenecks")
 def bottleneck_without_evidence(tables: Tables) -> Iterator[TableFinding | None]:
-    """A resource named as the bottleneck with no column that shows it used."""
+    """A resource named as the bottleneck without a column that shows its use."""
     for table in tables:
         column = next((name for name in table.columns if "bottleneck" in name.lower()), None)
         if column is None:
@@ -138,7 +138,7 @@ _USED = re.compile(r"(cpu|disk|network|link|memory|util|usage|busy|iowait)", re.
 
 
 def _slowest(table: Table, rows: list[int]) -> tuple[int, float] | None:
-    """The row that moved least, and its bytes a second, where the table has sizes."""
+    """Return the row that moved least, and its bytes a second, where the table has sizes."""
     rates = table.quantity("throughput")
     sizes = next((table.columns[name] for name in table.columns if "size" in name), None)
     if rates is None or sizes is None:
@@ -156,7 +156,7 @@ def _bytes(text: str) -> float | None:
 
 @table_check("mean-far-from-median", 53, "the mean and the median of the same")
 def mean_far_from_median(tables: Tables) -> Iterator[TableFinding | None]:
-    """A mean far from the median of the same: one number of both tells of no distribution."""
+    """A mean far from the median of the same values: a single number does not describe the distribution."""
     for table in tables:
         for column in table.columns:
             other = column.replace("mean", "median", 1)
@@ -200,7 +200,7 @@ def same_host(tables: Tables) -> Iterator[TableFinding | None]:
     "generator-shared", 91, "generator_shares, given in .about.yaml: what else the generator's machine does"
 )
 def generator_shared(tables: Tables) -> Iterator[TableFinding | None]:
-    """A generator whose machine has other work: its own limit is not told from the servers'."""
+    """A generator on a machine with other work: its own limit cannot be separated from the servers'."""
     instead = "The generator's own delays and limits are judged in each trial; it writes no answer to disk."
     for table in tables:
         if shared := table.about.given.generator_shares:

@@ -1,4 +1,5 @@
-"""What a table's throughput says of a limit that was varied, such as CPUs: d ln X / d ln limit (docs/method.md §5)."""
+"""Checks of a table's throughput under a limit that was varied, such as CPUs: d ln X / d ln limit
+(docs/method.md §5)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _LIMIT = re.compile(
 
 
 class Step(NamedTuple):
-    """Two rows that differ in one limit alone, the smaller limit first; neighbours, or the ends of its levels."""
+    """Two rows that differ in one limit alone, the smaller limit first; neighbouring levels, or the lowest
+    and the highest."""
 
     column: str
     tight: int
@@ -58,7 +60,7 @@ Of = Callable[[Table, list[Step]], TableFinding | None]
 
 
 def _of_limits(name: str, order: int) -> Callable[[Of], Of]:
-    """Make a function of one table's steps a check of each table that has any."""
+    """Make a function of one table's steps a check of every table that has steps."""
 
     def keep(of: Of) -> Of:
         @table_check(name, order, "throughput, and a limit (cpus, cores, memory, workers …) that varies")
@@ -95,7 +97,7 @@ def limit_never_acted(table: Table, steps: list[Step]) -> TableFinding | None:
 
 @_of_limits("smaller-limit-faster", 21)
 def smaller_limit_faster(table: Table, steps: list[Step]) -> TableFinding | None:
-    """A tighter limit that looks faster, with nothing that tells noise from effect."""
+    """A tighter limit that looks faster, with nothing that separates noise from effect."""
     odd = [step for step in steps if step.ratio < 1 / (1 + limits.NO_DIFFERENCE)]
     if not odd:
         return None
@@ -112,7 +114,8 @@ def smaller_limit_faster(table: Table, steps: list[Step]) -> TableFinding | None
 
 @_of_limits("elasticity-out-of-range", 22)
 def elasticity_out_of_range(table: Table, steps: list[Step]) -> TableFinding | None:
-    """Throughput that changes by more than a limit can explain, or against it: something else changed with it."""
+    """Throughput that changes by more than a limit can explain, or in the opposite direction: something else
+    changed with it."""
     low, high = limits.ELASTICITY
     odd = [step for step in steps if not low <= step.elasticity <= high]
     if not odd:

@@ -1,4 +1,4 @@
-"""Whether a table shows that its factors did what they say, one at a time, with what it takes to tell
+"""Checks whether a table shows that its factors did what they say, one at a time, with the means to recognise
 noise (docs/method.md §2, §3)."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COUNTER = re.compile(r"(cache_)?(hits?|misses|hit_ratio|hit_rate)(_pct|_ratio|_
 
 @table_check("hits-unverified", 40, "times, and a factor with levels called hit and miss")
 def hits_unverified(tables: Tables) -> Iterator[TableFinding | None]:
-    """Cases called hit that are slower than those called miss, and no counter that shows that hits hit."""
+    """Cases called hit that are slower than those called miss, without a counter that confirms the hits."""
     counted = any(_COUNTER.fullmatch(name) for table in tables for name in table.columns)
     for times in times_of(tables):
         for cases in tables:
@@ -53,7 +53,7 @@ def _hits_unverified_of(times: States, pairs: list[tuple[str, str]]) -> TableFin
 
 
 def _hits_and_misses(cases: Table) -> Iterator[tuple[str, str]]:
-    """(case of the hit, case of the miss) that differ in that factor alone."""
+    """Return (case of the hit, case of the miss) that differ in that factor alone."""
     key = key_of(cases)
     for factor in list(cases.columns)[1:]:
         levels = cases.columns[factor]
@@ -74,7 +74,8 @@ def _hits_and_misses(cases: Table) -> Iterator[tuple[str, str]]:
 
 @table_check("layers-at-once", 41, "a table of settings by layer, with their values in two states or more")
 def layers_at_once(tables: Tables) -> Iterator[TableFinding | None]:
-    """Settings of several layers that change between the same two states: no effect belongs to any of them."""
+    """Settings of several layers that change between the same two states: no effect can be attributed to one
+    of them."""
     for table in tables:
         states = [
             name for name in table.columns if name in ("default", "intermediate", "final", "before", "after")
@@ -125,7 +126,7 @@ _SCATTER = re.compile(
     "unmentioned-shift", 43, "rows that differ in one derived factor (derive in .about.yaml), and medians"
 )
 def unmentioned_shift(tables: Tables) -> Iterator[TableFinding | None]:
-    """A factor's level that shifts a result everywhere while the text speaks of another."""
+    """A level of a factor that shifts a result everywhere while the text discusses another factor."""
     for table in tables:
         if not table.about.derive:
             continue
@@ -144,8 +145,8 @@ def unmentioned_shift(tables: Tables) -> Iterator[TableFinding | None]:
 
 
 def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:
-    """(median ratio, column, which levels, rows) of pairs of groups that differ in one derived
-    factor, matched by out-going load."""
+    """Return (median ratio, column, which levels, rows) of pairs of groups that differ in one derived factor,
+    matched by outgoing load."""
     factors = [name for name, how in table.about.derive.items() if "." in how and table.has(name)]
     matched = next((name for name in table.columns if name.startswith("out_")), None)
     columns = [name for name in table.columns if name.startswith("median_")]

@@ -1,5 +1,5 @@
-"""What a text says of its tables, held against them: quoted cells, and what a column is said to
-depend on (docs/method.md §4)."""
+"""Checks of a text's statements about its tables: quoted cells, and what a column is said to depend on
+(docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @table_check("quote-differs", 60, "quotes in the table's .about.yaml")
 def quote_differs(tables: Tables) -> Iterator[TableFinding | None]:
-    """A number in the text that is not the cell it speaks of; where it is another column's, that column is named."""
+    """A number in the text that differs from its cell; where it is another column's, that column is named."""
     for table in tables:
         quotes = table.about.quotes
         yield from [None] * bool(quotes)
@@ -53,7 +53,7 @@ _NAMED = "Every number of a report is made of the data, and names what it is."
 
 
 def _cell(quote: Quote, tables: Tables) -> tuple[Table, int] | None:
-    """The table and row that a quote speaks of."""
+    """Return the table and row that a quote refers to."""
     for table in tables:
         if not table.has(quote.column, *quote.where):
             continue
@@ -68,7 +68,8 @@ def _same(cell: str, value: object) -> bool:
 
 
 def _order(quotes: Sequence[Quote], wrong: Quote, cells: Sequence[tuple[Table, int] | None]) -> str:
-    """What becomes of the order that the quotes of one column state, in the order in which they are listed."""
+    """Describe how the order that the quotes of one column state changes, in the order in which they are
+    listed."""
     row: list[tuple[float, float]] = []
     for quote, place in zip(quotes, cells, strict=True):
         if quote.column == wrong.column and place is not None:
@@ -109,8 +110,8 @@ def held_out(tables: Tables) -> Iterator[TableFinding | None]:
 
 
 def _score(table: Table, model: Model, of: Sequence[str]) -> float | None:
-    """R² of held-out groups on the logarithm of the target; None where a column is
-    missing or there are too few groups."""
+    """Return R² of held-out groups on the logarithm of the target; None where a column is missing or there
+    are too few groups."""
     columns = [_column(table, name) for name in of]
     if not table.has(model.target, model.group) or any(one is None for one in columns):
         return None
