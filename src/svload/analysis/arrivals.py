@@ -51,8 +51,8 @@ def begin_ns(config: CaseConfig, group: Group) -> int:
 
 
 def planned(trial: TrialSummary, config: CaseConfig, view: GroupView) -> int | None:
-    """Return the arrivals due from the group's start to the load's end; None where the loop is not open, was
-    stopped, or its seed is not known.
+    """Return the arrivals due from the group's start to the load's end; None where the loop is not open or
+    was stopped, or where its seed is not known.
 
     Also None where a feeder ends with its table, since that cuts the plan short.
     """

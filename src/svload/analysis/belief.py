@@ -86,7 +86,7 @@ def asked_of(lock: Lock | None, config: CaseConfig, owners: Mapping[str, Source]
     refs = [metric_of(one.metric, config, owners) for one in (lock.comparisons if lock else ())]
     searched = lock.search if lock else None
     for text in (*config.thresholds, *config.expects, *(searched.that if searched else ())):
-        with suppress(ValueError):  # a trial judged without its lock may name whom its case lacks
+        with suppress(ValueError):  # a trial judged without its lock may name owners that its case lacks
             refs.append(criterion_of(text, config, owners).ref)
     if searched is not None and searched.gain is not None:
         refs.append(metric_of(f"{config.main_group}.ok_throughput", config, owners))

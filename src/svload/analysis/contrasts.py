@@ -26,8 +26,8 @@ NO_LAST_RUN = "this lab's noise is unknown until a first run or A/A"
 HARD = ("restart", "rebuild")
 _MARGIN = re.compile(r"by more than (\d+(?:\.\d+)?) ?%")
 Cell = tuple[str, ...]
-"""Cases that are matched: (baseline's, treatment's); of an interaction (baseline's, treatment's, and
-both at the first level of `by`)."""
+"""Matched cases: (baseline's, treatment's); for an interaction (baseline's, treatment's, and both at the
+first level of `by`)."""
 
 
 @dataclass(frozen=True)
@@ -201,14 +201,14 @@ def plan_comparisons(
     floors: Callable[[Contrast], LabFloor | None] | None = None,
     configs: Mapping[str, CaseConfig] | None = None,
 ) -> list[dict[str, Any]]:
-    """Per planned contrast, before the run: what its blocks and bring-ups can decide.
+    """Return per planned contrast, before the run, what its blocks and bring-ups can decide.
 
-    Keys: name, comparison, factor, baseline, treatment, metric, by, pairs (count of matched cells), blocks, units, bring_ups, claims,
-    mde (relative effect; null with mde_reason),
-    state ("decidable" | "undecidable" | "confounded"), reason and remedy (why no outcome could decide it,
-    as a clause, and the edit that mends it; empty: one could), needed_blocks, sentence. `before`: an earlier
-    run's claims. `floors` finds a contrast's figures in an A/A certificate, which tells how much replicates
-    differ where there is no last run. `configs` tell what levels change.
+    Keys: name, comparison, factor, baseline, treatment, metric, by, pairs (count of matched cells), blocks,
+    units, bring_ups, claims, mde (relative effect; null with mde_reason), state ("decidable" | "undecidable"
+    | "confounded"), reason and remedy (why no outcome could decide it, as a clause, and the edit that would
+    fix it; empty: one could), needed_blocks, sentence. `before`: an earlier run's claims. `floors` finds a
+    contrast's figures in an A/A certificate, which shows how much replicates differ where there is no last
+    run. `configs` tell what levels change.
     """
     contrasts = contrasts_of(lock)
     return [

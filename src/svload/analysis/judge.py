@@ -204,12 +204,12 @@ def judge_trials(
             for trial, cut in zip(by_case[case], cuts[case], strict=True)
         ]
 
-    all_checks()  # loads them, here for all cases
+    all_checks()  # load them once for all cases
     try:
         own = dict(zip(by_case, each(cut, list(by_case)), strict=True))
         cuts = matched_cuts(own, {case: _settling_ns(by_case[case][-1]) for case in by_case}, lock)
         found = each(judged, list(by_case))
-    except SvloadError:  # of several damaged trials the one is told that ran first
+    except SvloadError:  # of several damaged trials, report the one that ran first
         for trial in trials:
             trial_cut(trial.unread(), configs[trial.summary.case])
         raise

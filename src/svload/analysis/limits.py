@@ -139,12 +139,13 @@ MSER_BATCH = 5
 CUT_AT_MOST = 0.5
 """A warm-up cut above this share of the window means that the trial was too short."""
 LATE_SEARCH = 0.75
-"""MSER-5 also looks for its minimum up to this share of the run, to tell a warm-up that ends in the second half."""
+"""MSER-5 also looks for its minimum up to this share of the run, to detect a warm-up that ends in the second
+half."""
 LATE_CLEAR = 3.0
 """Such a late minimum counts if it is this many times below the best of the first half."""
 STALL_HEAD = 0.1
-"""A stall is told from a warm-up by this first part of what MSER-5 would drop: in a stall it is at the level
-of what is kept."""
+"""A stall is distinguished from a warm-up by this first part of what MSER-5 would drop: in a stall it is at
+the level of what is kept."""
 STALL_LEVEL = 0.95
 """That level: this quantile of the kept observations."""
 STALL_CLEAR = 10.0
@@ -176,7 +177,7 @@ TCP_LOSS = 0.1
 """Requests that waited for a TCP segment that was sent again, as a share of those beyond a percentile, from which that
 percentile is rough: each of them waited for 200 ms as a rule."""
 REUSE = 0.02
-"""Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
+"""Connections beyond the planned ones, as a share of requests, from which reuse was not as requested."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators' count."""
 DELAY_LATE = 0.05

@@ -214,7 +214,7 @@ class GroupMeasures:
             else Estimate(value=None, reason="no request is due in the kept window", why="no request")
         )
         errors = success if success.value is None else _exact(1 - success.value, group.due)
-        # Every load waits for its last answers: what is left then was cut when the time of a search was over.
+        # Every load waits for its last answers: what is left was cut when the time of a search was over.
         cut = 0 if group.stopped else group.summary.in_flight
         return {
             "throughput": self._rate(completed),
@@ -408,7 +408,7 @@ def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[s
     total = float(asked.sum())
     none = Estimate(value=None, reason="no row was asked", why="no request")
     repeats = sum(group.early_repeats for _, group in users)
-    # The users of a closed loop ask; an open one has none, and its arrivals walk as one.
+    # Each user of a closed loop walks the rows; an open loop has none, and its arrivals walk as one.
     loops = [specs[group.name].executor for _, group in users]
     askers = sum(loop.most_vus if isinstance(loop, ClosedLoop) else 1 for loop in loops)
     again = max(int(total) - askers, 0)

@@ -99,7 +99,7 @@ def _errors(group: GroupView, span: tuple[int, int]) -> tuple[str | None, float,
         known = {name: count for name, count in group.summary.errors.items() if name.startswith(_CONNECT)}
         return max(known, key=lambda name: known[name], default=None), float(span[0]), float(span[1])
     due, ok = group.rows["due_ns"], group.rows["ok"]
-    # Requests that were under way when it went were due before: the outage begins with the first of those.
+    # Requests under way when the server went away were due earlier: the outage begins with the first.
     answered: NDArray[np.int64] = group.rows["done_ns"][ok & (due < span[0])]
     low = int(answered.max()) if len(answered) else span[0]
     inside = ~ok & (due >= min(low, span[0])) & (due < span[1]) & (group.rows["done_ns"] >= 0)

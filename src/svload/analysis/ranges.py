@@ -81,9 +81,9 @@ class Ranges:
         apart_s = length_s / stretches
         waits_s, used_s = self._servers(edges)
         foreign_s = _grown([others] if others else [], edges)
-        # Threads wait for one another as well: strangers made no more of it than they had of the cores.
+        # Threads also wait for one another: strangers caused no more of it than their share of the cores.
         if waits_s is None:
-            # Below this share of the cores concerned one is free for whoever waits.
+            # Below this share one of the cores concerned is free for waiting threads.
             shares = _grown(foreign_here(monitors, cores).values(), edges)
             beside = (
                 1
@@ -225,7 +225,7 @@ class _OfGroup:
         return _late_s(self._whole) if self._whole.closed else 0.0
 
     def _of_time(self, stat: str, value: float) -> tuple[float, float]:
-        # A pause of the users that is shorter by u makes a response longer by no more than u (R = N/X − Z).
+        # A users' pause shorter by u makes a response longer by no more than u (R = N/X − Z).
         p = None if stat == "mean" else float(stat[1:]) / 100
         return self._pushed(p), (self._woken_s + self._unasked_s) / value
 

@@ -51,7 +51,7 @@ def is_own_doing(groups: Iterable[GroupView], stops: Stops, cut_ns: int) -> bool
     if any(not group.closed and _lag_share(group, cut_ns) > limits.OWN_DOING for group in groups):
         return True
     low_ns = min((group.window.low_ns for group in groups), default=0)
-    # A gap is told at the look after it: that less its length is the latest moment at which it can have begun.
+    # A gap is reported at the look after it: that time less its length is the latest possible begin.
     longest = max((gap for at, gap in stops if at > low_ns and at - gap < low_ns + cut_ns), default=0.0)
     return longest > limits.OWN_DOING * cut_ns
 

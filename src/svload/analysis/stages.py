@@ -131,7 +131,7 @@ def _level(group: str, label: str, found: Sequence[tuple[bool | None, Estimate]]
 def _asked(config: CaseConfig, group: str) -> Iterator[MetricRef]:
     """Return what thresholds ask of a group, for each of its levels."""
     for text in config.thresholds:
-        with suppress(ValueError):  # about what this case lacks
+        with suppress(ValueError):  # it is about something that this case lacks
             ref = criterion_of(text, config).ref
             if ref.owner == group and not why_not_by_level(ref):
                 yield ref

@@ -155,7 +155,7 @@ def _by_line(points: Sequence[Point]) -> Limit | None:
     )
     t = t_reach(n - 1)
     if whole.slope + t_reach(n - 1, _FALLS) * slopes >= 0:
-        return None  # whether the load matters at all is not sure
+        return None  # it is not certain that the load has an effect at all
     error = max(error, _NARROWEST / sqrt(near.sum()) / max(-whole.slope, _FLATTEST))
     moved = 0.0 if time is None else whole.drift * time[near]
     residuals = y[near] - whole.slope * (x[near] - whole.zero - moved)
@@ -189,7 +189,7 @@ def _near(x: Floats, y: Floats) -> tuple[NDArray[np.bool_], int]:
     expected = _SLOPES[slope] * (x - places[place])
     clear = np.abs(expected) >= FARTHEST / 2
     if (clear & (expected * y < 0)).sum() > max(_WRONG * clear.sum(), 2):
-        return np.zeros(len(x), dtype=bool), 0  # no line says what these trials do
+        return np.zeros(len(x), dtype=bool), 0  # no line describes these trials
     nearest = np.argsort(np.abs(expected), kind="stable")
     near = np.abs(expected) < FARTHEST
     near[nearest[:_FEWEST]] = True

@@ -125,7 +125,7 @@ def as_measured(estimate: Estimate) -> float | None:
     """Return its value, however disturbed: disturbances are in the scatter of the trials. None where the load
     or the instrument itself is broken."""
     doubts = estimate.belief.doubts if estimate.belief else ()
-    # Users who still wait for requests of before are what too much load does to them.
+    # Users who still wait for earlier requests are an effect of too much load.
     return None if is_broken(estimate) and "carried-over" not in doubts else number_of(estimate)
 
 

@@ -142,8 +142,8 @@ def _little(summary: TrialSummary, config: CaseConfig, context: Context) -> Iter
     for view in context.groups:
         group = view.summary
         if isinstance(view.spec.executor, ClosedLoop):
-            # Users who come and go by stages, or when their work is done, are there as long as they say;
-            # `_asked` holds that to the plan.
+            # Users who come and go by stages, or when their work is done, are present as long as recorded;
+            # `_asked` compares that with the plan.
             steady = view.spec.executor.shape == "constant"
             there = planned_vu_ns(config, view.spec, summary.window_ns) if steady else float(group.active_ns)
             spent = group.request_ns + group.think_ns + group.lag_ns + group.wait_ns

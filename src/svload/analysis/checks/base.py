@@ -74,7 +74,7 @@ class Part:
 
 
 Role = Literal["told", "weight", "lag", "missing", "lost"]
-"""told: nothing, since blocks were randomised against it; weight: its share of the machine weighs the pair;
+"""told: no effect, since blocks were randomised against it; weight: its share of the machine weighs the pair;
 lag: the comparison is computed with and without the generator's delays; missing: a REFUSED number is treated
 as if its trial had not been made; lost: the trial is not what its case says, or its load was not made
 (docs/method.md §3)."""

@@ -155,7 +155,7 @@ def _wrong(group: GroupView) -> list[str]:
     summary, sessions = group.summary, group.summary.tls_full + group.summary.tls_resumed
     schemes = _schemes(group)
     if len(schemes) != 1 or "" in schemes:
-        # Which of its connections shall have a session is not told apart.
+        # It is not known which of its connections should have a session.
         return []
     if schemes == {"http"}:
         return [f"{group.name} asks for http and had {sessions} TLS sessions"] if sessions else []

@@ -194,7 +194,7 @@ def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Fi
     stamped, clean = view.histogram("sampled_response"), view.histogram("sampled_clean")
     read_lag = view.histogram("read_lag")
     every = stamped.sum() >= _ALL * response.sum()
-    # Read lag is out of it where there is a stamp.
+    # It excludes read lag, too, where there is a timestamp.
     without = view.histogram("response_without_lag")
     yield from _percentiles(view, shown, ranked_counts(response, view.due), ranked_counts(without, view.due))
     mean_ns, deviation_ns = moments(lag)
@@ -208,7 +208,7 @@ def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Fi
     if not mean or read_lag.sum() < limits.LEAST_READ_LAGS:
         return
     # The deviation of a sum is at most the sum of the deviations. Older trials have no
-    # pairs: there the means alone tell.
+    # pairs: there only the means are known.
     deviation_ns += moments(read_lag)[1]
     if stamped.sum() >= limits.LEAST_READ_LAGS:
         with_ns, without_ns = moments(stamped)[0], moments(clean)[0]

@@ -136,7 +136,7 @@ def _of_groups(trial: TrialData, window: Window) -> Iterator[Limit]:
     for facts in trial.lab.services:
         for group in (
             facts.groups if facts.processes else ()
-        ):  # a machine's is read where somebody is within it
+        ):  # a machine's group is read in a service within it
             if group.name not in told:
                 told.add(group.name)
                 yield from _of_group(trial, facts.service, group, window)

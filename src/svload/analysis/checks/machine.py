@@ -27,8 +27,8 @@ _THROUGHOUT = 0.9
 
 
 class Hiccups(Check):
-    """Gaps that a thread which sleeps beside the load to every 10 ms saw, and passes of the load's own loop
-    above 10 ms: whatever arrived meanwhile was read late (after jHiccup, Tene)."""
+    """Gaps seen by a thread that wakes every 10 ms beside the load, and passes of the load's own loop above
+    10 ms: whatever arrived meanwhile was read late (after jHiccup, Tene)."""
 
     name = "hiccups"
     row = "hiccup thread per engine core"
@@ -240,7 +240,7 @@ def busiest(monitors: Monitors, moments: Spans) -> list[User]:
     begins, ends = (np.array(side, dtype=float) for side in zip(*moments, strict=True))
     for process, series in of_monitor(monitors, "others", "cpu_seconds").items():
         latest = np.searchsorted(begins, series.at) - 1
-        # A process is told only where it used something, so that the look before may be far away.
+        # A process is reported only where it used CPU, so the look before may be far back.
         inside = (latest >= 0) & (series.at - _LOOK_NS < ends[np.maximum(latest, 0)])
         name, _, pid = process.rpartition(" ")
         found.append(User(name, pid, float(series.values[inside].sum())))

@@ -115,7 +115,7 @@ def _compare(
     found += [statuses] if statuses else []
     # Only HTTP has statuses.
     lacking += [] if statuses or raw else ["statuses of these requests separately"]
-    # What a server of another protocol tells of itself goes the same way and is among its bytes.
+    # With another protocol, a server's own counts are sent the same way and are among its bytes.
     mine = alone and not redirected and not raw
     received = _bytes(host, groups, offered, slack, written) if mine else None
     found += [received] if received else []

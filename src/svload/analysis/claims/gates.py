@@ -250,7 +250,7 @@ def success_interval(found: Gathered) -> tuple[float, float] | None:
 
 
 def _success_effect(found: Gathered) -> Effect | None:
-    """Return the mean difference of the trials' success rates, which scatters by at least one request of a
+    """Return the mean difference of the trials' success rates, with a scatter of at least one request per
     block; None without any."""
     if not found.success_differences.size:
         return None

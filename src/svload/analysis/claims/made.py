@@ -32,7 +32,7 @@ def made_of(
     configs: Mapping[str, CaseConfig],
     wanted: Mapping[str, Sequence[MetricRef]],
 ) -> dict[str, Made]:
-    """Return this by trial. `wanted`: by case the numbers of its claims."""
+    """Return how each trial was made, by trial. `wanted`: by case the numbers of its claims."""
     return {one.summary.trial: _made_of(one, configs, wanted) for one in trials}
 
 

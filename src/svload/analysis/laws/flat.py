@@ -32,7 +32,7 @@ def flat_levels(levels: Sequence[Level], kind: Kind) -> tuple[Level, ...]:
     for place, low in enumerate(order):
         for high in order[place + 1 :]:
             if _is_flat(levels[low], levels[high], loads[low], loads[high]):
-                # All between them ask for more than the lower one, and get no more than the higher one.
+                # All levels between them ask for more than the lower one, and get no more than the higher one.
                 found |= set(order[place : order.index(high) + 1])
     return tuple(levels[at] for at in order if at in found)
 

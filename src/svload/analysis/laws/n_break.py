@@ -33,7 +33,7 @@ def two_segments(load: Floats, throughput_rps: Floats) -> float:
         determinant = rr * aa - ra * ra
         slope = (r1 * aa - a1 * ra) / determinant
         tail = (a1 * rr - r1 * ra) / determinant
-    flat = ~(np.isfinite(tail) & (tail < 0))  # it stays or falls, it does not rise on
+    flat = ~(np.isfinite(tail) & (tail < 0))  # it stays or falls, and does not rise further
     slope, tail = np.where(flat, r1 / rr, slope), np.where(flat, 0.0, tail)
     residual = ((1 - slope[:, None] * rise - tail[:, None] * after) ** 2).sum(1)
     return float(at[int(np.argmin(residual))])

@@ -81,15 +81,15 @@ def alone_of(level: Level, ground: Ground, most_rps: float) -> Alone:
     def response_s(rest_s: float) -> float:
         return rest_s + float(mean_values(stations, level.think_s + rest_s, users).response_s[-1])
 
-    # Of a full server the response says nothing of the rest: only what the stations can't explain is one.
+    # A full server's response does not show the rest: there is one only if the stations cannot explain it all.
     full = abs(response_s(0.0) / level.response_s - 1) <= limits.FLAT
     rest_s = 0.0 if full else _solved(response_s, level.response_s)
-    # Where it is less than the stations alone would take, all is in proportion.
+    # Where the response is less than the stations alone would take, scale everything down.
     alone_s = level.response_s * known_s / response_s(0.0) if rest_s is None else known_s + rest_s
     waiting_s = max(level.response_s - alone_s, 0.0)
     if (
         ground.bottleneck is None
-    ):  # how many servers share the work is not known: between none of the waiting and all of it
+    ):  # it is not known how many servers share the work: between none and all of the waiting
         return Alone(level.response_s - waiting_s / 2, waiting_s)
     return Alone(alone_s, waiting_s)
 

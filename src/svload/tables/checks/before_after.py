@@ -255,7 +255,7 @@ def gain_from_one_level(tables: Tables) -> Iterator[TableFinding | None]:
     for times in times_of(tables):
         key = key_of(times.table)
         for cases in tables:
-            # A table of the design says what was varied and holds no result.
+            # A design table lists what was varied and holds no results.
             design = len(cases.columns) > 2 and len(cases.factors) == len(cases.columns)
             if cases is times.table or key_of(cases) != key or not design:
                 continue
