@@ -50,8 +50,7 @@ from svload.model.summaries import PlacePart
 Outcome = Literal["passed", "failed", "open", "refused", "no value"]
 _ARITHMETIC = {name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("ratio", "count")}
 _LOGARITHMIC = {name for _, name in CATALOGUE} - _ARITHMETIC
-"""What is averaged over runs as logs; everything else, such as readings of monitors, is averaged as plain
-numbers."""
+"""Metrics that are averaged over runs as logs; all others, such as monitors' readings, as plain numbers."""
 
 
 def case_result(

@@ -39,8 +39,8 @@ def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) ->
     phases of each sealed trial.
 
     The total is the span of each execution's events, so an execution that was killed counts too, up to its
-    last event. Load is that of sealed trials, including ramps and the wait for last answers: everything else
-    is lost time, under `other`.
+    last event. Load is that of sealed trials, including ramps and the wait for last answers: load that did
+    not count is lost time, under `other`.
     """
     spent = dict.fromkeys((WAITING, *BEFORE_TRIALS, *OF_TRIALS, *AFTER_TRIALS), 0.0)
     for event in events:

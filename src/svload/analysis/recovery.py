@@ -44,7 +44,7 @@ def ended_services(trial: TrialData) -> set[str]:
 
 
 def service_of(event: FaultEvent) -> str:
-    """`web` of `web[2]`, `backend` of `backend.object`."""
+    """Return `web` of `web[2]`, `backend` of `backend.object`."""
     return event.target.partition(".")[0].partition("[")[0]
 
 

@@ -51,7 +51,7 @@ def declared_clauses(evidence: Evidence) -> Iterator[str]:
 
 
 def owner(name: str, service: str, entity: str) -> str:
-    """`accept queue of cache (8080)`, `cache`, `the machine (eth0)`."""
+    """Return `accept queue of cache (8080)`, `cache`, `the machine (eth0)`."""
     whose = service or "the machine"
     told = f"{name} of {whose}" if name else whose
     return f"{told} ({entity})" if entity else told
@@ -69,7 +69,7 @@ def holder(one: LimitUse | CaseLimit) -> str:
 
 
 def what_failed(one: CaseLimit | CaseRefusal) -> str:
-    """`the accept queue of cache (8080) was full`, or `cache: sessions dropped for a full queue`."""
+    """Return `the accept queue of cache (8080) was full`, or `cache: sessions dropped for a full queue`."""
     if isinstance(one, CaseLimit):
         verb = "were" if one.name.partition(" of ")[0].endswith("s") else "was"
         return f"the {holder(one)} {verb} full"

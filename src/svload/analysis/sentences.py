@@ -108,7 +108,7 @@ def _faults(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Itera
 
 
 def _back(group: str, trials: Sequence[TrialResult]) -> str:
-    """`users: back at their level after 1.2 s (1 s to 1.4 s) in 3 of 3 trials`."""
+    """Return `users: back at their level after 1.2 s (1 s to 1.4 s) in 3 of 3 trials`."""
     found = [trial.metrics[name] for trial in trials if (name := f"{group}.recovery") in trial.metrics]
     known = sorted(one.value for one in found if one.value is not None)
     never = sum(one.why == "not recovered" for one in found)
@@ -209,7 +209,7 @@ def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[Loa
 
 
 def _stays(curve: LoadCurve) -> str:
-    """`throughput of load stays at 898/s over users 16 to 64 while response rises (N* = 10.1 [9.6, 10.5])`."""
+    """Return `throughput of load stays at 898/s over users 16 to 64 while response rises (N* = 10.1 [9.6, 10.5])`."""
     flat = [point for point in curve.points if point.flat]
     rate_rps = sum(point.throughput_rps for point in flat) / len(flat)
     limit = curve.limits[0] if curve.limits else None

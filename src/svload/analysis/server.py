@@ -39,7 +39,7 @@ _CLEAN = ("generator-harm", "accounting")
 
 
 def most_severe(states: Iterable[ServerState]) -> ServerState:
-    """OVERLOADED before SATURATED before UNKNOWN before STEADY."""
+    """Return the most severe: OVERLOADED before SATURATED before UNKNOWN before STEADY."""
     return max(states, key=_SEVERITY.index, default="UNKNOWN")
 
 

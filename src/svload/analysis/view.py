@@ -53,7 +53,7 @@ class Window:
 
 
 def kept_window(summary: TrialSummary, cut_ns: int = 0) -> Window:
-    """The whole intervals after ramps and the warm-up cut; empty where the cut leaves none."""
+    """Return the whole intervals after ramps and the warm-up cut; empty where the cut leaves none."""
     low, high = summary.window_ns
     first = -(-(low + cut_ns) // summary.interval_ns)
     return Window(first, max(floor(high / summary.interval_ns), first), summary.interval_ns)

@@ -1,4 +1,4 @@
-"""The rows of docs/method.md §3, one small file each. All modules of this folder are loaded."""
+"""Checks, one small file for each row of docs/method.md §3. All modules of this folder are loaded."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class FilesSent(NamedTuple):
         return self.resident > limits.COLD or unread
 
     def of_cold(self) -> str:
-        """Return what is known of dropped files."""
+        """Describe what is known of dropped files."""
         whole = f"the {show_size(self.files_bytes)} of {self.service}"
         told = f"at the start it held {show_percent(self.resident)} of {whole}"
         if self.read_bytes is None:
@@ -145,7 +145,7 @@ def _disk_reads(trial: TrialData, service: str) -> float | None:
 
 
 def _first_bytes(trial: TrialData, asking: list[GroupView]) -> float | None:
-    """Return those of what these groups received; None where one of them uses no rows."""
+    """Return the first-time bytes of what these groups received; None where one of them uses no rows."""
     by_feeder: dict[str | None, list[GroupView]] = {}
     for group in asking:
         by_feeder.setdefault(first_feeder(group.spec), []).append(group)

@@ -33,7 +33,7 @@ class LoadCpu(NamedTuple):
 
 
 def load_cpu(trial: TrialData, window: Window) -> LoadCpu | None:
-    """Return None where no witness read it."""
+    """Return the load's CPU over the window; None where no witness read it."""
     used = of_monitor(trial.monitors, "generator", "cpu_seconds_total")
     rates = {
         thread: rate for thread, series in used.items() if (rate := mean_rate(series, window)) is not None
@@ -54,8 +54,8 @@ class GeneratorCpu(Check):
     servers' own limits was reached: users who wait for their own load send only what it can handle. Closed
     loops share the load's cores.
 
-    The same applies where no limit of a server was read: the limit may then be either. How a full core
-    affected times is measured request by request.
+    The same applies where no limit of a server was read: then it is unknown which was the limit. How a
+    full core affected times is measured request by request.
     """
 
     name = "generator-cpu"
@@ -64,7 +64,7 @@ class GeneratorCpu(Check):
     comparisons = "lost"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge the larger of: the busiest thread, or all of the load's cores."""
+        """Judge the larger share: that of the busiest thread, or of all of the load's cores."""
         cpu = load_cpu(trial, kept_window(trial.summary, context.cut.cut_ns))
         if cpu is None:
             return self.unmeasured("nothing measured the CPU of the load's threads")

@@ -166,7 +166,7 @@ def _count(
     begun: Mapping[str, int],
     after: Mapping[str, float],
 ) -> None:
-    """A pair counts."""
+    """Add a pair that counts."""
     signs = _SIGNS[: len(numbers)]
     ratio = float(signs @ [number.log for number in numbers])
     found.logs[row, column] = ratio

@@ -72,8 +72,7 @@ def drift_of(logs: Floats) -> float:
     """Return how far a block's effect moves from the first third of its rounds to the last: the median slope
     between any two rounds (Sen 1968), over that distance. NaN with fewer than three.
 
-    The medians of the thirds themselves scatter a fifth more: that many more correct passes would be
-    prevented.
+    The medians of the thirds themselves scatter a fifth more: as many honest passes would be held back again.
     """
     known = logs[np.isfinite(logs)]
     third = len(known) // 3

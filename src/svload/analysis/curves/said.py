@@ -156,7 +156,7 @@ def _because(first: DemandFound | None, limit: LoadLimit) -> str:
 
 
 def shown_limit(limit: LoadLimit) -> str:
-    """`23.4 [22.1, 24.8]`."""
+    """Return `23.4 [22.1, 24.8]`."""
     assert limit.value is not None
     text = _value(limit.name, limit.value)
     if limit.low is None or limit.high is None:
