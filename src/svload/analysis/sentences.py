@@ -209,7 +209,8 @@ def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[Loa
 
 
 def _stays(curve: LoadCurve) -> str:
-    """Return `throughput of load stays at 898/s over users 16 to 64 while response rises (N* = 10.1 [9.6, 10.5])`."""
+    """Return `throughput of load stays at 898/s over users 16 to 64 while response rises
+    (N* = 10.1 [9.6, 10.5])`."""
     flat = [point for point in curve.points if point.flat]
     rate_rps = sum(point.throughput_rps for point in flat) / len(flat)
     limit = curve.limits[0] if curve.limits else None

@@ -1,5 +1,5 @@
-"""Tables of a study's own, such as a paper's results beside ours. A script makes them from a run's findings, and each
-report of the run shows them."""
+"""Tables of a study's own, such as a paper's results beside ours. A script makes them from a run's findings,
+and each report of the run shows them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ class OwnTables(Artefact):
 
 
 def shown_tables(path: Path, sealed: int) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """Return the tables at `path` for a report of `sealed` trials, and notes on what could not be read of them."""
+    """Return the tables at `path` for a report of `sealed` trials, and notes on what could not be read of
+    them."""
     try:
         return OwnTables.read(path).plain(sealed), ()
     except (SvloadError, OSError, ValueError, KeyError) as why:
@@ -83,7 +84,8 @@ def shown_tables(path: Path, sealed: int) -> tuple[dict[str, Any] | None, tuple[
 
 
 def read_tables(path: Path) -> list[OwnTable]:
-    """Read tables from a file: {"tables": [{"title": …, "note": …, "head": […], "rows": [[…], …]}, …]}, or the list alone.
+    """Read tables from a file: {"tables": [{"title": …, "note": …, "head": […], "rows": [[…], …]}, …]}, or
+    the list alone.
 
     Raises SvloadError usage.
     """
