@@ -1,6 +1,7 @@
-"""The Python API: one function a command. The command line parses, calls one of these, and prints.
+"""The Python API: one function per command. The command line parses, calls one of these, and prints.
 
-It composes the rooms and decides nothing that a room could decide. Heavy imports happen inside the functions.
+It composes the packages and makes no decision that a package could make. Heavy imports happen inside the
+functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`svload capacity`: the largest load that keeps criteria, or the one above which more gains little."""
+"""`svload capacity`: the largest load that meets criteria, or the load above which more users add little
+throughput."""
 
 from __future__ import annotations
 
@@ -30,33 +31,36 @@ if TYPE_CHECKING:
     from svload.model.study import CapacitySearch, CaseConfig, Lock
 
 LOADS = (1, 10_000)
-"""Where a bare address is searched, unless told otherwise: the upper end is halved until this machine carries it."""
+"""Default range of the search for a URL: the upper end is halved until this machine can generate it."""
 USERS, RATE = "users", "rate"
 MAX_VUS = 4096
-"""Of a bare address: requests under way at once in an open loop. What waits beyond them waits in its response."""
+"""For a URL: requests in flight at the same time in an open loop. Requests beyond it wait, and their response
+includes the wait."""
 _START_USERS, _START_RPS = 8, 64
-"""The first look, where it lies between the ends; a rate of 64 gives a trial of 5 s the requests of a p95."""
+"""The first load tried, if it lies in the range; at a rate of 64, a trial of 5 s has enough requests for a
+p95."""
 _LONGEST_S, _SHORTEST_S, _TRIALS = 5.0, 1.0, 24
-"""Of a bare address: the measured time of a trial, and how many of them a short search takes about."""
+"""For a URL: the longest and shortest measured time of a trial, and the approximate number of trials of a
+short search."""
 _TIMEOUTS, _FAR = 30, 4.0
-"""A time-out is this part of a search's time, or this many times the response that is asked for."""
+"""A time-out is this fraction of a search's time, or this multiple of the required response."""
 _SUCCESS = "success_rate >= 99.9 %"
-"""What a search asks as well where none of its criteria is about failures: a load that fails is none that the server
-bears, however fast the other answers are."""
+"""Criterion that a search adds if none of its criteria is about failures: the server can't sustain a load
+whose requests fail, however fast the other responses are."""
 _GAIN = re.compile(r"\s*gain\s*<\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*")
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _BESIDE_S = 1.5
-"""What a trial is reckoned to take beside its load, until trials have shown it."""
+"""Assumed overhead of a trial beside its load, until trials have shown it."""
 
 
 @dataclass(frozen=True)
 class CapacityAsk:
-    """What was typed. `target`: a study, or the URL of one server. `least`, `most`: null as
-    the study's open factor has them.
+    """What was typed. `target`: a study, or the URL of one server. `least`, `most`: null means the bounds of
+    the study's open factor.
 
-    Without `that` and `until` the study's own thresholds are the criteria. `at_least` makes it a gate. `request`
-    and `files` are about a URL: how it is asked, by rate where it has one, and how long a trial is.
+    Without `that` and `until` the study's own thresholds are the criteria. `at_least` makes it a gate.
+    `request` and `files` are for a URL: its request, by rate if it has one, and the length of a trial.
     """
 
     target: str
@@ -73,14 +77,14 @@ class CapacityAsk:
 
     @property
     def of_url(self) -> QuickLoad:
-        """What is asked of a URL."""
+        """The requested load on a URL."""
         return self.request or QuickLoad(self.target)
 
 
 def capacity(ask: CapacityAsk, choices: Choices, emit: Emit) -> RunResult:
     """Search, judge, report; the answer is in the findings. Raises SvloadError before anything is started.
 
-    A search that was killed goes on with `svload resume`.
+    `svload resume` continues a search that was killed.
     """
     from svload import run
     from svload.run.policies.capacity import first_batch
@@ -96,7 +100,7 @@ def capacity(ask: CapacityAsk, choices: Choices, emit: Emit) -> RunResult:
 
 
 def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
-    """The study's lock with the search in it."""
+    """Return the study's lock with the search in it."""
     bare = bool(_URL.match(ask.target))
     if not bare and (
         replace(ask.of_url, seed=None, duration=None) != QuickLoad(ask.target) or ask.files != LoadFiles()
@@ -125,7 +129,7 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
         search = search.model_copy(
             update={"within_s": ask.within_s, "trial_s": trial_s, "given_up_s": given_up_s}
         )
-    # Criteria and comparisons of the study are about its own levels: a search breaks them on purpose.
+    # The study's criteria and comparisons apply to its own levels: a search breaks them on purpose.
     source = {key: part for key, part in lock.source.items() if key not in ("thresholds", "compare")}
     measure = lock.measure.model_copy(update={"replicates": 1})
     return lock.model_copy(
@@ -166,7 +170,7 @@ def _ends(ask: CapacityAsk, factor: tuple[str, tuple[float, float]]) -> tuple[in
 
 
 def _carried(lock: Lock, over: str, least: int, most: int, *, shrinks: bool) -> int:
-    """`most`, or, where it `shrinks`, the largest half of it that this machine carries.
+    """Return `most`, or, if it `shrinks`, the largest repeated half of it that this machine can generate.
     Raises SvloadError plan-too-large."""
     from svload.model.plan import Point
 
@@ -237,7 +241,7 @@ def _gain(ask: CapacityAsk) -> float:
 
 
 def _criterion(text: str, config: CaseConfig) -> Criterion:
-    """As a study spells it, or as k6's users do (`p95 <= 200 ms`)."""
+    """Return a criterion spelt as in a study, or in k6's style (`p95 <= 200 ms`)."""
     from svload.analysis.capacity.readings import why_no_limit
     from svload.analysis.criteria import criterion_of
     from svload.study.k6 import study_criterion
@@ -261,7 +265,7 @@ def _criterion(text: str, config: CaseConfig) -> Criterion:
 
 
 def _bare(ask: CapacityAsk, choices: Choices) -> str:
-    """A study for one URL, kept beside its run."""
+    """Write a study for one URL beside its run and return its path."""
     from svload.study.quick_load import literal, study_of
 
     request, given_up_s = ask.of_url, _given_up_s(ask)
@@ -296,7 +300,7 @@ def _bare(ask: CapacityAsk, choices: Choices) -> str:
 
 
 def _trial_lasts(within_s: float | None) -> str:
-    """The shorter the less time there is, within bounds."""
+    """Return the length of a trial: the less time there is the shorter, within bounds."""
     lasts_s = (
         _LONGEST_S if within_s is None else min(max(within_s / _TRIALS - _BESIDE_S, _SHORTEST_S), _LONGEST_S)
     )
@@ -304,9 +308,9 @@ def _trial_lasts(within_s: float | None) -> str:
 
 
 def _given_up_s(ask: CapacityAsk) -> float | None:
-    """After what time a request of a search with little time is given up; None: as typed, or as usual. Each load that
-    leaves requests unanswered would take as much longer. Well above the times that are asked for, so that those alone
-    decide."""
+    """Return the time-out for requests of a search with little time; None: as typed, or the default. Each
+    load with unanswered requests takes that much longer. It is well above the required times, so that only
+    those decide."""
     from svload.model.metrics import parse_criterion
     from svload.study.k6 import study_criterion
 

@@ -1,4 +1,4 @@
-"""Certificates: how far the instrument is off, and how far the lab lies from itself."""
+"""Certificates: the error of the instrument, and the difference of a lab from itself."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ AA_PAIRS = 20
 
 
 def certify(emit: Emit, wait_s: float | None = None) -> InstrumentCertificate:
-    """Measure the truth server at known service times and keep what the load saw of them
-    for this host, kernel and engine."""
+    """Measure the truth server at known service times and store the load's measurements of them for this
+    host, kernel and engine."""
     from svload import run
     from svload.host import passing_folder
     from svload.host.machine import kept_certificates
@@ -36,15 +36,14 @@ def certify(emit: Emit, wait_s: float | None = None) -> InstrumentCertificate:
 
 
 MOST_PAIRS = 10_000
-"""More of each load are a slip of the keyboard, whose plan alone would fill the memory."""
+"""More pairs per load are a typing mistake; their plan alone would fill the memory."""
 
 
 def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCertificate | None, RunResult]:
-    """Run a study's lab against itself and keep how far its two sides lie apart, per metric and load.
+    """Run a study's lab against itself and store how far its two sides differ, per metric and load.
 
-    One case of each load that the study makes is repeated (`choices.only` names others). No
-    certificate is made where too few pairs are left, or where the run did not end. Raises
-    SvloadError before anything is started.
+    One case of each load of the study is repeated (`choices.only` names others). There is no certificate if
+    too few pairs are left, or if the run did not end. Raises SvloadError before anything is started.
     """
     from svload import analysis, run
     from svload.host.machine import kept_certificates

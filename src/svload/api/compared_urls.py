@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from svload.study.quick_load import QuickLoad
 
 _UNUSABLE = ("target-unreachable", "target-silent", "nothing-ok")
-"""What ends a comparison at once: the run so far says nothing."""
+"""Errors that end a comparison immediately: the results so far are useless."""
 ANSWERS_WITHIN_S = 10.0
-"""Before anything is loaded: a URL whose only request is not answered within this is named."""
+"""A URL whose first single request is not answered within this time is reported before anything is loaded."""
 _FAILS_S = 3.0
-"""A server that comes up may fail for a moment, but not for so long."""
+"""A server that is starting may fail for a moment, but not for longer than this."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 def are_urls(first: str, second: str) -> bool:
-    """Whether two URLs are to be compared, and not two runs: what has a scheme is a URL. Raises SvloadError usage for
-    one of each."""
+    """Return whether two URLs are to be compared, not two runs; a URL has a scheme. Raises SvloadError usage
+    for one of each."""
     found = [bool(_URL.match(text)) for text in (first, second)]
     if len(set(found)) > 1:
         url, run = (first, second) if found[0] else (second, first)
@@ -46,11 +46,11 @@ def are_urls(first: str, second: str) -> bool:
 
 
 def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFiles) -> RunResult:
-    """Load both URLs alike, in turn, and judge which is faster; the run is kept in `choices.out`.
+    """Load both URLs equally, in turn, and judge which is faster; the run is kept in `choices.out`.
 
     Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable,
-    target-silent, nothing-ok as soon as it shows that one of them answers no request as it should: after one request of
-    each, which is made first, or within seconds of its load.
+    target-silent, nothing-ok as soon as it is clear that one of them answers no request as it should: after
+    one initial request to each, or within seconds of its load.
     """
     asked = replace(ask.request, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
     ask = replace(ask, request=asked)
@@ -80,7 +80,7 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
 
 
 def _must_have_time(lock: Lock, within_s: float | None) -> None:
-    """Whether as many blocks as a claim needs may end in the time that was given, at the least lengths of turns and warm-up.
+    """Check that the blocks needed for a claim fit into the given time with the shortest turns and warm-up.
     Raises SvloadError usage."""
     from svload.analysis.limits import CLAIM_BLOCKS
     from svload.analysis.turn_plan import expected_turns
@@ -98,9 +98,10 @@ def _must_have_time(lock: Lock, within_s: float | None) -> None:
 
 
 def _must_answer(ask: QuickLoad, files: LoadFiles, authorised: tuple[str, ...]) -> None:
-    """Whether one request is answered, whatever the answer is. Raises SvloadError target-unreachable, target-silent.
+    """Check that one request is answered, whatever the answer is. Raises SvloadError target-unreachable,
+    target-silent.
 
-    Not asked where a request alone goes another way than those of the load do.
+    Skipped if a single request would take another way than the load's requests.
     """
     if ask.connect_to or ask.http2:
         return
@@ -112,7 +113,7 @@ def _must_answer(ask: QuickLoad, files: LoadFiles, authorised: tuple[str, ...]) 
 
 
 def _with_status(error: SvloadError, run: RunDir) -> SvloadError:
-    """The error with the status that the server gave, where its trial was sealed."""
+    """Return the error with the status that the server returned, if its trial was sealed."""
     from svload.store import read_trial
 
     (problem,) = error.problems
@@ -130,18 +131,18 @@ def _with_status(error: SvloadError, run: RunDir) -> SvloadError:
 
 @dataclass
 class _Side:
-    """One of the two, and what the load that is made of it has come to."""
+    """One of the two URLs, and the results of its load so far."""
 
     url: str
     endpoint: str
     group: Mapping[str, Any] = field(default_factory=lambda: {"ok": 0, "errors": {}})
 
     def no_answer(self) -> SvloadError | None:
-        """The error to raise where no request was answered at all."""
+        """Return the error to raise if no request was answered at all."""
         return hopeless(self.endpoint, self.group)
 
     def none_ok(self, trial: str) -> SvloadError | None:
-        """The error to raise where no request of a whole trial succeeded."""
+        """Return the error to raise if no request of a whole trial succeeded."""
         errors: Mapping[str, int] = self.group["errors"]
         if self.group["ok"] or not errors:
             return None
@@ -152,8 +153,8 @@ class _Side:
 
 
 def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
-    """Whether events show that a side (by its case) can't be compared: none of its requests is answered, or none has
-    succeeded by the end of a trial, or of its first seconds."""
+    """Return a check of events for a side (by its case) that can't be compared: none of its requests is
+    answered, or none has succeeded by the end of a trial or of its first seconds."""
     of_trial: dict[str, _Side] = {}
 
     def abort_if(event: Event) -> SvloadError | None:

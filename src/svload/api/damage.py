@@ -1,5 +1,5 @@
-"""A run that was altered after it was sealed may break whoever reads it: then the damage
-is told, and not what it broke."""
+"""Runs that were altered after sealing may break the code that reads them: then the damage is reported, not
+its consequence."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST_TOLD = 10
 
 
 def damage_is_told(read: Callable[P, T]) -> Callable[P, T]:
-    """For functions that are given runs: what they stumble over is run-damaged where a run's own
-    digests say so, else a defect."""
+    """Decorate functions that take runs: their failures become run-damaged if a run's own digests show
+    damage, else they remain defects."""
 
     @wraps(read)
     def told(*args: P.args, **words: P.kwargs) -> T:

@@ -1,4 +1,5 @@
-"""What the last run of a study found, as far as its plan needs it: nothing is analysed anew, nor validated without need."""
+"""The results of a study's last run, as far as its plan needs them: nothing is analysed again, nor validated
+without need."""
 
 from __future__ import annotations
 
@@ -18,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Earlier:
-    """The findings of a run as they stand there, if this svload's analysis made them; else of none (None: no run)."""
+    """The stored findings of a run, if this svload's analysis made them; else empty (None: no run)."""
 
     def __init__(self, run: RunDir | None) -> None:
         self._run = run
 
     @cached_property
     def claims(self) -> list[Claim]:
-        """What it claimed; empty where one can't be read."""
+        """Its claims; empty if one can't be read."""
         from svload.model.results import Claim
 
         return _all_of(Claim, self._raw.get("claims"))
 
     def case(self, name: str) -> CaseResult | None:
-        """What it measured of a case; None: nothing, or it can't be read."""
+        """Return its result for a case; None if there is none or it can't be read."""
         return self._cases.get(name)
 
     @cached_property

@@ -1,5 +1,5 @@
-"""Runs handed on: figures for a paper, a summary for a CI page, tables for other tools,
-metrics for a time series database."""
+"""Exports of runs: figures for a paper, a summary for a CI page, tables for other tools, metrics for a time
+series database."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ TableKind = Literal["csv", "parquet"]
 def export_tables(
     run_name: str, kind: TableKind, to: Path | None = None, out: Path = RUNS
 ) -> tuple[Path, ...]:
-    """Every view of `svload query` as a file of `kind`, in `to` (default: `derived/<kind>/` of the run); the files.
+    """Write every view of `svload query` as a file of `kind` to `to` (default: `derived/<kind>/` of the run)
+    and return the files.
 
-    Raises SvloadError run-not-found, run-damaged, usage where `to` cannot be written.
+    Raises SvloadError run-not-found, run-damaged, usage if `to` cannot be written.
     """
     from svload.store import export_views, find_run
 
@@ -35,9 +36,11 @@ def export_tables(
 
 @damage_is_told
 def export_jtl(run_name: str, to: Path | None = None, out: Path = RUNS) -> tuple[Path, ...]:
-    """Each trial's requests with JMeter's columns, in `to` (default: `derived/jtl/` of the run); the files.
+    """Write each trial's requests with JMeter's columns to `to` (default: `derived/jtl/` of the run) and
+    return the files.
 
-    Raises SvloadError run-not-found, run-damaged, usage where no trial keeps its requests or `to` cannot be written.
+    Raises SvloadError run-not-found, run-damaged, usage if no trial keeps its requests or `to` cannot be
+    written.
     """
     from svload.store import find_run
     from svload.store.jtl_export import export_jtl as write
@@ -50,11 +53,11 @@ def export_jtl(run_name: str, to: Path | None = None, out: Path = RUNS) -> tuple
 
 @damage_is_told
 def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps: bool = False) -> str:
-    """The run as OpenMetrics text, also written to `to`, whole or not at all. A run that is going on is read
-    from its journals alone, so that looking costs the measuring machine next to nothing.
+    """Return the run as OpenMetrics text; also written to `to`, whole or not at all. Of an unfinished run
+    only the journals are read, so that the measuring machine is hardly loaded.
 
-    With `stamps` each sample carries the Unix time at which it was so. Raises SvloadError run-not-found,
-    run-damaged, usage where `to` cannot be written.
+    With `stamps` each sample has its Unix time. Raises SvloadError run-not-found, run-damaged, usage if `to`
+    cannot be written.
     """
     from svload.report.files.openmetrics import openmetrics as exposition
     from svload.store import find_run, write_text
@@ -68,16 +71,16 @@ def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps:
 
 
 def has_ended(run_name: str, out: Path = RUNS) -> bool:
-    """Whether no execution writes to the run, as far as its files say. Raises
-    SvloadError run-not-found, run-damaged."""
+    """Return whether no execution writes to the run, according to its files. Raises SvloadError
+    run-not-found, run-damaged."""
     from svload.store import find_run
 
     return _has_ended(find_run(run_name, out))
 
 
 def _has_ended(found: RunDir) -> bool:
-    """Whether nothing writes to the run: every planned trial is sealed, or its last execution has ended
-    (its analysis is told after that)."""
+    """Return whether nothing writes to the run: every planned trial is sealed, or its last execution has
+    ended (which is recorded after its analysis)."""
     from svload.store import read_events
 
     if found.is_complete():
@@ -90,7 +93,7 @@ def _has_ended(found: RunDir) -> bool:
 
 @damage_is_told
 def summary(run_name: str, out: Path = RUNS) -> str:
-    """The findings as Markdown for a CI job's page. Raises SvloadError run-not-found, run-damaged."""
+    """Return the findings as Markdown for a CI job's page. Raises SvloadError run-not-found, run-damaged."""
     from svload.report.files.markdown import summary_markdown
     from svload.store import find_run
 
@@ -99,9 +102,10 @@ def summary(run_name: str, out: Path = RUNS) -> str:
 
 @damage_is_told
 def figures(run_name: str, folder: Path, out: Path = RUNS) -> tuple[Path, ...]:
-    """Every figure of the run into `folder`, as SVG, PDF and PNG at both column widths, and their captions; the files.
+    """Write every figure of the run to `folder`, as SVG, PDF and PNG at both column widths, with captions;
+    return the files.
 
-    Raises SvloadError run-not-found, run-damaged, usage where the folder cannot be written.
+    Raises SvloadError run-not-found, run-damaged, usage if the folder cannot be written.
     """
     from svload.report.figures.write import write_figures
     from svload.store import find_run
@@ -112,8 +116,8 @@ def figures(run_name: str, folder: Path, out: Path = RUNS) -> tuple[Path, ...]:
 
 
 def findings_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of findings.json in the format that this svload writes;
-    `$id` bears the format's number."""
+    """Return the JSON Schema (2020-12) of findings.json in the format that this svload writes; `$id` contains
+    the format's number."""
     from svload.model.results import Findings
 
     schema = Findings.model_json_schema(mode="serialization")

@@ -1,4 +1,4 @@
-"""Without a study of one's own: a first look, one transfer, the machine."""
+"""First steps without a study: write one, make one transfer, inspect the machine."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _NO_PORT = (
 def init(
     target: str, folder: Path, authorised: tuple[str, ...] = (), tell: Tell = lambda text: None
 ) -> tuple[Path, str]:
-    """Write study.yaml for a URL or a command into `folder` (made if absent); its path and
-    what one look at the server said.
+    """Write study.yaml for a URL or a command to `folder` (created if missing); return its path and the
+    result of one request to the server.
 
-    A command's paths, as typed in this folder, become relative to the study's, where it runs.
-    It is started once: one that does not come up is the error raised, and nothing is written.
-    `tell` gets what is done meanwhile.
+    Paths in a command, as typed in this folder, become relative to the study's folder, where the command
+    runs. The command is started once: if it does not come up, that error is raised and nothing is written.
+    `tell` receives progress messages.
     """
     from svload import study
 
     path = folder / "study.yaml"
     if path.exists():
         raise fail("usage", reason=f"{path} already exists", hint="Name another folder.")
-    study.init_study(target)  # a slip is told before anything is made
+    study.init_study(target)  # report mistakes before anything is created
     if (url := study.url_of(target)) is None:
         return path, _init_command(study.moved(target.strip(), Path.cwd(), folder), folder, path, tell)
     row = probe(QuickLoad(target, keep_alive=False), 1, LoadFiles(), authorised)[0]
@@ -75,7 +75,7 @@ def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
 
 
 def _write_study(path: Path, text: str) -> None:
-    """The study, known from now on as the user's own: plan and run need no --trust while it stays as it is."""
+    """Write the study and trust it as the user's own: plan and run need no --trust while it is unchanged."""
     from svload.run.trust import trust
     from svload.store import write_text
 
@@ -86,7 +86,7 @@ def _write_study(path: Path, text: str) -> None:
 
 
 def _lacks(row: Mapping[str, Any], path: str) -> str:
-    """What a request of the study lacks, by the server's answer to the first look; empty: nothing."""
+    """Return what a request of the study lacks, according to the server's first answer; empty: nothing."""
     status = int(row["http_code"])
     if row["error"] or status < 400:
         return ""
@@ -112,7 +112,8 @@ def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) 
 def probe(
     ask: QuickLoad, count: int, files: LoadFiles, authorised: tuple[str, ...], timeout_s: float = 30.0
 ) -> list[dict[str, Any]]:
-    """curl's eleven variables of `count` transfers of what `ask` requests, one after another. Raises SvloadError."""
+    """Return curl's eleven variables for each of `count` transfers of the request in `ask`, made one after
+    another. Raises SvloadError."""
     from svload.drive import probe as transfers
     from svload.drive.share.request_spec import BodySpec, TextPart
     from svload.host import passing_folder
@@ -143,10 +144,11 @@ def doctor(
     anew: bool = False,
     emit: Emit = lambda event: None,
 ) -> dict[str, Any]:
-    """What this machine is and carries, its instrument certificate, and what a study would miss here.
+    """Return this machine's properties and capacity, its instrument certificate, and what a study would lack
+    here.
 
-    Keys: `machine`, `instrument` (null: none), `problems` (sentences). Loopback and timers are
-    measured once a boot, or `anew`.
+    Keys: `machine`, `instrument` (null: none), `problems` (sentences). Loopback and timers are measured once
+    per boot, or again if `anew`.
     """
     from svload import host, lab, run
     from svload.host.machine import kept_certificates

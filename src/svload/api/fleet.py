@@ -1,4 +1,4 @@
-"""The machines of an inventory: what they can bear, svload on them, and back to what they were."""
+"""The machines of an inventory: measure their capacity, install svload, show its state, remove it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def fleet_check(inventory: Path, emit: Emit) -> FleetResult:
-    """Read every machine, measure its clock and its link from here; what each can bear. Changes nothing there."""
+    """Read every machine, measure its clock and its link from here, and find how much load each can generate.
+    Changes nothing there."""
     from svload import fleet
 
     return fleet.check(inventory, _steps(emit))
@@ -29,29 +30,29 @@ def fleet_install(
     study: Path | None = None,
     profile: str | None = None,
 ) -> FleetResult:
-    """svload on every machine, limits set; the study's servers on those of the group `servers`. A
-    second time it changes nothing."""
+    """Install svload on every machine and set limits; install the study's servers on the group `servers`.
+    Repeating it changes nothing."""
     from svload import fleet
 
     return fleet.install(inventory, fleet.Package.find(wheel, wheelhouse), _steps(emit), study, profile)
 
 
 def fleet_status(inventory: Path, emit: Emit) -> FleetResult:
-    """What is installed and set on every machine."""
+    """Return what is installed and set on every machine."""
     from svload import fleet
 
     return fleet.status(inventory, _steps(emit))
 
 
 def fleet_clean(inventory: Path, emit: Emit) -> FleetResult:
-    """Settings put back and svload's folder removed, on every machine."""
+    """Restore the settings and remove svload's folder on every machine."""
     from svload import fleet
 
     return fleet.clean(inventory, _steps(emit))
 
 
 def _steps(emit: Emit) -> Step:
-    """Each step once, whichever machine begins it first."""
+    """Return a reporter that emits each step once, for the first machine that begins it."""
     seen: set[str] = set()
 
     def step(_machine: str, name: str) -> None:

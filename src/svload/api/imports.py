@@ -1,5 +1,4 @@
-"""Results of other load testers: imported as a run, or, of finished tables, checked for what
-they contradict by themselves."""
+"""Results of other load testers: imported as a run, or, for finished tables, checked for contradictions."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """An imported run: where it lies, what it means, the files that were written, and
-    whether its blocks are apart in time."""
+    """An imported run: its folder, its findings, the files that were written, and whether its blocks are
+    separate in time."""
 
     run: RunDir
     imported: Mapping[str, Imported]
@@ -50,8 +49,8 @@ def import_files(
     whole: bool = False,
     write_report: bool = True,
 ) -> ImportedRun:
-    """Each file as a trial of one run: `FILE`, or `LEVEL=FILE`; several files of a level are its
-    replicates, in the order given. Measured is each without its ramps, or the `whole` of it.
+    """Import each file as a trial of one run: `FILE`, or `LEVEL=FILE`; several files of a level are its
+    replicates, in the order given. Each is measured without its ramps, or as a `whole`.
 
     Raises SvloadError usage, import-unreadable with file and line. Tables are for `check_tables`.
     """
@@ -83,7 +82,8 @@ def import_files(
 
 
 def levels_of(files: Sequence[str]) -> list[tuple[str, Path]]:
-    """(level, path) of each `FILE` or `LEVEL=FILE`; the level of a bare file is its name. Raises SvloadError usage."""
+    """Return (level, path) of each `FILE` or `LEVEL=FILE`; the level of a bare file is its name. Raises
+    SvloadError usage."""
     found: list[tuple[str, Path]] = []
     for text in files:
         level, equals, rest = text.partition("=")
@@ -105,8 +105,8 @@ def levels_of(files: Sequence[str]) -> list[tuple[str, Path]]:
 def check_tables(
     files: Sequence[str], given: Sequence[str] = (), decimal: Mark | None = None
 ) -> tuple[TableCheckResult, ...]:
-    """Every check of finished tables over these CSV files together. `given` are facts that
-    stand in no column, `users=50`; `decimal` is what marks their decimals, where the cells don't show it.
+    """Run every check of finished tables over these CSV files together. `given` are facts missing from the
+    columns, such as `users=50`; `decimal` is the decimal mark if the cells don't show it.
 
     Raises SvloadError usage, import-unreadable with file and line.
     """
@@ -125,7 +125,8 @@ def check_tables(
 
 
 def are_tables(files: Sequence[str]) -> bool:
-    """Whether all of these are CSV files of no load tester that is known. Raises SvloadError import-unreadable."""
+    """Return whether all of these are CSV files of no known load tester. Raises SvloadError
+    import-unreadable."""
     from svload.store.foreign.run import form_of
 
     return all(form_of(path) == "table" for _, path in levels_of(files))

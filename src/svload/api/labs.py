@@ -18,8 +18,8 @@ def _nobody(event: Event) -> None:
 
 
 def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
-    """Install what the study's kits need; what was done, a line each. Without a profile that names
-    real servers, the study's own lab."""
+    """Install what the study's kits need and return one line per action. Without a profile that names real
+    servers it is the study's own lab."""
     from svload import host, lab, run, study
 
     lock = load_lock(study_path, Choices(profile=profile))
@@ -39,10 +39,11 @@ def lab_up(
     emit: Emit,
     authorised: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints. Linked ones are
-    reached from `network` alone, the file of a namespace (None: from anywhere on this machine).
+    """Start a study's servers and keep them for `lease` (such as 2h); return the lab's id, until and
+    endpoints. Linked ones can be reached only from `network`, a namespace file (None: from anywhere on this
+    machine).
 
-    Servers may forward to one that runs elsewhere: its host is `authorised` like a target of load.
+    Servers may forward to one elsewhere: its host must be `authorised` like a target of load.
     """
     from svload import run
     from svload.run.kept import keep
@@ -66,10 +67,10 @@ def lab_urls(
     emit: Emit,
     authorised: tuple[str, ...] = (),
 ) -> dict[str, list[Any]]:
-    """Every URL of every account of a study's stores, which are filled where they are not: columns
-    url, path, size_bytes, digest.
+    """Return every URL of every account of a study's stores, filling empty stores first: columns url, path,
+    size_bytes, digest.
 
-    With `target` they are written there as CSV, which a feeder can read.
+    With `target` they are also written there as CSV, which a feeder can read.
     """
     from svload import run
     from svload.run.inputs import csv_bytes
@@ -87,8 +88,8 @@ def lab_urls(
 
 
 def lab_status(emit: Emit = _nobody) -> dict[str, Any]:
-    """Kept labs, agents, the process that is kept warm (null: none), and the sizes of
-    svload's caches on this machine."""
+    """Return kept labs, agents, the warm process (null: none), and the sizes of svload's caches on this
+    machine."""
     from svload import host, run
     from svload.host.process.warm import warm_state
     from svload.model.units import show_size
@@ -113,7 +114,7 @@ def lab_status(emit: Emit = _nobody) -> dict[str, Any]:
 
 
 def lab_reset(lab_id: str | None, emit: Emit = _nobody) -> dict[str, Any]:
-    """Reset a kept lab's servers; each one's proof."""
+    """Reset a kept lab's servers and return each one's proof."""
     from svload import run
     from svload.run.kept import ask
 
@@ -122,7 +123,7 @@ def lab_reset(lab_id: str | None, emit: Emit = _nobody) -> dict[str, Any]:
 
 
 def lab_down(lab_id: str | None, emit: Emit = _nobody) -> list[str]:
-    """End one kept lab, or all; a line each."""
+    """Stop one kept lab, or all; return one line each."""
     from svload import run
     from svload.run.kept import ask, kept_labs
 
@@ -135,7 +136,7 @@ def lab_down(lab_id: str | None, emit: Emit = _nobody) -> list[str]:
 
 
 def warm_keep(lease: str, emit: Emit = _nobody) -> dict[str, Any]:
-    """Keep a process ready for `lease` (such as 10m), so that the next loads begin at once; its
+    """Keep a process ready for `lease` (such as 10m), so that the next loads start immediately; return its
     `until`, `until_wall` and `pid`."""
     from svload import run
     from svload.host.process.warm import keep_warm
@@ -146,7 +147,7 @@ def warm_keep(lease: str, emit: Emit = _nobody) -> dict[str, Any]:
 
 
 def warm_end(emit: Emit = _nobody) -> dict[str, Any]:
-    """End the process that is kept warm; whether there was one (`ended`)."""
+    """End the warm process; return whether there was one (`ended`)."""
     from svload import run
     from svload.host.process.warm import end_warm
 

@@ -1,4 +1,4 @@
-"""`svload load URL`: one URL, one group, one trial, through the same river as any study."""
+"""`svload load URL`: one URL, one group, one trial, through the same pipeline as any study."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STUDIES, STUDY = ".studies", "study.json"
 
 @dataclass(frozen=True)
 class LoadFiles:
-    """Files of the user's that a load reads."""
+    """The user's files that a load reads."""
 
     ca: Path | None = None
     body: Path | None = None
@@ -44,7 +44,7 @@ class LoadFiles:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a load came to. `error` is what ended it before its end (Ctrl-C), said after the summary."""
+    """The result of a load. `error` is what stopped it early (Ctrl-C), printed after the summary."""
 
     summary: LoadSummary
     exit_code: ExitCode
@@ -61,10 +61,10 @@ def load(
     wait_quiet_s: float = 0.0,
     emit: Emit,
 ) -> LoadResult:
-    """Load one URL and judge what came of it. `out` keeps the run as any other's.
+    """Load one URL and judge the result. With `out` the run is kept like any other.
 
-    Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable
-    as soon as it shows that no request is answered; load-interrupted (interrupted with `out`) if it was
+    Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable as
+    soon as it is clear that no request is answered; load-interrupted (interrupted with `out`) if it was
     stopped before anything was measured.
     """
     ask = replace(ask, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
@@ -89,7 +89,8 @@ def load(
 
 
 def rehearse() -> None:
-    """Read the study of a load that is not made: what reads studies is then built. Nothing is sent."""
+    """Read the study of a load without making the load, so that the study reader is initialised. Sends
+    nothing."""
     with passing_folder("warm") as folder:
         study = folder / STUDY
         study.write_text(quick_study(QuickLoad("http://127.0.0.1:9/")), encoding="utf-8")
@@ -97,13 +98,13 @@ def rehearse() -> None:
 
 
 def ready_hands() -> EarlyHands:
-    """Agent and generator of the next load, started now."""
+    """Start the agent and generator of the next load."""
     return hold_ready("warm", generators=1)
 
 
 @contextmanager
 def in_environment(values: Mapping[str, str]) -> Iterator[None]:
-    """These variables have these values, as a study's secrets expect it."""
+    """Set these environment variables, which a study's secrets refer to, and restore them afterwards."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -119,7 +120,7 @@ def in_environment(values: Mapping[str, str]) -> Iterator[None]:
 def _run(
     folder: Path, choices: Choices, emit: Emit, abort_if: AbortIf, early: EarlyHands | None
 ) -> RunResult:
-    """The run; a mistake's place in a file that nobody wrote is left out, and what it names is the option."""
+    """Run the generated study; errors name options instead of places in its file."""
     try:
         return run_study(str(folder / STUDY), choices, emit, abort_if, early)
     except SvloadError as error:
@@ -127,13 +128,13 @@ def _run(
 
 
 def as_typed(error: SvloadError, folder: Path) -> SvloadError:
-    """What is wrong with a study that nobody wrote, each thing once, by the options that were typed."""
+    """Return the errors of a generated study in terms of the typed options, each once."""
     told = {str(one): one for one in (_as_option(problem, str(folder)) for problem in error.problems)}
     return SvloadError(*told.values())
 
 
 def _as_option(problem: Problem, folder: str) -> Problem:
-    """`traffic.load.rate` of the study that nobody wrote is `--rate`."""
+    """Return the problem by its option: `traffic.load.rate` of the generated study becomes `--rate`."""
     if not problem.place.startswith(folder):
         return problem
     said = str(problem.details.get("where", ""))
@@ -148,11 +149,11 @@ def _as_option(problem: Problem, folder: str) -> Problem:
 
 
 _OPTIONS = {"iterations": "requests", "replicates": "blocks"}
-"""Keys of the study whose option has another name."""
+"""Keys of the study whose option has a different name."""
 
 
 def _result(ask: QuickLoad, answers: _Answers, result: RunResult, out: Path | None) -> LoadResult:
-    """The summary of a sealed trial, or of what a stopped one had measured."""
+    """Return the summary of a sealed trial, or of what a stopped one had measured."""
     if (failed := result.outcome.error) is not None:
         raise failed if out else SvloadError(*(_unkept(one) for one in failed.problems))
     from svload.report.told.ending import criteria_ending
@@ -166,7 +167,7 @@ def _result(ask: QuickLoad, answers: _Answers, result: RunResult, out: Path | No
         summary = _summary(ask, result.run, kept[-1].path, None)
     else:
         trial = result.run.trial(result.findings.trials[0].trial).path
-        # A load asks for nothing but its thresholds: one that a busy machine refused is shown as that, and ends with 0.
+        # Only thresholds decide the exit code of a load: one that a busy machine refused is shown so, and ends with 0.
         code = ExitCode.worst([result.outcome.exit_code, criteria_ending(result.findings).code])
         summary = _summary(ask, result.run, trial, result)
         again = tuple(str(one["text"]) for one in result.findings.attempts)
@@ -182,7 +183,7 @@ def _result(ask: QuickLoad, answers: _Answers, result: RunResult, out: Path | No
 
 
 def _nothing_ok(summary: LoadSummary) -> SvloadError:
-    """Raised by nobody: said after the summary of a load that is no measurement of anything."""
+    """Return the error printed, not raised, after the summary of a load without any successful request."""
     if not summary.requests:
         reason = (
             f"none of {summary.begun:,} requests completed in time"
@@ -195,8 +196,9 @@ def _nothing_ok(summary: LoadSummary) -> SvloadError:
 
 
 def _unkept(problem: Problem) -> Problem:
-    """Nothing is left of a load without `out` that could be resumed or looked at."""
-    from svload.run.attempts import without_logs  # not before the hands are started
+    """Return the problem without references to files: a load without `out` keeps nothing to resume or
+    inspect."""
+    from svload.run.attempts import without_logs  # not before agent and generator are started
 
     found = without_logs(problem, "Add --out DIR to keep the run with its logs.")
     return replace(found, place="" if found.place.startswith("lab.") else found.place)
@@ -223,8 +225,8 @@ def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None
 
 
 def aimed(ask: QuickLoad, authorised: tuple[str, ...]) -> tuple[QuickLoad, Target]:
-    """The load with `connect_to` as host and port, and where it goes, if it may. Raises SvloadError url-bad, usage,
-    unauthorised-target."""
+    """Return the load with `connect_to` as host and port, and its target, if that is allowed. Raises
+    SvloadError url-bad, usage, unauthorised-target."""
     from svload.drive.targets import find_target, parse_connect_to, parse_url
 
     target = parse_url(ask.url)
@@ -235,8 +237,8 @@ def aimed(ask: QuickLoad, authorised: tuple[str, ...]) -> tuple[QuickLoad, Targe
 
 
 def _connect_to(ask: QuickLoad, target: Target) -> str | None:
-    """`--connect-to` as host:port; curl's four parts are taken too, if the first two are the
-    URL's. Raises SvloadError usage."""
+    """Return `--connect-to` as host:port; also accepts curl's four parts if the first two match the URL.
+    Raises SvloadError usage."""
     if ask.connect_to is None:
         return None
     found = _CONNECT_TO.fullmatch(ask.connect_to)
@@ -249,7 +251,7 @@ def _connect_to(ask: QuickLoad, target: Target) -> str | None:
 
 
 def enough_ports(ask: QuickLoad, target: Target) -> None:
-    """Load that would use up the local ports is refused before it begins. Raises SvloadError usage."""
+    """Refuse a load that would use up the local ports before it starts. Raises SvloadError usage."""
     from svload.drive.targets import is_authorised
     from svload.host.machine.ports import local_ports, most_new_connections
 
@@ -276,27 +278,28 @@ def enough_ports(ask: QuickLoad, target: Target) -> None:
 
 
 class _Answers:
-    """What a load's progress says of answers."""
+    """The answers counted in a load's progress events."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
         self._redirects = 0
 
     def abort_if(self, event: Event) -> SvloadError | None:
-        """The error to raise at once where an event shows that no request is answered."""
+        """Return the error to raise immediately if an event shows that no request is answered."""
         if event.kind != "progress" or not (groups := event.data["groups"]):
             return None
         self._redirects = groups[0].get("redirects", 0)  # type: ignore[index]
         return hopeless(self._origin, groups[0])  # type: ignore[index]
 
     def lacking(self, summary: LoadSummary) -> SvloadError | None:
-        """The error to raise where none was by the end."""
+        """Return the error to raise if no request was answered by the end."""
         whole = {"ok": summary.ok, "errors": summary.errors, "redirects": self._redirects}
         return hopeless(self._origin, whole)
 
 
 def hopeless(origin: str, group: Mapping[str, Any]) -> SvloadError | None:
-    """The error to raise where every request failed without an answer (a redirect is one); None if one had any."""
+    """Return the error to raise if every request failed without an answer (a redirect is an answer); None if
+    any had one."""
     errors: Mapping[str, int] = group["errors"]
     if group["ok"] or group.get("redirects") or not errors or not all(map(no_answer, errors)):
         return None
@@ -309,7 +312,8 @@ def hopeless(origin: str, group: Mapping[str, Any]) -> SvloadError | None:
 
 @contextmanager
 def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterator[Path]:
-    """The study's folder with its files: gone afterwards, or kept beside the run, which may be resumed."""
+    """Yield the folder of the generated study with its files: removed afterwards, or kept beside a run that
+    may be resumed."""
     text = quick_study(ask)
     with passing_folder("load") as folder:
         if out is not None:
@@ -323,8 +327,8 @@ def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterato
 
 
 def keep_study(name: str, study: Mapping[str, Any], files: LoadFiles, out: Path) -> str:
-    """The path of a study that a command wrote for what was typed, kept beside its run, which may be resumed. Raises
-    SvloadError usage."""
+    """Write a generated study beside its run, which may be resumed, and return its path. Raises SvloadError
+    usage."""
     text = study_text(study)
     folder = out / STUDIES / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     with writing(out):
@@ -335,7 +339,7 @@ def keep_study(name: str, study: Mapping[str, Any], files: LoadFiles, out: Path)
 
 
 def place_files(files: LoadFiles, folder: Path) -> None:
-    """The user's files beside the study. Raises SvloadError usage."""
+    """Place the user's files beside the study. Raises SvloadError usage."""
     for option, name, path in (("--cacert", CA_FILE, files.ca), ("--data-file", BODY_FILE, files.body)):
         if path is not None:
             _place(option, path, folder / name)
@@ -344,7 +348,7 @@ def place_files(files: LoadFiles, folder: Path) -> None:
 
 
 def _place(option: str, source: Path, target: Path) -> None:
-    """A link or a copy of a user's file beside the study. Raises SvloadError usage."""
+    """Link or copy a user's file to a place beside the study. Raises SvloadError usage."""
     target.unlink(missing_ok=True)
     try:
         if not source.is_file():

@@ -1,4 +1,4 @@
-"""Runs: judged, reported, asked, checked, compared, packed."""
+"""Runs: judge, report, query, verify, compare, pack."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUNS = Path("runs")
 
 @damage_is_told
 def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
-    """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
+    """Return the provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
     from svload import analysis
     from svload.store.seal import sha256_file
 
@@ -55,9 +55,8 @@ def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
 
 
 def read_declared(folder: Path) -> TrialData:
-    """A sealed trial; where an older svload recorded no declarations of its monitors,
-    those of this one stand for them.
-    """
+    """Read a sealed trial; if an older svload recorded no declarations of its monitors, use those of this
+    one."""
     from svload.store import read_trial
     from svload.watch import declarations
 
@@ -70,19 +69,20 @@ def read_declared(folder: Path) -> TrialData:
 
 @damage_is_told
 def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
-    """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
+    """Make the final verdicts and findings from the sealed trials alone, and write derived/findings.json."""
     with _phase("analyse", emit):
         findings, phases_s = _judge_anew(found)
     return _with_phases(found, findings, phases_s)
 
 
 def judged(found: RunDir) -> Findings:
-    """The findings of the sealed trials by today's rules; nothing is written."""
+    """Return the findings of the sealed trials by today's rules; writes nothing."""
     return _judge_anew(found)[0]
 
 
 def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
-    """The findings as the sealed trials give them, on every core, and the phases of each trial. Writes nothing."""
+    """Return the findings of the sealed trials, made on all cores, and the phases of each trial. Writes
+    nothing."""
     from svload.host.process.forks import spread
     from svload.report import describe_imported, describe_run, in_words
 
@@ -99,8 +99,8 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
 def final_verdicts(found: RunDir) -> Verdicts:
     """The sealed trials as the final verdict has them now, how wide each comparison's interval is, and which gates are decided.
 
-    A case's warm-up cut, by all its trials, may change a provisional verdict. On one core, since more
-    trials may follow and the lab is up.
+    The warm-up cut of a case, made from all its trials, may change a provisional verdict. Uses one core,
+    since more trials may follow and the lab is up.
     """
     from svload.analysis.claims import made_of, metrics_of_claims, so_far
     from svload.analysis.judge import sealed_at
@@ -123,17 +123,17 @@ def final_verdicts(found: RunDir) -> Verdicts:
 
 
 class SearchVerdicts:
-    """What the policy of a search decides from: the final verdict on every sealed trial, of one run while it lasts.
+    """The final verdict on every sealed trial of one running search, for the search's policy.
 
-    What was judged of a case is kept until the case gets another trial: a search asks after every few, and
-    would judge each a dozen times.
+    A case's results are kept until it gets another trial: a search asks every few trials, and would judge
+    each of them a dozen times.
     """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, ...], Any] = {}
 
     def __call__(self, found: RunDir) -> Verdicts:
-        """As `final_verdicts`; a search has no claims."""
+        """Return verdicts as `final_verdicts` does; a search has no claims."""
         from svload.analysis.judge import judge_trials, sealed_at
         from svload.run.policies.base import Verdicts
         from svload.store import read_events, read_trial
@@ -151,7 +151,7 @@ class SearchVerdicts:
             return [self._kept[key] for key in keys]
 
         lock = found.lock()
-        # Cases that are compared are cut alike, so that one's trials change what is judged of another.
+        # Compared cases have the same warm-up cut, so that trials of one change the verdicts of another.
         how: dict[str, Any] = {} if lock.comparisons else {"each": kept}
         results = judge_trials(lock, case_configs(lock), trials, server_cores=_server_cores(found), **how)
         begun_s = _begun_s(read_events(found.events).events)
@@ -159,7 +159,7 @@ class SearchVerdicts:
 
 
 def _begun_s(events: Sequence[Event]) -> float | None:
-    """When the run had the machine for itself first, Unix time; None where its journal does not say so."""
+    """Return when the run first had the machine to itself, as Unix time; None if its journal lacks it."""
     return next((one.wall for one in events if one.kind == "placement"), None)
 
 
@@ -187,7 +187,8 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
 
 
 def _server_cores(found: RunDir) -> tuple[int, ...]:
-    """The cores that the services are pinned to; none where they are not, or nobody wrote it down."""
+    """Return the cores that the services are pinned to; empty if they are not pinned or it was not
+    recorded."""
     try:
         placement = found.placement()
     except (SvloadError, OSError):
@@ -196,7 +197,7 @@ def _server_cores(found: RunDir) -> tuple[int, ...]:
 
 
 def _with_phases(found: RunDir, findings: Findings, trials: Iterable[Mapping[str, float]]) -> Findings:
-    """The findings with where the time went, as the run's journal has it by now; written."""
+    """Add the time spent in each phase, from the run's journal so far, to the findings and write them."""
     from svload import analysis
     from svload.store import read_events, write_findings
 
@@ -221,7 +222,7 @@ def _attempt(name: str, events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[str, str]:
-    """The machine in words, as the run's last start and the preflight found it."""
+    """Return the machine in words, from the run's last start and the preflight."""
     from svload.host.machine.facts import measured_words
 
     told = [found for event in events if isinstance(found := event.data.get("machine"), dict)]
@@ -234,9 +235,9 @@ def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[s
 
 @damage_is_told
 def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, dict[str, Path]]:
-    """Analyse a run and write all that people read: report.html, report.xlsx, junit.xml, findings.json (in derived/).
+    """Analyse a run and write its reports: report.html, report.xlsx, junit.xml, findings.json (in derived/).
 
-    Its own time is known when it is written: findings.json has it, the page does not.
+    The time that this takes is known only afterwards: findings.json has it, the page does not.
     """
     from svload.analysis.phases import OF_TRIALS
     from svload.report import write_all
@@ -254,7 +255,8 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
 
 
 def _own_tables(found: RunDir, sealed: int) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """The study's own tables as plain data for its report, and notes on what could not be read of them."""
+    """Return the study's own tables as plain data for its report, and notes on what could not be read of
+    them."""
     if not found.tables_path.exists():
         return None, ()
     from svload.tables.own import shown_tables
@@ -264,9 +266,9 @@ def _own_tables(found: RunDir, sealed: int) -> tuple[dict[str, Any] | None, tupl
 
 @damage_is_told
 def put_tables(found: RunDir, tables: Sequence[OwnTable], made_by: str) -> Path:
-    """Let the run's next reports show these tables in place of those before; the file they are in.
+    """Store tables for the run's next reports in place of earlier ones; return their file.
 
-    `made_by` is told with them. Raises SvloadError run-damaged, usage where the run cannot be written.
+    `made_by` is shown with them. Raises SvloadError run-damaged, usage if the run cannot be written.
     """
     from svload.store import write_artefact
     from svload.tables.own import OwnTables
@@ -278,8 +280,8 @@ def put_tables(found: RunDir, tables: Sequence[OwnTable], made_by: str) -> Path:
 
 
 def verdict_exit(findings: Findings) -> ExitCode:
-    """1 if a threshold or a gate failed, 4 if one is open or the study's own question has no answer, else 0: what
-    could not be judged is never passed (docs/method.md §2)."""
+    """Return 1 if a threshold or a gate failed, 4 if one is open or the study's question has no answer, else
+    0: what could not be judged never passes (docs/method.md §2)."""
     from svload.report.told.ending import ending
 
     return ending(findings).code
@@ -287,10 +289,10 @@ def verdict_exit(findings: Findings) -> ExitCode:
 
 @damage_is_told
 def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | CaseResult | Claim | Findings:
-    """What is behind a trial's numbers, a case's limits, or a comparison's claim, by its name (or its
-    beginning); without a name all findings, with every doubt.
+    """Return what is behind a trial's numbers, a case's limits, or a comparison's claim, by its name (or the
+    beginning of it); without a name all findings, with every doubt.
 
-    Raises SvloadError usage for a name that is neither.
+    Raises SvloadError usage for an unknown name.
     """
     from svload.store import find_run
 
@@ -319,7 +321,7 @@ def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | CaseRe
 
 @damage_is_told
 def read_findings(found: RunDir) -> Findings:
-    """derived/findings.json, made again if it is not there, not as it was written, or of another analysis."""
+    """Read derived/findings.json; make it again if it is missing, altered, or from another analysis."""
     from svload import analysis
     from svload.model.results import Findings
     from svload.store import findings_are_as_written
@@ -335,9 +337,10 @@ def read_findings(found: RunDir) -> Findings:
 def compare(
     first: str, second: str, out: Path = RUNS, page: Path | None = None
 ) -> tuple[list[dict[str, Any]], Path]:
-    """Ratios between two runs, case by case, and the page that shows them.
+    """Return the ratios between two runs, case by case, and the page that shows them.
 
-    They were not interleaved, and every row says so. The page is `page`, or compare.html in the second run's derived/.
+    The runs were not interleaved, which every row states. The page is `page`, or compare.html in the second
+    run's derived/.
     """
     from svload import analysis
     from svload.report import write_comparison
@@ -354,7 +357,8 @@ def compare(
 
 @damage_is_told
 def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """SQL over a run's tables: column names and rows. Raises SvloadError usage with DuckDB's own words."""
+    """Run SQL over a run's tables; return column names and rows. Raises SvloadError usage with DuckDB's
+    message."""
     from svload import store
 
     found = store.find_run(run_name, out)
@@ -365,12 +369,12 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
 
 @damage_is_told
 def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
-    """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than
-    was sealed, "damage": a sentence for each, "builds": a sentence for trials of another build
-    than later ones, "made_anew": a sentence where findings.json was not what the sealed trials give,
-    "altered": a sentence for each file of the last report that is not as it was written}.
+    """Return {"sealed": number of seals checked, "thinned": files that a thin pack holds in another form than
+    was sealed, "damage": a sentence for each, "builds": a sentence for trials of another build than later
+    ones, "made_anew": a sentence if findings.json did not match the sealed trials, "altered": a sentence for
+    each file of the last report that was changed}.
 
-    Damage is detected, not forgery.
+    Detects damage, not forgery.
     """
     from svload.store import find_run, other_builds, verify_run
     from svload.store.seal import altered_reports
@@ -399,8 +403,8 @@ def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
 
 
 def _as_packed(found: RunDir) -> bool:
-    """Whether these are the findings that a thin pack brought: they rest on more than it holds. A report
-    may have made them anew since."""
+    """Return whether these findings came with a thin pack: they are based on more data than it holds. A
+    report may have replaced them since."""
     from svload.store.seal import sha256_file
 
     thinned = found.thinned()
@@ -411,7 +415,7 @@ def _as_packed(found: RunDir) -> bool:
 
 
 def find_run(name: str, out: Path = RUNS) -> RunDir:
-    """The run that a user names: `latest`, a name under `out`, a folder's path, or a pack. Raises
+    """Find the run that a user names: `latest`, a name under `out`, a folder's path, or a pack. Raises
     SvloadError: run-not-found, run-linked, run-damaged."""
     from svload import store
 
@@ -419,14 +423,14 @@ def find_run(name: str, out: Path = RUNS) -> RunDir:
 
 
 def names_run(name: str, out: Path = RUNS) -> bool:
-    """Whether there is a run or pack of that name: `find_run` would open it."""
+    """Return whether there is a run or pack of that name, which `find_run` would open."""
     from svload.store import names_run as names
 
     return names(name, out)
 
 
 def damaged(run_name: str, out: Path = RUNS, trial: str | None = None) -> list[str]:
-    """What `verify` would call damaged, a sentence each; with `trial` nothing of other trials."""
+    """Return one sentence for each damage that `verify` would find; with `trial` without other trials."""
     from svload.store import find_run, verify_run
 
     found = find_run(run_name, out)
@@ -439,8 +443,7 @@ def damaged(run_name: str, out: Path = RUNS, trial: str | None = None) -> list[s
 
 
 def _findings_made_anew(found: RunDir) -> list[str]:
-    """findings.json is made of the rest: where it differs from what that gives, it is
-    written anew, and that is said."""
+    """Make findings.json again if it does not match the sealed trials; return a sentence on that."""
     from svload import analysis
     from svload.model.results import Findings
 
@@ -467,8 +470,8 @@ def _findings_made_anew(found: RunDir) -> list[str]:
 
 @damage_is_told
 def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = False) -> Path:
-    """The run as one file without its study's secrets, which every command reads like the run itself; `thin`: small,
-    and without this machine's folders."""
+    """Write the run as one file, without its study's secrets, that every command reads like the run itself;
+    `thin`: small, and without the paths of this machine."""
     from svload.store import find_run, findings_are_as_written, pack_run, thin_copy
     from svload.store.layout import PACK_SUFFIX
 
@@ -486,7 +489,8 @@ def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = Fals
 
 
 def telling_columns(run_name: str, out: Path = RUNS) -> list[str]:
-    """Columns of the run's tables that may hold passwords, as `users.csv: password`: a pack has them."""
+    """Return the columns of the run's tables that may hold passwords, as `users.csv: password`; a pack
+    includes them."""
     from svload.store import find_run
     from svload.store.pack import telling_columns
 
@@ -494,7 +498,7 @@ def telling_columns(run_name: str, out: Path = RUNS) -> list[str]:
 
 
 def _kept_windows(found: RunDir) -> dict[str, tuple[int, int]]:
-    """Trial → [first, last) intervals of its kept window, by the findings."""
+    """Return each trial's kept window as [first, last) intervals, from the findings."""
     from svload.analysis.view import kept_window
     from svload.store import read_trial
 
@@ -512,7 +516,7 @@ def _own_folders() -> dict[str, str]:
 
 
 def schema() -> dict[str, Any]:
-    """The study file's JSON Schema, with every kit's options."""
+    """Return the study file's JSON Schema, with every kit's options."""
     from svload import lab, study
 
     return study.json_schema({name: kit.Options.model_json_schema() for name, kit in lab.all_kits().items()})

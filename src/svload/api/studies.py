@@ -1,4 +1,4 @@
-"""Studies: what would be run, running it, going on with it."""
+"""Studies: plan, run, resume."""
 
 from __future__ import annotations
 
@@ -47,21 +47,22 @@ def _never(event: Event) -> None:
 
 @dataclass
 class Choices:
-    """What a user may choose for a run beside the study: none of it is hidden in the study's folder."""
+    """A user's choices for a run, beside the study; none of them is hidden in the study's folder."""
 
     profile: str | None = None
     seed: int | None = None
     out: Path = RUNS
     trusted: bool = False
     own: bool = False
-    """svload wrote the study itself, for what the user typed: it is asked about no more, and trusted for nothing later"""
+    """whether svload wrote the study for what the user typed: no further questions about it, and no trust for
+    later runs"""
     changed_build: bool = False
     authorised: tuple[str, ...] = ()
     host_settings: bool = False
     only: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     within_s: float | None = None
-    """seconds of the run in which a block may be added"""
+    """time of the run, in seconds, in which blocks may be added"""
     plant: str | None = None
     wait_s: float | None = None
     wait_quiet_s: float = 0.0
@@ -72,13 +73,13 @@ class Choices:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether other machines make the load."""
+        """Whether other machines generate the load."""
         return self.inventory is not None or bool(self.scheduler)
 
 
 @dataclass
 class RunResult:
-    """A finished (or stopped) execution: where it lies, what it means, and the command's exit code."""
+    """A finished (or stopped) execution: its run, its findings, and the command's exit code."""
 
     run: RunDir
     outcome: Outcome
@@ -88,7 +89,7 @@ class RunResult:
 
 
 def load_lock(study_path: str, choices: Choices) -> Lock:
-    """The study resolved under the choices. Raises SvloadError with every mistake at once, exit 2."""
+    """Resolve the study with these choices. Raises SvloadError with all mistakes together, exit 2."""
     from svload import lab, study
     from svload.drive.refusals import CaseChecks
     from svload.run.trust import is_trusted, trust
@@ -125,8 +126,9 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
 
 
 def _why_trials(lock: Lock, choices: Choices) -> str | None:
-    """Why the trials of a gate that says nothing of their order run one after the other, as a clause: its sides don't fit
-    side by side. Empty: they do; None: it does say it, or there is no gate."""
+    """Return why the sides of a gate must run one after the other, as a clause, if the study leaves their
+    order open: they don't fit side by side. Empty: they fit; None: the study sets the order, or has no
+    gate."""
     from svload import host, study
 
     if not study.leaves_order_open(lock):
@@ -140,7 +142,7 @@ def _why_trials(lock: Lock, choices: Choices) -> str | None:
 
 
 def _monitored_names() -> Mapping[str, Monitored]:
-    """Loaded only for a study that asks for what monitors read."""
+    """Return what monitors can read; loaded only for a study that asks for it."""
     from svload.watch import monitored_names
 
     return monitored_names()
@@ -171,11 +173,12 @@ def _only(lock: Lock, only: Sequence[str]) -> Lock:
 
 
 def plan(study_path: str, choices: Choices) -> dict[str, Any]:
-    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least
+    """Return the dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least
     detectable effect. Starts nothing.
 
-    What the last finished run of the same study and profile under `choices.out` took, and how much it varied,
-    is expected again. estimated_s holds the planned blocks; `most_trials` also those that `until` or a gate may add.
+    Expects the duration and variation of the last finished run of the same study and profile under
+    `choices.out`. estimated_s covers the planned blocks; `most_trials` includes those that `until` or a gate
+    may add.
     """
     from svload import analysis, lab, study
     from svload.analysis.contrasts import most_trials
@@ -243,7 +246,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
 
 
 def _faults(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
-    """What is done to the servers in each trial, and in which cases."""
+    """Return the planned faults of a trial, and in which cases they occur."""
     from svload.model.faults import acts_of
 
     cases: dict[tuple[int, str, str], list[str]] = {}
@@ -257,7 +260,7 @@ def _faults(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
 
 
 def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
-    """Of each open group: how many of its requests may be under way at once on this
+    """Return, for each open group, how many of its requests may be in flight at the same time on this
     machine, why, and in which cases."""
     from svload import host
     from svload.drive.places import places_of
@@ -282,11 +285,11 @@ def run_study(
     abort_if: AbortIf = _never,
     early: EarlyHands | None = None,
 ) -> RunResult:
-    """Run a study from its first trial to its report. Raises SvloadError before anything is started;
-    later failures are in the result.
+    """Run a study from its first trial to its report. Raises SvloadError before anything is started; later
+    failures are in the result.
 
-    An error from `abort_if`, which is asked at every event, stops the load at once and is the outcome's.
-    `early` are the agent and its generators, if they are being started already.
+    `abort_if` is called for every event; an error from it stops the load immediately and becomes the
+    outcome's. `early` are the agent and its generators, if they are already being started.
     """
     return run_lock(load_lock(study_path, choices), study_path, choices, emit, abort_if, early)
 
@@ -299,7 +302,7 @@ def run_lock(
     abort_if: AbortIf = _never,
     early: EarlyHands | None = None,
 ) -> RunResult:
-    """As `run_study`, of a study that is read already."""
+    """Run a study that is already read, as `run_study` does."""
     from svload import run
 
     _refuse_together(
@@ -315,7 +318,7 @@ def run_lock(
 
 
 def _refuse_together(*refusals: Callable[[], object]) -> None:
-    """Ask all of them, so that what they refuse is told at once. Raises SvloadError."""
+    """Call all of them and raise all their refusals together. Raises SvloadError."""
     problems: list[Problem] = []
     for refusal in refusals:
         try:
@@ -327,18 +330,18 @@ def _refuse_together(*refusals: Callable[[], object]) -> None:
 
 
 def demo(choices: Choices, emit: Emit) -> RunResult:
-    """Run the study that svload brings along. It shows what a run is: its code says whether
-    it was made, not what was found."""
+    """Run the built-in study. It shows what a run is: its code reports whether it completed, not what was
+    found."""
     result = run_study(DEMO_STUDY, choices, emit)
     return replace(result, exit_code=result.outcome.exit_code)
 
 
 def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
-    """Go on with a run where it stopped (None: the newest unfinished one), from its lock alone; says so
-    if the study has changed since.
+    """Continue a run where it stopped (None: the newest unfinished one), from its lock alone; reports if the
+    study has changed since.
 
-    What a lock says of trust and hosts counts only on the machine and for the user that began
-    the run; else both are asked for.
+    A lock's trust and hosts count only on the machine and for the user that started the run; else both must
+    be given again.
     """
     from svload import study
     from svload.store import find_run, unfinished_runs
@@ -370,8 +373,8 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
 
 
 def _as_sealed(found: RunDir) -> None:
-    """What is sealed was measured under the lock and the plan that stand there, and the plan is of that lock.
-    Raises SvloadError run-damaged."""
+    """Check that the sealed trials were measured under the present lock and plan, and that the plan belongs
+    to that lock. Raises SvloadError run-damaged."""
     from svload.store import changed_since_sealed
 
     cases = {case.name for case in found.lock().valid_cases}
@@ -385,7 +388,8 @@ def _as_sealed(found: RunDir) -> None:
 
 
 def _floors(lock: Lock, configs: Mapping[str, CaseConfig]) -> Callable[[Contrast], LabFloor | None] | None:
-    """How a comparison's figures are found in this lab's A/A certificate; None without one."""
+    """Return a function that finds a comparison's floor in this lab's A/A certificate; None without a
+    certificate."""
     from svload import analysis
 
     certificate = held_certificates(lock).aa
@@ -393,7 +397,7 @@ def _floors(lock: Lock, configs: Mapping[str, CaseConfig]) -> Callable[[Contrast
 
 
 def held_certificates(lock: Lock) -> Certificates:
-    """What is known here of the instrument, and of the noise of this lab under these settings."""
+    """Return the stored certificates of the instrument, and of this lab's noise under these settings."""
     from svload import analysis
     from svload.host.machine import kept_certificates
 
@@ -401,8 +405,8 @@ def held_certificates(lock: Lock) -> Certificates:
 
 
 def must_fit(lock: Lock, fleet: bool = False) -> None:
-    """Raises SvloadError plan-too-large where this machine lacks descriptors or ports for any case; what a `fleet`
-    bears is known when it has been reached."""
+    """Check that this machine has enough descriptors and ports for every case; a `fleet`'s capacity is known
+    only when it has been reached. Raises SvloadError plan-too-large."""
     from svload import run
 
     configs = case_configs(lock).values()
@@ -413,7 +417,7 @@ def must_fit(lock: Lock, fleet: bool = False) -> None:
 
 
 def misfits(configs: Collection[CaseConfig], place: str, fleet: bool = False) -> list[Problem]:
-    """What this machine cannot carry of a study at `place` (plan-too-large); nothing is started."""
+    """Return what this machine cannot provide for a study at `place` (plan-too-large); starts nothing."""
     from svload import lab, run
     from svload.host import cache_dir, labs_dir
     from svload.host.machine.conditions import machine
@@ -435,12 +439,13 @@ def misfits(configs: Collection[CaseConfig], place: str, fleet: bool = False) ->
 
 
 def _free_bytes(folder: Path) -> int:
-    """Of the disk that a folder lies on, or will."""
+    """Return the free bytes of the disk of a folder, which may not exist yet."""
     return shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.is_dir())).free
 
 
 def _must_be_possible(lock: Lock, choices: Choices) -> None:
-    """Whether what the study asks for can be had where these choices put load and servers. Raises SvloadError fleet-cannot, fleet-on."""
+    """Check that the study's requirements can be met where these choices put load and servers. Raises
+    SvloadError fleet-cannot, fleet-on."""
     from svload import lab
     from svload.model.parameters import is_network
 
@@ -466,8 +471,9 @@ def _must_be_possible(lock: Lock, choices: Choices) -> None:
 
 
 def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
-    """The machines that make the load, as the inventory or the cluster has them, and those that serve; none: this one. Raises
-    SvloadError fleet-inventory, fleet-group, fleet-on, fleet-scheduler, fleet-other-svload."""
+    """Return the machines that generate the load, by the inventory or the cluster, and those that serve;
+    empty: this one. Raises SvloadError fleet-inventory, fleet-group, fleet-on, fleet-scheduler,
+    fleet-other-svload."""
     if not choices.elsewhere:
         return ()
     from svload import fleet, lab
@@ -483,8 +489,8 @@ def _comparisons(
     before: Sequence[Claim] = (),
     floors: Callable[[Contrast], LabFloor | None] | None = None,
 ) -> list[dict[str, Any]]:
-    """What each comparison could decide, and whether it gates: there one that no outcome could decide is a
-    mistake, not a note."""
+    """Return what each comparison could decide, and whether it gates: a gate that no outcome could decide is
+    a mistake, not a note."""
     from svload import analysis
 
     gated = {comparison.name for comparison in lock.comparisons if comparison.fail_if}
@@ -495,7 +501,7 @@ def _comparisons(
 
 
 def _refuse_hopeless_gates(lock: Lock) -> None:
-    """Raises SvloadError study-undecidable where no outcome could decide a gate."""
+    """Raise SvloadError study-undecidable if no outcome could decide a gate."""
     if not any(comparison.fail_if for comparison in lock.comparisons):
         return
     problems = [
@@ -517,7 +523,7 @@ def execute_run(
     early: EarlyHands | None = None,
 ) -> RunResult:
     """Run what is not sealed yet and analyse it; safe to call again after any crash. Raises SvloadError
-    run-busy where another process does."""
+    run-busy if another process runs it."""
     from svload.store import hold_run
 
     with hold_run(found):

@@ -1,4 +1,4 @@
-"""Whether a study, or a run that lies here, may do what it asks for."""
+"""Trust: whether a study or a stored run may do what it asks for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ CHANGED = {
 
 
 def must_be_trusted(lock: Lock, place: str) -> None:
-    """Raises SvloadError study-untrusted where a study just read asks for more than load and is not the user's own."""
+    """Raise SvloadError study-untrusted if a study just read asks for more than load and is not the user's
+    own."""
     from svload import lab, study
     from svload.run.trust import changed_since_trusted
 
@@ -46,11 +47,12 @@ def allowed_hosts(
     authorised: Sequence[str] = (),
     changed_build: bool = False,
 ) -> tuple[str, ...]:
-    """The hosts outside this machine that a run may go on to load: allowed for its lock on this machine, or now.
+    """Return the hosts outside this machine that a resumed run may load: allowed for its lock on this
+    machine, or now.
 
-    `changed_build`: programs of its folder that changed are allowed too, where the rest was. Raises SvloadError
-    run-untrusted, build-changed, unauthorised-target, run-damaged, not-yours: what the lock says of either counts
-    for nothing here.
+    `changed_build` also allows programs of its folder that changed, if the rest was allowed. Raises
+    SvloadError run-untrusted, build-changed, unauthorised-target, run-damaged, not-yours. The lock's own
+    statements on trust and hosts count for nothing here.
     """
     from svload import lab, run, study
     from svload.run.configs import case_configs
@@ -76,15 +78,16 @@ def allowed_hosts(
 
 
 def may_administer(found: RunDir, lock: Lock, trusted: bool) -> bool:
-    """Whether the traffic of a run may administer the lab's servers: the study was trusted here, or is now. That the
-    lock says so of itself counts for nothing."""
+    """Return whether a run's traffic may administer the lab's servers: the study was trusted here, or is now.
+    The lock's own statement counts for nothing."""
     from svload.run.trust import allowed
 
     return trusted or (lock.trusted and allowed(found.lock_path, lock).trusted)
 
 
 def _must_be_same_build(found: RunDir, lock: Lock, changed_build: bool) -> None:
-    """Raises SvloadError build-changed where what is measured from now on would not be what was measured before."""
+    """Raise SvloadError build-changed if the programs to be measured now differ from those measured
+    before."""
     from svload.run.programs import changed_programs
 
     if not changed_build and (changed := changed_programs(found, lock)):
@@ -92,7 +95,7 @@ def _must_be_same_build(found: RunDir, lock: Lock, changed_build: bool) -> None:
 
 
 def study_checks(folder: Path) -> Checks:
-    """All checks that a study in `folder` passes before it is run."""
+    """Return all checks that a study in `folder` must pass before it is run."""
     from svload import lab
     from svload.drive.refusals import CaseChecks
     from svload.study.draft import Checks
@@ -102,6 +105,6 @@ def study_checks(folder: Path) -> Checks:
 
 
 def _some(asked: Sequence[str]) -> str:
-    """The first few: a study may ask for hundreds."""
+    """Return the first few: a study may ask for hundreds."""
     more = len(asked) - MOST_NAMED
     return "; ".join(asked[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""What is typed after an option, as a value or as a place to write to."""
+"""Values of options: durations, paths to write to, certificates."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from svload.model.errors import fail
 from svload.model.pem import holds_certificate
 
 MOST_S = 30 * 86400.0
-"""What is kept ends by itself: nobody remembers it after a month."""
+"""Longest lease: after a month nobody remembers what is kept."""
 
 
 def seconds(text: str, option: str) -> float:
-    """`text`, how long something is kept, in seconds. Raises SvloadError usage, which names the option."""
+    """Return `text`, how long something is kept, in seconds. Raises SvloadError usage, which names the
+    option."""
     from svload.model.units import parse_quantity
 
     hint = "Write it like 10min or 2h."
@@ -30,8 +31,8 @@ def seconds(text: str, option: str) -> float:
 
 @contextmanager
 def writing(to: Path) -> Iterator[None]:
-    """What cannot be written there is the user's mistake, or their full disk: said in one
-    sentence. Raises SvloadError usage; an OSError that names a file elsewhere stays what it is."""
+    """Turn a failure to write to `to` into one sentence: it is the user's mistake, or their full disk. Raises
+    SvloadError usage; an OSError that names a file elsewhere stays unchanged."""
     try:
         yield
     except OSError as why:
@@ -42,7 +43,8 @@ def writing(to: Path) -> Iterator[None]:
 
 
 def _lies_in(name: object, to: Path) -> bool:
-    """Whether an error is about `to`: a file within it, a folder above it that lacks, a fresh file beside it, or no file."""
+    """Return whether an error is about `to`: a file within it, a missing folder above it, a temporary file
+    beside it, or no file."""
     if not isinstance(name, str | bytes | os.PathLike):
         return True
     path, place = Path(os.fsdecode(name)).absolute(), to.absolute()
@@ -50,7 +52,7 @@ def _lies_in(name: object, to: Path) -> bool:
 
 
 def authority(pem: str, file: Path) -> str:
-    """`pem`, the text of --cacert `file`. Raises SvloadError usage if it holds no certificate."""
+    """Return `pem`, the text of --cacert `file`. Raises SvloadError usage if it holds no certificate."""
     if not holds_certificate(pem):
         raise fail("usage", reason=f"--cacert {file} holds no certificate", hint="It is a PEM file.")
     return pem
