@@ -1,1 +1,1 @@
-"""The door: parses, calls one function, prints."""
+"""The command line: parses, calls one function, prints."""

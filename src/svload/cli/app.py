@@ -1,4 +1,5 @@
-"""All commands together. Only light modules are imported here, so that `svload --help` answers at once."""
+"""All commands together. Only light modules are imported here, so that `svload --help` answers
+immediately."""
 
 from __future__ import annotations
 

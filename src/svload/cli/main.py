@@ -1,6 +1,6 @@
-"""The command line: a door. Each command parses, calls one function of `svload.api`, and prints.
+"""The command line. Each command parses, calls one function of `svload.api`, and prints.
 
-What a warm process would have loaded already is imported only when there is none.
+What a warm process would have loaded already is imported only if there is none.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ _REFUSALS = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
 )  # fmt: skip
-"""What a file system or a limit of this machine says no with. Libraries that write for us say it in words alone."""
+"""Errors by which a file system or a limit of this machine refuses. Libraries that write for us report them
+only in words."""
 
 
 COLLECT_AFTER = 50_000
-"""Objects after which Python looks for rings of them that nobody needs: hardly anything here makes any, and with its
-own 700 each command spends a tenth of its CPU before the first request on going through what it has just imported."""
+"""Threshold of Python's garbage collector: svload makes hardly any reference cycles, and with the default of
+700 each command spends a tenth of its CPU before the first request on scanning what it has just imported."""
 
 
 def main() -> None:
-    """Run the command line, in the process that is kept warm for it if there is one."""
+    """Run the command line, in the warm process if there is one."""
     gc.set_threshold(COLLECT_AFTER)
     streams.open_descriptors()
     code = warm_client.forward(sys.argv)
@@ -43,7 +44,7 @@ def main() -> None:
 def run() -> NoReturn:
     """Run the command line here; every failure is one clear message and its exit code, never a traceback."""
     streams.sound_streams()
-    os.umask(os.umask(0o077) | 0o022)  # what others could change in a run would be believed
+    os.umask(os.umask(0o077) | 0o022)  # others must not be able to change a run
     stay_single_threaded()
     if lacking := tuple(short()):
         sys.exit(_limited(lacking))
@@ -71,7 +72,7 @@ def run() -> NoReturn:
     except MemoryError:
         sys.exit(_out_of_memory())
     except ImportError as error:
-        # What the loader says where an address space is full.
+        # The loader's message when the address space is full.
         full = any(words in str(error) for words in ("failed to map segment", "cannot allocate memory"))
         sys.exit(_out_of_memory() if full else _internal(error))
     except Exception as error:
@@ -84,7 +85,8 @@ def _say_interrupted() -> NoReturn:
 
 
 def _usage(error: Any) -> int:
-    """What typer says of a mistyped command: one line like any other mistake (or the help, where that was meant)."""
+    """Report typer's error about a mistyped command in one line like any other mistake (or its help, if that
+    was meant)."""
     from svload.model.errors import ExitCode, fail
 
     said = str(error.format_message())
@@ -101,7 +103,7 @@ def _usage(error: Any) -> int:
 
 
 def _option_for(error: Any, context: Any) -> str:
-    """The option of this command that another load tester's word stands for; empty: none is known."""
+    """Return a hint on this command's option for another load tester's name of it; empty if none is known."""
     from svload.model.other_words import OTHER_WORDS
 
     typed = str(getattr(error, "option_name", ""))
@@ -112,7 +114,8 @@ def _option_for(error: Any, context: Any) -> str:
 
 
 def _refused(error: OSError) -> int:
-    """What the system would not do with a file, a folder or a full disk: the user's to mend, and no defect."""
+    """Report what the system refused for a file, a folder or a full disk: the user must fix it, and it is no
+    defect."""
     from svload.model.errors import ExitCode, fail
 
     path = "a file" if error.filename is None else error.filename
@@ -124,7 +127,7 @@ def _refused(error: OSError) -> int:
 
 
 def _limited(lacking: Sequence[Short]) -> int:
-    """Limits with which libraries would spin, crash or blame a file: nothing is begun."""
+    """Report limits under which libraries would loop, crash or blame a file; nothing is started."""
     from svload.model.errors import ExitCode, fail
 
     for one in lacking:
@@ -133,7 +136,7 @@ def _limited(lacking: Sequence[Short]) -> int:
 
 
 def _out_of_memory() -> int:
-    """The machine's or the user's limit; what was sealed is on disk."""
+    """Report that a memory limit of the machine or user was reached; what was sealed is on disk."""
     from svload.model.errors import ExitCode, fail
 
     print(f"svload: {fail('memory-short')}", file=sys.stderr)
@@ -141,7 +144,7 @@ def _out_of_memory() -> int:
 
 
 def _internal(error: Exception) -> int:
-    """A defect of svload: one line for the user, the traceback in a file beside it."""
+    """Report a defect of svload: one line for the user, the traceback in a file."""
     import tempfile
     import traceback
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=1, default=str)))
 
 
@@ -48,7 +48,7 @@ def choices(
     inventory: Path | None = None,
     scheduler: str | None = None,
 ) -> Choices:
-    """What was typed, as the API understands it."""
+    """Return what was typed in the API's form."""
     from svload.api import RUNS, Choices
     from svload.api.typed import seconds
 
@@ -81,7 +81,7 @@ def choices(
 
 
 def quiet_seconds(text: str | None) -> float:
-    """--wait-quiet in seconds; 0 where it was not asked for."""
+    """Return --wait-quiet in seconds; 0 if it was not given."""
     from svload.api.typed import seconds
 
     return seconds(text, "--wait-quiet") if text is not None else 0.0
@@ -89,7 +89,7 @@ def quiet_seconds(text: str | None) -> float:
 
 @contextmanager
 def live() -> Iterator[Emit]:
-    """A live view on stderr: a screen where there is a terminal, plain lines elsewhere."""
+    """Show a live view on stderr: a screen on a terminal, plain lines elsewhere."""
     from svload.report import live_view
 
     with live_view() as view:
@@ -98,7 +98,7 @@ def live() -> Iterator[Emit]:
 
 @contextmanager
 def load_live(lasts_s: float, quiet: bool) -> Iterator[Emit]:
-    """The live view of one load of `lasts_s` seconds, on stderr; `quiet` shows nothing."""
+    """Show the live view of one load of `lasts_s` seconds on stderr; `quiet` shows nothing."""
     if quiet:
         yield telling(lambda event: None)
         return
@@ -109,7 +109,8 @@ def load_live(lasts_s: float, quiet: bool) -> Iterator[Emit]:
 
 
 def telling(on_event: Emit) -> Emit:
-    """`on_event`, with a line on stderr for what a killed svload left: no view takes it away, and no --quiet."""
+    """Wrap `on_event` to print a line on stderr for the remains of a killed svload, whatever the view and
+    even with --quiet."""
 
     def emit(event: Event) -> None:
         tell_leftover(event)
@@ -119,19 +120,19 @@ def telling(on_event: Emit) -> Emit:
 
 
 def tell_leftover(event: Event) -> None:
-    """What a killed svload left, as a line on stderr; nothing of any other event."""
+    """Print a line on stderr for the remains of a killed svload; ignore all other events."""
     if event.kind == "leftover":
         typer.echo(f"svload: {event.data['text']}", err=True)
 
 
 def tell_problems(error: SvloadError | None) -> None:
-    """Each problem of `error`, if there is one, as a line on stderr."""
+    """Print each problem of `error`, if there is one, as a line on stderr."""
     for problem in error.problems if error is not None else ():
         typer.echo(f"svload: {problem}", err=True)
 
 
 def tell_damage(run: str, out: Path, trial: str | None = None) -> None:
-    """What is shown next may rest on what is damaged: said first, on stderr."""
+    """Print the damage that the following output may be based on, on stderr."""
     from svload import api
 
     for line in api.damaged(run, out, trial):
@@ -139,8 +140,8 @@ def tell_damage(run: str, out: Path, trial: str | None = None) -> None:
 
 
 def show_result(result: RunResult, as_json: bool, answer: Callable[[Findings], str] | None = None) -> None:
-    """The final table and paths (or JSON), then the exit code, and a line on what a quiet machine would add. `answer`
-    makes the sentence that stands before all of it."""
+    """Print the final table and paths (or JSON), and a line on what a quiet machine would improve; end with
+    the exit code. `answer` makes the sentence that comes first."""
     from svload.report import quieter_line, show_findings
 
     tell_problems(result.outcome.error)

@@ -1,8 +1,9 @@
-"""Commands that read plain words themselves.
+"""Commands that parse simple values themselves.
 
-typer validates every option with a pydantic type of its own, also those that nobody typed: with it alone
-`svload load` needs 0.26 s of CPU before it begins instead of 0.17 (medians of 8 pairs, typer 0.29). So a text, a
-number within its bounds and a path are taken at once; what else was typed goes to typer, whose message the user reads.
+typer validates every option with its own pydantic type, even options that nobody typed: this way `svload
+load` needs 0.26 s of CPU before it starts instead of 0.17 (medians of 8 pairs, typer 0.29). So texts, numbers
+within their bounds and paths are accepted directly; all else goes to typer, which also writes the error
+message.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 MAY_BE_EMPTY = ("data",)
-"""Options whose empty text says something. Everywhere else it is a script's variable that was never set."""
+"""Options whose empty text has a meaning. In all others it is a script's variable that was never set."""
 
 
 class _Plain:
-    """A command or a group of them whose parameters ask typer only for what is not plain."""
+    """A command or group whose parameters use typer only for values that are not plain."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """As typer's, among them the one for help."""
+        """Return typer's parameters, including the one for help."""
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in found:
             if hasattr(param, "get_runtime_param") and "get_runtime_param" not in vars(param):
@@ -36,7 +37,7 @@ class _Plain:
         return found
 
     def invoke(self, ctx: Any) -> Any:
-        """As typer's, which ends a command without a word on Ctrl-C."""
+        """Run the command as typer does, which ends silently on Ctrl-C."""
         try:
             return super().invoke(ctx)  # type: ignore[misc]
         except KeyboardInterrupt:
@@ -52,7 +53,7 @@ class PlainGroup(_Plain, TyperGroup):
 
 
 class App(typer.Typer):
-    """A typer application of such commands."""
+    """A typer application of these commands."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(cls=PlainGroup, **options)
@@ -62,17 +63,17 @@ class App(typer.Typer):
 
 
 class _PlainFirst:
-    """Stands for what typer would build to read a parameter's value."""
+    """Replaces what typer would build to read a parameter's value."""
 
     def __init__(self, param: Any) -> None:
         self._typers = param.get_runtime_param
 
     def itself(self) -> _PlainFirst:
-        """As the parameter hands out its reader."""
+        """Return itself, as the parameter's reader."""
         return self
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value as the command takes it. Raises typer's BadParameter."""
+        """Return the value as the command takes it. Raises typer's BadParameter."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if _is_empty(value) and param.param_type_name == "option" and param.name not in MAY_BE_EMPTY:
@@ -90,11 +91,12 @@ def _is_empty(value: Any) -> bool:
 
 
 class NotPlain(Exception):
-    """typer must look at this itself."""
+    """Only typer can parse this value."""
 
 
 def plain(value: Any, wanted: Any, bounds: Any) -> Any:
-    """`value` as a `wanted` (str, int, float, Path or a list of them) within typer's `bounds`. Raises NotPlain."""
+    """Return `value` as a `wanted` (str, int, float, Path or a list of them) within typer's `bounds`. Raises
+    NotPlain."""
     if get_origin(wanted) is list and isinstance(value, list | tuple):
         return [plain(one, get_args(wanted)[0], bounds) for one in value]
     if wanted in (int, float) and type(value) is wanted:
@@ -116,7 +118,7 @@ def plain(value: Any, wanted: Any, bounds: Any) -> Any:
 
 
 def _refuse_marks(value: str) -> None:
-    """Raises typer's BadParameter for 1_000, which typer takes for 1000, and for 0,5."""
+    """Raise typer's BadParameter for 1_000, which typer takes for 1000, and for 0,5."""
     from svload.model.units import refuse_marks
 
     try:

@@ -1,5 +1,5 @@
-"""The streams and variables that a command finds: whatever they are, no command loses its
-result or its exit code by them."""
+"""Standard streams and variables: in whatever state a command finds them, it keeps its result and exit
+code."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LEAST_WIDTH = 20
 
 
 def open_descriptors() -> None:
-    """Let 0, 1 and 2 be open: in place of a closed one the next file would be it, and
-    what is printed would go there."""
+    """Open descriptors 0, 1 and 2 if they are closed: otherwise the next file would get the number, and
+    receive what is printed."""
     for number, name in enumerate(_NAMES):
         with suppress(OSError):
             os.fstat(number)
@@ -31,8 +31,8 @@ def open_descriptors() -> None:
 
 
 def sound_streams() -> None:
-    """Let stdout and stderr outlive their reader, write `?` for a sign that their encoding lacks, and spell
-    out what a terminal would obey; drop a width that is none."""
+    """Make stdout and stderr survive the loss of their reader, write `?` for characters that their encoding
+    lacks, and spell out control characters; drop an invalid COLUMNS."""
     sys.stdout, sys.stderr = _outliving(sys.stdout), _outliving(sys.stderr)
     width = os.environ.get("COLUMNS", "")
     if not width.isdecimal() or int(width) < _LEAST_WIDTH:
@@ -40,8 +40,8 @@ def sound_streams() -> None:
 
 
 class _Outliving(io.FileIO):
-    """A descriptor that is /dev/null as soon as nobody reads it any more: its reader has
-    gone, or its terminal has hung up."""
+    """A descriptor that becomes /dev/null when nobody reads it any more: its reader has gone, or its terminal
+    has hung up."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "wb", closefd=False)
@@ -61,14 +61,15 @@ class _Outliving(io.FileIO):
 
 
 def let_go(number: int) -> None:
-    """Let what is written to a descriptor go nowhere from now on."""
+    """Redirect a descriptor to /dev/null."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)
     os.close(nowhere)
 
 
 def _outliving(stream: object) -> io.TextIOWrapper:
-    """The stream anew over the same descriptor; itself where it is none of a process's own (a test's)."""
+    """Return a new stream over the same descriptor; the same stream if it isn't the process's own (a
+    test's)."""
     if not isinstance(stream, io.TextIOWrapper) or isinstance(
         getattr(stream.buffer, "raw", None), _Outliving
     ):

@@ -1,4 +1,4 @@
-"""Commands that take one value: its fields are what may be typed.
+"""Commands that take one value, whose fields are the command's parameters.
 
 typer reads a function's parameters. A command with many of them is a class, whose fields have typer's options
 as defaults, and a function that takes a value of that class.
@@ -18,10 +18,10 @@ T = TypeVar("T")
 def taking(
     words: type[T], more: Mapping[str, tuple[Any, Any]] | None = None
 ) -> Callable[[Callable[[T, dict[str, Any]], None]], Callable[..., None]]:
-    """Makes of a function that takes `words` one as typer wants it.
+    """Turn a function that takes `words` into one with the parameters that typer expects.
 
-    `more` are further parameters, name → (type, typer's option); what was typed of them is
-    the function's second argument.
+    `more` are further parameters, name → (type, typer's option); their values are the function's second
+    argument.
     """
     hints: dict[str, Any] = get_type_hints(words)
     own = {one.name: (hints[one.name], one.default) for one in fields(words)}  # type: ignore[arg-type]
@@ -33,7 +33,7 @@ def taking(
             command(words(**{name: typed[name] for name in own}), rest)
 
         update_wrapper(called, command, updated=())
-        del called.__wrapped__  # type: ignore[attr-defined]  # whose signature inspect would take
+        del called.__wrapped__  # type: ignore[attr-defined]  # inspect would use its signature
         called.__annotations__ = {name: kind for name, (kind, _) in known.items()}
         called.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [

@@ -1,7 +1,8 @@
-"""The command's side of a warm process: hand everything that makes a command over, pass signals on, end as it ends.
+"""The client of a warm process: hands over everything that makes up a command, forwards signals, and ends as
+the warm process ends.
 
-Whatever is not exactly as it would be here, and whatever goes wrong before the warm process has taken the
-command, leaves the command to be carried out here.
+If anything differs from this process, or fails before the warm process has accepted the command, the command
+runs here.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     import socket
 
 COMMANDS = ("load",)
-"""What a warm process holds hands ready for."""
+"""Commands that a warm process can take over."""
 TAKEN, GO = b"taken\n", b"go\n"
 _ANSWER_BOUND_S = 0.5
 
 
 def forward(arguments: Sequence[str]) -> int | None:
-    """The exit code of the command (`sys.argv`) that the warm process carried out; None if it did not begin it."""
+    """Return the exit code of the command (`sys.argv`) that the warm process ran; None if it did not start
+    it."""
     if arguments[1:2] == [] or arguments[1] not in COMMANDS:
         return None
     if not is_own_folder() or not os.path.exists(warm_dir() / SOCKET):
@@ -59,7 +61,8 @@ def _handed_over(line: socket.socket, arguments: Sequence[str]) -> bool:
 
 
 def _wait(line: socket.socket) -> int:
-    """Let it go, pass on what this process is sent, and end as it ends; without its word, as an ended process would."""
+    """Start the handed-over command, forward signals, and return its exit code; if none arrives, end as a
+    killed process would."""
     import signal
     import sys
 

@@ -1,10 +1,10 @@
-"""The warm process, `python -m svload.cli.warm_keeper UNTIL READY_FD`: everything is loaded once,
-then one spare at a time waits.
+"""The warm process, `python -m svload.cli.warm_keeper UNTIL READY_FD`: loads everything once, then keeps one
+spare process waiting at a time.
 
-A spare is a fork that has started the hands of a load and listens. Who is the same user at the same place
-hands it a command: it becomes that command, with the other's descriptors, folder and environment, and dies
-with it; the next spare is forked when it has ended. The keeper ends with its lease or by TERM, and the
-waiting spare with it, however the keeper ends.
+A spare is a fork that has started the agent and generator of a load and listens. A process of the same user
+and place hands it a command: the spare becomes that command, with the other's descriptors, folder and
+environment, and dies with it; the next spare is forked when it has ended. The keeper ends with its lease or
+by TERM, and the waiting spare with it, however the keeper ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOADED = (
     "rich.live", "numpy", "svload.analysis.judge", "svload.analysis.load_summary", "svload.cli.app", "svload.drive.totals", "svload.host.machine.preflight",
     "svload.lab.kits.external", "svload.report.told.traffic", "svload.report.terminal.load_live", "svload.run.execution", "svload.store.parquet",
 )  # fmt: skip
-"""What a load needs from its begin to its summary."""
+"""What a load needs from its start to its summary."""
 _REQUEST_BOUND_S = 1.0
 _REQUEST_BYTES = 8 << 20
 _END_BOUND_S = 10.0
@@ -79,7 +79,7 @@ def _leave(number: int, frame: object) -> None:
 
 
 def _rehearse() -> None:
-    """Load what a load needs, and build what reads its study."""
+    """Load the modules that a load needs, and initialise the study reader."""
     from svload.api.load import rehearse
 
     for module in LOADED:
@@ -90,7 +90,7 @@ def _rehearse() -> None:
 
 
 def _keep_spares(until_wall: float, lock: int, ready: int) -> int:
-    """Fork a spare whenever there is none; returns at the lease's end, or when one cannot come up."""
+    """Fork a spare whenever there is none; return at the end of the lease, or if a spare cannot start."""
     while time.time() < until_wall:
         life, ours = os.pipe()
         pid = os.fork()
@@ -112,14 +112,14 @@ def _keep_spares(until_wall: float, lock: int, ready: int) -> int:
 
 
 def _wait_for_idle(pid: int) -> None:
-    """Wait until a spare that waits has ended; one that carries a load out is its client's."""
+    """Wait until an idle spare has ended; one that runs a load belongs to its client."""
     deadline = time.monotonic() + _END_BOUND_S
     while time.monotonic() < deadline and not os.waitpid(pid, os.WNOHANG)[0]:
         time.sleep(0.01)
 
 
 def _spare(until_wall: float, life: int, ready: int) -> NoReturn:
-    """The forked side: never returns into the keeper's code."""
+    """Run the forked side; never returns into the keeper's code."""
     code = _FAILED
     try:
         os.setsid()
@@ -136,7 +136,7 @@ def _spare(until_wall: float, life: int, ready: int) -> NoReturn:
 
 
 def _serve(until_wall: float, life: int, ready: int) -> int:
-    """Wait for one command with the hands of a load; what became of the spare."""
+    """Start the processes of a load and wait for one command; return what became of the spare."""
     from svload.api.load import ready_hands
 
     hands = ready_hands()
@@ -164,8 +164,8 @@ def _serve(until_wall: float, life: int, ready: int) -> int:
 def _accepted(
     door: socket.socket, life: int, until_wall: float, fit: Callable[[], bool]
 ) -> tuple[socket.socket | None, dict[str, Any], list[int]]:
-    """The first who may hand a command over, what was said and the descriptors; None at the lease's
-    end, or the keeper's, or if unfit."""
+    """Return the first accepted client, its request and its descriptors; None at the end of the lease or of
+    the keeper, or if unfit."""
     own = place()
     while (left := until_wall - time.time()) > 0:
         found = select.select([door.fileno(), life], [], [], left)[0]
@@ -192,7 +192,7 @@ def _accepted(
 
 
 def _request(line: socket.socket, descriptors: list[int]) -> dict[str, Any]:
-    """One JSON line with its descriptors. Raises OSError, ValueError."""
+    """Read one JSON line with its descriptors. Raises OSError, ValueError."""
     line.settimeout(_REQUEST_BOUND_S)
     text, came, _, _ = socket.recv_fds(line, 1 << 16, 4)
     descriptors += came
@@ -205,7 +205,7 @@ def _request(line: socket.socket, descriptors: list[int]) -> dict[str, Any]:
 
 
 def _heard_go(line: socket.socket) -> bool:
-    """Whether the other side is still there and has given the command away."""
+    """Return whether the client is still there and has handed the command over."""
     try:
         return line.recv(len(GO)) == GO
     except OSError:
@@ -213,7 +213,7 @@ def _heard_go(line: socket.socket) -> bool:
 
 
 def _become(line: socket.socket, said: dict[str, Any], descriptors: list[int]) -> int:
-    """Carry the command out as the other process would have; its exit code."""
+    """Run the command as the client would have; return its exit code."""
     line.settimeout(None)
     take_over(said, descriptors)
     threading.Thread(target=_follow, args=(line,), daemon=True).start()
@@ -236,7 +236,7 @@ def take_over(said: Mapping[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def carry_out() -> int:
-    """Run the command line here; the exit code that its process would have had."""
+    """Run the command line here; return the exit code that its process would have had."""
     from svload.cli.main import run
 
     try:
@@ -251,7 +251,8 @@ def carry_out() -> int:
 
 
 def _follow(line: socket.socket) -> None:
-    """Signals that the other process was sent come here; with its end, however it ends, this process ends at once."""
+    """Forward the client's signals to this process; when the client ends, however it ends, kill this
+    process."""
     while True:
         try:
             numbers = line.recv(16)

@@ -1,1 +1,1 @@
-"""The commands, by what they are for. Nothing heavy is imported before a command runs."""
+"""The commands, grouped by purpose. Nothing heavy is imported before a command runs."""

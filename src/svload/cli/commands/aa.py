@@ -1,4 +1,4 @@
-"""The lab against itself: aa."""
+"""`svload aa`: compare a lab with itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`svload capacity`: the largest load that keeps a criterion."""
+"""`svload capacity`: the largest load that meets a criterion."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Exit status: 0 the limit was found, 1 it is below --at-least, 4 it was not found
 # fmt: off
 @dataclass(frozen=True)
 class Typed(Request):
-    """What may be typed after `svload capacity`."""
+    """Arguments and options of `svload capacity`."""
 
     target: str = typer.Argument(help="A study with an open factor, or a URL.")
     that: str = typer.Option(None, "--that", help='The criteria, such as "p95 <= 200 ms and success_rate >= 99.9 %"; default: the study\'s thresholds.')

@@ -32,7 +32,7 @@ succeeded; 2 wrong usage; 3 no server there or the machine failed; 4 --fail-if i
 # fmt: off
 @dataclass(frozen=True)
 class Typed(Traffic):
-    """What may be typed after `svload compare`."""
+    """Arguments and options of `svload compare`."""
 
     first: str = typer.Argument(help="The run or the URL that is the baseline.")
     second: str = typer.Argument(help="The other run, or the other URL.")
@@ -125,7 +125,7 @@ def _runs(typed: Typed, flags: dict[str, Any]) -> None:
 
 
 def _only_of_urls(typed: Typed, flags: dict[str, Any]) -> str:
-    """The first option that was typed and says nothing about runs; "" if there is none."""
+    """Return the first typed option that does not apply to runs; "" if there is none."""
     for one in fields(typed):
         value = getattr(typed, one.name)
         if one.name not in _OF_RUNS and value and value != one.default.default:  # type: ignore[union-attr]

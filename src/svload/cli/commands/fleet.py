@@ -77,7 +77,7 @@ def clean(inventory: Path = INVENTORY, json: bool = JSON) -> None:
 
 
 def _show(found: FleetResult, as_json: bool, words: Any) -> None:
-    """A line a machine with its notes, then the problems; or JSON."""
+    """Print one line per machine with its notes, or JSON; then the problems."""
     if as_json:
         print_json({"machines": [_plain(one) for one in found.machines], "changed": found.changed})
     else:

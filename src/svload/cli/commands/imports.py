@@ -15,7 +15,7 @@ from svload.model.errors import fail
 
 
 class Form(StrEnum):
-    """What a file is."""
+    """The format of a file."""
 
     JTL = "jtl"
     LOCUST = "locust"
@@ -24,14 +24,14 @@ class Form(StrEnum):
 
 
 class Window(StrEnum):
-    """Which part of a file is measured."""
+    """The part of a file that is measured."""
 
     LOAD = "load"
     ALL = "all"
 
 
 class Decimal(StrEnum):
-    """What marks the decimals of a table's numbers."""
+    """The decimal mark of a table's numbers."""
 
     COMMA = "comma"
     POINT = "point"

@@ -1,4 +1,4 @@
-"""`svload load URL`: one URL, without a study of one's own."""
+"""`svload load URL`: one URL, without a study."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ failed, 4 a threshold can't be decided, 130 interrupted."""
 # fmt: off
 @dataclass(frozen=True)
 class Request:
-    """What is asked of the URL and how: the same for each command that loads one, but for the flags of a traffic
-    group's options (`model.options`)."""
+    """The request and its options, shared by all commands that load a URL; a traffic group's options
+    (`model.options`) have their own flags."""
 
     max_vus: int = typer.Option(None, "--max-vus", min=1, help="With --rate: the most requests in progress at once.")
     on_full: str = typer.Option(None, "--on-full", help="When all --max-vus are busy: wait (counted in the response time) or drop.")
@@ -58,7 +58,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Traffic(Request):
-    """Beside it how many users ask, or how often."""
+    """The request, with the number of users or the rate."""
 
     vus: int = typer.Option(None, "--vus", "-c", "--connections", min=1, help="Number of virtual users, each with its own connection (closed loop); default 64.")
     rate: float = typer.Option(None, "--rate", "-R", "-q", help="Requests per second, regardless of the server (open loop).")
@@ -67,7 +67,7 @@ class Traffic(Request):
 
 @dataclass(frozen=True)
 class Typed(Traffic):
-    """What may be typed after `svload load`."""
+    """Arguments and options of `svload load`."""
 
     url: str = typer.Argument(help="The URL to load.")
     duration: str = typer.Option(None, "--duration", "-d", "-z", help="Duration; default 10s. With --requests the longest duration; default 10min.")
@@ -85,7 +85,7 @@ class Typed(Traffic):
 
 
 def group_flags() -> dict[str, tuple[Any, Any]]:
-    """The options of a traffic group that have a flag."""
+    """Return the options of a traffic group that have a flag."""
     kinds = {bool: bool, int: int}
     return {
         one.key: (
@@ -130,7 +130,7 @@ def load(typed: Typed, flags: dict[str, Any]) -> None:
 
 
 def quick_load(typed: Request, flags: dict[str, Any], **rest: Any) -> QuickLoad:
-    """What was typed as the API has it: fields of one name as they are, the others by `rest`."""
+    """Return what was typed in the API's form: fields of the same name unchanged, the others from `rest`."""
     from svload.api import QuickLoad
 
     own = {one.name for one in fields(QuickLoad)}

@@ -1,4 +1,4 @@
-"""Commands that look at runs: why, report, export, query, verify, pack; and schema."""
+"""Commands that inspect runs: why, report, export, query, verify, pack; and schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from svload.model.errors import ExitCode, fail
 
 
 class Exported(StrEnum):
-    """What `svload export` writes."""
+    """Formats of `svload export`."""
 
     CSV = "csv"
     PARQUET = "parquet"
@@ -24,7 +24,7 @@ class Exported(StrEnum):
 
 
 class Described(StrEnum):
-    """What `svload schema` describes."""
+    """Files that `svload schema` describes."""
 
     STUDY = "study"
     FINDINGS = "findings"
@@ -80,7 +80,8 @@ def why(
 
 
 def _run_and_name(words: list[str], run: str, out: Path) -> tuple[str, str]:
-    """What `svload why` is asked of, and about: one word alone is a run if there is one of that name."""
+    """Return the run and the name that `svload why` is asked about; a single word is a run if one has that
+    name."""
     from svload import api
 
     match words:

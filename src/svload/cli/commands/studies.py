@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
 
 
 def measure_overrides(replicates: int | None, duration: str | None) -> dict[str, Any]:
-    """What the command line puts in place of the study's own measure."""
+    """Return the values that replace the study's own measure."""
     measure = {"measure.replicates": replicates, "measure.duration": duration}
     return {key: value for key, value in measure.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""`svload warm`: the next loads begin at once."""
+"""`svload warm`: make the next loads start immediately."""
 
 from __future__ import annotations
 
