@@ -1,5 +1,5 @@
-"""What people read: terminal, HTML, Excel, JUnit. Names are loaded when first used, so that a
-command pays for what it prints."""
+"""Output for people: terminal, HTML, Excel, JUnit. Names are loaded when first used, so that a command loads
+only what it prints."""
 
 from __future__ import annotations
 

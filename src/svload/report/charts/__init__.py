@@ -1,1 +1,2 @@
-"""Small inline SVG charts: no script, no library, colours from the page's own variables so that both themes fit."""
+"""Small inline SVG charts: no script, no library, colours from the page's variables so that they suit both
+themes."""

@@ -1,5 +1,5 @@
-"""Where a request's time goes: each part's own time on a logarithmic axis, so that 0.2 ms stands beside 1
-s, and its share of the whole."""
+"""Where a request's time goes: each part's own time on a logarithmic axis, which shows both 0.2 ms and 1 s,
+and its share of the whole."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _ROW, _TOP, _BOTTOM = 26, 22, 34
 _SPLIT, _GAP, _RIGHT = 560, 64, 8
 _LETTER_PX = 6.2
 _LEAST_S = 1e-6
-"""What took less than a microsecond is not drawn: no clock here tells it from nothing."""
+"""Parts shorter than a microsecond are not drawn: no clock here distinguishes them from zero."""
 _DOT, _BAR = 5.2, 14
 _NEAR, _ASIDE = 9.0, 5.5
-"""Dots that stand so near are moved apart so far, one down and one up."""
+"""Dots nearer than the first distance are moved apart by the second, one down and one up."""
 
 
 def anatomy_chart(bars: Sequence[tuple[str, Mapping[str, float]]], title: str, left: float = 120) -> str:
-    """A row per (label, seconds by part of `SEGMENTS`): a dot a part on one logarithmic axis, the sum
-    as text, then the parts' shares."""
+    """Return a row per (label, seconds by part of `SEGMENTS`): one dot per part on one logarithmic axis, the
+    sum as text, then the parts' shares."""
     spent = [value for _, parts in bars for value in parts.values() if value >= _LEAST_S]
     longest = max((sum(parts.values()) for _, parts in bars), default=0.0)
     if not spent or longest < _LEAST_S:

@@ -1,4 +1,4 @@
-"""A flame graph: functions by their share of the sampled CPU, callers below what they called."""
+"""A flame graph: functions by their share of the sampled CPU, callers below their callees."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from svload.report.charts.svg import Drawing
 WIDTH = 960
 ROW = 16
 LEAST_WIDTH = 0.8
-"""Points; what is narrower is left out, with all that it called."""
+"""Points; narrower functions are left out, with all that they called."""
 MOST_ROWS = 60
 _LETTER = 6.1
-"""Points that a letter takes at most."""
+"""Maximum width of a letter in points."""
 
 
 class Box(NamedTuple):
-    """One function in one place: left end and width as shares of all samples, and how deep."""
+    """One function in one place: left end and width as shares of all samples, and its depth."""
 
     name: str
     left: float
@@ -30,7 +30,8 @@ class Box(NamedTuple):
 
 
 def boxes(root: Frame, least: float = LEAST_WIDTH / WIDTH) -> Iterator[Box]:
-    """All functions that are wide enough, the root first; those called by one function stand in order of their names."""
+    """Yield all functions that are wide enough, the root first; those called by one function are in order of
+    their names."""
     waiting: list[tuple[Frame, int, int]] = [(root, 0, 0)]
     while waiting:
         frame, left, depth = waiting.pop()
@@ -45,8 +46,8 @@ def boxes(root: Frame, least: float = LEAST_WIDTH / WIDTH) -> Iterator[Box]:
 
 
 def flame_graph(root: Frame, title: str, least: float = LEAST_WIDTH / WIDTH) -> str:
-    """Drawn from below: callers under what they called, so that what ran stands on top. Functions of less
-    than `least` of all samples are left out. "" without samples."""
+    """Draw the graph from below: callers under their callees, so that the running function is on top.
+    Functions of less than `least` of all samples are left out. "" without samples."""
     if not root.samples:
         return ""
     found = list(boxes(root, least))
@@ -62,21 +63,21 @@ def flame_graph(root: Frame, title: str, least: float = LEAST_WIDTH / WIDTH) -> 
 
 
 def tip(box: Box) -> str:
-    """What shows on hovering."""
+    """Return the text shown on hovering."""
     own = f"; itself {100 * box.own / box.samples * box.width:.1f} %" if box.own else ""
     kind = ", kernel" if box.name.endswith(KERNEL) else ""
     return f"{box.name.removesuffix(KERNEL)}{kind}: {100 * box.width:.1f} % of the samples ({box.samples:,}){own}"
 
 
 def _colour(box: Box) -> str:
-    """The service's own code, the kernel's, and what joins all."""
+    """Return the colour class of the service's own code, the kernel's, or the root."""
     if box.depth < 2:
         return "k-all"
     return "k-kernel" if box.name.endswith(KERNEL) else "k-user"
 
 
 def _fitting(name: str, width: float) -> str:
-    """The name, or its beginning, where there is room for some of it."""
+    """Return the name or its beginning, if there is room for some of it."""
     room = int((width - 6) / _LETTER)
     name = name.removesuffix(KERNEL)
     if room < 3:

@@ -1,4 +1,4 @@
-"""Ratios with their intervals on one logarithmic axis, 1 in the middle of attention."""
+"""Ratios with their intervals on one logarithmic axis that always includes 1."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ _PAD = 14
 
 @dataclass(frozen=True)
 class Ratio:
-    """One row: a ratio and how it counts; one whose two runs differ, in `state`,
-    is drawn filled."""
+    """One row: a ratio and its `state`; it is drawn filled if its two runs differ."""
 
     name: str
     ratio: Estimate
@@ -26,7 +25,7 @@ class Ratio:
 
 
 def ratio_scale(ratios: Sequence[Ratio]) -> Scale | None:
-    """The shared scale, 1 always inside; None without any number."""
+    """Return the shared scale, which always includes 1; None without any number."""
     values = [
         v
         for one in ratios
@@ -59,7 +58,7 @@ def _ticks(scale: Scale) -> list[float]:
 
 
 def ratio_axis(scale: Scale) -> str:
-    """The axis, for the column's heading."""
+    """Draw the axis for the column's heading."""
     drawing = Drawing(WIDTH, 16, "ratio of treatment over baseline, logarithmic")
     for tick in _ticks(scale):
         drawing.text(scale(tick), 11, f"×{tick:g}", "strong" if tick == 1 else "", "middle")
@@ -67,7 +66,7 @@ def ratio_axis(scale: Scale) -> str:
 
 
 def ratio_row(one: Ratio, scale: Scale) -> str:
-    """One ratio with its interval."""
+    """Draw one ratio with its interval."""
     value = one.ratio.value
     said = "no number" if value is None else f"ratio {value:.3g}"
     drawing = Drawing(WIDTH, ROW, f"{one.name}: {said}, {one.state}")
@@ -92,8 +91,8 @@ _PLOT_CSS = {"decided": "decided", "no difference": "within", "open": "open", "r
 
 @dataclass(frozen=True)
 class Plot:
-    """A comparison's outcome as a plot that stands alone: `told` stands above its point; `within` is
-    the margin that it stays below; `failed`: its gate failed."""
+    """A comparison's outcome as a separate plot: `told` is shown above its point; `within` is the margin that
+    it stays below; `failed`: its gate failed."""
 
     name: str
     ratio: Estimate
@@ -104,14 +103,14 @@ class Plot:
 
 
 def plot_scale(plots: Sequence[Plot]) -> Scale | None:
-    """The scale that all plots of a run share, 1 always inside; None without any number."""
+    """Return the scale shared by all plots of a run, which always includes 1; None without any number."""
     scale = ratio_scale([Ratio(one.name, one.ratio, one.outcome) for one in plots])
     return Scale(scale.low, scale.high, _PLOT_PAD, PLOT_WIDTH - _PLOT_PAD, True) if scale else None
 
 
 def claim_plot(one: Plot, scale: Scale) -> str:
-    """Large, with a mark that is fixed for its outcome: ● decided, ■ no difference (its
-    margin shaded), ○ undecided, ✗ nothing to compare; red where its gate failed."""
+    """Draw a large plot with a fixed mark for each outcome: ● decided, ■ no difference (its margin shaded), ○
+    undecided, ✗ nothing to compare; red if its gate failed."""
     value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
     css = _PLOT_CSS[one.outcome] + (" failed" if one.failed else "")
     said = f"{outcome_words(one.outcome)}, gate failed" if one.failed else outcome_words(one.outcome)

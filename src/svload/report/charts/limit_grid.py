@@ -1,4 +1,4 @@
-"""What limited each case, by two factors: a coloured cell a case, the load along the top."""
+"""What limited each case, by two factors: one coloured cell per case, the load along the top."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COLOURS: Mapping[str, int] = {
     "descriptors": 4,
     "lock": 5,
 }
-"""Resource → its colour's number; resources of one colour are told apart by their word."""
+"""Resource → its colour's number; resources of one colour differ by their word."""
 
 
 @dataclass(frozen=True)
 class GridCell:
-    """One case: the word that it shows, whether that gave way, and what hovering says."""
+    """One case: the word that it shows, whether that limit was reached, and the text on hovering."""
 
     resource: str
     gave_way: bool
@@ -39,7 +39,7 @@ class GridCell:
 def limit_grid(
     rows: Sequence[tuple[str, Sequence[GridCell | None]]], columns: Sequence[str], axis: str, title: str
 ) -> str:
-    """Rows and columns in the study's order; None: no such case was run. "" without any cell."""
+    """Draw rows and columns in the study's order; None: the case was not run. "" without any cell."""
     if not rows or not columns:
         return ""
     drawing = Drawing(WIDTH, _TOP + len(rows) * _ROW + 6, title)

@@ -24,7 +24,8 @@ Dots = Sequence[tuple[float, float, float | None, float | None, str]]
 
 
 def levels_chart(curve: LoadCurve, title: str) -> str:
-    """Both panels as SVG; "" without points. Both axes are linear from 0, since bounds are straight lines there."""
+    """Return both panels as SVG; "" without points. Both axes are linear from 0, so that the bounds are
+    straight lines."""
     what, dimension = axis_of(curve)
     limits = drawn_limits(curve)
     at = [point.at for point in curve.points] + [
@@ -128,14 +129,14 @@ def _panel(
 
 
 def _band(drawing: Drawing, x: Scale, limit: LoadLimit) -> None:
-    """The interval of N*, or of what stands for it, behind everything."""
+    """Draw the interval of N*, or of its substitute, behind everything."""
     if _CSS[limit.name] == "c1" and limit.low is not None and limit.high is not None:
         low, high = x(max(limit.low, x.low)), x(min(limit.high, x.high))
         drawing.rect(low, _TOP, high - low, HEIGHT - _BOTTOM - _TOP, "cut", f"95 % interval of {limit.name}")
 
 
 def _limits(drawing: Drawing, x: Scale, limits: Sequence[LoadLimit]) -> None:
-    """A line at each limit, its name on top."""
+    """Draw a line at each limit, with its name on top."""
     at = [x(one.value or 0.0) for one in limits]
     places = apart(at, _LABEL_PX, _LEFT + _LABEL_PX / 2, WIDTH - _RIGHT - _LABEL_PX / 2)
     for one, line, label in zip(limits, at, places, strict=True):

@@ -1,4 +1,5 @@
-"""Sides that took turns: the number of both in every round of the run, and what strangers had of the machine beneath."""
+"""Sides that took turns: the number of both in every round of the run, with the machine use of other programs
+below."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _BETWEEN = 1.5
 def rounds_chart(
     pairs: Sequence[PairRatio], dimension: Dimension, baseline: str, treatment: str, metric: str
 ) -> str:
-    """Block by block, in the order they ran; "" where no pair took turns."""
+    """Draw the rounds block by block, in the order in which they ran; "" if no pair took turns."""
     turned = sorted((pair for pair in pairs if pair.rounds), key=lambda pair: pair.block)
     low = _TOP + _TALL
     values = [

@@ -1,4 +1,4 @@
-"""From values to positions, and where the ticks stand. Pure."""
+"""From values to positions, and the places of ticks. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from svload.report.told.spelling import show_value, unit_for
 
 @dataclass(frozen=True)
 class Scale:
-    """[low, high] onto [start, end] of the drawing; logarithmic or linear. Values beyond are clipped."""
+    """[low, high] mapped onto [start, end] of the drawing; logarithmic or linear. Values beyond are
+    clipped."""
 
     low: float
     high: float
@@ -22,7 +23,7 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The position of a value."""
+        """Return the position of a value."""
         at, low, high = (
             (log10(max(v, 1e-300)) for v in (value, self.low, self.high))
             if self.log
@@ -32,7 +33,7 @@ class Scale:
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     def ticks(self, most: int = 6, dimension: Dimension = "count") -> list[float]:
-        """Values within the scale that are round in the unit that `dimension` is shown in."""
+        """Return values within the scale that are round in the unit in which `dimension` is shown."""
         if self.log:
             return log_ticks(self.low, self.high, most)
         factor = unit_for(self.high, dimension)[1]
@@ -40,13 +41,14 @@ class Scale:
 
 
 def apart(places: Sequence[float], least: float, low: float, high: float) -> list[float]:
-    """The places moved so that neighbours lie `least` apart, each as near to its own as that allows, all
-    in [low, high] where they fit.
+    """Move places so that neighbours are `least` apart, each as near to its original place as possible, all
+    in [low, high] if they fit.
 
-    In the order given. Neighbours that are too near form a block, which stands about the mean of its own places.
+    Returned in the given order. Neighbours that are too near form a block, centred on the mean of their
+    original places.
     """
     order = sorted(range(len(places)), key=lambda at: places[at])
-    blocks: list[tuple[float, int]] = []  # the mean place of its first, how many
+    blocks: list[tuple[float, int]] = []  # mean place of its first, count
     for index in order:
         first, count = min(max(places[index], low), high), 1
         while blocks and first - blocks[-1][0] < blocks[-1][1] * least:
@@ -63,7 +65,7 @@ def apart(places: Sequence[float], least: float, low: float, high: float) -> lis
 
 
 def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Multiples of 1, 2 or 5 · 10ⁿ in [low, high], at most about `most`."""
+    """Return multiples of 1, 2 or 5 · 10ⁿ in [low, high], at most about `most`."""
     if not high > low:
         return [low]
     raw = (high - low) / max(most - 1, 1)
@@ -74,7 +76,7 @@ def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Powers of ten, with 2 and 5 between them where there is room."""
+    """Return powers of ten, with 2 and 5 between them if there is room."""
     found: list[float] = []
     for factors in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
         exponents = range(floor(log10(low)), ceil(log10(high)) + 1)
@@ -87,8 +89,8 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def around(values: Iterable[float], log: bool, start: float, end: float, zero: bool = False) -> Scale | None:
-    """A scale that holds all finite values with some air; None without any. On a log
-    scale only values above 0 count."""
+    """Return a scale that holds all finite values with a margin; None without any. On a log scale only values
+    above 0 count."""
     usable = [value for value in values if isfinite(value) and (value > 0 or not log)]
     if not usable:
         return None
@@ -105,7 +107,8 @@ def around(values: Iterable[float], log: bool, start: float, end: float, zero: b
 
 
 def tick_texts(ticks: list[float], dimension: Dimension) -> list[str]:
-    """Texts of evenly spaced ticks in one unit, the largest's, with as many decimals as their step needs."""
+    """Return texts of evenly spaced ticks, all in the unit of the largest, with as many decimals as their
+    step needs."""
     unit, factor = unit_for(max(ticks, key=abs, default=0.0), dimension)
     shown = [tick / factor for tick in ticks]
     step = min((b - a for a, b in pairwise(shown)), default=abs(shown[0]) if shown else 1.0)
@@ -122,7 +125,7 @@ def tick_texts(ticks: list[float], dimension: Dimension) -> list[str]:
 
 
 def own_unit_texts(ticks: list[float], dimension: Dimension) -> list[str]:
-    """Texts of ticks, each in the unit that suits it: `500 µs`, `1 ms`, `2 s`."""
+    """Return texts of ticks, each in the unit that suits it: `500 µs`, `1 ms`, `2 s`."""
     return [show_value(round(tick, 12), dimension) for tick in ticks]
 
 
@@ -130,5 +133,6 @@ TAIL_STOPS = (0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 
 
 def tail_position(p: float) -> float:
-    """Where a percentile stands on a logarithmic tail: −log₁₀(1 − p), so that p90, p99, p99.9 are evenly spaced."""
+    """Return the position of a percentile on a logarithmic tail, −log₁₀(1 − p), so that p90, p99, p99.9 are
+    evenly spaced."""
     return -log10(max(1.0 - p, 1e-12))

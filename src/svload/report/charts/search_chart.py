@@ -1,4 +1,5 @@
-"""A search as it went: each trial at its load, in the order they ran, over what the limit was known to lie in."""
+"""The course of a search: each trial at its load, in the order in which they ran, over the known interval of
+the limit."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 150, 14, 40
 _RADIUS, _LOOK = 3.6, 2.2
 _APART = 13.0
 _LEAST_X = 8
-"""Places on the axis of trials, however few there are."""
+"""Minimum number of places on the axis of trials."""
 Piece = tuple[float, float, float, float]
 
 
 def search_chart(found: CapacityResult, title: str) -> str:
-    """As SVG, loads on a logarithmic axis; "" without trials."""
+    """Return the chart as SVG, loads on a logarithmic axis; "" without trials."""
     y = around([float(one.load) for one in found.trials], True, HEIGHT - _BOTTOM, _TOP)
     if y is None:
         return ""
@@ -51,7 +52,7 @@ def _mark(drawing: Drawing, x: float, y: float, one: CapacityTrial) -> None:
 
 
 def _known(found: CapacityResult, x: Scale, y: Scale) -> Iterator[Piece]:
-    """From each trial to the next: the limit's interval after it, where it had one."""
+    """Yield the limit's interval after each trial up to the next, if it had one."""
     for number, one in enumerate(found.trials, 1):
         if one.low is not None and one.high is not None:
             top, bottom = (min(max(y(end), _TOP), HEIGHT - _BOTTOM) for end in (one.high, one.low))
@@ -59,7 +60,7 @@ def _known(found: CapacityResult, x: Scale, y: Scale) -> Iterator[Piece]:
 
 
 def _answer(drawing: Drawing, found: CapacityResult, y: Scale) -> None:
-    """A line at each end, with its load; the two labels are kept apart."""
+    """Draw a line at each end, with its load; the two labels are kept apart."""
     ends = [(found.high, "c1", "at most"), (found.low, "c2", "at least")]
     shown = [(load, css, word) for load, css, word in ends if load is not None]
     at = [y(load) for load, _, _ in shown]
@@ -74,6 +75,6 @@ def _answer(drawing: Drawing, found: CapacityResult, y: Scale) -> None:
 
 
 def _numbers(count: int) -> list[int]:
-    """Where the axis of trials is labelled."""
+    """Return the places of labels on the axis of trials."""
     step = next((one for one in (1, 2, 5, 10, 20, 50, 100) if count / one <= 16), 200)
     return list(range(step, count + 1, step)) if step > 1 else list(range(1, count + 1))

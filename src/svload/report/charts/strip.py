@@ -1,5 +1,5 @@
-"""Replicates as points: on one shared scale in the case table, and over the order of
-the run in a case's own section."""
+"""Replicates as points: on one shared scale in the case table, and in order of the run in a case's
+section."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GRADE_CSS = {"VALID": "dot", "WEAK": "dot weak", "REFUSED": "dot refused"}
 
 @dataclass(frozen=True)
 class Replicate:
-    """One trial's value of a metric, None where it is no number; `place` orders it in time."""
+    """One trial's value of a metric, None if it is no number; `place` is its position in the run's order."""
 
     trial: str
     place: int
@@ -27,7 +27,7 @@ class Replicate:
 
 
 def strip_scale(values: Sequence[float]) -> Scale | None:
-    """The shared logarithmic scale of a column of strips."""
+    """Return the shared logarithmic scale of a column of strips."""
     return around(values, True, 8, STRIP_WIDTH - 8)
 
 
@@ -35,7 +35,7 @@ _LETTER, _BETWEEN = 6.0, 3.0
 
 
 def strip_axis(scale: Scale, dimension: Dimension) -> str:
-    """The column's axis, for its heading."""
+    """Draw the column's axis for its heading."""
     drawing = Drawing(
         STRIP_WIDTH,
         16,
@@ -46,7 +46,7 @@ def strip_axis(scale: Scale, dimension: Dimension) -> str:
     for tick, text in zip(ticks, own_unit_texts(ticks, dimension), strict=True):
         half = _LETTER * len(text) / 2
         at = min(max(scale(tick), half), STRIP_WIDTH - half)
-        if at - half >= end + _BETWEEN:  # else it would stand on the one before
+        if at - half >= end + _BETWEEN:  # else it would overlap the one before
             drawing.text(at, 11, text, "", "middle")
             end = at + half
     return drawing.render("strip")
@@ -55,7 +55,7 @@ def strip_axis(scale: Scale, dimension: Dimension) -> str:
 def strip(
     replicates: Sequence[Replicate], estimate: Estimate | None, scale: Scale, dimension: Dimension
 ) -> str:
-    """One case's points with its interval behind them."""
+    """Draw one case's points with its interval behind them."""
     known = [one for one in replicates if one.value is not None]
     drawing = Drawing(STRIP_WIDTH, STRIP_HEIGHT, _spoken(replicates, estimate, dimension))
     middle = STRIP_HEIGHT / 2
@@ -98,7 +98,7 @@ ORDER_WIDTH, ORDER_HEIGHT = 380, 240
 def order_chart(
     replicates: Sequence[Replicate], estimate: Estimate | None, dimension: Dimension, label: str
 ) -> str:
-    """Each trial's value over the order in which the trials ran: drift shows."""
+    """Draw each trial's value in the order in which the trials ran, which shows drift."""
     known = [one for one in replicates if one.value is not None]
     bounds = [v for v in ((estimate.low, estimate.high) if estimate else ()) if v is not None]
     y = around([one.value for one in known if one.value is not None] + bounds, False, ORDER_HEIGHT - 34, 10)

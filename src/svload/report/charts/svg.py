@@ -12,18 +12,18 @@ Point = tuple[float, float]
 
 
 def escape(text: str) -> str:
-    """Text for an attribute or element; what nobody sees is spelt out."""
+    """Escape text for an attribute or element; invisible characters are spelt out."""
     return _escape(visible(text))
 
 
 def number(value: float) -> str:
-    """One decimal at most."""
+    """Return a number with one decimal at most."""
     text = f"{value:.1f}"
     return text[:-2] if text.endswith(".0") else text
 
 
 class Drawing:
-    """Shapes in a `width` × `height` view box; `title` is what a screen reader says."""
+    """Shapes in a `width` × `height` view box; `title` is for screen readers."""
 
     def __init__(self, width: float, height: float, title: str) -> None:
         self.width = width
@@ -35,19 +35,20 @@ class Drawing:
         self._parts.append(f'<path class="{css}" d="M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"/>')
 
     def lines(self, pieces: Iterable[tuple[float, float, float, float]], css: str) -> None:
-        """Many straight lines as one shape."""
+        """Draw many straight lines as one shape."""
         d = "".join(f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}" for x1, y1, x2, y2 in pieces)
         if d:
             self._parts.append(f'<path class="{css}" d="{d}"/>')
 
     def path(self, runs: Iterable[Sequence[Point]], css: str, close: bool = False) -> None:
-        """Lines through points; each run is one stroke of the same shape. Drawn in relative steps to stay short."""
+        """Draw lines through points; each run is one stroke of the same shape. Relative steps keep it
+        short."""
         d = "".join(_steps(run) + ("z" if close else "") for run in runs if len(run) > 1)
         if d:
             self._parts.append(f'<path class="{css}" d="{d}"/>')
 
     def rect(self, x: float, y: float, width: float, height: float, css: str, tip: str = "") -> None:
-        """A rectangle, with a text that shows on hovering."""
+        """Draw a rectangle, with a text that shows on hovering."""
         shape = (
             f'<rect class="{css}" x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" '
             f'height="{number(max(height, 0))}"'
@@ -55,18 +56,18 @@ class Drawing:
         self._parts.append(f"{shape}><title>{escape(tip)}</title></rect>" if tip else f"{shape}/>")
 
     def dot(self, x: float, y: float, css: str, radius: float = 3, tip: str = "") -> None:
-        """A point, with a text that shows on hovering."""
+        """Draw a point, with a text that shows on hovering."""
         shape = f'<circle class="{css}" cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
         self._parts.append(f"{shape}><title>{escape(tip)}</title></circle>" if tip else f"{shape}/>")
 
     def cross(self, x: float, y: float, css: str, radius: float = 3, tip: str = "") -> None:
-        """A cross: a trial that does not count."""
+        """Draw a cross, for a trial that does not count."""
         a, b, c, d = (number(v) for v in (x - radius, y - radius, x + radius, y + radius))
         shape = f'<path class="{css}" d="M{a} {b}L{c} {d}M{a} {d}L{c} {b}"'
         self._parts.append(f"{shape}><title>{escape(tip)}</title></path>" if tip else f"{shape}/>")
 
     def hatch(self, x: float, y: float, width: float, height: float, step: float = 6) -> None:
-        """Slanting lines over a rectangle: it does not count."""
+        """Draw slanting lines over a rectangle that does not count."""
         pieces = []
         at = step
         while at < width + height:
@@ -77,7 +78,7 @@ class Drawing:
         self.lines(pieces, "hatched")
 
     def text(self, x: float, y: float, text: str, css: str = "", anchor: str = "start") -> None:
-        """Text whose baseline begins (start), is centred (middle) or ends (end) there."""
+        """Draw text whose baseline begins (start), is centred (middle) or ends (end) there."""
         at = f' text-anchor="{anchor}"' if anchor != "start" else ""
         kind = f' class="{css}"' if css else ""
         self._parts.append(f'<text x="{number(x)}" y="{number(y)}"{kind}{at}>{escape(text)}</text>')
@@ -91,7 +92,8 @@ class Drawing:
 
 
 def _steps(points: Sequence[Point]) -> str:
-    """`M` then relative steps in tenths that never drift: each step is taken between rounded positions."""
+    """Return `M` and relative steps in tenths that never drift: each step is taken between rounded
+    positions."""
     tenths = [(round(x * 10), round(y * 10)) for x, y in points]
     x, y = tenths[0]
     parts = [f"M{number(x / 10)} {number(y / 10)}l"]
@@ -104,7 +106,7 @@ def _steps(points: Sequence[Point]) -> str:
 
 
 def broken(points: Iterable[Point]) -> list[list[Point]]:
-    """Runs of neighbouring finite points: a line is not drawn over what is not known."""
+    """Return runs of neighbouring finite points: no line is drawn over unknown values."""
     runs: list[list[Point]] = [[]]
     for x, y in points:
         if isfinite(x) and isfinite(y):

@@ -28,14 +28,15 @@ class TailLine:
 
 @dataclass(frozen=True)
 class TailMark:
-    """A headline percentile: its number, or why it is none."""
+    """A headline percentile: its number, or why there is none."""
 
     p: float
     estimate: Number
 
 
 def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str, points: int = 60) -> str:
-    """The chart as SVG. Beyond the first percentile that is no number the field is hatched: too few."""
+    """Return the chart as SVG. The area beyond the first percentile without a number is hatched: too few
+    requests."""
     shown = [(line.css, *curve_points(line.curve, points)) for line in lines]
     values = [value for _, _, ys in shown for value in ys] + [
         v for mark in marks for v in _numbers(mark.estimate)
@@ -78,7 +79,8 @@ def _numbers(estimate: Number) -> list[float]:
 
 
 def curve_points(curve: Curve, points: int) -> tuple[list[float], list[float]]:
-    """Percentiles and values by nearest rank, up to the largest that one request in the sample stands for."""
+    """Return percentiles and values by nearest rank, up to the largest that one request in the sample
+    supports."""
     if not curve.total or not len(curve.values_s):
         return [], []
     step = -(-len(_GRID) // points)

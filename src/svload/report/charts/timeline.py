@@ -1,4 +1,5 @@
-"""A case over time: panels on one shared axis, replicates thin, their median thick, ramp and warm-up shaded."""
+"""A case over time: panels on one shared axis; thin lines for replicates, a thick one for their median; ramp
+and warm-up shaded."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from svload.report.data.resources import Series
 
 WIDTH = 860
 TALL, LOW = 62, 34
-"""Heights of a panel in px: of the main ones, and of many small ones."""
+"""Heights in px of a main panel, and of a small one."""
 _LETTER_PX = 7.2
 _ABSOLUTE, _RELATIVE = 1e-8, 1e-5
-"""How far moments may lie apart and be the same."""
+"""Tolerances within which two moments are the same."""
 _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 64, 12, 18, 28, 34
 
 
@@ -34,7 +35,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Quantities of one unit; an axis from zero, or around the values. `note` says what it is, after the title."""
+    """Quantities of one unit; the axis starts from zero or fits the values. `note` is a description after the
+    title."""
 
     title: str
     dimension: Dimension
@@ -45,7 +47,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment that is drawn through all panels, such as a planned fault."""
+    """A moment drawn through all panels, such as a planned fault."""
 
     at_s: float
     text: str
@@ -55,9 +57,10 @@ def timeline(
     panels: Sequence[Panel], end_s: float, window_s: tuple[float, float], kept_s: tuple[float, float],
     title: str, *, points: int = 60, replicates: int = 6, panel_px: int = TALL, marks: Sequence[Mark] = (),
 ) -> str:  # fmt: skip
-    """All panels that have a number, as SVG; "" without any. `points` and `replicates` bound the drawing's size.
+    """Return all panels that have a number, as SVG; "" without any. `points` and `replicates` limit the
+    drawing's size.
 
-    The axis is the same for the same `end_s`, whatever the panels: charts of one case stand exactly below each other.
+    The axis depends only on `end_s`, so that charts of one case line up exactly below each other.
     """
     usable = [panel for panel in panels if _numbers(panel)]
     if not usable or end_s <= 0:
@@ -98,7 +101,7 @@ def _shade(
 
 
 def _mark(drawing: Drawing, x: Scale, marks: Sequence[Mark], bottom: float) -> None:
-    """A line for each moment; what it is stands in its title, and its number above."""
+    """Draw a line for each moment, with its text as title and its number above."""
     for number, mark in enumerate(marks):
         drawing.rect(x(mark.at_s) - 0.75, _TOP, 1.5, bottom - _TOP, "fault", f"{number + 1}: {mark.text}")
         drawing.text(x(mark.at_s) + 3, _TOP - 5, str(number + 1), "fault")
@@ -144,7 +147,8 @@ def _runs(series: Series, x: Scale, y: Scale, points: int) -> list[list[tuple[fl
 
 
 def median_series(replicates: Sequence[Series]) -> Series:
-    """The median over replicates on the longest one's moments; where a replicate has no value there it is left out."""
+    """Return the median over replicates at the longest one's moments; replicates without a value there are
+    left out."""
     base = max(replicates, key=lambda series: len(series.at_s))
     if len(replicates) == 1:
         return base
@@ -166,7 +170,7 @@ def median_series(replicates: Sequence[Series]) -> Series:
 
 
 def _same_moments(one: Series, base: Series) -> bool:
-    """As `np.allclose` has it, of finite moments."""
+    """Compare finite moments as `np.allclose` does."""
     if len(one.at_s) != len(base.at_s):
         return False
     return one is base or bool(

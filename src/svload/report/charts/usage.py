@@ -20,7 +20,7 @@ def usage_chart(
     dimension: Dimension,
     title: str,
 ) -> str:
-    """Grouped bars: for each service (name, its colour's number, a number a case); a REFUSED one is
+    """Draw grouped bars: for each service (name, its colour's number, one number per case); REFUSED ones are
     hatched. "" without any number."""
     values = [v for _, _, numbers in bars for one in numbers for v in (one.shown, one.high) if v is not None]
     y = around(values, False, HEIGHT - _BOTTOM, _TOP, zero=True)

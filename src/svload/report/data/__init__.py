@@ -1,1 +1,1 @@
-"""What a report is made of, read from a run and reduced."""
+"""The data of a report, read from a run and reduced."""

@@ -1,5 +1,5 @@
-"""A sealed trial, reduced to what charts and tables need, so that a thousand trials fit in
-memory. Needs numpy: import late."""
+"""A sealed trial, reduced to what charts and tables need, so that a thousand trials fit in memory. Needs
+numpy: import late."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ SEGMENTS = (
 
 @dataclass(frozen=True)
 class Curve:
-    """A distribution: ascending values in seconds, how many lie at or below each, and the
-    total with all failures above them."""
+    """A distribution: ascending values in seconds, how many lie at or below each, and the total including all
+    failures, which count as larger."""
 
     values_s: Floats
     at_or_below: NDArray[np.int64]
@@ -47,8 +47,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class SlowRequest:
-    """One of a trial's slowest requests that have a row: when it was due, how long it took, its parts
-    by `SEGMENTS`, and how it ended."""
+    """One of a trial's slowest requests that have a row: when it was due, how long it took, its parts by
+    `SEGMENTS`, and its outcome."""
 
     due_s: float
     response_s: float
@@ -60,7 +60,8 @@ class SlowRequest:
 class GroupDigest:
     """One traffic group of one trial. Curves are of the kept window; series of the whole trial.
 
-    `anatomy_s` are the mean seconds of each of `SEGMENTS`; they add up to the mean response of the ok requests.
+    `anatomy_s` contains the mean seconds of each of `SEGMENTS`; they add up to the mean response of the ok
+    requests.
     """
 
     summary: GroupSummary
@@ -91,7 +92,8 @@ class TrialDigest:
 
 
 def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
-    """The trial with its case's warm-up cut. Raises SvloadError (run-damaged) when a table cannot be read."""
+    """Return the trial with its case's warm-up cut. Raises SvloadError (run-damaged) if a table cannot be
+    read."""
     summary = data.summary
     kept = kept_window(summary, cut_ns)
     end_ns = max(summary.window_ns[1], 1)
@@ -150,8 +152,8 @@ def _curve(
 
 
 def merged_curve(curves: list[Curve]) -> Curve:
-    """Histograms are merged, percentiles never are (docs/method.md §1): the pooled
-    distribution, which is a picture only."""
+    """Return the pooled distribution, for drawing only: histograms are merged, percentiles never are
+    (docs/method.md §1)."""
     values = np.concatenate([curve.values_s for curve in curves]) if curves else np.zeros(0)
     counts = (
         np.concatenate([np.diff(curve.at_or_below, prepend=0) for curve in curves]) if curves else np.zeros(0)
@@ -168,8 +170,8 @@ def _anatomy(
     inside: NDArray[np.bool_],
     kept_ns: tuple[int, int],
 ) -> dict[str, float]:
-    """Mean seconds of each segment over the ok requests of the kept window; from rows where there
-    are any, else from histograms."""
+    """Return the mean seconds of each segment over the ok requests of the kept window; from rows if there are
+    any, else from histograms."""
     samples = data.samples
     mine = (samples["group"] == index) & (samples["due_ns"] >= kept_ns[0]) & (samples["due_ns"] < kept_ns[1])
     ok = mine & (samples["error"] == 0) & (samples["done_ns"] >= 0) & (samples["first_byte_ns"] >= 0)
@@ -186,8 +188,8 @@ _STAMPS = (
 
 
 def _parts_ns(rows: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Nanoseconds of each of `SEGMENTS` in each row. Curl's variables lie on one axis from `begun`
-    (docs/method.md §6); after redirects what they do not cover is the server's."""
+    """Return the nanoseconds of each of `SEGMENTS` in each row. Curl's variables lie on one axis from `begun`
+    (docs/method.md §6); after redirects the time that they do not cover is attributed to the server."""
     lookup = rows["lookup_ns"]
     connect = np.maximum(rows["connect_ns"] - lookup, 0)
     reached = np.maximum(rows["connect_ns"], lookup)
@@ -213,7 +215,8 @@ _SLOWEST = 12
 
 
 def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
-    """The slowest finished requests of a group that have rows, failed ones too, the slowest first."""
+    """Return the slowest finished requests of a group that have rows, including failed ones, slowest
+    first."""
     samples = data.samples
     mine = np.flatnonzero((samples["group"] == index) & (samples["done_ns"] >= 0))
     took = responses_ns(samples)[mine]
@@ -266,9 +269,9 @@ def _group_series(
     interval_ns: int,
     end_ns: int,
 ) -> dict[str, Series]:
-    """By name, in at most `BINS` bins of whole intervals: due, throughput and failures (1/s), requests
-    under way or waiting at the end of each, and the slowest ok response (s) of the requests due then; p50
-    and p99 in bins that may be wider."""
+    """Return series by name, in at most `BINS` bins of whole intervals: due, throughput and failures (1/s),
+    requests in flight or waiting at the end of each, and the slowest ok response (s) of the requests due
+    then; p50 and p99 in bins that may be wider."""
     whole = max(-(-end_ns // interval_ns), 1)
     per_bin = -(-whole // BINS)
     bins = -(-whole // per_bin)
@@ -276,7 +279,7 @@ def _group_series(
     at_s: Floats = (np.arange(bins, dtype=np.float64) + 0.5) * width_s
     left_s = np.minimum(width_s, end_ns / 1e9 - np.arange(bins, dtype=np.float64) * width_s)
     seconds: Floats = np.where(left_s > width_s / 4, left_s, np.nan)
-    during = intervals["interval"] < whole  # what ends later has no place on the load's own axis
+    during = intervals["interval"] < whole  # the load's axis has no place for later ones
     at = intervals["interval"][during].astype(np.int64) // per_bin
 
     def total(*names: str) -> Floats:
@@ -294,14 +297,14 @@ def _group_series(
 
 
 _LEAST_FOR = {"p50": (0.5, 6), "p99": (0.99, 100)}
-"""Quantile, and the requests that a bin must hold to draw it."""
+"""Quantile, and the number of requests that a bin needs to draw it."""
 
 
 def _responses_over_time(
     histograms: Mapping[str, NDArray[Any]], per_bin: int, due: Floats, at_s: Floats, width_s: float
 ) -> dict[str, Series]:
-    """p50 and p99 (failures above all) in bins that are as wide as they must be to hold enough requests, and
-    each bin's slowest ok response."""
+    """Return p50 and p99 (failures count as slowest) in bins that are just wide enough to hold enough
+    requests, and each bin's slowest ok response."""
     bins = len(due)
     mine = _metric(histograms, "response")
     at = histograms["interval"][mine].astype(np.int64) // per_bin
@@ -331,7 +334,7 @@ def _responses_over_time(
         middle = bucket_middles(np.minimum(column, width - 1) + first) / 1e9
         values = np.where((column < width) & (held > 0), middle, np.nan)
         ends = np.append(begins[1:], bins) - 1
-        if len(begins) == 1:  # one value for all of it: a line from its begin to its end
+        if len(begins) == 1:  # a single value: a line from begin to end
             found[name] = Series(
                 np.array([at_s[0] - width_s / 2, at_s[-1] + width_s / 2]), np.repeat(values, 2)
             )
@@ -343,8 +346,8 @@ def _responses_over_time(
 
 
 def _wide_enough(due: Floats, least: int) -> NDArray[np.int64]:
-    """The first of each run of neighbouring bins that together hold `least` requests; what is
-    left at the end joins the last."""
+    """Return the first of each run of neighbouring bins that together hold `least` requests; the rest at the
+    end joins the last run."""
     begins, held = [0], 0.0
     for at, count in enumerate(due.tolist()):
         if held >= least:
@@ -357,5 +360,5 @@ def _wide_enough(due: Floats, least: int) -> NDArray[np.int64]:
 
 
 def error_name(code: int) -> str:
-    """The name of an error code; a number that this svload does not know stays one."""
+    """Return the name of an error code; a code that this svload does not know stays a number."""
     return ERRORS[code] if 0 <= code < len(ERRORS) else f"error {code}"

@@ -1,5 +1,5 @@
-"""All that a report is made of, read once from a run's folder. What cannot be read is noted, never fatal: a
-report of a damaged run says so."""
+"""All data of a report, read once from a run's folder. What cannot be read is noted, never fatal: the report
+of a damaged run mentions it."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class Gathered:
 
     @cached_property
     def told(self) -> Told:
-        """The run's numbers as every output tells them."""
+        """The run's numbers as shared by every output."""
         return Told(self.findings)
 
     @property
     def group(self) -> str:
-        """The traffic group that the report is about first."""
+        """The traffic group that the report shows first."""
         return self.told.group
 
     @cached_property
@@ -89,21 +89,22 @@ class Gathered:
         return found
 
     def trials_of(self, case: str) -> list[TrialResult]:
-        """The judged trials of a case."""
+        """Return the judged trials of a case."""
         return self._by_case.get(case, [])
 
     def of_case(self, case: str) -> list[TrialDigest]:
-        """The digests of a case's trials, in the order of its results."""
+        """Return the digests of a case's trials, in the order of its results."""
         return [self.digests[one.trial] for one in self.trials_of(case) if one.trial in self.digests]
 
     def counted(self, case: CaseResult) -> list[TrialDigest]:
-        """The digests that a case's median comes from: those of its trials that count, of a REFUSED one all."""
+        """Return the digests behind a case's median: those of its trials that count; for a REFUSED one
+        all."""
         digests, names = self.of_case(case.case), set(self.told.counts(case, f"{self.group}.response.p50"))
         return [one for one in digests if one.name in names] or digests
 
     def read(self) -> Iterator[tuple[TrialResult, TrialData]]:
-        """Every judged trial's tables again, one trial in memory at a time; what cannot be read is
-        passed over (it is in `notes`)."""
+        """Yield every judged trial with its tables, read again, one trial in memory at a time; unreadable
+        ones are skipped (they are in `notes`)."""
         for result in self.findings.trials:
             if result.trial in self.digests:
                 yield result, read_trial(self.run.trial(result.trial))
@@ -112,8 +113,8 @@ class Gathered:
 def gather(
     run: RunDir, findings: Findings, own: Mapping[str, Any] | None = None, notes_before: Sequence[str] = ()
 ) -> Gathered:
-    """Read a run; `own` are the study's own tables. Raises SvloadError for a lock that cannot be read; everything
-    else that is broken becomes a note."""
+    """Read a run; `own` are the study's own tables. Raises SvloadError for a lock that cannot be read; other
+    damage becomes a note."""
     lock = run.lock()
     notes = [*notes_before]
     configs = {}
@@ -169,7 +170,7 @@ def _events(run: RunDir, notes: list[str]) -> list[Event]:
 
 
 def _inputs(run: RunDir) -> Iterator[tuple[str, int, str]]:
-    """(name, bytes, SHA-256) of what set-up made."""
+    """Yield (name, bytes, SHA-256) of each file made by set-up."""
     if not run.inputs.is_dir():
         return
     for path in sorted(path for path in run.inputs.rglob("*") if path.is_file()):
@@ -179,7 +180,7 @@ def _inputs(run: RunDir) -> Iterator[tuple[str, int, str]]:
 
 
 def seal_hashes(gathered: Gathered) -> Mapping[str, str]:
-    """Trial → SHA-256 of its seal, which itself holds the hash of every other file."""
+    """Return the SHA-256 of each trial's seal, which itself holds the hash of every other file."""
     found = {}
     for trial in gathered.findings.trials:
         path: Path = gathered.run.trial(trial.trial).seal
@@ -189,8 +190,8 @@ def seal_hashes(gathered: Gathered) -> Mapping[str, str]:
 
 
 def anatomy_by_case(gathered: Gathered, group: str) -> dict[str, dict[str, float]]:
-    """Case → mean seconds of each part of a request of `group`
-    (`report.digest.SEGMENTS`), over its trials that count."""
+    """Return, by case, the mean seconds of each part of a request of `group` (`report.digest.SEGMENTS`), over
+    its trials that count."""
     found = {}
     for case in gathered.findings.cases:
         trials = [one.groups[group].anatomy_s for one in gathered.counted(case) if group in one.groups]

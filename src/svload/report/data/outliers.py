@@ -1,10 +1,9 @@
-"""Moments and trials that stand apart from the rest of their case, with what the servers did
-then. Needs numpy: import late.
+"""Moments and trials that differ from the rest of their case, with what the servers did then. Needs numpy:
+import late.
 
-Robust distances: from the median, in units of 1.4826 × the median absolute deviation, which for a
-normal population is its standard deviation (Iglewicz & Hoaglin, *How to Detect and Handle Outliers*,
-1993, take 3.5 as the limit for single values). Nothing is left out of any number for being an
-outlier: they are named, not removed.
+Robust distances: from the median, in units of 1.4826 × the median absolute deviation, which for a normal
+population is its standard deviation (Iglewicz & Hoaglin, *How to Detect and Handle Outliers*, 1993, take 3.5
+as the limit for single values). Outliers are named, not removed: every number includes them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SIGMA_OF_MAD = 1.4826
 
 @dataclass(frozen=True)
 class Unusual:
-    """A resource away from where it usually is in this case."""
+    """A resource that differs from its usual values in this case."""
 
     resource: Resource
     value: float
@@ -41,10 +40,11 @@ class Unusual:
 
 @dataclass(frozen=True)
 class Outlier:
-    """One trial, or one moment of it (`at_s`), that stands apart: `value_s` where the case has `usual_s`.
+    """One trial, or one moment of it (`at_s`), that is an outlier: `value_s` compared with the case's
+    `usual_s`.
 
-    `failures` are requests that failed in a moment of a case where next to none do; then the two times are 0.
-    `watched` is how many resources were looked at, `unusual` those that were away from their usual values.
+    `failures` are requests that failed in a moment of a case with hardly any failures; then the two times are
+    0. `watched` is the number of resources examined, `unusual` those that differed from their usual values.
     """
 
     trial: str
@@ -59,7 +59,7 @@ class Outlier:
 
 
 def outliers(digests: Sequence[TrialDigest], medians_s: dict[str, float], group: str) -> list[Outlier]:
-    """Of one case's trials: those whose median response of `group` stands apart, then the `MOMENTS`
+    """Return the outliers of one case: trials with an outlying median response of `group`, then the `MOMENTS`
     most extreme moments of any group."""
     return [*_trials(digests, medians_s, group), *_moments(digests)]
 
@@ -86,14 +86,15 @@ def _trials(digests: Sequence[TrialDigest], medians_s: dict[str, float], group: 
 
 
 class _Usual(NamedTuple):
-    """Where a resource is in the kept windows of a case: median and 1.4826 × median absolute deviation."""
+    """The usual value of a resource in the kept windows of a case: median and 1.4826 × median absolute
+    deviation."""
 
     middle: float
     sigma: float
 
 
 class _Moment(NamedTuple):
-    """A bin that stands apart: how far, where, and the slowest response that is usual there (0 for failures)."""
+    """An outlying bin: its distance, its place, and the usual slowest response (0 for failures)."""
 
     extremity: float
     trial: TrialDigest
@@ -117,7 +118,7 @@ def _moments(digests: Sequence[TrialDigest]) -> list[Outlier]:
 
 
 def _slow_moments(digests: Sequence[TrialDigest], group: str) -> Iterator[_Moment]:
-    """Bins whose slowest ok response is far above the case's usual one."""
+    """Yield bins whose slowest ok response is far above the case's usual one."""
     pooled = np.concatenate([_kept(one, _series(one, group, "slowest")) for one in digests] or [np.zeros(0)])
     pooled = np.log(pooled[pooled > 0])
     if len(pooled) < _LEAST_TRIALS:
@@ -131,7 +132,7 @@ def _slow_moments(digests: Sequence[TrialDigest], group: str) -> Iterator[_Momen
 
 
 def _failing_moments(digests: Sequence[TrialDigest], group: str) -> Iterator[_Moment]:
-    """Bins with failures, in a case where fewer than a tenth of all bins have any."""
+    """Yield bins with failures, if fewer than a tenth of the case's bins have any."""
     pooled = np.concatenate([_kept(one, _series(one, group, "failures")) for one in digests] or [np.zeros(0)])
     if not len(pooled) or not 0 < float((pooled > 0).mean()) < _RARE:
         return
@@ -162,7 +163,7 @@ def _outlier(moment: _Moment, usual: Callable[[Resource], _Usual | None]) -> Out
 
 
 def _usual(digests: Sequence[TrialDigest], resource: Resource) -> _Usual | None:
-    """None where there are too few readings."""
+    """Return the usual values of a resource; None if there are too few readings."""
     pooled = np.concatenate(
         [_kept(one, one.resources[resource]) for one in digests if resource in one.resources]
     )
@@ -172,8 +173,8 @@ def _usual(digests: Sequence[TrialDigest], resource: Resource) -> _Usual | None:
 def _unusual_then(
     trial: TrialDigest, usual: Callable[[Resource], _Usual | None], span: tuple[float, float]
 ) -> tuple[Unusual, ...]:
-    """Resources whose value in (or nearest to) the moment is away from what the case's
-    trials show in their kept windows."""
+    """Return the resources whose value in (or nearest to) the moment differs from the kept windows of the
+    case's trials."""
     found = []
     for resource, series in trial.resources.items():
         known = usual(resource)
@@ -187,7 +188,7 @@ def _unusual_then(
 
 
 def _unusual_means(trial: TrialDigest, digests: Sequence[TrialDigest]) -> tuple[Unusual, ...]:
-    """Resources whose mean over the kept window is away from the other trials' means."""
+    """Return the resources whose mean over the kept window differs from the other trials' means."""
     found = []
     for resource, series in trial.resources.items():
         means = [
@@ -229,6 +230,6 @@ def _inside(trial: TrialDigest, series: Series) -> NDArray[np.bool_]:
 
 
 def _kept(trial: TrialDigest, series: Series) -> NDArray[np.float64]:
-    """The finite values of the kept window."""
+    """Return the finite values of the kept window."""
     values = series.values[_inside(trial, series)]
     return values[np.isfinite(values)]

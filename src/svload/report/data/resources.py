@@ -1,4 +1,4 @@
-"""Every monitored quantity of a trial as a line over time, with the words for it. Needs numpy: import late."""
+"""Every monitored quantity of a trial as a line over time, with its wording. Needs numpy: import late."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from svload.model.units import Dimension
 
 Floats = NDArray[np.float64]
 BINS = 60
-"""Points of a line over time at most."""
+"""Maximum number of points of a line over time."""
 
 MACHINE = "machine"
 ALL_CORES, HOTTEST_CORE = "all cores", "hottest core"
@@ -34,10 +34,11 @@ class Series:
 
 @dataclass(frozen=True, order=True)
 class Resource:
-    """One monitored quantity. `service` is empty for the machine; `entity` a disk, interface
-    or process, empty for the whole.
+    """One monitored quantity. `service` is empty for the machine; `entity` is a disk, interface or process,
+    empty for the whole.
 
-    Of the machine's cores there are two: `all cores` (their sum) and `hottest core` (the busiest at each moment).
+    There are two for the machine's cores: `all cores` (their sum) and `hottest core` (the busiest at each
+    moment).
     """
 
     service: str
@@ -70,7 +71,7 @@ class Resource:
 
     @property
     def label(self) -> str:
-        """What is shown, with its unit where the axis cannot say it: `received bytes a second, eth0`."""
+        """The text shown, with its unit if the axis cannot show it: `received bytes a second, eth0`."""
         name = self.metric.removesuffix("_total")
         words = name.removesuffix("_seconds").removesuffix("_ratio").replace("_", " ")
         if self.counter:
@@ -79,7 +80,7 @@ class Resource:
 
     @property
     def meaning(self) -> str:
-        """The monitor's own words for it; empty for a monitor that is not here."""
+        """The monitor's description of it; empty if the monitor is not installed."""
         return meanings().get((self.monitor, self.metric), "")
 
 
@@ -90,7 +91,7 @@ def _per_second(resource: Resource) -> str:
 
 @cache
 def meanings() -> dict[tuple[str, str], str]:
-    """(monitor, metric) → its monitor's own words for it."""
+    """Return (monitor, metric) → the monitor's description of it."""
     from svload.watch import load_monitors
 
     return {
@@ -104,7 +105,7 @@ MACHINE_CPU = Resource("", "host", "busy_seconds_total", ALL_CORES)
 
 
 def resources_of(monitors: Mapping[str, NDArray[Any]], end_ns: int) -> dict[Resource, Series]:
-    """Every series of a trial's `monitors` table, counters as rates, on at most `BINS` points between
+    """Return every series of a trial's `monitors` table, counters as rates, on at most `BINS` points between
     the load's start and `end_ns`."""
     readings: dict[tuple[str, str, str], dict[str, list[int]]] = {}
     columns = (monitors[name].tolist() for name in ("service", "monitor", "metric", "entity"))
@@ -125,9 +126,10 @@ def resources_of(monitors: Mapping[str, NDArray[Any]], end_ns: int) -> dict[Reso
 
 
 def monitors_cpu(monitors: Mapping[str, NDArray[Any]]) -> float | None:
-    """CPU of all monitors over the time from the first of their readings to the last; None where that is no time.
+    """Return the CPU of all monitors over the time from the first to the last of their readings; None if that
+    time is zero.
 
-    Each reading tells its share of the time since the one before it, and these times differ: the trial's first
+    Each reading gives its share of the time since the previous one, and these times differ: the trial's first
     and last readings come just after others.
     """
     mine = (
@@ -140,7 +142,8 @@ def monitors_cpu(monitors: Mapping[str, NDArray[Any]]) -> float | None:
 
 
 def _entities(lines: dict[str, Series]) -> dict[str, Series]:
-    """By entity; cores as their sum and their busiest, the only part of a whole left out because it is the whole."""
+    """Return the lines by entity; cores as their sum and their busiest; a part that is the only one is left
+    out, since it equals the whole."""
     if all(_CORE.fullmatch(entity) for entity in lines):
         return {ALL_CORES: _joined(lines, np.sum), HOTTEST_CORE: _joined(lines, np.max)}
     return {"": lines[""]} if "" in lines and len(lines) == 2 else lines
@@ -155,7 +158,8 @@ def _joined(lines: Mapping[str, Series], how: Callable[..., Any]) -> Series:
 
 
 def _line(offset_ns: NDArray[Any], value: NDArray[Any], counter: bool) -> Series:
-    """Readings in order of time; a counter's rate per second between neighbours, at their middles."""
+    """Return readings in order of time; for a counter the rate per second between neighbours, at their
+    middles."""
     order = np.argsort(offset_ns, kind="stable")
     at, held = offset_ns[order].astype(np.float64) / 1e9, value[order].astype(np.float64)
     if not counter:
@@ -164,12 +168,13 @@ def _line(offset_ns: NDArray[Any], value: NDArray[Any], counter: bool) -> Series
     usable = gap > 0
     rate = np.maximum(
         np.diff(held)[usable] / gap[usable], 0.0
-    )  # a counter that began anew is no negative rate
+    )  # a counter that was reset has no negative rate
     return Series(((at[1:] + at[:-1]) / 2)[usable], rate)
 
 
 def _within(line: Series, end_ns: int) -> Series:
-    """What lies within the trial; more than `BINS` points as the means of equal slices."""
+    """Return the part of the line within the trial; if it has more than `BINS` points, the means of equal
+    slices."""
     inside = (line.at_s >= 0) & (line.at_s <= end_ns / 1e9)
     at, values = line.at_s[inside], line.values[inside]
     if len(at) <= BINS:

@@ -1,1 +1,2 @@
-"""Figures for papers: one file a kind, each drawn at the width of a column and of both, as SVG, PDF and PNG."""
+"""Figures for papers: one file per kind, each drawn at the width of one column and of two, as SVG, PDF and
+PNG."""

@@ -1,4 +1,4 @@
-"""Which colour a case's line has: its own while the palette reaches, else that of its level of one factor."""
+"""The colour of a case's line: its own if the palette has enough, else that of its level of one factor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from svload.report.palette import PALETTE
 
 @dataclass(frozen=True)
 class Colouring:
-    """Case → what its colour stands for; `factor` where that is a level, "" where it is the case or nothing."""
+    """Case → the meaning of its colour; `factor` if that is a level, "" if it is the case or nothing."""
 
     by: dict[str, str]
     factor: str
 
     def channel(self, width: float) -> alt.Color:
-        """The colour of a field `colour`, with a legend that fits `width` (points) where
-        there is something to tell apart."""
+        """Return the colour encoding of a field `colour`, with a legend that fits `width` (points) if there
+        are several colours."""
         names = list(dict.fromkeys(self.by.values()))
         columns = 4 if width > WIDTHS_PT["single"] else 2
         legend = alt.Legend(title=None, columns=columns, symbolType="stroke", labelLimit=width / columns - 30)
@@ -34,8 +34,8 @@ class Colouring:
 
 
 def colouring(gathered: Gathered, names: list[str]) -> Colouring:
-    """The colours of these cases. The factor is the first that is compared, else the one with the most
-    levels that the palette holds."""
+    """Return the colours of these cases. The factor is the first compared one, else the one with the most
+    levels that fit the palette."""
     cases = {case.case: case for case in gathered.findings.cases}
     if len(names) <= len(PALETTE):
         return Colouring(

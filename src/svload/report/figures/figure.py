@@ -1,4 +1,4 @@
-"""What a figure is, and the look that all have: the report page's colours and type, at sizes that journals print."""
+"""A figure, and the style shared by all: the report page's colours and type, at sizes that journals print."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LONGEST_LABEL = 48
 
 @dataclass(frozen=True)
 class Figure:
-    """`name` is its files' stem; `draw` takes the whole width in points; `caption` says
-    what is shown, n and the interval."""
+    """`name` is the stem of its files; `draw` takes the whole width in points; `caption` states what is
+    shown, n and the interval."""
 
     name: str
     caption: str
@@ -37,7 +37,8 @@ class Figure:
 
 @alt.theme.register("svload", enable=False)  # type: ignore[untyped-decorator]  # altair is not followed
 def theme() -> alt.theme.ThemeConfig:
-    """Type of 7 to 8 points, hairline grids, no frame; the given size is the whole picture's."""
+    """Return the theme: type of 7 to 8 points, hairline grids, no frame; the given size is that of the whole
+    picture."""
     text = {"font": _FONT, "labelFont": _FONT, "titleFont": _FONT}
     return {
         "background": "white",
@@ -56,25 +57,25 @@ def theme() -> alt.theme.ThemeConfig:
 
 
 def case_label(case: CaseResult, factors: Sequence[str], width: float) -> str:
-    """A case's name; where there is room, with its levels of `factors`."""
+    """Return a case's name, with its levels of `factors` if there is room."""
     levels = " · ".join(case.levels[factor] for factor in factors if factor in case.levels)
     text = visible(f"{case.case}  {levels}" if levels and width > WIDTHS_PT["single"] else case.case)
     return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
 
 
 def varying(gathered: Gathered) -> list[str]:
-    """The factors with more than one level."""
+    """Return the factors with more than one level."""
     return [factor for factor, levels in gathered.factors.items() if len(levels) > 1]
 
 
 def unit_of(values: Sequence[float], dimension: Dimension) -> tuple[str, float]:
-    """(unit, its size in base units) in which the middle value reads best."""
+    """Return (unit, its size in base units) in which the middle value is easiest to read."""
     ordered = sorted(values)
     return unit_for(ordered[len(ordered) // 2] if ordered else 1.0, dimension)
 
 
 def log_axis(values: Sequence[float], most: int) -> tuple[alt.Scale, list[float]]:
-    """A logarithmic scale with some air around `values` (all above 0), and its ticks."""
+    """Return a logarithmic scale with a margin around `values` (all above 0), and its ticks."""
     low, high = min(values), max(values)
     if high / low < 1.2:
         low, high = low / 1.2, high * 1.2
@@ -85,13 +86,13 @@ def log_axis(values: Sequence[float], most: int) -> tuple[alt.Scale, list[float]
 
 
 def scaled(estimate: Estimate | Number, factor: float) -> Row:
-    """An estimate's value and interval in units of `factor`, where it has them."""
+    """Return an estimate's value and interval, if it has them, in units of `factor`."""
     ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {name: value / factor for name, value in ends.items() if value is not None}
 
 
 def counted_words(gathered: Gathered, cases: Sequence[CaseResult]) -> str:
-    """`n = 4 trials a case`, or which case has how many."""
+    """Return `n = 4 trials a case`, or the number of each case."""
     key = f"{gathered.group}.response.p50"
     counts = {case.case: gathered.told.of_case(case, key).believed for case in cases}
     if not counts:
@@ -103,5 +104,5 @@ def counted_words(gathered: Gathered, cases: Sequence[CaseResult]) -> str:
 
 
 def sure_words(gathered: Gathered) -> str:
-    """How sure the figure's numbers are, as the page says it."""
+    """Return the certainty of the figure's numbers, worded as on the page."""
     return f"{gathered.findings.floor[:1].upper()}{gathered.findings.floor[1:]}."

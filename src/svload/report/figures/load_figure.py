@@ -20,7 +20,8 @@ _HEIGHT_PT = {True: 190.0, False: 150.0}
 
 
 def load_figure(gathered: Gathered, side: Side) -> Figure | None:
-    """Of the first curve of the group that the report is about, else of any; None where no factor is a load."""
+    """Return the figure of the first curve of the report's main group, else of any group; None if no factor
+    is a load."""
     curves = told_curves(gathered.findings.curves)
     curve = next((one for one in curves if one.group == gathered.group), next(iter(curves), None))
     if curve is None:
@@ -101,7 +102,7 @@ def _line(
     colour: int,
     dash: list[int],
 ) -> alt.Chart:
-    """A bound or a law, as far as the axis reaches."""
+    """Draw a bound or a law, as far as the axis reaches."""
     rows = [{"at": at / x_factor, "value": value / factor} for at, value in pairs if value / factor <= top]
     return (
         alt.Chart(alt.InlineData(values=rows))

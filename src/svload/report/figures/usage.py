@@ -21,8 +21,8 @@ _HEIGHT_PT = 150.0
 
 
 def usage_figure(gathered: Gathered, name: str, metric: str, what: str, unit: str = "") -> Figure | None:
-    """`metric` (such as `cpu.mean`) of every service; `unit` where it is not the dimension's
-    own. None where none was measured."""
+    """Return the figure of `metric` (such as `cpu.mean`) of every service; `unit` if it is not the
+    dimension's own. None if no service has it."""
     cases = [case for case in gathered.findings.cases if case.excluded is None and case.trials]
     found = {
         (case.case, service): estimate

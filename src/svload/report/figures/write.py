@@ -22,7 +22,8 @@ _PPI = 300
 
 
 def write_figures(run: RunDir, findings: Findings, folder: Path) -> tuple[Path, ...]:
-    """`<figure>-<single|double>.<svg|pdf|png>` for each figure that the run has something for, and captions.md.
+    """Write `<figure>-<single|double>.<svg|pdf|png>` for each figure that the run has data for, and
+    captions.md.
 
     Raises SvloadError for a run without a readable lock, OSError when the disk is full.
     """
@@ -35,7 +36,7 @@ def write_figures(run: RunDir, findings: Findings, folder: Path) -> tuple[Path, 
 
 
 def found_figures(gathered: Gathered) -> list[Figure]:
-    """What every kind makes of the run, by the kinds' names."""
+    """Return the run's figures of every kind, by the kinds' names."""
     names = sorted(module.name for module in pkgutil.iter_modules(kinds.__path__))
     made = [importlib.import_module(f"{kinds.__name__}.{name}").figure(gathered) for name in names]
     return [figure for figure in made if figure is not None]
@@ -60,7 +61,7 @@ def _write(figure: Figure, folder: Path) -> list[Path]:
 
 
 def _described(svg: str, caption: str) -> str:
-    """The drawing with its caption inside, for those who hear it."""
+    """Return the drawing with its caption inside, for screen readers."""
     head, end, rest = svg.partition(">")
     return f'{head} role="img"{end}<desc>{escape(caption)}</desc>{rest}'
 

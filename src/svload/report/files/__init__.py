@@ -1,1 +1,2 @@
-"""Files for other tools and pages: JUnit, Markdown, OpenMetrics, and the order in which all of derived/ is written."""
+"""Files for other tools and pages: JUnit, Markdown, OpenMetrics, and the code that writes all of derived/ in
+order."""

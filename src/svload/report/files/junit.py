@@ -19,8 +19,9 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit_xml(findings: Findings) -> str:
-    """The findings as JUnit: a failed threshold or gate is a failure; what is open, REFUSED or has no number is an
-    error, never a pass. A trial that was merely disturbed passes, with what disturbed it as its output."""
+    """Return the findings as JUnit: a failed threshold or gate is a failure; what is open, REFUSED or has no
+    number is an error, never a pass. A trial that was merely disturbed passes, with the disturbance as its
+    output."""
     told = Told(findings)
     root = Element("testsuites", name=_clean(findings.study))
     thresholds = SubElement(root, "testsuite", name="thresholds")
@@ -45,7 +46,7 @@ def junit_xml(findings: Findings) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML 1.0 cannot hold."""
+    """Remove the characters that XML 1.0 cannot hold."""
     return _FORBIDDEN.sub("�", text)
 
 
@@ -63,7 +64,8 @@ def _threshold(suite: Element, one: ThresholdResult) -> None:
 
 
 def _claim(suite: Element, findings: Findings, one: Claimed) -> None:
-    """A gate decides; a comparison without one fails nothing, and is an error where no pair of it can be believed."""
+    """Add a comparison: a gate decides; without one nothing fails, and it is an error if none of its pairs is
+    valid."""
     case = _case(suite, "comparisons", one.claim.name)
     behind = "\n".join(f"{line.name}: {line.text}" for line in details(findings, one))
     gate = one.claim.gate
@@ -78,7 +80,8 @@ def _claim(suite: Element, findings: Findings, one: Claimed) -> None:
 
 
 def _search(suite: Element, found: CapacityResult) -> None:
-    """A failure where the load that is needed surely breaks; an error where the search, or its gate, is open."""
+    """Add a search: a failure if the required load surely breaks; an error if the search, or its gate, is
+    open."""
     case = _case(suite, "capacity", search_title(found))
     message = " ".join([found.sentence, *([found.gate.sentence] if found.gate else [])])
     outcome = search_outcome(found)
@@ -91,8 +94,8 @@ def _search(suite: Element, found: CapacityResult) -> None:
 
 
 def _trial(suite: Element, told: Told, trial: TrialResult) -> None:
-    """An error where a number that the study asks for is REFUSED; its numbers, checks
-    and what would mend them as text."""
+    """Add a trial: an error if a number that the study asks for is REFUSED; its numbers, checks and remedies
+    as text."""
     case = _case(suite, trial.case, trial.trial)
     verdict = trial.verdict
     if trial.outages:

@@ -24,8 +24,8 @@ _HTML = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
 
 def plain(text: str) -> str:
-    """`text` as one line of Markdown that shows nothing but its own characters: no
-    markup, no HTML, no table cell ends."""
+    """Return `text` as one line of Markdown that shows only its own characters: no markup, no HTML, no table
+    cell ends."""
     return _MARKS.sub(_escaped, " ".join(visible(text).split())).translate(_HTML)
 
 
@@ -34,8 +34,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def summary_markdown(findings: Findings) -> str:
-    """Verdict, answer, thresholds and cases; what could not be said is folded. Some ten KiB at
-    most: GitHub takes 1 MiB a step."""
+    """Return verdict, answer, thresholds and cases, with the limitations folded. About ten KiB at most:
+    GitHub accepts 1 MiB per step."""
     title = findings.study + (f" ({findings.profile})" if findings.profile else "")
     found = answer(findings)
     parts = [f"## {_mark(findings)} {plain(title)}"]
@@ -64,7 +64,8 @@ def summary_markdown(findings: Findings) -> str:
 
 
 def _mark(findings: Findings) -> str:
-    """One sign for the whole run: as the exit code has it, a criterion that failed before one that was not judged."""
+    """Return one mark for the whole run, as for the exit code: a failed criterion comes before one that was
+    not judged."""
     found = ending(findings)
     if found.failed:
         return "✗"
@@ -91,7 +92,7 @@ _MOST_CLAIMS = 20
 
 
 def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
-    """A row a comparison, then what is behind each, folded."""
+    """Return one row per comparison, then the details of each, folded."""
     if not claims:
         return []
     shown = claims[: max(_MOST_CLAIMS, sum(one.failed for one in claims))]
@@ -118,7 +119,7 @@ def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
 
 
 def _search(findings: Findings) -> list[str]:
-    """What was sought, and a row a level or a step."""
+    """Return the question of the search, and one row per level or step."""
     found = findings.capacity
     if found is None:
         return []
@@ -140,7 +141,7 @@ def _search(findings: Findings) -> list[str]:
 
 
 def _thresholds(findings: Findings) -> list[str]:
-    """What failed or was not judged one by one, then what was kept, a line a criterion."""
+    """Return failed or undecided thresholds one by one, then one line per criterion that holds."""
     told = Told(findings)
     rows = [
         (
@@ -175,7 +176,7 @@ _MOST_STAGES = 40
 
 
 def _stages(findings: Findings) -> list[str]:
-    """Ramps and levels of loads in stages."""
+    """Return the ramps and levels of loads in stages."""
     rows = stage_rows(findings)
     if not rows:
         return []

@@ -1,6 +1,6 @@
 """A run as OpenMetrics text, for Prometheus and all that reads its format.
 
-A finished run tells its judged metrics. Of a running one only its journals are read: judging it would load
+A finished run exports its judged metrics. Of a running one only its journals are read: judging it would load
 the machine that is measuring.
 """
 
@@ -41,10 +41,11 @@ _COUNTED = ("due", "begun", "ok", "failed")
 
 
 def openmetrics(run: RunDir, findings: Findings | None, stamps: bool = False) -> str:
-    """The exposition text, with `# EOF`. `findings` None: the run is going on, its verdicts are provisional.
+    """Return the exposition text, with `# EOF`. `findings` None: the run is still running, its verdicts are
+    provisional.
 
-    With `stamps` every sample carries the Unix time at which it was so, for backfilling into a time series
-    database; without, the reader's clock counts. Raises SvloadError for a run that cannot be read.
+    With `stamps` every sample has its Unix time, for backfilling into a time series database; without, the
+    reader's clock counts. Raises SvloadError for a run that cannot be read.
     """
     exposition = _Exposition(run, findings, stamps)
     text: bytes = generate_latest(exposition)  # type: ignore[no-untyped-call]
@@ -52,7 +53,7 @@ def openmetrics(run: RunDir, findings: Findings | None, stamps: bool = False) ->
 
 
 class _Exposition(CollectorRegistry):
-    """The run's families in their order; a registry only because that is what the writer takes."""
+    """The run's metric families in order; a registry only because the writer requires one."""
 
     def __init__(self, run: RunDir, findings: Findings | None, stamps: bool) -> None:
         super().__init__(auto_describe=False)
@@ -105,7 +106,7 @@ class _Exposition(CollectorRegistry):
             yield outcomes
 
     def _states(self, told: Sequence[tuple[str, str, str, str, float | None]]) -> Iterator[Metric]:
-        """(trial, case, instrument, server, wall) of each as state sets."""
+        """Yield (trial, case, instrument, server, wall) of each as state sets."""
         for name, doc, known, at in (
             ("svload_trial_instrument", "Whether the trial may be believed.", _GRADES, 2),
             ("svload_trial_server", "How the server was.", _STATES, 3),
@@ -118,8 +119,8 @@ class _Exposition(CollectorRegistry):
                 yield family
 
     def _measured(self, findings: Findings) -> Iterator[Metric]:
-        """A family a metric: each case's number and the ends of its interval, told apart
-        by `bound`, with its own grade."""
+        """Yield one family per metric: each case's number and the ends of its interval, distinguished by
+        `bound`, with its grade."""
         services, told = set(services_of(findings)), Told(findings)
         families: dict[str, GaugeMetricFamily] = {}
         for case in findings.cases:
@@ -146,7 +147,8 @@ class _Exposition(CollectorRegistry):
         yield from families.values()
 
     def _provisional(self) -> Iterator[Metric]:
-        """Verdicts as each trial's seal had them: a case's warm-up cut needs all its replicates."""
+        """Yield the verdicts made when each trial was sealed: a case's final warm-up cut needs all its
+        replicates."""
         case_of = {plan.trial: plan.case for plan in self._run.planned_trials()}
         told: list[tuple[str, str, str, str, float | None]] = []
         for event in self._events:
@@ -156,7 +158,7 @@ class _Exposition(CollectorRegistry):
         yield from self._states(told)
 
     def _under_load(self) -> Iterator[Metric]:
-        """The trial under load now, as its generators said it last."""
+        """Yield the last progress of the trial now under load."""
         for trial in self._run.unsealed_trials():
             progress = [event for event in read_events(self._run.trial(trial).events).events if event.kind == "progress"]  # fmt: skip
             if progress:
@@ -200,6 +202,6 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _label(factor: str) -> str:
-    """A factor's name as a label: letters, digits and `_`, never one that is taken."""
+    """Return a factor's name as a label: letters, digits and `_`, avoiding labels already in use."""
     name = re.sub(r"\W", "_", factor, flags=re.ASCII)
     return f"factor_{name}" if name in ("case", "run") or not re.match(r"[A-Za-z]", name) else name

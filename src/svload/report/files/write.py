@@ -1,5 +1,5 @@
-"""What is made of judged runs: `write_all`, everything in derived/ that people and other tools read, from a
-run's sealed trials and its findings; the page of two runs."""
+"""Writers of the files made from judged runs: `write_all`, everything in derived/ that people and other tools
+read, from a run's sealed trials and its findings; the page of two runs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from svload.report.data.gather import gather
 from svload.store.layout import RunDir
 
 _BESIDE_THE_WORKBOOK = ("probe", "metrics", "checks")
-"""Views that hold the workbook's long tables for programs, without a sheet's limit of rows."""
+"""Views with the workbook's long tables for programs, without a sheet's limit of rows."""
 
 
 def write_all(
     run: RunDir, findings: Findings, own: Mapping[str, Any] | None = None, notes: Sequence[str] = ()
 ) -> dict[str, Path]:
-    """Write report.html, report.xlsx with its tables as Parquet, junit.xml and summary.md into derived/
-    (each replaced whole); name → path.
+    """Write report.html, report.xlsx with its tables as Parquet, junit.xml and summary.md into derived/ (each
+    replaced whole); return name → path.
 
-    A series.csv is there only if the page left the series out. `own` are the study's own tables, `notes` what could
-    not be read of them.
+    A series.csv is written only if the page left the series out. `own` are the study's own tables, `notes`
+    what could not be read of them.
 
-    Raises SvloadError for a run without a readable lock, OSError when the disk is full. What else cannot
-    be read is told in the report.
+    Raises SvloadError for a run without a readable lock, OSError when the disk is full. The report mentions
+    whatever else cannot be read.
     """
     from svload.report.files.junit import junit_xml
     from svload.report.files.markdown import summary_markdown
@@ -60,7 +60,8 @@ def write_all(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write whole or not at all. Text that no encoding holds (lone surrogates) is written as a question mark."""
+    """Write whole or not at all. Lone surrogates, which no encoding can hold, are written as question
+    marks."""
     write_output(path, text.encode("utf-8", "replace"))
 
 
@@ -70,8 +71,8 @@ def write_comparison(
     rows: Sequence[Mapping[str, Any]],
     path: Path,
 ) -> None:
-    """Write the page that compares two judged runs; `rows` as `analysis.compare_runs` gives
-    them. Raises as `write_all` does."""
+    """Write the page that compares two judged runs; `rows` are the result of `analysis.compare_runs`. Raises
+    as `write_all` does."""
     from svload.report.page.compare import compare_page
 
     page = compare_page(gather(*first), gather(*second), rows)

@@ -1,5 +1,5 @@
-"""Permanent ids: a case's own name where it can be one, so that `report.html#TC7` stays true,
-and `#TC7.time` for a part of it."""
+"""Permanent ids: a case's own name if possible, so that `report.html#TC7` stays valid, and `#TC7.time` for a
+part of it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Anchors:
         self._ids: dict[tuple[str, ...], str] = {}
 
     def __call__(self, *name: str) -> str:
-        """The id of a name (an owner and its part: with a dot between): itself, or its plain part with a
-        hash where links lose characters."""
+        """Return the id of a name (owner and part are joined with a dot): itself, or its plain part with a
+        hash if links would lose characters."""
         if name not in self._ids:
             self._ids[name] = self._new(".".join(name))
         return self._ids[name]

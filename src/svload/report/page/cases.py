@@ -1,4 +1,4 @@
-"""A case's own section: charts, counts, what the servers counted, verdicts. Plain values for the template."""
+"""A case's section: charts, counts, what the servers counted, verdicts. Plain values for the template."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One traffic group's line of numbers: both clocks, the load model and the longest silence (docs/method.md §1)."""
+    """One traffic group's row of numbers: both clocks, the load model and the longest silence (docs/method.md
+    §1)."""
 
     name: str
     model: str
@@ -47,7 +48,7 @@ class GroupLine:
 
 @dataclass(frozen=True)
 class StepLine:
-    """One step of a group's scenarios: what it asks for and its own numbers."""
+    """One step of a group's scenarios: its request and its numbers."""
 
     group: str
     name: str
@@ -67,7 +68,7 @@ STEP_METRICS = ("response.p50", "response.p95", "response.p99", "service.p50", "
 
 @dataclass(frozen=True)
 class Counted:
-    """A row of what the client saw beside what each service counted, summed over the case's trials."""
+    """A row with the client's count beside each service's, summed over the case's trials."""
 
     name: str
     client: str
@@ -76,7 +77,8 @@ class Counted:
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One check over the case's trials: a mark a trial, and its sentences with the trials that they are about."""
+    """One check over the case's trials: one mark per trial, and its sentences with the trials that they are
+    about."""
 
     wrong: str
     """what it looks for, in plain words"""
@@ -91,8 +93,8 @@ class CheckRow:
 
 @dataclass(frozen=True)
 class CaseSection:
-    """Everything that a case's section shows. `places` are the permanent ids of its parts,
-    `data` its charts' numbers, packed."""
+    """Everything that a case's section shows. `places` are the permanent ids of its parts, `data` the packed
+    numbers of its charts."""
 
     case: CaseResult
     places: dict[str, str]
@@ -123,7 +125,8 @@ class CaseSection:
 
 
 def section_places(gathered: Gathered, case: CaseResult, detail: Detail, anchor: Anchors) -> dict[str, str]:
-    """The permanent id of each part of a case's section. `anchor` must be asked in the order of the page."""
+    """Return the permanent id of each part of a case's section. `anchor` must be called in the order of the
+    page."""
     owners = resource_owners(_services(gathered, case), gathered.counted(case), detail)
     parts = (
         "numbers",
@@ -159,8 +162,8 @@ def _services(gathered: Gathered, case: CaseResult) -> tuple[str, ...]:
 
 
 def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: dict[str, str]) -> CaseSection:
-    """The section of one case, drawn in the detail that the page can afford; `places`
-    as `section_places` gives them."""
+    """Return the section of one case, drawn in the detail that the page can afford; `places` come from
+    `section_places`."""
     trials = tuple(gathered.trials_of(case.case))
     digests = gathered.of_case(case.case)
     config = gathered.configs.get(case.case)
@@ -257,7 +260,7 @@ def _group_line(
 
 
 def _steps(told: Told, case: CaseResult, spec: Group) -> Iterator[StepLine]:
-    """The steps of all the scenarios of a group, in order; a name that scenarios share is one step."""
+    """Yield the steps of all the scenarios of a group, in order; a name that scenarios share is one step."""
     seen: dict[str, str] = {
         step.name: describe_request(step.request) for one in spec.scenarios for step in one.steps
     }
@@ -287,7 +290,7 @@ _TABLE_POINTS = 60
 
 
 def _tail_table(case: CaseResult, name: str, digests: Sequence[TrialDigest]) -> Table:
-    """The pooled curves, each trial's, and the headline percentiles with their intervals."""
+    """Return the pooled curves, each trial's, and the headline percentiles with their intervals."""
     mine = [one for one in digests if name in one.groups]
     curves = {
         ("response", "pooled"): merged_curve([one.groups[name].response for one in mine]),
@@ -307,7 +310,7 @@ def _tail_table(case: CaseResult, name: str, digests: Sequence[TrialDigest]) -> 
 
 
 def _anatomy(names: Sequence[str], digests: Sequence[TrialDigest]) -> dict[str, dict[str, float]]:
-    """Mean seconds by segment over the trials, for each group that has any."""
+    """Return the mean seconds by segment over the trials, for each group that has any."""
     found = {}
     for name in names:
         parts = [one.groups[name].anatomy_s for one in digests if name in one.groups]
@@ -317,7 +320,7 @@ def _anatomy(names: Sequence[str], digests: Sequence[TrialDigest]) -> dict[str, 
 
 
 def mean_parts(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean over trials of each part; a part that a trial does not have took no time there."""
+    """Return the mean over trials of each part; a part that a trial does not have counts as zero."""
     known = [one for one in found if one]
     return {part: sum(one.get(part, 0.0) for one in known) / len(known) for one in known for part in one}
 
@@ -357,7 +360,8 @@ def _outcomes(name: str, digests: Sequence[TrialDigest]) -> tuple[str, ...]:
 
 
 def _errors(names: Sequence[str], digests: Sequence[TrialDigest]) -> list[tuple[str, str, int, str]]:
-    """(group, kind, count, share of begun) of statuses, errors and failed checks, the most frequent first."""
+    """Return (group, kind, count, share of those started) of statuses, errors and failed checks, most
+    frequent first."""
     rows = []
     for name in names:
         found = _summaries(name, digests)
@@ -430,7 +434,7 @@ def _checks(trials: Sequence[TrialResult], detail: Detail) -> list[CheckRow]:
 
 
 def _folded(rows: Sequence[CheckRow]) -> list[CheckRow]:
-    """Checks that tell nothing but the same marks stand in one row."""
+    """Merge checks that show only the same marks into one row."""
     alike: dict[tuple[tuple[str, str, str], ...], list[CheckRow]] = {}
     for row in rows:
         if not row.shown:
@@ -471,8 +475,8 @@ def _check_row(name: str, found: Sequence[tuple[TrialResult, CheckResult]], deta
 def _marks(
     found: Sequence[tuple[TrialResult, CheckResult]], detail: Detail
 ) -> Iterator[tuple[str, str, str]]:
-    """(grade, mark, trial) for each trial; where that is too much, one entry for a row
-    of equal grades, without names."""
+    """Yield (grade, mark, trial) for each trial; if that is too much, one entry for a sequence of equal
+    grades, without names."""
     if detail.passed:
         yield from ((outcome(check), GRADE_MARK[outcome(check)], trial.trial) for trial, check in found)
         return

@@ -1,5 +1,5 @@
-"""A table's cell from a number: what is shown, what is told on hovering, what it is sorted by;
-and what a row is filtered by."""
+"""A table's cell from a number: its text, its text on hovering, its sort value; and the filter value of a
+row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from svload.report.told.numbers import Number
 
 
 def number_cell(one: Number) -> dict[str, Any]:
-    """Text, mark, interval, bound, tip, sort value and class of a number."""
+    """Return text, mark, interval, bound, tip, sort value and class of a number."""
     return {
         "text": one.text,
         "mark": one.mark,
@@ -24,8 +24,8 @@ def number_cell(one: Number) -> dict[str, Any]:
 
 
 def filter_text(factors: Mapping[str, Sequence[str]], case: CaseResult) -> str:
-    """The numbers of the case's levels by factor (`-` for a factor it does not have),
-    which the script's filters compare."""
+    """Return the numbers of the case's levels by factor (`-` for a factor it does not have), which the
+    script's filters compare."""
     return " ".join(
         str(levels.index(case.levels[factor])) if factor in case.levels else "-"
         for factor, levels in factors.items()

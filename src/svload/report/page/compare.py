@@ -41,7 +41,8 @@ _DRIFT = (
 
 @dataclass(frozen=True)
 class PairRow:
-    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words, or why there is none."""
+    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words, or why
+    there is none."""
 
     case: str
     metric: str
@@ -57,7 +58,7 @@ class PairRow:
 
 @dataclass(frozen=True)
 class Differing:
-    """A fact of the runs that is not the same in both."""
+    """A fact that differs between the runs."""
 
     name: str
     first: str
@@ -75,7 +76,7 @@ class CurvePair:
 
 
 def compare_page(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The page; `rows` as `analysis.compare_runs` gives them."""
+    """Return the page; `rows` are the result of `analysis.compare_runs`."""
     pairs = _pairs(first, second, rows)
     scale = ratio_scale([Ratio(row.case, row.ratio, "") for row in pairs])
     anchors = Anchors([*SECTIONS, *(f"{name}-h" for name in SECTIONS), *_OWN_IDS])
@@ -146,7 +147,7 @@ def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]])
 
 
 def _sentences(group: str, pairs: Sequence[PairRow]) -> list[tuple[str, tuple[str, ...]]]:
-    """(sentence, cases that it is about), the main group's metrics first."""
+    """Return (sentence, cases that it is about), the main group's metrics first."""
     metrics = list(dict.fromkeys(row.metric for row in pairs if row.ratio.value is not None))
     metrics.sort(key=lambda metric: split_metric(metric)[0] != group)
     return [_sentence(metric, [row for row in pairs if row.metric == metric and row.ratio.value is not None]) for metric in metrics[:_MOST_SENTENCES]]  # fmt: skip
@@ -167,7 +168,8 @@ def _size(ratio: Estimate) -> float:
 
 
 def _facts(first: Gathered, second: Gathered) -> tuple[list[str], list[Differing]]:
-    """(names of what is the same, what differs) of everything that was run: facts, servers, settings as found."""
+    """Return (names of what is the same, what differs) of everything that was run: facts, servers, settings
+    as found."""
     mine, theirs = _every_fact(first), _every_fact(second)
     names = list(dict.fromkeys([*mine, *theirs]))
     same = [name for name in names if mine.get(name) == theirs.get(name)]
@@ -191,14 +193,15 @@ def _every_fact(run: Gathered) -> dict[str, str]:
 
 
 def _alone(first: Gathered, second: Gathered) -> Iterator[list[str]]:
-    """For the first run, then the second: the cases that only it has, or has with other levels."""
+    """Yield, for the first run, then the second, the cases that only this run has, or has with other
+    levels."""
     for run, other in ((first, second), (second, first)):
         known = {case.case: case.levels for case in other.findings.cases}
         yield [case.case for case in run.findings.cases if known.get(case.case) != case.levels]
 
 
 def _curves(first: Gathered, second: Gathered, cases: Sequence[str], anchors: Anchors) -> Iterator[CurvePair]:
-    """The main group's response in both runs, one picture a case."""
+    """Yield the main group's response in both runs, one picture per case."""
     group = first.group
     for case in cases[:_MOST_CURVES]:
         pooled: list[Curve] = []

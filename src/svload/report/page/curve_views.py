@@ -1,4 +1,4 @@
-"""The page's section of load curves: a drawing each, its limits and demands as tables, its sentences."""
+"""The page's section of load curves: a drawing of each, tables of its limits and demands, its sentences."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CurveView:
 
 
 def curve_views(gathered: Gathered, anchors: Anchors) -> list[CurveView]:
-    """Every curve of the run, so many at most."""
+    """Return the curves of the run, up to a maximum number."""
     return [
         _view(curve, anchors(f"load {title_of(curve)}"), gathered)
         for curve in told_curves(gathered.findings.curves)[:_MOST]

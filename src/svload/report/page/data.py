@@ -1,4 +1,4 @@
-"""The numbers behind each chart, carried in the page: CSV, compressed, unpacked when the reader asks for it."""
+"""The numbers behind each chart, included in the page: CSV, compressed, unpacked on the reader's request."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Table:
 
 
 def csv_text(table: Table) -> str:
-    """The table as CSV, numbers with five digits; a text that a spreadsheet would take
-    for a formula gets an apostrophe."""
+    """Return the table as CSV, numbers with five digits; a text that a spreadsheet would take for a formula
+    gets an apostrophe."""
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(table.heading)
@@ -40,7 +40,8 @@ def _cell(value: object) -> str:
 
 
 def packed(tables: Mapping[str, Table]) -> str:
-    """`{figure's id: CSV}` as base64 of gzip of JSON, the same for the same numbers; "" without any."""
+    """Return `{figure's id: CSV}` as base64 of gzip of JSON, identical for identical numbers; "" without
+    any."""
     texts = {name: csv_text(table) for name, table in tables.items() if table.rows}
     if not texts:
         return ""

@@ -1,4 +1,4 @@
-"""How much a page can afford to draw: readers want everything, a browser for 6 MB."""
+"""How much a page can afford to draw: readers want everything, browsers can handle 6 MB."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ LARGEST_BYTES = 8_000_000
 
 @dataclass(frozen=True)
 class Detail:
-    """One level of detail. `note` is what the page says about it; empty for the whole."""
+    """One level of detail. `note` is the page's remark on it; empty for full detail."""
 
     points: int
     """Points per line over time; 0: no series is drawn."""
     resource_points: int
     """Points per line of the panels of every monitored resource; 0: only CPU and memory are drawn."""
     carried: bool
-    """Whether the page carries the numbers of its series; else all of them stand in series.csv beside."""
+    """Whether the page includes the numbers of its series; else all of them are in series.csv beside it."""
     replicates: int
-    """Replicates that are drawn as lines of their own beside the median or the pooled curve."""
+    """Replicates drawn as separate lines beside the median or the pooled curve."""
     curve_points: int
     """Points of a percentile curve."""
     dots: int
-    """Replicates that are drawn as points."""
+    """Replicates drawn as points."""
     sentences: int
-    """Sentences of a check that are shown at once."""
+    """Sentences of a check that are shown unfolded."""
     passed: bool
-    """Whether checks that passed tell their sentences, and each mark its trial."""
+    """Whether checks that passed show their sentences, and each mark its trial."""
     small: bool
-    """Only the main group's curve in a case; its anatomy stands with the others alone."""
+    """Only the main group's curve in a case; its anatomy is shown only with the others."""
     flame: float
-    """Functions of less than this share of a case's samples are left out of its flame graph; 0: none is drawn in cases."""
+    """Functions of less than this share of a case's samples are left out of its flame graph; 0: cases get
+    none."""
     note: str = ""
 
 
@@ -44,11 +45,13 @@ LEVELS = (
     Detail(0, 0, False, 0, 16, 16, 1, False, True, 0, f"There are very many cases: {_BESIDE}, with those of load, responses and errors, and of the curves only the main group's is drawn."),
 )  # fmt: skip
 
-"""From the most to the least; the first that fits is used. What goes first are the series of monitored resources."""
+"""Levels from the most to the least detail; the first that fits is used. The series of monitored resources
+are dropped first."""
 
 _UP_TO = (45, 60, 125, 180, 230)
 
 
 def first_level(cases: int) -> int:
-    """Where to begin trying, by the number of cases drawn: what is bound to be too large is not rendered first."""
+    """Return the level to try first, by the number of cases drawn, to avoid rendering pages that are bound to
+    be too large."""
     return sum(cases > most for most in _UP_TO)

@@ -1,4 +1,5 @@
-"""Sampled profiles on the page: a case's flame graph with what it names, and the run's busiest one."""
+"""Sampled profiles on the page: a case's flame graph with its busiest functions, and the run's busiest
+profile."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from svload.report.told.spelling import count_words
 
 @dataclass(frozen=True)
 class FlameView:
-    """One trial's profile: its drawing and its words; of one that was not measured `missing` says why."""
+    """One trial's profile: its drawing and its words; `missing` is the reason if it was not measured."""
 
     service: str
     case: str
@@ -31,13 +32,14 @@ class FlameView:
 
 
 def sampled_trial(digests: Sequence[TrialDigest]) -> TrialDigest | None:
-    """The trial of a case whose stacks are shown: the first with samples, else the first that was to have some."""
+    """Return the trial of a case whose stacks are shown: the first with samples, else the first that was to
+    be sampled."""
     asked = [one for one in digests if one.stacks is not None]
     return next((one for one in asked if one.stacks and one.stacks.samples), asked[0] if asked else None)
 
 
 def flame_view(case: str, digests: Sequence[TrialDigest], least: float) -> FlameView | None:
-    """A case's profile, functions of less than `least` of all samples left out of the drawing; None where the study
+    """Return a case's profile, drawn without functions of less than `least` of all samples; None if the study
     asked for none."""
     trial = sampled_trial(digests)
     if trial is None or trial.stacks is None:
@@ -65,7 +67,8 @@ def _row(one: FunctionShare, samples: int) -> tuple[str, str, str]:
 
 
 def busiest(gathered: Gathered) -> CaseResult | None:
-    """The case whose sampled service used most CPU a second; where none could be sampled, the first that was to be."""
+    """Return the case whose sampled service used most CPU per second; if none could be sampled, the first
+    that was to be."""
     found = [
         (_cores(trial.stacks), case)
         for case in gathered.findings.cases
@@ -79,7 +82,7 @@ def _cores(stacks: Stacks | None) -> float:
 
 
 def overall_flame(gathered: Gathered) -> FlameView | None:
-    """The run's busiest profile in full detail."""
+    """Return the run's busiest profile in full detail."""
     case = busiest(gathered)
     return None if case is None else flame_view(case.case, gathered.of_case(case.case), LEAST_WIDTH / WIDTH)
 
@@ -89,12 +92,12 @@ MOST_LISTED = 10
 
 
 def function_name(name: str) -> str:
-    """As sentences and tables name it."""
+    """Return a function's name for sentences and tables."""
     return f"{name.removesuffix(KERNEL)} (kernel)" if name.endswith(KERNEL) else name
 
 
 def named(stacks: Stacks) -> str:
-    """The functions that took most, by themselves and with what they called."""
+    """Return the functions that took most, by themselves and with what they called."""
     shares = function_shares(stacks.folded)
     own = [one for one in shares if one.own][:MOST_NAMED]
     under_way = most_inclusive(shares, MOST_NAMED)
@@ -109,7 +112,7 @@ def _listed(parts: Sequence[tuple[str, int]], samples: int) -> str:
 
 
 def sampled_how(stacks: Stacks, trial: str) -> str:
-    """Where, how often and for how much CPU; what sampling cost."""
+    """Return where, how often and for how much CPU was sampled, and the cost of sampling."""
     text = (
         f"{count_words(stacks.samples, 'sample')} of {stacks.service} in {trial} alone, {stacks.rate_hz} a second of "
         f"CPU: {show_duration(stacks.cpu_s)} of CPU in {show_duration(stacks.window_s)}. Waiting takes no CPU and is "
@@ -126,10 +129,10 @@ def sampled_how(stacks: Stacks, trial: str) -> str:
 
 
 def not_measured(stacks: Stacks) -> str:
-    """Why there is no flame graph."""
+    """Return why there is no flame graph."""
     return stacks.why or f"The profile of {stacks.service} is not measured."
 
 
 def top_functions(stacks: Stacks, count: int = MOST_LISTED) -> list[FunctionShare]:
-    """The functions that ran most themselves."""
+    """Return the functions that ran most themselves."""
     return [one for one in function_shares(stacks.folded) if one.own][:count]

@@ -1,4 +1,4 @@
-"""On the page: what was in use at N* against half of it, and what limited each case of two factors."""
+"""On the page: resource use at N* compared with half of it, and what limited each case of two factors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class UseLine:
 
 @dataclass(frozen=True)
 class UseTable:
-    """The table under a load curve; without lines `reason` says why."""
+    """The table under a load curve; `reason` explains why it has no lines."""
 
     caption: str
     half: str
@@ -43,7 +43,7 @@ class UseTable:
 
 
 def use_table(curve: LoadCurve, findings: Findings) -> UseTable | None:
-    """What was in use at N* and at half of it; None where the load is no number of users."""
+    """Return what was in use at N* and at half of it; None if the load is not a number of users."""
     if curve.kind != "users":
         return None
     found = at_limit(curve, evidence_of(findings))
@@ -53,7 +53,7 @@ def use_table(curve: LoadCurve, findings: Findings) -> UseTable | None:
 
 
 def evidence_of(findings: Findings) -> dict[str, CaseEvidence]:
-    """Case → its evidence, of those that were run."""
+    """Return the evidence of each case that was run."""
     return {case.case: case.evidence for case in findings.cases if case.excluded is None}
 
 
@@ -89,7 +89,7 @@ class GridView:
 
 
 def grid_views(findings: Findings, anchors: Anchors) -> list[GridView]:
-    """One chart for each factor that is a load and has another factor beside it."""
+    """Return one chart for each factor that is a load, if there is another factor."""
     levels = factor_levels(findings)
     factors = dict.fromkeys(curve.factor for curve in findings.curves if curve.kind != "think" and curve.when)
     return [view for factor in factors if (view := _grid(findings, levels, factor, anchors)) is not None]
@@ -131,7 +131,7 @@ def _levels(case: CaseResult, factors: Sequence[str]) -> tuple[str, ...]:
 
 
 def _first_at_n_star(findings: Findings, factor: str) -> set[str]:
-    """The cases that are the first at or above N* of their curve."""
+    """Return the cases that are the first at or above N* of their curve."""
     evidence = evidence_of(findings)
     found = (at_limit(curve, evidence) for curve in findings.curves if curve.factor == factor)
     return {one.at.case for one in found if isinstance(one, AtLimit)}

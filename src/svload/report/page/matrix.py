@@ -1,4 +1,4 @@
-"""The case matrix: factors along both axes, a cell a case. Pure."""
+"""The case matrix: factors along both axes, one cell per case. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_COLUMNS = 8
 
 @dataclass(frozen=True)
 class Head:
-    """A level in a heading that spans so many columns or rows."""
+    """A level in a heading, and the number of columns or rows that it spans."""
 
     factor: str
     level: str
@@ -36,14 +36,14 @@ class Head:
 
 @dataclass(frozen=True)
 class Cell:
-    """A case in its place; None where the factors' combination is no case of the study."""
+    """A case in its place; None if the study has no case for that combination."""
 
     case: CaseResult | None
 
 
 @dataclass(frozen=True)
 class Row:
-    """Heads that begin in this row, and its cells."""
+    """The heads that start in this row, and its cells."""
 
     heads: tuple[Head, ...]
     cells: tuple[Cell, ...]
@@ -59,7 +59,7 @@ class Matrix:
 
 
 def matrix(findings: Findings) -> Matrix:
-    """The last factors stand along the top as far as they fit, the first ones along the side."""
+    """Place the last factors along the top as far as they fit, the first ones along the side."""
     levels = factor_levels(findings)
     names = list(levels)
     columns: list[str] = []
@@ -83,7 +83,7 @@ def matrix(findings: Findings) -> Matrix:
 def _grid(
     names: Sequence[str], levels: Mapping[str, Sequence[str]]
 ) -> list[tuple[dict[str, str], list[Head]]]:
-    """Every combination in order, each with the heads that begin there."""
+    """Return every combination in order, each with the heads that start there."""
     found = []
     sizes = [len(levels[name]) for name in names]
     for number, combination in enumerate(product(*(levels[name] for name in names))):
@@ -106,8 +106,8 @@ def _column_heads(names: Sequence[str], levels: Mapping[str, Sequence[str]]) -> 
 
 @dataclass(frozen=True)
 class Shade:
-    """One number in the matrix: text with its mark, shade (−1: none), whether it is
-    REFUSED, and how many trials carry it."""
+    """One number in the matrix: text with its mark, shade (−1: none), whether it is REFUSED, and how many
+    trials support it."""
 
     text: str
     shade: int
@@ -126,17 +126,17 @@ class Shading:
     high: str
     cells: dict[str, Shade]
     lacking: int = 0
-    """Cases that were run and have no number of it: they bear no colour and are compared with none."""
+    """Number of cases that were run without a number of it: they have no colour."""
 
     @property
     def choice(self) -> str:
-        """The label in the list to choose from, with how many of the cases have a number where some have none."""
+        """The label in the list of metrics, with the number of cases that have a number if some have none."""
         having = len(self.cells) - self.lacking
         return f"{self.label} (in {having} of {len(self.cells)} cases)" if self.lacking else self.label
 
     @property
     def note(self) -> str:
-        """What stands beside the scale where some cases have no number; "" else."""
+        """The text beside the scale if some cases have no number, else ""."""
         if not self.lacking:
             return ""
         return (
@@ -159,7 +159,7 @@ _SERVICE = ("cpu.mean", "memory.max", "hit_ratio")
 
 
 def shadings(told: Told) -> list[Shading]:
-    """Every metric that the reader can choose: the main group's first."""
+    """Return every metric that the reader can choose: the main group's first."""
     findings, first = told.findings, told.group
     groups = sorted(traffic_owners(findings), key=lambda group: group != first)
     keys = [f"{group}.{metric}" for group in groups for metric in _TRAFFIC]
@@ -169,8 +169,8 @@ def shadings(told: Told) -> list[Shading]:
 
 
 def shading(told: Told, key: str) -> Shading | None:
-    """The cases' texts and shades for one metric, logarithmic where values are positive; None if no case has
-    a number. REFUSED ones bear none."""
+    """Return the cases' texts and shades for one metric, logarithmic if values are positive; None if no case
+    has a number. REFUSED ones have no shade."""
     dimension: Dimension = dimension_of(key)
     numbers = {case.case: told.of_case(case, key) for case in told.findings.cases if key in case.metrics}
     values = [one.value for one in numbers.values() if one.value is not None and not one.refused]

@@ -1,4 +1,4 @@
-"""Outliers in words: which trial, when, what was seen, what the servers did at that moment."""
+"""Outliers in words: which trial, when, what was observed, what the servers did at that moment."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from svload.report.told.spelling import count_words, list_words, show_value
 
 @dataclass(frozen=True)
 class OutlierRow:
-    """A row of the table: the trial, the moment, what stands apart, what the servers did,
-    and one request of that moment."""
+    """A row of the table: the trial, the moment, the outlying value, what the servers did, and one request of
+    that moment."""
 
     trial: str
     when: str
@@ -25,7 +25,7 @@ class OutlierRow:
 def outlier_rows(
     digests: Sequence[TrialDigest], medians_s: Mapping[str, float], group: str
 ) -> Iterator[OutlierRow]:
-    """The rows of one case, whole trials first."""
+    """Yield the rows of one case, whole trials first."""
     for one in outliers(digests, dict(medians_s), group):
         yield OutlierRow(one.trial, _when(one), _what(one), _servers(one), _request(one.slow))
 
@@ -61,7 +61,7 @@ def _servers(one: Outlier) -> str:
 
 
 def _request(slow: SlowRequest | None) -> str:
-    """The moment's slowest request that has a row, and where its time went."""
+    """Return the moment's slowest request that has a row, and where its time went."""
     if slow is None:
         return ""
     longest = sorted(((spent, part) for part, spent in slow.parts_s.items() if spent > 0), reverse=True)[:2]

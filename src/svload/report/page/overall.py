@@ -1,4 +1,4 @@
-"""Charts over all cases: where a request's time goes, and what it costs the servers in CPU and memory."""
+"""Charts over all cases: where a request's time goes, and its cost to the servers in CPU and memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_BARS = 300
 
 @dataclass(frozen=True)
 class OverallChart:
-    """One chart with its permanent place, its words and its numbers."""
+    """One chart with its permanent id, its words and its numbers."""
 
     place: str
     title: str
@@ -28,12 +28,12 @@ class OverallChart:
 
 
 def _shown(case: CaseResult) -> str:
-    """A case's name in a chart: a REFUSED one bears its mark."""
+    """Return a case's name in a chart: a REFUSED one has its mark."""
     return f"{case.case} {GRADE_MARK['REFUSED']}" if case.instrument == "REFUSED" else case.case
 
 
 def anatomy_overall(gathered: Gathered, group: str) -> OverallChart | None:
-    """The parts of a request of the main group in every case on one scale; None without any."""
+    """Return the parts of a request of the main group in every case on one scale; None without any."""
     bars, rows = [], []
     found = anatomy_by_case(gathered, group)
     for case in gathered.findings.cases:
@@ -60,7 +60,7 @@ _USAGE: Sequence[tuple[str, str, Dimension, str, str]] = (
 
 
 def usage_charts(gathered: Gathered) -> Iterator[OverallChart]:
-    """CPU and memory by service and case, those that have any number."""
+    """Yield CPU and memory by service and case, if there is any number."""
     findings, told = gathered.findings, gathered.told
     cases = [case for case in findings.cases if case.excluded is None and case.trials]
     services = services_of(findings)

@@ -21,7 +21,7 @@ _LEAST_CHANGE = 1e-3
 
 @dataclass(frozen=True)
 class TimeChart:
-    """The main panels. `no_failures` replaces the panel of failures where there is nothing to draw."""
+    """The main panels. `no_failures` replaces the panel of failures if there is nothing to draw."""
 
     drawing: str
     names: tuple[str, ...]
@@ -30,7 +30,7 @@ class TimeChart:
 
 @dataclass(frozen=True)
 class ResourceChart:
-    """Every monitored resource of one owner: a panel for each that moved, a word for each that did not."""
+    """Every monitored resource of one owner: a panel for each that changed, a word for each that did not."""
 
     owner: str
     drawing: str
@@ -46,7 +46,7 @@ def time_chart(
     detail: Detail,
     colours: Mapping[str, int],
 ) -> tuple[TimeChart, Table] | None:
-    """The main panels of a case's counted trials with their numbers; None where the page cannot afford
+    """Return the main panels of a case's counted trials with their numbers; None if the page cannot afford
     them or there is nothing to draw."""
     if not detail.points or not digests:
         return None
@@ -105,7 +105,7 @@ def time_chart(
 
 
 def resource_owners(services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail) -> list[str]:
-    """The services, then the machine, of which `resource_charts` draws something."""
+    """Return the services, then the machine, if `resource_charts` draws something of them."""
     if not detail.resource_points:
         return []
     watched = {resource.owner for one in digests for resource in one.resources}
@@ -119,7 +119,8 @@ def resource_charts(
     detail: Detail,
     colours: Mapping[str, int],
 ) -> Iterator[tuple[ResourceChart, Table]]:
-    """A chart for each service and the machine, with every resource that was monitored, and its numbers."""
+    """Yield a chart for each service and the machine, with every resource that was monitored, and its
+    numbers."""
     owners = resource_owners(services, digests, detail)
     every = sorted({resource for one in digests for resource in one.resources}) if owners else []
     for owner in owners:
@@ -152,7 +153,7 @@ def resource_charts(
 
 
 def _marks(digests: Sequence[TrialDigest]) -> list[Mark]:
-    """The planned faults of the first trial, at the moments when they were begun."""
+    """Return the planned faults of the first trial, at the moments when they started."""
     faults = digests[0].lab.faults if digests else ()
     return [Mark(one.begun_s, one.what) for one in faults if one.begun_s is not None]
 
@@ -171,7 +172,7 @@ def _values(lines: Sequence[Series]) -> NDArray[np.float64]:
 
 
 def _still(lines: Sequence[Series]) -> float | None:
-    """The value of a resource that kept it in every trial (within 0.1 %); None for one that moved."""
+    """Return the value of a resource that kept it in every trial (within 0.1 %); None if it changed."""
     values = _values(lines)
     if not len(values):
         return None
@@ -185,7 +186,7 @@ def _from_zero(lines: Sequence[Series]) -> bool:
 
 
 def _every_point(digests: Sequence[TrialDigest], services: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    """The points behind the main panels, of every trial."""
+    """Yield the points behind the main panels, of every trial."""
     wanted = {MACHINE_CPU: "CPU, cores busy"}
     wanted |= {Resource(name, *CPU): "CPU, cores busy" for name in services}
     wanted |= {Resource(name, *MEMORY): "memory, bytes" for name in services}
@@ -201,7 +202,7 @@ def _every_point(digests: Sequence[TrialDigest], services: Sequence[str]) -> Ite
 
 
 def _spread_points(moved: Mapping[Resource, Sequence[Series]]) -> Iterator[tuple[object, ...]]:
-    """The median over trials and their spread, at the moments of the longest trial."""
+    """Yield the median over trials and their spread, at the moments of the longest trial."""
     for resource, lines in moved.items():
         known = [line for line in lines if len(line.at_s)]
         middle = median_series(known)
@@ -209,7 +210,7 @@ def _spread_points(moved: Mapping[Resource, Sequence[Series]]) -> Iterator[tuple
             [np.interp(middle.at_s, line.at_s, line.values, left=np.nan, right=np.nan) for line in known]
         )
         finite = np.isfinite(table).any(axis=0)
-        low, high = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0)  # of what is a number
+        low, high = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0)  # ignoring NaN
         for row in zip(
             *(one[finite].tolist() for one in (middle.at_s, middle.values, low, high)), strict=True
         ):

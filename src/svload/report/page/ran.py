@@ -1,4 +1,5 @@
-"""What was run: where, when, with which versions and settings, how it was placed, and what watching cost."""
+"""What was run: where, when, with which versions and settings, how it was placed, and the cost of
+monitoring."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from svload.report.told.traffic import describe_load, describe_requests
 
 @dataclass(frozen=True)
 class SettingRow:
-    """A setting as asked and as read back; `cases` says where, if not everywhere."""
+    """A setting as requested and as read back; `cases` gives the cases, if not all."""
 
     service: str
     name: str
@@ -42,7 +43,7 @@ class Ran:
 
 
 def what_was_run(gathered: Gathered) -> Ran:
-    """Everything that a reader needs to repeat it."""
+    """Return everything that a reader needs to repeat the run."""
     return Ran(
         facts=tuple(_facts(gathered)),
         services=tuple(_services(gathered)),
@@ -60,7 +61,8 @@ def what_was_run(gathered: Gathered) -> Ran:
 
 
 def card(gathered: Gathered) -> str:
-    """The run in one sentence for the first page: when, how much, which servers, which svload, seed and study."""
+    """Return the run in one sentence for the first page: when, how much, which servers, which svload, seed
+    and study."""
     lock, findings = gathered.lock, gathered.findings
     when = dict(_facts(gathered)).get("when", "")
     servers = unique(
@@ -80,7 +82,7 @@ def card(gathered: Gathered) -> str:
 
 
 def _how_long(gathered: Gathered) -> str:
-    """`60 s`, or from the shortest trial to the longest."""
+    """Return `60 s`, or the range from the shortest trial to the longest."""
     lasts = sorted({config.measure.duration_ns for config in gathered.configs.values()})
     ends = lasts[:1] + lasts[1:][-1:] or [gathered.lock.measure.duration_ns]
     return " to ".join(show_duration(one / 1e9) for one in ends)
@@ -138,7 +140,7 @@ def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
 
 
 def _sleep(kept: set[bool]) -> str:
-    """Whether CPUs could sleep between requests, in all trials or in some."""
+    """Return whether CPUs could sleep between requests, in all trials or in some."""
     if len(kept) > 1:
         return "kept awake while load was made in some trials, and left to sleep between requests in others"
     return (
@@ -174,12 +176,12 @@ def _placement(gathered: Gathered) -> Iterator[tuple[str, str]]:
 
 
 def is_same_host(placement: Placement) -> bool:
-    """Whether load and servers share one machine."""
+    """Return whether load and servers share one machine."""
     return len(placement.machines) <= 1 and not placement.apart
 
 
 def _clocks(gathered: Gathered) -> Iterator[tuple[str, str]]:
-    """How well the clock of each machine that made load was known, in the worst trial."""
+    """Yield how well the clock of each machine that made load was known, in the worst trial."""
     worst: dict[str, float] = {}
     for digest in gathered.digests.values():
         for clock in digest.lab.conditions.clocks if digest.lab.conditions else ():
@@ -202,7 +204,7 @@ def _services(gathered: Gathered) -> Iterator[tuple[str, str, str, str]]:
 
 
 _OF_THE_KERNEL = {"network": "the lab's network", "machine": "the machine"}
-"""Whose a setting of the kernel is."""
+"""The owner of a kernel setting."""
 
 
 def _settings(gathered: Gathered) -> Iterator[SettingRow]:
@@ -229,7 +231,7 @@ def _settings(gathered: Gathered) -> Iterator[SettingRow]:
 
 
 def _traffic(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
-    """(group, load model, load, request, cases) for each different load."""
+    """Yield (group, load model, load, request, cases) for each different load."""
     seen: dict[tuple[str, str, str, str], list[str]] = {}
     for name, config in gathered.configs.items():
         for group in config.groups:
@@ -258,7 +260,7 @@ def _phases(phases_s: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
 
 
 def _seals(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str, str]]:
-    """(trial, block, place in the order, bring-up, previous case, SHA-256 of its seal)."""
+    """Yield (trial, block, place in the order, bring-up, previous case, SHA-256 of its seal)."""
     for name, digest in seal_hashes(gathered).items():
         planned = gathered.plan.get(name)
         held = gathered.digests.get(name)

@@ -1,4 +1,4 @@
-"""Renders report.html in the most detail that fits, and series.csv beside it where the lines over time do not."""
+"""Renders report.html in the most detail that fits, and series.csv if the lines over time do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from svload.report.page.view import page_context
 
 
 def render_page(gathered: Gathered) -> tuple[str, str | None]:
-    """(the page, the CSV of series over time if the page had to leave them out)."""
+    """Return (the page, the CSV of series over time if the page had to leave them out)."""
     begin = first_level(sum(case.excluded is None for case in gathered.findings.cases))
     page = ""
     level = LEVELS[begin]
@@ -26,7 +26,8 @@ def render_page(gathered: Gathered) -> tuple[str, str | None]:
 
 
 def series_csv(gathered: Gathered) -> str:
-    """Every series over time: trial, of (group or service), metric, offset_s, value; one row a point."""
+    """Return every series over time: trial, of (group or service), metric, offset_s, value; one row per
+    point."""
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(("trial", "of", "metric", "offset_s", "value"))

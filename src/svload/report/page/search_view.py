@@ -1,4 +1,4 @@
-"""The page's section of a search: the drawing, a row a level or a step, and the gate."""
+"""The page's section of a search: the drawing, one row per level or step, and the gate."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SearchView:
 
 
 def search_view(gathered: Gathered, anchors: Anchors) -> SearchView | None:
-    """None where the run is no search."""
+    """Return the section; None if the run is no search."""
     found = gathered.findings.capacity
     if found is None:
         return None

@@ -1,4 +1,5 @@
-"""The pages' templates: every text escaped, what nobody sees spelt out, style and script inside the page."""
+"""The pages' templates: all text escaped, invisible characters spelt out, style and script inside the
+page."""
 
 from __future__ import annotations
 
@@ -28,23 +29,23 @@ from svload.report.told.spelling import (
 
 
 def render_template(name: str, context: Mapping[str, object]) -> str:
-    """The page of that template (a file beside this one)."""
+    """Return the page made from that template (a file beside this one)."""
     page = _environment().get_template(name)
     return page.render(style=Markup(_text("style.css")), script=Markup(_text("script.js")), **context)
 
 
 class _BesideModules(FileSystemBytecodeCache):
-    """Compiled templates lie where Python keeps its own bytecode, under the same rules: to compile
-    them takes a third of a second."""
+    """A cache of compiled templates where Python keeps its own bytecode, under the same rules: compiling them
+    takes a third of a second."""
 
     def __init__(self) -> None:
         here = Path(__file__)
-        # The environment's settings stand below: what was compiled under others is not found.
+        # The environment's settings are in this file: templates compiled under others are not found.
         settings = zlib.crc32(here.read_bytes())
         super().__init__(str(here.parent / "__pycache__"), f"%s.{settings:08x}.jinja")
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keeps it, where Python would: not where it may write none, or has no right to."""
+        """Write it, unless Python must not write bytecode or lacks the permission."""
         if not sys.dont_write_bytecode:
             with contextlib.suppress(OSError):
                 super().dump_bytecode(bucket)

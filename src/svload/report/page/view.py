@@ -1,4 +1,4 @@
-"""The page's context: every section as plain values, charts as SVG. The template only lays out."""
+"""The page's context: every section as plain values, charts as SVG. The template does only the layout."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SECTIONS = {
 
 @dataclass(frozen=True)
 class Link:
-    """A piece of evidence: its words and where it stands, if it stands on the page."""
+    """A piece of evidence: its words and its place on the page, if it is on the page."""
 
     text: str
     href: str
@@ -93,7 +93,7 @@ _OWN_IDS = [
     "memory-chart",
     "flame-graph",
 ]
-"""Ids of the page itself, which no case may take."""
+"""Ids of the page itself, which cases must not use."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class PairLine:
 
 @dataclass(frozen=True)
 class ClaimView:
-    """One comparison with its plot, and what is folded under it."""
+    """One comparison with its plot and its folded details."""
 
     told: Claimed
     plot: str
@@ -134,11 +134,11 @@ class ClaimView:
     lost: tuple[tuple[int, str, str, str], ...]
     links: tuple[Link, ...]
     rounds: str = ""
-    """both sides in every round of turns, drawn; "" where they took none"""
+    """both sides in every round of turns, drawn; "" if there were no turns"""
 
 
 def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
-    """All that report.html.j2 reads."""
+    """Return all values that report.html.j2 reads."""
     findings = gathered.findings
     anchors = Anchors([*SECTIONS, *(f"{name}-h" for name in SECTIONS), *_OWN_IDS])
     ids = {case.case: anchors(case.case) for case in findings.cases}
@@ -271,7 +271,7 @@ def _answer_lines(
 
 
 def _counts(findings: Findings) -> list[tuple[str, str, str]]:
-    """(css, number, words) for the strip of key figures."""
+    """Return (css, number, words) for the strip of key figures."""
     grades = [trial.verdict.instrument for trial in findings.trials]
     ran = sum(case.excluded is None for case in findings.cases)
     found = [("", f"{findings.sealed_trials} / {findings.planned_trials}", "trials sealed")]
@@ -290,8 +290,8 @@ def _counts(findings: Findings) -> list[tuple[str, str, str]]:
 
 
 def _shade_json(shades: Sequence[Any], ids: Mapping[str, str]) -> str:
-    """For the script: [label, low, high, {id: [text, shade, refused, counted, believed]}, note] a
-    metric; safe inside a script element."""
+    """Return data for the script: [label, low, high, {id: [text, shade, refused, counted, believed]}, note]
+    per metric; safe inside a script element."""
     plain = [
         [
             one.label,

@@ -1,4 +1,5 @@
-"""A workbook: strings stay strings, names are safe, every formula carries its value, every row shows its text."""
+"""A workbook: strings stay strings, names are safe, every formula has its value, every row shows its whole
+text."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ _MOST_PAGE_ROWS = 75
 LONGEST_HEADER = 255
 LINE_POINTS = 15.0
 _BUTTON = 3
-"""Characters that a heading leaves to its filter button."""
+"""Characters of a heading's width taken by its filter button."""
 _ROOMY = 1.2
-"""Characters of a sentence to one of a column's, which are as wide as a figure."""
+"""Average characters of a sentence per unit of column width, which is that of a digit."""
 _MOST_LINES = 27
 """Excel's tallest row is 409 points."""
 _PAGE_CHARACTERS = 200
-"""Column widths that one landscape page still shows at a legible size."""
+"""Total column width that one landscape page still shows at a legible size."""
 _UNITS = {"time_s": "s", "size_bytes": "bytes", "rate_rps": "1/s"}
 _FORMATS: dict[str, dict[str, Any]] = {
     "title": {"bold": True, "font_size": 16, "text_wrap": True},
@@ -54,18 +55,18 @@ _FORMATS: dict[str, dict[str, Any]] = {
 
 
 def form_of_key(key: str) -> str:
-    """The number format of a metric."""
+    """Return the number format of a metric."""
     return "cores" if key.endswith(".cpu.mean") else dimension_of(key)
 
 
 def clean(text: str) -> str:
-    """Text that a cell can hold: no lone surrogates, not too long."""
+    """Return text that a cell can hold: no lone surrogates, not too long."""
     safe = text.encode("utf-8", "replace").decode("utf-8")
     return safe if len(safe) <= _LONGEST_STRING else safe[: _LONGEST_STRING - 1] + "…"
 
 
 class Book:
-    """The workbook under construction. Sheets are made in their order first and filled later."""
+    """The workbook under construction. Sheets are created in order first and filled later."""
 
     def __init__(self, path: Path, run: str = "") -> None:
         self.run = run
@@ -77,7 +78,7 @@ class Book:
         self._tables: set[str] = set()
 
     def sheet(self, name: str, kind: type[Worksheet] | None = None) -> Sheet:
-        """A new sheet under that name, or the nearest that Excel allows and that is free."""
+        """Add a sheet with that name, or the nearest free one that Excel allows."""
         safe = re.sub(r"[\[\]:*?/\\\x00-\x1f]", " ", name.encode("utf-8", "replace").decode()).strip(" '")
         safe = "History " if safe.lower() == "history" else safe or "sheet"
         found, number = _utf16_cut(safe, 31).strip(" '"), 2
@@ -88,7 +89,8 @@ class Book:
         return Sheet(self, self.workbook.add_worksheet(found, kind), found)
 
     def table_name(self, sheet: str) -> str:
-        """A name for the next table, after its sheet: `svload_probe_rows`. Formulas of an auditor use it."""
+        """Return a name for the next table, after its sheet: `svload_probe_rows`. An auditor's formulas can
+        use it."""
         base = "svload_" + (re.sub(r"\W+", "_", sheet, flags=re.ASCII).strip("_") or "sheet")
         found, number = base, 2
         while found.lower() in self._tables:
@@ -105,7 +107,7 @@ class Book:
 
 
 def _utf16_cut(text: str, most: int) -> str:
-    """At most so many UTF-16 units, which is how Excel counts."""
+    """Cut text to at most `most` UTF-16 units, which is how Excel counts."""
     while len(text.encode("utf-16-le")) // 2 > most:
         text = text[:-1]
     return text
@@ -120,26 +122,28 @@ class Sheet:
         self.name = name
 
     def range(self, row: int, column: int, last_row: int | None = None) -> str:
-        """An absolute reference from any sheet to a cell, or to those below it; rows and columns from 0."""
+        """Return an absolute reference from any sheet to a cell, or to a range down from it; rows and columns
+        from 0."""
         letters = xl_col_to_name(column)
         last = "" if last_row is None else f":${letters}${last_row + 1}"
         return "'" + self.name.replace("'", "''") + f"'!${letters}${row + 1}{last}"
 
     def text(self, row: int, column: int, text: str, form: str = "") -> None:
-        """A string, whatever it looks like."""
+        """Write a string, whatever it looks like."""
         self.raw.write_string(row, column, clean(text), self.book.formats.get(form))
 
     def number(
         self, row: int, column: int, value: float | int | None, form: str = "", reason: str = ""
     ) -> None:
-        """A number; where there is none, its reason as text."""
+        """Write a number, or the reason as text if there is none."""
         if value is None:
             self.text(row, column, reason or "–", "reason")
         else:
             self.raw.write_number(row, column, value, self.book.formats.get(form))
 
     def told(self, row: int, column: int, one: Number) -> None:
-        """A number as all outputs have it; one that is REFUSED or missing is text, which no formula counts."""
+        """Write a number as shared by all outputs; if REFUSED or missing it is text, which no formula
+        counts."""
         if one.value is None or one.refused:
             form, mark = ("REFUSED", one.mark) if one.refused else ("reason", "")
             self.text(row, column, f"{mark} {one.text}".strip(), form)
@@ -147,15 +151,17 @@ class Sheet:
             self.number(row, column, one.value, form_of_key(one.key))
 
     def formula(self, row: int, column: int, formula: str, value: float | str, form: str = "") -> None:
-        """A formula with the value that it has now."""
+        """Write a formula with its current value."""
         self.raw.write_formula(row, column, formula, self.book.formats.get(form), value)
 
     def table(
         self, row: int, headers: Sequence[str], rows: int, widths: Sequence[float], frozen: int = 1
     ) -> None:
-        """A named table with `headers` at `row` over `rows` rows below; it and `frozen` columns stay in sight.
+        """Add a named table with `headers` at `row` over `rows` rows below; it and `frozen` columns stay
+        visible.
 
-        Printed, it is as wide as a page (a very wide one: as few pages as can be read) and bears its header on each.
+        In print it is as wide as a page (a very wide one takes as few pages as are legible), with its header
+        on each.
         """
         head = self.book.formats["head"]
         columns = [{"header": text, "header_format": head} for text in unique_headers(headers)]
@@ -171,7 +177,8 @@ class Sheet:
         self.raw.repeat_columns(0, frozen - 1)
 
     def page(self, wide: int = 1) -> None:
-        """Print landscape on A4, so many pages wide; the footer names run, sheet and page."""
+        """Print landscape on A4, this many pages wide; the footer has the names of run and sheet and the page
+        number."""
         self.raw.set_landscape()
         self.raw.set_paper(9)  # A4
         self.raw.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)
@@ -180,7 +187,7 @@ class Sheet:
         self.raw.set_footer(f"&L{run}&C{name}&R&P / &N")
 
     def ends_at(self, row: int) -> None:
-        """The sheet's last chart ends there: up to a page's rows, one page holds table and charts."""
+        """Record the end of the sheet's last chart: up to a page's rows, one page holds table and charts."""
         self.raw.fit_to_pages(1, 1 if row <= _MOST_PAGE_ROWS else 0)
 
     def lines(self, row: int, cells: Sequence[tuple[str, float]]) -> None:
@@ -190,14 +197,14 @@ class Sheet:
             self.raw.set_row(row, points)
 
     def across(self, row: int, last_column: int, text: str, width: float, form: str = "wrap") -> None:
-        """A paragraph over the columns up to `last_column`, together `width` wide."""
+        """Write a paragraph over the columns up to `last_column`, together `width` wide."""
         self.raw.merge_range(row, 0, row, last_column, "", self.book.formats[form])
         self.text(row, 0, text, form)
         self.lines(row, [(text, width)])
 
 
 def unique_headers(headers: Sequence[str]) -> list[str]:
-    """Headings as a table needs them: each once (whatever the case of its letters), none empty, none too long."""
+    """Return headings as a table needs them: unique (ignoring case), not empty, not too long."""
     found: list[str] = []
     taken: set[str] = set()
     for text in headers:
@@ -211,8 +218,8 @@ def unique_headers(headers: Sequence[str]) -> list[str]:
 
 
 def heading(key: str) -> str:
-    """A full metric name as a heading with its unit: `probe.response.p50` →
-    `probe: response p50, s`. Shares are shown in percent."""
+    """Return a full metric name as a heading with its unit: `probe.response.p50` → `probe: response p50, s`.
+    Shares are shown in percent."""
     owner, name, stat = split_metric(key)
     if not name:
         return metric_label(key)
@@ -222,22 +229,22 @@ def heading(key: str) -> str:
 
 
 def lines(text: str, width: float) -> int:
-    """How many lines a text takes in a column so many characters wide."""
+    """Return the number of lines that a text takes in a column of this width in characters."""
     room = max(int(width), 1)
     return sum(max(len(textwrap.wrap(part, room)), 1) if len(part) > room else 1 for part in text.split("\n"))
 
 
 def height(cells: Sequence[tuple[str, float]], roomy: float = _ROOMY) -> float:
-    """Points of the row that shows each (text, column width) whole."""
+    """Return the height in points of a row that shows each (text, column width) in full."""
     most = max((lines(text, roomy * width) for text, width in cells), default=1)
     return LINE_POINTS * min(most, _MOST_LINES)
 
 
 def header_height(headers: Sequence[str], widths: Sequence[float]) -> float:
-    """Points of a table's header row: bold, beside filter buttons."""
+    """Return the height in points of a table's header row: bold, beside filter buttons."""
     return height([(text, width - _BUTTON) for text, width in zip(headers, widths, strict=False)], 1.0)
 
 
 def pages_wide(widths: Sequence[float]) -> int:
-    """Over how many pages a table is printed: one, until that could not be read."""
+    """Return the number of pages for a printed table: one, unless that would be illegible."""
     return max(1, round(sum(widths) / _PAGE_CHARACTERS))

@@ -1,4 +1,4 @@
-"""One sheet a comparison of the study: matched pairs of cases with live ratios, and what may be claimed."""
+"""One sheet per comparison of the study: matched pairs of cases with live ratios, and what may be claimed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fill_contrast(sheet: Sheet, gathered: Gathered, table: TrialTable, compariso
 
 
 def fill_rounds(sheet: Sheet, claims: Sequence[Claim]) -> None:
-    """A row a round of each claim whose sides took turns: both numbers and their ratio."""
+    """Write one row per round of each claim whose sides took turns: both numbers and their ratio."""
     rows = [
         (claim, pair, number, one)
         for claim in claims
@@ -123,7 +123,8 @@ def _chart(
     at: tuple[int, int],
     column: int,
 ) -> None:
-    """Draw the ratios from 1 on; where a pair has none, both values, since its text would be drawn as nought."""
+    """Draw the ratios from 1 on; if a pair has none draw both values, since its text would be drawn as
+    zero."""
     first, last = _HEAD + 1, _HEAD + len(ratios)
     series = [
         (name, sheet.range(first, 1, last), sheet.range(first, column + place, last))
@@ -150,7 +151,7 @@ def _claims(
     ratio_column: int,
     widths: Sequence[float],
 ) -> int:
-    """Write what may be said: pooled ratio over the pairs, interval, p; return the next free row."""
+    """Write the claim: pooled ratio over the pairs, interval, p; return the next free row."""
     for column, text in enumerate(_CLAIM):
         sheet.text(row, column, text, "head")
     sheet.lines(row, list(zip(_CLAIM, [width - 2 for width in widths], strict=False)))
@@ -188,7 +189,8 @@ def _claims(
 def _pooled(
     sheet: Sheet, claim: Claim, places: Sequence[int], ratios: Sequence[float | None], row: int, column: int
 ) -> None:
-    """Write the pooled ratio: a formula where it is the mean over all the claim's pairs, else the number alone."""
+    """Write the pooled ratio: a formula if it is the mean over all the claim's pairs, else only the
+    number."""
     value, known = claim.ratio.value, [log(ratio) for ratio in ratios if ratio]
     whole = value is not None and len(known) == len(claim.pairs) > 0
     if value is not None and whole and isclose(exp(sum(known) / len(known)), value, rel_tol=1e-9):

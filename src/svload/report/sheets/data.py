@@ -1,6 +1,6 @@
 """The sheet of data: requests of the groups that keep rows, with curl's eleven variables.
 
-Rows are written as XML text at once, which takes a tenth of the time of a cell object each.
+Rows are written directly as XML text, which takes a tenth of the time of one object per cell.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from svload.report.sheets.book import Book, clean
 from svload.store.load_time import responses_ns
 
 MOST_PROBE_ROWS = 25_000
-"""Requests in a workbook, about 100 bytes each; probe.parquet has all, and the guide says what is left out."""
+"""Requests in a workbook, about 100 bytes each; probe.parquet has all, and the guide states what is left
+out."""
 NAME = "probe rows"
 
 VARIABLES = (
@@ -41,14 +42,15 @@ class LongSheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
         self.chunks: list[str] = []
 
     def shared(self, text: str) -> str:
-        """The rest of a string's cell after its reference (as `_number` and `_EMPTY` are)."""
+        """Return the rest of a string's cell after its reference (as `_number` and `_EMPTY` are)."""
         return f'" t="s"><v>{self.str_table._get_shared_string_index(clean(text))}</v></c>'
 
     def add_rows(self, first: int, head: Sequence[str], columns: Sequence[Iterable[str]]) -> None:
-        """Rows from `first` (from 0): `head` cells are the same in each, `columns` hold one cell's rest a row.
+        """Add rows from `first` (from 0): `head` cells are the same in each, `columns` hold the rest of one
+        cell per row.
 
-        The row's number is put in at once by one replacement a row: with a format per cell this takes thrice
-        as long. A cell without its place would halve the file, and Gnumeric would read none of them.
+        One replacement per row inserts the row's number: a format per cell takes three times as long. Cells
+        without their place would halve the file, but Gnumeric would not read them.
         """
         names = [xl_col_to_name(number) for number in range(len(head) + len(columns))]
         same = "".join(f'<c r="{name}\0{rest}' for name, rest in zip(names, head, strict=False))
@@ -69,7 +71,7 @@ class LongSheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
 def fill_data(book: Book, gathered: Gathered) -> list[str]:
     """Write the requests of every trial while there is room, and return the `trial, group` that are left out.
 
-    The group that the report is about first may use all of the room, others a quarter.
+    The report's main group may use all of the room, others a quarter.
     """
     sheet, used, left_out = None, 1, []
     for result, data in gathered.read():
@@ -102,7 +104,7 @@ Table = dict[str, NDArray[Any]]
 
 
 def _row_columns(sheet: LongSheet, table: Table, inside: NDArray[np.bool_]) -> list[Iterable[str]]:
-    """The columns of one trial's group after the head. A failed request has no response time."""
+    """Return the columns of one trial's group after the head. A failed request has no response time."""
     done, begun = table["done_ns"], table["begun_ns"]
     ok = (table["error"] == 0) & (done >= 0)
     errors = {int(code): error_name(int(code)) or "none" for code in np.unique(table["error"])}
@@ -144,7 +146,7 @@ def _whole(values: NDArray[Any]) -> list[str]:
 
 
 def _seconds(values_ns: NDArray[Any], known: NDArray[np.bool_] | None = None, digits: int = 6) -> list[str]:
-    """Seconds, rounded to that many decimals (six are curl's own); an empty cell where not known."""
+    """Return seconds, rounded to that many decimals (six as in curl); an empty cell if unknown."""
     cells = [f'"><v>{round(value / 1e9, digits):.12g}</v></c>' for value in values_ns.tolist()]
     if known is None or known.all():
         return cells

@@ -1,4 +1,4 @@
-"""Native charts over cells: they follow what an auditor changes."""
+"""Native charts over cells: they follow an auditor's changes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ CHART_ROWS = 20
 _LOG = " The axis is logarithmic."
 _GRID = {"visible": True, "line": {"color": "#D9DDE3"}}
 _WIDE = 20.0
-"""From this ratio of largest to smallest on, a linear axis shows the large ones alone."""
+"""If the largest value is this many times the smallest, a linear axis shows only the large ones."""
 
 Series = tuple[str, str, str]
 """Name, categories, values: references."""
 
 
 def wide(values: Iterable[float | None], ratio: float = _WIDE) -> bool:
-    """Whether values ask for a logarithmic axis, and all can stand on one."""
+    """Return whether values need a logarithmic axis, and all are possible on one."""
     known = list(values)
     if not known or any(value is None or value <= 0 for value in known):
         return False
@@ -31,7 +31,7 @@ def wide(values: Iterable[float | None], ratio: float = _WIDE) -> bool:
 def column_chart(
     sheet: Sheet, title: str, axes: tuple[str, str], series: Sequence[Series], at: tuple[int, int], told: str
 ) -> None:
-    """Columns from zero. `axes` are the titles of x and y, `told` stands below."""
+    """Draw columns from zero. `axes` are the titles of x and y, `told` is the text below."""
     chart = _columns(sheet, series)
     chart.set_x_axis({"name": axes[0]})
     chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "num_format": "General", "min": 0})
@@ -41,7 +41,7 @@ def column_chart(
 def ratio_chart(
     sheet: Sheet, title: str, axes: tuple[str, str], series: Series, at: tuple[int, int], log: bool
 ) -> None:
-    """Columns from 1, which is no difference: down where treated is less, up where it is more."""
+    """Draw columns from 1, which is no difference: down if treated is less, up if it is more."""
     chart = _columns(sheet, [series])
     chart.set_x_axis({"name": axes[0], "label_position": "low"})
     base = {"log_base": 10} if log else {}
@@ -60,7 +60,7 @@ def _columns(sheet: Sheet, series: Sequence[Series]) -> Any:
 def interval_chart(
     sheet: Sheet, title: str, axes: tuple[str, str], series: Sequence[Series], at: tuple[int, int], log: bool
 ) -> None:
-    """Markers for (value, low, high): no column, since a logarithmic axis has no zero for it to stand on."""
+    """Draw markers for (value, low, high), not columns: a logarithmic axis has no zero for their base."""
     chart = _chart(sheet, {"type": "line"})
     for (name, categories, values), kind in zip(series, ("diamond", "long_dash", "long_dash"), strict=True):
         colour = {"color": PALETTE[0]}

@@ -21,8 +21,8 @@ _REMARK = 48
 
 
 def over_cases(table: TrialTable, sheet: Sheet, row: int, column: int, case: CaseResult, key: str) -> None:
-    """One case's number as analysis has it: a formula over its trials' cells where it is their mean (of
-    shares and counts), else their geometric mean."""
+    """Write one case's number as in analysis: a formula over its trials' cells if it is their mean (of
+    shares and counts) or geometric mean, else the number."""
     one, reference = table.told.of_case(case, key), table.over(case, key)
     if one.value is None or one.refused or reference is None or not is_mean(table.values(case, key), one):
         sheet.told(row, column, one)
@@ -32,12 +32,14 @@ def over_cases(table: TrialTable, sheet: Sheet, row: int, column: int, case: Cas
 
 
 def is_arithmetic(one: Number) -> bool:
-    """Whether analysis averages values rather than their logarithms: shares and counts, and whatever is not above 0."""
+    """Return whether analysis averages values rather than their logarithms: shares and counts, and values not
+    above 0."""
     return one.dimension in ("ratio", "count") or not (one.value and one.value > 0)
 
 
 def is_mean(values: Sequence[float], one: Number) -> bool:
-    """Whether a formula over these values gives the number: a pooled percentile is none of its trials' means."""
+    """Return whether a formula over these values gives the number: a pooled percentile is not a mean of its
+    trials'."""
     if not values or one.value is None:
         return False
     if is_arithmetic(one):
@@ -46,12 +48,12 @@ def is_mean(values: Sequence[float], one: Number) -> bool:
 
 
 def ran(gathered: Gathered) -> list[CaseResult]:
-    """The cases that were to be run."""
+    """Return the cases that were to be run."""
     return [case for case in gathered.findings.cases if case.excluded is None]
 
 
 def factor_widths(gathered: Gathered) -> list[float]:
-    """A column a factor, as wide as its levels, within reason."""
+    """Return one column width per factor, as wide as its levels, within limits."""
     return [
         min(max(len(text) + (3 if text == factor else 1) for text in (factor, *levels, "level")), 24)
         for factor, levels in gathered.factors.items()
@@ -59,7 +61,7 @@ def factor_widths(gathered: Gathered) -> list[float]:
 
 
 def _identity(gathered: Gathered, sheet: Sheet, row: int, case: CaseResult) -> int:
-    """Write name, levels and verdicts; return the column of these."""
+    """Write name, levels and verdicts; return the column of the verdicts."""
     words = (case.case, *(case.levels.get(factor, "") for factor in gathered.factors))
     for column, text in enumerate(words):
         sheet.text(row, column, text)
@@ -70,7 +72,8 @@ def _identity(gathered: Gathered, sheet: Sheet, row: int, case: CaseResult) -> i
 
 
 def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
-    """One row a case, excluded ones too: verdicts, n, and the main group's numbers with their interval."""
+    """Write one row per case, including excluded ones: verdicts, n, and the main group's numbers with their
+    interval."""
     findings, group = gathered.findings, gathered.group
     median = f"{group}.response.p50"
     keys = [f"{group}.response.{stat}" for stat in ("p90", "p95", "p99", "mean")]
@@ -107,7 +110,7 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
 
 
 def _doubts(gathered: Gathered, case: CaseResult) -> str:
-    """`✗ the factor did not act, in 4 of 6 trials. ~ svload waited for a core, in 2 of 6 trials.`"""
+    """Return `✗ the factor did not act, in 4 of 6 trials. ~ svload waited for a core, in 2 of 6 trials.`"""
     return " ".join(
         f"{one.mark} {cause(one.check)}, in {len(one.trials)} of {count_words(one.of, 'trial')}."
         for one in doubts(gathered.findings, gathered.trials_of(case.case))
@@ -115,8 +118,8 @@ def _doubts(gathered: Gathered, case: CaseResult) -> str:
 
 
 def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) -> None:
-    """The medians with their intervals; columns where a case has no median, whose text
-    a marker would show as nought."""
+    """Draw the medians with their intervals; columns if a case has no median, whose text a marker would show
+    as zero."""
     first, last = _HEAD + 1, _HEAD + len(gathered.findings.cases)
     found = [gathered.told.of_case(case, median) for case in ran(gathered)]
     values = [None if one.refused else one.value for one in found]
@@ -135,7 +138,7 @@ def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) ->
 
 
 def fill_cases(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
-    """A row a case with every number that Trials has: of each group, step and service."""
+    """Write one row per case with every number in Trials: of each group, step and service."""
     cases, keys = ran(gathered), list(table.columns)
     named = ("case", *gathered.factors, "instrument", "server state", "longest silence, s")
     headers = [*named, *map(heading, keys)]
@@ -157,7 +160,8 @@ _GENERATOR = ("case", "group", "generator", "trials", "due", "ok", "failed", "su
 
 
 def fill_generators(sheet: Sheet, gathered: Gathered) -> None:
-    """A row a case, group and generator; of a fleet also one a machine and a site, all generators of it together."""
+    """Write one row per case, group and generator; for a fleet also one per machine and site, over all its
+    generators."""
     rows = [(case.case, one) for case in ran(gathered) for one in case.generators]
     sheet.text(0, 0, "Over all sealed trials. Times are of ok requests in the kept windows.", "note")
     widths = (11, 14, 11, 9, 12, 12, 12, 12, 14, 12, 12, 16)
@@ -179,7 +183,7 @@ _NARROW, _WIDE = 10.0, 44.0
 
 
 def fill_own(sheet: Sheet, table: Mapping[str, Any], note: str) -> None:
-    """Write its words, then its cells as text."""
+    """Write the table's note, then its cells as text."""
     head, rows = table["head"], table["rows"]
     widths = [
         min(_WIDE, max(_NARROW, 1.1 * max(len(cell) for cell in column)))

@@ -1,4 +1,4 @@
-"""The sheet of trials: what was counted, and every headline number; shares and rates as formulas."""
+"""The sheet of trials: counts, and every headline number; shares and rates as formulas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEAD = 1
 
 @dataclass
 class TrialTable:
-    """Where trials and their metrics stand. `rows` by trial; `columns` by full metric name."""
+    """The places of trials and their metrics. `rows` by trial; `columns` by full metric name."""
 
     sheet: Sheet
     told: Told
@@ -30,20 +30,21 @@ class TrialTable:
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def over(self, case: CaseResult, key: str) -> str | None:
-        """The reference to a metric in the case's trials, or None if it has none."""
+        """Return the reference to a metric in the case's trials, or None if it has none."""
         if case.case not in self.spans or key not in self.columns:
             return None
         first, last = self.spans[case.case]
         return self.sheet.range(first, self.columns[key], last)
 
     def values(self, case: CaseResult, key: str) -> list[float]:
-        """The values that stand there as numbers."""
+        """Return the values that are numbers there."""
         numbers = [self.told.of_trial(trial, key) for trial in self.told.trials(case)]
         return [one.value for one in numbers if one.value is not None and not one.refused]
 
 
 def metric_keys(gathered: Gathered) -> list[str]:
-    """The metrics that have a column: each group's, step's and service's, and what comparisons are about."""
+    """Return the metrics that have a column: those of each group, step and service, and those of
+    comparisons."""
     findings = gathered.findings
     owners = sorted(traffic_owners(findings), key=lambda name: name != gathered.group)
     keys = [f"{group}.{name}" for group in owners for name in _OF_GROUP]
@@ -55,7 +56,7 @@ def metric_keys(gathered: Gathered) -> list[str]:
 
 
 def fill_trials(sheet: Sheet, gathered: Gathered) -> TrialTable:
-    """Write the sheet; trials of a case stand together, those that count first."""
+    """Write the sheet; trials of a case are together, those that count first."""
     findings = gathered.findings
     table = TrialTable(sheet, gathered.told)
     groups = sorted(traffic_groups(findings), key=lambda name: name != gathered.group)
@@ -74,7 +75,7 @@ def fill_trials(sheet: Sheet, gathered: Gathered) -> TrialTable:
 
 
 def _ordered(gathered: Gathered, table: TrialTable) -> list[TrialResult]:
-    """All trials in their order, and in `table` their rows and each case's span."""
+    """Return all trials in order, and store their rows and each case's span in `table`."""
     ordered: list[TrialResult] = []
     for case in gathered.findings.cases:
         refused = set(case.refused)

@@ -1,4 +1,4 @@
-"""report.xlsx: which sheets there are, in their order, and the guide that names them."""
+"""report.xlsx: its sheets in order, and the guide that names them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
 def _fill_guide(
     sheet: Sheet, gathered: Gathered, contents: Sequence[tuple[str, str]], left_out: Sequence[str]
 ) -> None:
-    """Question, answer, contents (sheet, what it holds), how numbers are made, and the run's facts."""
+    """Write question, answer, contents (sheet, what it holds), how numbers are made, and the run's facts."""
     findings, raw, whole = gathered.findings, sheet.raw, _NAMES + _TEXTS
     raw.hide_gridlines(2)
     raw.set_column(0, 0, _NAMES)

@@ -1,1 +1,1 @@
-"""What a terminal shows: live views, tables, endings."""
+"""Terminal output: live views, tables, summaries."""

@@ -1,5 +1,5 @@
-"""The table of cases for a terminal: the numbers of comparisons and thresholds always, of the rest what fits;
-a row a step where there are scenarios. Pure."""
+"""The table of cases for a terminal: always the numbers of comparisons and thresholds, others as they fit;
+one row per step if there are scenarios. Pure."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _WIDE_NAME, _NARROW_NAME, _SHORTEST_LEVELS = 24, 14, 16
 _SEPARATOR = " · "
 _SUCCESS = "ok"
 _SPARED = ("server", "p99", _SUCCESS, "levels", "rate")
-"""What gives way in turn before names and levels are folded: most of it stands in a note or in the
-report. A number that is compared or has a threshold never does."""
+"""Columns dropped in this order before names and levels fold: most of their content is also in a note or in
+the report. A number that is compared or has a threshold is never dropped."""
 _NO_FAILURE, _FAILURES = "no failure", "failures"
 _NONE_OK = "none ok"
 _OF_NO_ANSWER = ("generator_lag", "slot_wait", "longest_silence", "recovery")
-"""Times that a load has without any answer."""
+"""Times that a load has even without any answer."""
 _STEP = "  └ "
 _NUMBERS = (("response.p50", 8), ("response.p99", 3), ("throughput", 4), ("success_rate", 7))
-"""The main group's numbers, and how much each is needed."""
+"""The main group's numbers, and their priority."""
 _KEPT = 10
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Text and what it stands for: a grade, a server's state, or "" (how it is coloured is the printer's business)."""
+    """Text and its kind: a grade, a server's state, or "" (the printer chooses the colour)."""
 
     text: str
     kind: str = ""
@@ -55,8 +55,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: `keep` is higher the more it is needed; `folds` is the width at which
-    its texts go on in the next line."""
+    """A column: a higher `keep` means a higher priority; `folds` is the width at which its texts wrap."""
 
     heading: str
     cells: tuple[Cell, ...]
@@ -66,7 +65,7 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Cells of a terminal that it takes."""
+        """Its width in cells of a terminal."""
         widest = max(cell_len(text) for text in (self.heading, *(cell.text for cell in self.cells)))
         return widest if self.folds is None else min(widest, self.folds)
 
@@ -88,7 +87,8 @@ class _Row:
 
 
 def case_table(findings: Findings, width: int) -> CaseTable:
-    """The run cases with verdicts, the numbers that are asked for and the main group's in at most `width` columns."""
+    """Return the run cases with verdicts, the numbers that are asked for and the main group's in at most
+    `width` columns."""
     told = Told(findings)
     ran = [case for case in findings.cases if case.excluded is None]
     steps = _steps(findings, told.group)
@@ -108,16 +108,15 @@ def case_table(findings: Findings, width: int) -> CaseTable:
 
 
 def _steps(findings: Findings, group: str) -> list[str]:
-    """The steps of the main group's scenarios."""
+    """Return the steps of the main group's scenarios."""
     return [
         owner.removeprefix(f"{group}.") for owner in traffic_owners(findings) if owner.startswith(f"{group}.")
     ]
 
 
 def _keys(findings: Findings, group: str) -> dict[str, int]:
-    """Full metric name → how much its column is needed, most of all what is compared or has a threshold. Percentiles
-    of the main group's response stand together.
-    """
+    """Return each full metric name with its column's priority, highest for what is compared or has a
+    threshold. Percentiles of the main group's response are adjacent."""
     asked = [one.key for one in claimed(findings)]
     asked += [threshold_key(findings, one.that) for one in findings.thresholds]
     keys = {f"{group}.{name}": keep for name, keep in _NUMBERS} | {key: _KEPT for key in asked if key}
@@ -131,7 +130,7 @@ def _keys(findings: Findings, group: str) -> dict[str, int]:
 def _legend(
     told: Told, cases: Sequence[CaseResult], keys: Iterable[str], headings: Sequence[str]
 ) -> list[str]:
-    """What the cells mean that do not speak for themselves, if there are such cells."""
+    """Return the meaning of cells that need an explanation, if there are any."""
     shown = [key for key in keys if _heading(key, told.group) in headings]
     numbers = [told.of_case(case, key) for case in cases for key in shown]
     found = [rule] if (rule := marks_rule(numbers)) else []
@@ -155,7 +154,7 @@ def _excluded(findings: Findings) -> list[str]:
 
 
 def _heading(key: str, group: str) -> str:
-    """`probe p50`, then `p99`, `rate`, `ok` of the same group; others with their owner."""
+    """Return `probe p50`, then `p99`, `rate`, `ok` of the same group; others with their owner."""
     owner, name, _ = split_metric(key)
     if owner != group or (name == "response" and key.endswith(".p50")):
         return visible(number_words(key))
@@ -208,7 +207,8 @@ def _server(row: _Row) -> Cell:
 
 
 def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
-    """A number with its own mark; of a step its own, nothing where the number is no traffic group's."""
+    """Return a number with its own mark; for a step its own number, nothing if the number is not a traffic
+    group's."""
     if row.step:
         owner = split_metric(key)[0]
         key = f"{owner}.{row.step}{key.removeprefix(owner)}" if owner == told.group else ""
@@ -226,7 +226,8 @@ def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
 
 
 def _none_ok(told: Told, case: CaseResult, key: str) -> bool:
-    """Whether it is a time of answers, and there was none: its value would be the time-out, or nothing."""
+    """Return whether it is a time of answers, and there was none: its value would be the time-out, or
+    nothing."""
     owner, name, _ = split_metric(key)
     success = f"{owner}.success_rate"
     of_answers = dimension_of(key) == "time_s" and name not in _OF_NO_ANSWER
@@ -247,7 +248,8 @@ def _cut(text: str, most: int) -> str:
 
 
 def fit(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit: spare ones give way first, then names and levels fold, intervals go, and the least needed."""
+    """Return the columns that fit: first drop or shorten spare ones, then fold levels and names, drop
+    intervals, and drop the lowest priority."""
     kept = list(columns)
     for heading in _SPARED:
         if _total(kept) > width:
@@ -270,7 +272,7 @@ def fit(columns: Sequence[Column], width: int) -> list[Column]:
 
 
 def _folded(columns: Sequence[Column], heading: str, width: int, least: int) -> list[Column]:
-    """The column of that heading as narrow as it must be for all to fit, `least` at most."""
+    """Narrow the column of that heading as far as needed for all to fit, but not below `least`."""
     over = max(0, _total(columns) - width)
     return [
         replace(one, folds=max(min(least, one.width), one.width - over))
@@ -281,8 +283,8 @@ def _folded(columns: Sequence[Column], heading: str, width: int, least: int) -> 
 
 
 def _given_way(column: Column) -> tuple[Column, ...]:
-    """Nothing, or what is left of it: levels stand closer together, and success keeps its
-    column where a request failed."""
+    """Return what remains of a spare column: levels with less space between them, success if a request
+    failed, else nothing."""
     if column.heading == "levels":
         cells = tuple(replace(cell, text=cell.text.replace(_SEPARATOR, "·")) for cell in column.cells)
         return (replace(column, cells=cells),)

@@ -1,5 +1,5 @@
-"""The consoles that commands draw on: what is shown on them comes from runs, servers
-and studies, and is never obeyed."""
+"""Consoles for commands: text from runs, servers and studies is shown, and its control sequences have no
+effect."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rich.segment import Segment
 from svload.model.visible import PlainStream, visible
 
 WIDTH = 100
-"""Columns without a terminal."""
+"""Width without a terminal."""
 MOST_LINES = 24
-"""What a command prints at its end, beside a table of cases."""
+"""Maximum number of lines that a command prints at its end, apart from a table of cases."""
 
 
 class PlainConsole(Console):
-    """A console whose text cannot speak to the terminal; its own controls and colours can."""
+    """A console whose text cannot control the terminal; only its own controls and colours can."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -29,8 +29,8 @@ class PlainConsole(Console):
 
 
 def console() -> Console:
-    """stdout; without a terminal 100 columns and no colour. What stands in a study is no mark-up:
-    `[/b]` is a level like any other."""
+    """Return the console of stdout; without a terminal 100 columns and no colour. A study's text is no
+    mark-up: `[/b]` is a level like any other."""
     width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH))
     return PlainConsole(
         file=_drawn(sys.stdout), highlight=False, markup=False, emoji=False, width=width, soft_wrap=False
@@ -38,7 +38,7 @@ def console() -> Console:
 
 
 def height(out: Console, line: RenderableType, width: int) -> int:
-    """Lines that it takes in so many columns."""
+    """Return the number of lines that a text takes at this width."""
     return len(out.render_lines(line, out.options.update(width=width), pad=False))
 
 

@@ -1,4 +1,5 @@
-"""What an import prints: what was read and what it lacks, the findings; of tables, every mistake by its name."""
+"""The output of an import: what was read and what is missing, the findings; for tables, every mistake by its
+name."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def show_import(
     interleaved: bool,
     code: ExitCode,
 ) -> None:
-    """A few lines a trial, then the findings as of any run."""
+    """Print a few lines per trial, then the findings as for any run."""
     out = console()
     for result in findings.trials:
         told = imported.get(result.trial)
@@ -76,7 +77,8 @@ def _value(result: TrialResult, name: str) -> float | None:
 
 
 def show_tables(results: Sequence[Mapping[str, Any]]) -> None:
-    """Print every finding with its place, by its check's name; then what found nothing, and what was not measured."""
+    """Print every finding with its place, by its check's name; then the checks without findings, and what was
+    not measured."""
     out = console()
     for result in results:
         for finding in result["findings"]:

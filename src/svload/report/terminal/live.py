@@ -1,6 +1,6 @@
-"""The live view of a run on stderr: a screen that redraws where there is a terminal, plain lines elsewhere.
+"""The live view of a run on stderr: a screen that redraws on a terminal, plain lines elsewhere.
 
-It knows events alone (model.events); nothing it shows is measured by it.
+It uses only events (model.events); it measures nothing itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from svload.report.told.spelling import count_words, list_words
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
 _TOLD_STATES = ("SATURATED", "OVERLOADED")
-"""Of a trial by itself no more can be said: that throughput stays flat over several loads shows only in the end."""
+"""States reported for a single trial: whether throughput stays flat over several loads is known only at the
+end."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 _PHASES = {
     "waiting": "waiting for another load on this machine",
@@ -53,34 +54,35 @@ _PHASES = {
 
 
 class View(Protocol):
-    """What commands hand events to."""
+    """The receiver of a command's events."""
 
     def on_event(self, event: Event) -> None: ...
 
 
 @contextmanager
 def live_view() -> Iterator[View]:
-    """The view that fits stderr. `NO_COLOR` is honoured; nothing of it reaches stdout."""
+    """Yield the view that fits stderr. `NO_COLOR` is honoured; nothing is written to stdout."""
     console = live_console()
     if not console.is_terminal or os.environ.get("TERM") == "dumb":
         yield PlainView()
         return
     view = ScreenView(console)
-    # Only events change what it shows: a redraw at each costs less beside the load than a clock's.
+    # Only events change the display: redrawing at each disturbs the load less than a timer.
     with Live(get_renderable=view.render, console=console, auto_refresh=False, transient=True) as display:
         view.display = display
         yield view
 
 
 def trial_line(data: dict[str, Any], done: int, total: int) -> str:
-    """One line on a sealed trial: its number, name and headline, and how its server was where that is news. What its
-    checks found is only counted."""
+    """Return one line on a sealed trial: its number, name and headline, and its server's state if that is
+    notable. Its checks' findings are only counted."""
     server = f", server {data['server']}" if data["server"] in _TOLD_STATES else ""
     return visible(f"[{done}/{total}] {data['trial']}  {data.get('headline', '')}{server}")
 
 
 class _Counting:
-    """What both views keep: how many trials are sealed, how long one takes, and what was told."""
+    """State shared by both views: how many trials are sealed, how long one takes, and which messages were
+    shown."""
 
     def __init__(self) -> None:
         self.total = self.done = self.before = self.most = 0
@@ -91,7 +93,8 @@ class _Counting:
         self.grades: Counter[str] = Counter()
 
     def setting(self, data: Mapping[str, Any]) -> str:
-        """A setting that is not as it was asked, with the value in force; empty where the same was told before."""
+        """Return a message on a setting that differs from the requested one, with the value in force; empty
+        if it was shown before."""
         found = "nothing" if data.get("found") is None else data["found"]
         why = f" ({data['why']})" if data.get("why") else ""
         line = f"{data['what']}: asked {data['asked']}, in force {found}{why}"
@@ -118,14 +121,14 @@ class _Counting:
 
     @property
     def so_far(self) -> str:
-        """`12 rough, 1 broken so far`: what trials are worth, counted; "" where all are sound."""
+        """`12 rough, 1 broken so far`: the trials by grade; "" if all are valid."""
         words = (("WEAK", "rough"), ("REFUSED", "broken"))
         told = [f"{count} {word}" for grade, word in words if (count := self.grades[grade])]
         return f"{', '.join(told)} so far" if told else ""
 
     @property
     def left_words(self) -> str:
-        """`about 2 min left`, and how long with all the blocks that a gate may add; "" where it is unknown."""
+        """`about 2 min left`, and how long with all the blocks that a gate may add; "" if unknown."""
         left = self.left_s
         if not left:
             return ""
@@ -136,8 +139,8 @@ class _Counting:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds left at the pace so far; None before the first trial is sealed, and in a
-        search, whose end nobody knows."""
+        """Seconds left at the pace so far; None before the first trial is sealed, and in a search, whose end
+        is unknown."""
         fresh = self.done - self.before
         if fresh <= 0 or self.search is not None:
             return None
@@ -145,7 +148,7 @@ class _Counting:
 
 
 class PlainView(_Counting):
-    """One line for each thing that matters, for logs and pipes."""
+    """One line per important event, for logs and pipes."""
 
     def on_event(self, event: Event) -> None:
         self.count(event)
@@ -190,7 +193,7 @@ class ScreenView(_Counting):
         self.console = console
         self.phase = ""
         self.under_way: dict[str, list[dict[str, Any]]] = {}
-        """trial → its groups as it told last; several take turns"""
+        """trial → its groups in the last report; several trials may take turns"""
         self.waiting = ""
         self.groups: list[dict[str, Any]] = []
         self.rates: deque[float] = deque(maxlen=40)
@@ -198,7 +201,7 @@ class ScreenView(_Counting):
         self.offset_s = 0.0
         self.generator_cpu_s: dict[str, tuple[float, float]] = {}
         self.of_trial: dict[str, dict[str, float]] = {}
-        """trial → busy cores as it told last"""
+        """trial → busy cores in the last report"""
         self.cores: dict[str, float] = {}
 
     def on_event(self, event: Event) -> None:
@@ -263,13 +266,13 @@ class ScreenView(_Counting):
         self.console.print(line)
 
     def render(self) -> RenderableType:
-        """The bottom lines, at most 80 columns of meaning."""
+        """Return the bottom lines, with all text within 80 columns."""
         head = Text.assemble((self.study or "svload", "bold"), f"  {self.done}/{self.total} trials")
         if self.so_far:
             head.append(f"  {self.so_far}", style="yellow")
         if left := self.left_words:
             head.append(f"  {left}", style="dim")
-        bar = Table.grid()  # a bar alone ends without a new line
+        bar = Table.grid()  # a single bar ends without a new line
         bar.add_row(ProgressBar(total=max(self.total, 1), completed=self.done, width=60))
         lines: list[RenderableType] = [head, bar]
         if self.search is not None:
@@ -312,7 +315,8 @@ class ScreenView(_Counting):
 
 
 def _together(sides: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Groups of trials that take turns as one: what all of them answer a second, and the median of the busiest."""
+    """Merge groups of trials that take turns: the sum of what they answer per second, and the median of the
+    busiest."""
     found: dict[str, dict[str, Any]] = {}
     for group in (one for side in sides for one in side):
         name, last = str(group["name"]), group["last"]
@@ -334,7 +338,7 @@ def _ended(last: Mapping[str, Any]) -> int:
 
 
 def sparkline(values: list[float]) -> str:
-    """The last 16 values as bars from zero."""
+    """Return the last 16 values as bars from zero."""
     shown = values[-16:]
     top = max(shown, default=0)
     return "".join(_SPARKS[min(7, int(value / top * 7.999))] if top else _SPARKS[0] for value in shown)

@@ -1,5 +1,5 @@
-"""The summary of `svload load` as text: what was asked, what came and what failed, both clocks, and
-both verdicts with what to do."""
+"""The summary of `svload load` as text: the request, the results and failures, both clocks, and both verdicts
+with what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BAR, _LEAST_BARS = 40, 3
 _SERVER_STYLE = {"STEADY": "green", "SATURATED": "yellow", "OVERLOADED": "red"}
 _OUTCOME_STYLE = {"passed": "green", "failed": "red"} | dict.fromkeys(OPEN, "yellow")
 _OTHERS = ("ok", "throughput_rps", "longest_silence_ms")
-"""Numbers that stand outside the table of times."""
+"""Numbers outside the table of times."""
 _WIDTH = 100
 _FAILED = (
     "failed: so many requests failed that this percentile is a failure and has no time; in the mean, a failure counts "
@@ -30,7 +30,7 @@ _FAILED = (
 
 
 def show_load(summary: LoadSummary) -> None:
-    """Print it on stdout: `MOST_LINES` lines at most, where the histogram's bars can give way."""
+    """Print it on stdout, in at most `MOST_LINES` lines if the histogram's bars can be shortened enough."""
     out = console()
     width = min(out.width, _WIDTH)
     before = [Text(visible(f"{summary.url}: {summary.load} ({summary.model})"), style="bold")]
@@ -52,7 +52,7 @@ def show_load(summary: LoadSummary) -> None:
 
 
 def _stages(summary: LoadSummary) -> Table:
-    """A row a ramp or level."""
+    """Return one row per ramp or level."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("stage", "from", "to", "p50", "p95", "p99", "completed", "ok"):
         table.add_column(heading, justify="left" if heading == "stage" else "right")
@@ -73,7 +73,7 @@ def _stages(summary: LoadSummary) -> Table:
 
 
 def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
-    """How many were ok; then what failed, how often, what it means and how long it took."""
+    """Yield how many were ok; then what failed, how often, what it means and how long it took."""
     for text in summary.made_again:
         yield f"made again, since an earlier load failed: {text}", "yellow"
     for text in summary.gone:
@@ -136,7 +136,7 @@ def _clocks(summary: LoadSummary) -> Table:
 
 
 def _rows(summary: LoadSummary) -> dict[str, tuple[str, str]]:
-    """The fields whose times are shown, with label and style."""
+    """Return the fields whose times are shown, with label and style."""
     rows = {"response_ms": ("response (from due)", "bold")}
     if summary.ok and summary.failed:
         rows["ok_response_ms"] = ("response, ok only", "")
@@ -155,14 +155,14 @@ def _cell(summary: LoadSummary, field: str, stat: str) -> str:
 
 
 def _mark(summary: LoadSummary, path: str) -> str:
-    """A number's mark as in the table of cases, with a space before it; "" for one to believe."""
+    """Return a number's mark as in the table of cases, with a space before it; "" for a valid one."""
     thin = path in summary.weak or summary.whys.get(path) == "grows"
     mark = mark_of(summary.grades.get(path, "VALID"), thin)
     return f" {mark}" if mark else ""
 
 
 def _legend(summary: LoadSummary) -> str:
-    """What the marks mean that stand beside shown numbers; "" without any."""
+    """Return the meaning of the marks beside shown numbers; "" without any."""
     shown = [_cell(summary, field, stat) for field in _rows(summary) for stat in _STATS]
     shown += [_mark(summary, path) for path in _OTHERS]
     return meaning_of({text[-1:] for text in shown}, "grows" in summary.whys.values())
@@ -193,13 +193,13 @@ def _footnotes(summary: LoadSummary) -> Iterator[str]:
 
 
 def _offered(summary: LoadSummary) -> str:
-    """A rate of four fifths of what the closed loop completed: one that the server can keep up with."""
+    """Return a rate of four fifths of what the closed loop completed, which the server can sustain."""
     rate_rps = 0.8 * (summary.throughput_rps or 0)
     return f"{rate_rps:.2g}" if 0 < rate_rps < 10 else str(round(rate_rps, -1 if rate_rps >= 100 else 0) or 1).removesuffix(".0")  # fmt: skip
 
 
 def _histogram(summary: LoadSummary, room: int) -> Iterator[Text]:
-    """A line a bar; neighbours share one where there is no room for all."""
+    """Yield one line per bar; neighbours share one if there is no room for all."""
     whole = [bar for bar in summary.histogram if bar.count]
     if not whole:
         return
@@ -214,7 +214,7 @@ def _histogram(summary: LoadSummary, room: int) -> Iterator[Text]:
 
 
 def _first_failure(summary: LoadSummary) -> Iterator[str]:
-    """What failed first, what its server said, and from when until when requests failed."""
+    """Yield what failed first, the server's answer to it, and the period in which requests failed."""
     first = summary.first_failure
     if first is None or summary.failed_s is None:
         return

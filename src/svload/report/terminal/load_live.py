@@ -1,6 +1,6 @@
-"""The live view of one load on stderr: a few lines that redraw where there is a terminal, one line a second elsewhere.
+"""The live view of one load on stderr: a few lines that redraw on a terminal, one line per second elsewhere.
 
-It knows events alone (model.events); nothing it shows is measured by it. rich is loaded only for a terminal.
+It uses only events (model.events); it measures nothing itself. rich is loaded only for a terminal.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 KEPT = 60
-"""Seconds that the sparklines remember."""
+"""Seconds shown in the sparklines."""
 SAME_S = 0.5
-"""Reports closer together than this are of the same second."""
+"""Reports closer together than this belong to the same second."""
 
 
 class View(Protocol):
-    """What the command hands events to."""
+    """The receiver of the command's events."""
 
     def on_event(self, event: Event) -> None: ...
 
 
 @contextmanager
 def load_view(lasts_s: float) -> Iterator[View]:
-    """The view of a load of `lasts_s` seconds that fits stderr. Nothing of it reaches
-    stdout, or stays on a terminal."""
+    """Yield the view of a load of `lasts_s` seconds that fits stderr. Nothing is written to stdout, or
+    remains on a terminal."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield PlainLoad(lasts_s)
         return
@@ -46,7 +46,7 @@ def load_view(lasts_s: float) -> Iterator[View]:
 
 
 class _Seconds:
-    """What the last progress said of the one group, in words."""
+    """The last progress of the one group, in words."""
 
     def __init__(self, lasts_s: float) -> None:
         self.lasts_s = lasts_s
@@ -55,7 +55,8 @@ class _Seconds:
         self.last_second = 0
 
     def take(self, data: dict[str, Any]) -> bool:
-        """Keep what a progress event says; False for one of the same second (several generators, one report each)."""
+        """Store a progress event; False for another of the same second (several generators, one report
+        each)."""
         before_s, self.offset_s = self.offset_s, float(data["offset_s"])
         self.group = data["groups"][0]
         last = self.group["last"]
@@ -93,7 +94,7 @@ def _say(line: str) -> None:
 
 
 class PlainLoad(_Seconds):
-    """One line a second, for logs and pipes."""
+    """One line per second, for logs and pipes."""
 
     def on_event(self, event: Event) -> None:
         data: dict[str, Any] = event.data
@@ -109,7 +110,7 @@ class PlainLoad(_Seconds):
 
 
 class ScreenLoad(_Seconds):
-    """Three lines that redraw: how far, what the last second was like, and how rate and latency went."""
+    """Three lines that redraw: the progress, the last second, and the course of rate and latency."""
 
     def __init__(self, lasts_s: float) -> None:
         super().__init__(lasts_s)
@@ -138,7 +139,7 @@ class ScreenLoad(_Seconds):
             self.display.refresh()
 
     def close(self) -> None:
-        """Take the lines away."""
+        """Remove the lines."""
         if self.display is not None:
             self.display.stop()
             self.display = None
@@ -154,7 +155,7 @@ class ScreenLoad(_Seconds):
         self.display.start(refresh=True)
 
     def render(self) -> RenderableType:
-        """The lines, at most 80 columns of meaning."""
+        """Return the lines, with all text within 80 columns."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.text import Text

@@ -1,4 +1,4 @@
-"""A search while it goes on: its loads on a line, from the `batch` events alone."""
+"""A search in progress: its loads on one line, from the `batch` events alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _MOST = 10
 
 
 def search_line(data: dict[str, Any]) -> Text | None:
-    """`users: 8 ✓  16 ✓  23 ✗   about 19 (17 to 22)`; the loads nearest to the limit. None for a batch of no search."""
+    """Return `users: 8 ✓  16 ✓  23 ✗   about 19 (17 to 22)`, the loads nearest to the limit. None if the
+    batch is not a search's."""
     if "over" not in data:
         return None
     line = Text(f"{data['over']}:", style="bold")

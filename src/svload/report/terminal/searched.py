@@ -1,5 +1,5 @@
-"""A search's loads, or steps, as a table for a terminal: in place of the table of
-cases, since each level is a case."""
+"""A search's loads, or steps, as a table for a terminal: replaces the table of cases, since each level is a
+case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_LEVELS = 14
 
 
 def search_lines(findings: Findings) -> Iterator[Text | Table]:
-    """The table, and how many levels it leaves out; nothing where the run is no search."""
+    """Yield the table, and the number of levels left out; nothing if the run is no search."""
     found = findings.capacity
     if found is None:
         return

@@ -34,11 +34,11 @@ from svload.report.told.spelling import count_words, list_words, load_line, main
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
 _WIDTH = 120
 _GAP = 2
-"""Columns of the screen between two of a table."""
+"""Space between two columns of a table."""
 _LEAST_TEXT = 24
-"""A longer cell may be folded to this width, where the others need the rest."""
+"""Minimum width of a longer cell, which is folded if the others need the space."""
 _MANY = 4
-"""So many lines of a plan that say the same are told once."""
+"""Plans with this many equal lines, or more, print them once."""
 
 
 def show_findings(
@@ -48,10 +48,10 @@ def show_findings(
     *,
     code: ExitCode | None = None,
 ) -> None:
-    """The answer, a line a comparison; all doubts in one; the cases; the files; last the exit code with its reason,
-    where it is given. On stdout, or on `out`.
+    """Print the answer, one line per comparison; all doubts in one line; the cases; the files; last the exit
+    code, if given, with its reason. On stdout, or on `out`.
 
-    Beside the table of cases it takes `MOST_LINES` lines at most where the question and the load fit three.
+    Takes at most `MOST_LINES` lines, apart from the table of cases, if the question and the load fit three.
     """
     out = out or console()
     width = min(out.width, _WIDTH)
@@ -84,12 +84,13 @@ def _exit_line(findings: Findings, code: ExitCode) -> Text:
 _GIVES_WAY = (
     ("said", 0), ("doubts", 2), ("first", 3), ("claims", 3), ("doubts", 1), ("first", 1), ("claims", 1), ("doubts", 0),
 )  # fmt: skip
-"""What gives way in turn, and how many are left of it, until the rest fits. Failed gates never do."""
+"""What is shortened in turn, and how many lines of it remain, until the rest fits. Failed gates always
+remain."""
 
 
 @dataclass
 class _Shown:
-    """What an answer says, and how much of it is shown; of claims the failed gates first."""
+    """The lines of an answer, and how many of them are shown; failed gates are the first claims."""
 
     first: list[Text]
     claims: list[Claimed]
@@ -107,7 +108,7 @@ class _Shown:
         self.shown["claims"] = min(self.shown["claims"], max(_MOST_CLAIMS, self.gates))
 
     def lines(self) -> list[Text | Table]:
-        """In their order, with a line for what is left out of each."""
+        """Return the shown lines in order, with a line for what is left out of each kind."""
         first, said, doubts = (
             getattr(self, name)[: self.shown[name]] for name in ("first", "said", "doubts")
         )
@@ -126,7 +127,7 @@ class _Shown:
         ]
 
     def fit(self, is_too_tall: Callable[[list[Text | Table]], bool]) -> list[Text | Table]:
-        """As much as fits: at the least a sentence or a claim of the answer, and every failed gate."""
+        """Return as much as fits: at least a sentence or a claim of the answer, and every failed gate."""
         for name, least in _GIVES_WAY:
             floor = max(0 if least == 1 and self.first else least, self.gates) if name == "claims" else least
             while self.shown[name] > floor and is_too_tall(self.lines()):
@@ -139,7 +140,7 @@ def _left_out(count: int, what: str, where: str) -> list[Text]:
 
 
 def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> list[Text | Table]:
-    """What is said, as far as `room` lines hold it; what is left out is counted."""
+    """Return the answer in at most `room` lines if possible; what is left out is counted."""
     found = answer(findings)
     first = [_said(one) for one in found.first if found.nothing is None or findings.capacity is None]
     said = [_said(one) for one in found.sentences]
@@ -162,7 +163,7 @@ def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> li
 
 
 def _kept(findings: Findings, out: Console, width: int) -> list[Text]:
-    """The thresholds that hold, in one line: with their names where they fit."""
+    """Return one line on the thresholds that hold, with their names if they fit."""
     lines = [Text(visible(f"✓ {line}"), style="green") for line in kept_lines(findings)]
     fitting = [line for line in lines if height(out, line, width) == 1]
     return (fitting or lines[-1:])[:1]
@@ -178,7 +179,7 @@ def _said(one: Sentence) -> Text:
 
 
 def _unsaid_line(one: Sentence) -> str:
-    """A doubt; where it has reasons, the command that shows them."""
+    """Return a doubt; if it has reasons, with the command that shows them."""
     return f"{one.mark} {one.text.rstrip('.')} – {COMMAND}" if one.reasons else f"{one.mark} {one.text}"
 
 
@@ -187,7 +188,8 @@ _MOST_CLAIMS, _LEAST_NAME, _LEAST_OUTCOME = 8, 18, 8
 
 
 def _claims(claims: Sequence[Claimed], most: int) -> Iterator[Text | Table]:
-    """A line a comparison: mark, name, effect with its interval, outcome. Names fold where the terminal is narrow."""
+    """Yield one line per comparison: mark, name, effect with its interval, outcome. Names fold on a narrow
+    terminal."""
     if not claims or not most:
         return
     keys = list(dict.fromkeys(one.key for one in claims))
@@ -225,7 +227,7 @@ _MOST_LOAD_LINES = 2
 
 
 def _facts(findings: Findings, out: Console, width: int) -> list[Text]:
-    """The load that was made, where the time went, the instrument's certificate."""
+    """Return the load that was made, where the time went, the instrument's certificate."""
     lines = []
     for load in (load_line(findings), load_line(findings, main_group(findings))):
         told = Text(visible(load), style="dim")
@@ -238,7 +240,7 @@ def _facts(findings: Findings, out: Console, width: int) -> list[Text]:
 
 
 def _paths(files: Mapping[str, Path]) -> list[Text]:
-    """A folder and its files in a line; the report's path last."""
+    """Return one line per folder with its files; the report's path last."""
     by_folder: dict[Path, list[str]] = {}
     for name, path in files.items():
         if name != "report.html":
@@ -270,7 +272,7 @@ _PHASES = {
 
 
 def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
-    """How long the run took, how much of it was load, and what took the most of the rest."""
+    """Return how long the run took, how much of it was load, and what took the most of the rest."""
     load_s = phases_s[TOTAL] - outside.seconds
     told = f"{show_duration(phases_s[TOTAL])} in all, {show_duration(load_s)} of it under load"
     parts = [(seconds, name) for name, seconds in phases_s.items() if name in _PHASES]
@@ -298,7 +300,7 @@ def _show_cases(out: Console, cases: CaseTable) -> None:
 
 
 def show_plan(planned: Mapping[str, Any]) -> None:
-    """What would be run, how long it takes and what each comparison could decide."""
+    """Print what would be run, how long it takes and what each comparison could decide."""
     out = console()
     if planned["question"]:
         out.print(Text(str(planned["question"]), style="italic"))
@@ -341,7 +343,7 @@ def show_plan(planned: Mapping[str, Any]) -> None:
 
 
 def _left_out_together(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Reasons that many cases are left out for → these cases."""
+    """Return the reasons for which many cases are left out, with these cases."""
     by_reason: dict[str, list[str]] = {}
     for case in cases:
         if case["excluded"] is not None:
@@ -350,7 +352,7 @@ def _left_out_together(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[str
 
 
 def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bool]]:
-    """(what a comparison can decide, whether it can); of many alike once, followed by their names."""
+    """Yield (what a comparison can decide, whether it can); many equal ones once, followed by their names."""
     alike: dict[str, list[Mapping[str, Any]]] = {}
     for one in comparisons:
         alike.setdefault(str(one["sentence"]).removeprefix(f"{one['name']}: "), []).append(one)
@@ -364,7 +366,7 @@ def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tupl
 
 
 def _turns_line(turns: Mapping[str, Any]) -> str:
-    """Who takes turns with whom, and what decides how long a turn is."""
+    """Return which sides take turns, and what decides how long a turn is."""
     sets = [list_words(one) for one in turns["sides"]]
     who = f"{sets[0]} are up at once and take turns"
     more = f"; so do {'; '.join(sets[1:4])}" if sets[1:] else ""
@@ -378,20 +380,20 @@ def _turns_line(turns: Mapping[str, Any]) -> str:
 
 
 def _until_line(planned: Mapping[str, Any]) -> str:
-    """What blocks that are added until an interval is narrow enough may add to the estimate."""
+    """Return how much blocks that are added until an interval is narrow enough may add to the estimate."""
     most, each_s = planned["most_trials"], planned["estimated_s"] / planned["trials"]
     return f"Blocks are added until the intervals are narrow enough: at most {most} trials, about {show_duration(most * each_s)}."
 
 
 def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
-    """`shoppers: at most 15,000 requests under way at once (rate ×
-    timeout)`, and in which cases where others differ."""
+    """Return `shoppers: at most 15,000 requests in flight (rate × timeout)`, with its cases if others
+    differ."""
     where = _where(group["cases"], cases)
     return f"{group['group']}: at most {group['max_vus']:,} requests in flight{where} ({group['because']})"
 
 
 def _fault_line(fault: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
-    """`planned fault: stop web[1], 10 s into measuring`."""
+    """Return `planned fault: stop web[1], 10 s into measuring`."""
     return (
         f"planned fault: {fault['do']} {fault['target']}, {show_duration(fault['at_s'])} into "
         f"measuring{_where(fault['cases'], cases)}"
@@ -399,13 +401,13 @@ def _fault_line(fault: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) ->
 
 
 def _where(mine: Sequence[str], cases: Sequence[Mapping[str, Any]]) -> str:
-    """` in TC1 and TC2`; nothing where it is all that are run."""
+    """Return ` in TC1 and TC2`; nothing if these are all that are run."""
     everywhere = len(mine) == sum(case["excluded"] is None for case in cases)
     return "" if everywhere else f" in {list_words(list(mine))}"
 
 
 def show_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A query's answer as a table of the columns that fit; then which ones do not."""
+    """Print a query's answer as a table of the columns that fit; then which ones do not."""
     out = console()
     cells = [[visible(_cell(cell)) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -431,7 +433,7 @@ def _cell(value: Any) -> str:
 
 
 def show_comparison(rows: Sequence[Mapping[str, Any]], page: Path) -> None:
-    """Two runs, case by case; last the page that shows them."""
+    """Print two runs, case by case; last the page that shows them."""
     out = console()
     if not rows:
         out.print("the two runs have no case in common")
@@ -454,7 +456,7 @@ def show_comparison(rows: Sequence[Mapping[str, Any]], page: Path) -> None:
 
 
 def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
-    """curl's variables: of one transfer as a list, of several as medians."""
+    """Print curl's variables: of one transfer as a list, of several as medians."""
     out = console()
     if len(rows) == 1:
         for name, value in rows[0].items():
@@ -477,13 +479,13 @@ def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show_hints(out: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Why transfers failed, once for each error."""
+    """Print why transfers failed, once for each error."""
     for name in dict.fromkeys(str(row["error"]) for row in rows if row["error"]):
         out.print(Text(f"{name}: {HINTS[name]}", style="red"))
 
 
 def show_doctor(found: Mapping[str, Any]) -> None:
-    """The machine's facts, then what is missing."""
+    """Print the machine's facts, then what is missing."""
     out = console()
     for name, value in found["machine"].items():
         out.print(f"{name:24} {value}")
@@ -496,7 +498,7 @@ def show_doctor(found: Mapping[str, Any]) -> None:
 
 
 def show_aa(certificate: AaCertificate | None, run: Path) -> None:
-    """The floors of an A/A run, by load and metric, or that none were made."""
+    """Print the floors of an A/A run, by load and metric, or that none were made."""
     out = console()
     if certificate is None:
         out.print(f"No certificate: too few usable pairs, or the run is incomplete. Its trials: {run}")

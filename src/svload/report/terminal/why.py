@@ -37,9 +37,8 @@ _MOST_PAIRS = 60
 
 
 def show_why(what: TrialResult | CaseResult | Claim | Findings, findings: Findings | None = None) -> None:
-    """A trial's numbers by grade, a case's limits, a comparison's pairs, or every doubt of a run; `findings`
-    are those that the others stand in.
-    """
+    """Print a trial's numbers by grade, a case's limits, a comparison's pairs, or every doubt of a run;
+    `findings` are those that contain the others."""
     out = console()
     if isinstance(what, Findings):
         _show_doubts(out, what)
@@ -57,7 +56,7 @@ def _say(out: Console, line: str, style: str = "") -> None:
 
 
 def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> None:
-    """Which numbers are REFUSED, WEAK and VALID, by which check and whose doing; then the checks,
+    """Print which numbers are REFUSED, WEAK and VALID, by which check and because of whom; then the checks,
     those that passed in one line."""
     verdict = trial.verdict
     cut = f"; the first {show_duration(trial.cut_ns / 1e9)} are cut as warm-up" if trial.cut_ns else ""
@@ -89,7 +88,7 @@ def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> 
 
 
 def show_case(case: CaseResult) -> None:
-    """What a case's trials show of limits: what gave way first, how near each was, what was turned away."""
+    """Print a case's limits: which was reached first, how near each was, what was refused."""
     out = console()
     state = f", server {case.server}" if case.server else ""
     out.print(Text(visible(f"{case.case}: {count_words(len(case.trials), 'trial')}{state}"), style="bold"))
@@ -102,7 +101,7 @@ def show_case(case: CaseResult) -> None:
 
 
 def _show_faults(out: Console, trial: TrialResult) -> None:
-    """Planned faults with their real times, and how soon each group was back."""
+    """Print planned faults with their real times, and how soon each group recovered."""
     if trial.faults:
         _say(out, "planned faults:", "bold")
     for line in fault_lines(trial):
@@ -110,7 +109,7 @@ def _show_faults(out: Console, trial: TrialResult) -> None:
 
 
 def _show_evidence(out: Console, evidence: Evidence) -> None:
-    """Limits that were near and counters that moved; nothing where none was."""
+    """Print limits that were near and counters that increased; nothing if there are none."""
     lines = evidence_lines(evidence)
     if lines:
         _say(out, "limits and refusals:", "bold")
@@ -119,7 +118,8 @@ def _show_evidence(out: Console, evidence: Evidence) -> None:
 
 
 def _numbers(trial: TrialResult, findings: Findings | None) -> list[Number]:
-    """What the study asks of the trial, every group's headline numbers, and whatever else is doubted."""
+    """Return the numbers that the study asks for in the trial, every group's headline numbers, and others
+    that are doubtful."""
     if findings is None:
         findings = Findings(analysis_version=0, study="", question="", profile=None, complete=True, planned_trials=1, sealed_trials=1, cases=(), trials=(trial,))  # fmt: skip
     told = Told(findings)
@@ -157,7 +157,7 @@ def _check(out: Console, check: CheckResult) -> None:
 
 
 def _show_claim(out: Console, findings: Findings, claim: Claim) -> None:
-    """The outcome, what is behind it, every pair that counts, and why the others do not."""
+    """Print the outcome, the details behind it, every pair that counts, and why the others do not."""
     one = claimed_of(findings, claim)
     out.print(Text(visible(f"{one.sign} {claim.name}: {one.sure}"), style="bold"))
     _say(out, one.sentence)
@@ -192,7 +192,8 @@ def _pairs(out: Console, claim: Claim) -> None:
 
 
 def _show_doubts(out: Console, findings: Findings) -> None:
-    """All doubts of a run, a check a line, the most frequent first; then the names that can be asked for."""
+    """Print all doubts of a run, one check per line, most frequent first; then the names that can be asked
+    for."""
     found = doubts(findings)
     if not found:
         out.print(Text("no check found a problem in this run", style="green"))

@@ -1,4 +1,4 @@
-"""A run that newer rules judge anew: what each trial was called when it was sealed, beside its grade now. Pure."""
+"""A run judged again by newer rules: each trial's grade at sealing time beside its grade now. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from svload.model.results import Findings, TrialResult
 
 
 def graded_anew(findings: Findings | None, trial: TrialResult) -> bool:
-    """Whether the trial's own grade was another one."""
+    """Return whether the trial had another grade by the rules of its time."""
     own = findings.own_verdicts if findings is not None else None
     now = trial.verdict.instrument
     return own is not None and own.trials.get(trial.trial, now) != now
 
 
 def grade_words(findings: Findings | None, trial: TrialResult) -> str:
-    """The trial's grade; with its own before it, where that was another one: `VALID, then REFUSED`."""
+    """Return the trial's grade, preceded by its earlier one if that differs: `VALID, then REFUSED`."""
     now = trial.verdict.instrument
     if findings is None or findings.own_verdicts is None or not graded_anew(findings, trial):
         return now
@@ -21,7 +21,8 @@ def grade_words(findings: Findings | None, trial: TrialResult) -> str:
 
 
 def anew_words(findings: Findings) -> str:
-    """`judged anew by rules 6, not those of its time (5)`; "" where its own rules judge it."""
+    """Return `judged again by newer rules (6 instead of 5)`, or "" if the rules of the run's time judge
+    it."""
     own = findings.own_verdicts
     return (
         f"judged again by newer rules ({findings.analysis_version} instead of {own.version})" if own else ""

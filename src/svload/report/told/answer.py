@@ -1,5 +1,5 @@
-"""What a run says: what failed, its comparisons, what the servers did; then what is doubted.
-Pure: made from findings alone."""
+"""The answer of a run: what failed, its comparisons, what the servers did, then what is doubtful. Pure: made
+from findings alone."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ from svload.report.told.usable import no_times_line
 
 MOST_SENTENCES = 10
 _MOST_GATES = 3
-"""Failed gates that are told in sentences; all stand among the comparisons."""
+"""Maximum of failed gates that get a sentence; all of them are among the comparisons."""
 LIMITS_TITLE = "How reliable it is, and what remains undecided"
 _OWN_PLACE = ("planted", "gone", "capacity", "refused", "failures", "comparison", "threshold", "weak")
-"""Kinds of findings that have a place of their own; the last five are in the findings of earlier versions alone."""
+"""Kinds of findings that are shown elsewhere; only findings of earlier versions have the last five."""
 _BEFORE = ("death", "level", "fault")
-"""Kinds that come before the comparisons."""
+"""Kinds of findings shown before the comparisons."""
 _AFTER = ("server", "limit")
-"""Kinds that explain an answer: where the study compares something, or a law is told, they come after it."""
+"""Kinds that explain an answer, shown last."""
 _FIRST = ("decided", "no difference", "open", "refused")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A line of the answer with its mark, how sure it is, and the names of its evidence
-    (cases/…, trials/…, or a claim's name)."""
+    """A line of the answer with its mark, its certainty and the names of its evidence (cases/…, trials/…, or
+    a claim's name)."""
 
     text: str
     certainty: str
     evidence: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
-    """Why, a line each, where it speaks of many."""
+    """The reasons, one line each, if it summarises several."""
     mark: str = "•"
 
     @property
     def whole(self) -> str:
-        """The sentence and its reasons as one text."""
+        """Return the sentence and its reasons as one text."""
         return " ".join([self.text, *self.reasons])
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`first`, `claims` and `sentences` answer the question, in this order; `unsaid` is what limits them:
-    doubts, what is open or was not run.
+    """`first`, `claims` and `sentences` answer the question, in this order; `unsaid` limits the answer:
+    doubts, what is undecided or was not run.
 
-    `first` begins with what failed: requests, criteria, gates; then that no time can be used. `claims` begin with
-    failed gates. `nothing` is set when there is no valid evidence
-    at all: then `first` alone answers. `left_out` counts what ten lines do not hold.
+    `first` begins with what failed (requests, criteria, gates), then states if no time can be used. `claims`
+    begin with failed gates. `nothing` is set if there is no valid evidence at all: then `first` alone
+    answers. `left_out` counts the sentences beyond ten.
     """
 
     first: tuple[Sentence, ...]
@@ -71,7 +71,8 @@ class Answer:
 
 
 def answer(findings: Findings) -> Answer:
-    """The answer of a run: what failed, the comparisons, then what else was seen, ten sentences at most."""
+    """Return the answer of a run: what failed, the comparisons, then other findings, ten sentences at
+    most."""
     planted = tuple(finding.sentence for finding in findings.findings if finding.kind == "planted")
     because = why_nothing(findings)
     failures = [
@@ -105,7 +106,8 @@ def answer(findings: Findings) -> Answer:
 
 
 def _failed_gates(found: Sequence[Claimed]) -> list[Sentence]:
-    """A sentence a failed gate, with why and its limit; of many the rest in one."""
+    """Return one sentence per failed gate with its reason and limit; the last one sums up the rest if there
+    are many."""
     gates = [one for one in found if one.failed]
     lines = [
         Sentence(f"{_gate_words(one)}.", one.certainty, (one.claim.name,), mark=one.sign)
@@ -129,8 +131,8 @@ def _cases(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _seen(findings: Findings) -> tuple[list[Sentence], list[Sentence]]:
-    """Findings in analysis's own words: those that it puts before the comparisons, and those
-    after, with what explains them last."""
+    """Return the findings in analysis's own words: those shown before the comparisons, and those shown after
+    them, explanations last."""
     first: list[Sentence] = []
     after: list[Sentence] = []
     explains: list[Sentence] = []
@@ -143,7 +145,8 @@ def _seen(findings: Findings) -> tuple[list[Sentence], list[Sentence]]:
 
 
 def _unsaid(findings: Findings) -> list[Sentence]:
-    """Doubts in one line with a reason a check, failures that do not lead, criteria that are open, what was not run."""
+    """Return the doubts (one line with a reason per check), other failures, undecided criteria, and what was
+    not run."""
     lines = []
     told = summary(findings)
     found = doubts(findings)
@@ -166,7 +169,7 @@ def _unsaid(findings: Findings) -> list[Sentence]:
 
 
 def _of_search(findings: Findings) -> list[Sentence]:
-    """The answer of a search and its gate; ○ where it has none."""
+    """Return the answer of a search and its gate; ○ if it has no answer."""
     found = findings.capacity
     if found is None:
         return []
@@ -215,7 +218,8 @@ def _grades(grades: Iterable[Grade]) -> str:
 
 
 def why_nothing(findings: Findings) -> str | None:
-    """Why nothing can be concluded, as the end of that sentence; None where anything was measured validly or judged."""
+    """Return why nothing can be concluded, as the end of that sentence; None if anything was validly measured
+    or judged."""
     if any(case.instrument in ("VALID", "WEAK") for case in findings.cases):
         return None
     if findings.capacity is not None and findings.capacity.state in ("found", "above", "below"):
@@ -237,7 +241,7 @@ def why_nothing(findings: Findings) -> str | None:
 
 
 def nothing_line(found: Answer) -> str:
-    """`Nothing can be concluded, because …`; "" where something can."""
+    """Return `Nothing can be concluded, because …`, or "" if something can be concluded."""
     return _nothing(found.nothing) if found.nothing is not None else ""
 
 
@@ -246,8 +250,9 @@ def _nothing(because: str) -> str:
 
 
 def headline(findings: Findings) -> str:
-    """One short sentence for the end of a command's output: what failed (requests, a gate, a threshold), else the
-    first comparison, else a median. Before all that did not fail it says that no time can be used, where none can."""
+    """Return one short sentence for the end of a command's output: what failed (requests, a gate, a
+    threshold), else the first comparison, else a median. Unless something failed, it first says if no time
+    can be used."""
     if findings.capacity is None:
         if gone := [one.sentence for one in findings.findings if one.kind == "gone"]:
             return gone[0]
@@ -283,7 +288,7 @@ def headline(findings: Findings) -> str:
 
 
 def in_words(findings: Findings) -> Findings:
-    """Each claim with its sentence, each case with what is doubted of its trials."""
+    """Return each claim with its sentence and each case with the doubts about its trials."""
     by_case: dict[str, list[str]] = {}
     for case in findings.cases:
         mine = [trial for trial in findings.trials if trial.case == case.case]

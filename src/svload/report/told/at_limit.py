@@ -1,4 +1,4 @@
-"""What was in use where a load's limit is, against half of that load; and what gave way first in a case
+"""Resource use at a load's limit compared with half of that load, and which limit a case reached first
 (docs/method.md §5). Pure."""
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, LimitSta
 from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
 
 NEAR_HALF = 1.6
-"""A level stands for half of the load if it is within this factor of it."""
+"""A level counts as half of the load if it is within this factor of it."""
 LEAST_SHARE = 0.05
-"""Of a limit that is less used at N* nothing is told."""
+"""Limits used less than this share at N* are not reported."""
 MOST_USES = 10
 _ORDER: tuple[LimitState, ...] = ("reached", "approached", "clear")
 
 
 @dataclass(frozen=True)
 class Use:
-    """One declared limit at both loads: shares of it in use (1 is all)."""
+    """One declared limit at both loads, as shares in use (1 is full)."""
 
     what: str
     resource: Resource
     half: float | None
-    """null: it was not read there"""
+    """null: not read at this load"""
     at: float
     state: LimitState
     """at the limit of the load"""
     own: bool
-    """a server's own; what belongs to the machine may be another's doing"""
+    """whether the limit is the server's own; a machine's limit may be reached because of other programs"""
 
 
 @dataclass(frozen=True)
 class Turned:
-    """One counter of what was turned away, lost or made to wait, at both loads: how much a trial."""
+    """One counter of what was refused, lost or made to wait, at both loads, per trial."""
 
     what: str
     resource: Resource
@@ -50,7 +50,7 @@ class Turned:
 
 @dataclass(frozen=True)
 class AtLimit:
-    """Two levels of a load curve, and what was in use at each."""
+    """Two levels of a load curve, and the resources in use at each."""
 
     limit: LoadLimit
     at: LoadPoint
@@ -58,12 +58,12 @@ class AtLimit:
     uses: tuple[Use, ...]
     """those at their limit first, then by share"""
     turned: tuple[Turned, ...] = ()
-    """those that moved at either load, the most at the limit first"""
+    """counters that increased at either load, largest at the limit first"""
 
 
 def at_limit(curve: LoadCurve, evidence: Mapping[str, CaseEvidence]) -> AtLimit | str:
-    """The first level at or above N* (N_break where there is none) against the one nearest to half of that; else why
-    there are not both. `evidence`: by case."""
+    """Return the first level at or above N* (N_break if there is no N*) compared with the level nearest to
+    half of it; else why one of them is missing. `evidence` is by case."""
     limit = next(
         (one for one in curve.limits if one.value is not None and one.name in ("N*", "N_break")), None
     )
@@ -88,7 +88,7 @@ def _uses(half: CaseEvidence, at: CaseEvidence) -> tuple[Use, ...]:
         for one in at.limits
         if one.state != "clear" or one.share >= LEAST_SHARE
     ]  # fmt: skip
-    once = {use.what: use for use in found}  # a machine's limit is read in each service within it
+    once = {use.what: use for use in found}  # each service on a machine reads the machine's limits
     return tuple(
         sorted(once.values(), key=lambda use: (_ORDER.index(use.state), -use.at, use.what))[:MOST_USES]
     )
@@ -119,17 +119,17 @@ def _key(one: CaseLimit) -> tuple[str, str, str, str]:
 
 @dataclass(frozen=True)
 class Limiting:
-    """What limited a case: the first of its servers' own limits that gave way, or the one that was nearest."""
+    """What limited a case: the first of its servers' own limits to be reached, or the nearest one."""
 
     resource: Resource
     what: str
     state: Literal["gave way", "nearest"]
     others: tuple[str, ...] = ()
-    """what gave way after it"""
+    """limits reached after it"""
 
 
 def limiting(evidence: CaseEvidence) -> Limiting | None:
-    """None where no limit of a server was read."""
+    """Return what limited the case; None if no limit of a server was read."""
     failed = first_to_fail(evidence)
     if failed:
         names = list(dict.fromkeys(what_failed(one) for one in failed))

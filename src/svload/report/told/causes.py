@@ -1,4 +1,4 @@
-"""What a check found, in the words of somebody who has never heard of the check. Pure."""
+"""What a check found, in words for readers who don't know the check. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CAUSES = {
     "reconciliation": "the servers counted different requests than were sent",
     "manipulation": "the factor did not take effect",
     "build": "the server was a different build",
-    # said, and no number's range
+    # reported, but no number has a wider range
     "surroundings": "something unusual besides the load",
     "limits-acted": "a limit that the study sets was never reached",
     "worker-spread": "the users are spread unevenly over the workers",
@@ -31,10 +31,10 @@ _CAUSES = {
 
 
 def cause(check: str) -> str:
-    """A clause for a check's name: `other programs used the machine`."""
+    """Return a clause for a check's name: `other programs used the machine`."""
     return _CAUSES.get(check, check.replace("-", " "))
 
 
 def program(who: str) -> str:
-    """The program's name alone of `stress-ng (1.2 s of CPU, process 4711)`."""
+    """Return only the program's name of `stress-ng (1.2 s of CPU, process 4711)`."""
     return who.partition(" (")[0]

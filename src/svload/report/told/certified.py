@@ -1,4 +1,4 @@
-"""Certificates in words, wherever a report states what is known of the instrument."""
+"""Certificates in words, for every report on the instrument."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NO_INSTRUMENT = "none: “svload doctor --certify” measures how far the instru
 
 
 def instrument_words(certificate: InstrumentCertificate | dict[str, Any] | None) -> Iterator[str]:
-    """What is known of the instrument, a line each: when and where it was measured, and
-    its bias at each service time."""
+    """Yield what is known of the instrument, one line each: when and where it was measured, and its bias at
+    each service time."""
     if certificate is None:
         yield f"instrument certificate: {NO_INSTRUMENT}"
         return
@@ -30,7 +30,7 @@ def instrument_words(certificate: InstrumentCertificate | dict[str, Any] | None)
 
 
 def instrument_line(certificate: InstrumentCertificate | None) -> str:
-    """The same in one line, for tables of facts."""
+    """Return the same in one line, for tables of facts."""
     if certificate is None:
         return NO_INSTRUMENT
     told = "; ".join(
@@ -42,7 +42,7 @@ def instrument_line(certificate: InstrumentCertificate | None) -> str:
 
 
 def percent_of_log(log_ratio: float) -> str:
-    """A log ratio as the relative effect that it stands for."""
+    """Return a log ratio as a relative effect in percent."""
     return show_percent(exp(log_ratio) - 1)
 
 

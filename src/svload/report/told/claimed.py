@@ -1,4 +1,4 @@
-"""What a comparison says, from the claim's fields alone: its outcome with a fixed mark, one short sentence,
+"""A comparison in words, from the claim's fields alone: its outcome with a fixed mark, one short sentence,
 and the details behind it. Pure."""
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from svload.report.told.spelling import (
 )
 
 MARKS = {"decided": "●", "no difference": "■", "open": "○", "refused": "✗"}
-"""An outcome's sign, the same in terminal, page and Markdown."""
+"""An outcome's mark, the same in terminal, page and Markdown."""
 GATE_WORDS = {"fail": "gate failed:", "pass": "gate passed: not", "open": "gate undecided: perhaps"}
-"""What stands before the text of `fail_if`, which says what would be a failure."""
+"""Words before the text of `fail_if`, which describes a failure."""
 GATE_MARKS = {"fail": "✗", "pass": "✓", "open": "?"}
 FAILED_MARK = "✗"
-"""Of a comparison whose gate failed, before what its outcome would have."""
+"""Mark of a comparison whose gate failed, in place of its outcome's."""
 _LIMIT = re.compile(r"\d+(?:\.\d+)? ?%")
 LONGEST_WORDS = 25
 _FEW_BRING_UPS = 6
-"""Below so many bring-ups a claim speaks of these alone (docs/method.md §2)."""
+"""With fewer bring-ups than this, a claim is about these bring-ups only (docs/method.md §2)."""
 _APART = 1.5
-"""Matched cases whose ratios differ by more than this factor are told beside their pooled effect,
+"""If ratios of matched cases differ by more than this factor, they are shown beside their pooled effect,
 which then describes none of them."""
 
 
 @dataclass(frozen=True)
 class Detail:
-    """One line behind a claim: what it is, and what there is to say."""
+    """One line behind a claim: a label and its text."""
 
     name: str
     text: str
@@ -55,7 +55,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Claimed:
-    """A claim as every output tells it."""
+    """A claim in the words shared by every output."""
 
     claim: Claim
     key: str
@@ -64,7 +64,7 @@ class Claimed:
     interval: str
     """`1.93 to 2.16`; "" without one"""
     anew: bool = False
-    """newer rules judge it than those of the run's time: it is exploratory"""
+    """whether newer rules than those of the run's time judge it: then it is exploratory"""
 
     @property
     def outcome(self) -> str:
@@ -73,7 +73,7 @@ class Claimed:
 
     @property
     def certainty(self) -> str:
-        """How sure it is: its outcome, or exploratory."""
+        """Its certainty: its outcome, or exploratory."""
         return "exploratory" if self.anew else outcome_words(self.outcome)
 
     @property
@@ -82,7 +82,7 @@ class Claimed:
 
     @property
     def dimension(self) -> Dimension:
-        """Of the compared number."""
+        """The dimension of the compared number."""
         return dimension_of(self.key)
 
     @property
@@ -110,10 +110,9 @@ class Claimed:
 
     @property
     def short(self) -> str:
-        """The outcome in a few letters for a terminal: `decided`, `within 5 %`,
-        `needs 4 more blocks (12 min)`, `0/8 pairs can be used`; of an undecided one that no
-        number of blocks decides the reason.
-        """
+        """The outcome in a few letters for a terminal: `decided`, `within 5 %`, `needs 4 more blocks (12
+        min)`, `0/8 pairs can be used`; the reason if it is undecided and no number of blocks would decide
+        it."""
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
             return f"within {percent_words(claim.within)}"
@@ -125,12 +124,12 @@ class Claimed:
 
     @property
     def needs(self) -> str:
-        """What would decide an undecided claim: `4 more blocks (12 min) would decide it`; "" where that is unknown."""
+        """What would decide an undecided claim: `4 more blocks (12 min) would decide it`; "" if unknown."""
         return f"{self._more} would decide it" if self.outcome == "open" and self._more else ""
 
     @property
     def _more(self) -> str:
-        """`4 more blocks (12 min)`: blocks, also where several of them are one bring-up."""
+        """`4 more blocks (12 min)`; counts blocks even if several of them are one bring-up."""
         claim = self.claim
         if claim.more_blocks is None:
             return ""
@@ -144,7 +143,7 @@ class Claimed:
 
     @property
     def sentence(self) -> str:
-        """Direction and size with the interval, and the outcome: 25 words at most."""
+        """Direction and size with the interval, and the outcome, in 25 words at most."""
         _, name, stat = split_metric(self.key)
         for subject in (metric_words(self.key), metric_words(f"{name}.{stat}".rstrip("."))):
             told = self._sentence(subject)
@@ -174,7 +173,8 @@ class Claimed:
 
     @property
     def pooled(self) -> str:
-        """`2.1 times as long (1.9 to 2.3)`: of sides that took turns the ratio over all requests that count; "" else."""
+        """`2.1 times as long (1.9 to 2.3)`: for sides that took turns, the ratio over all requests that
+        count; else ""."""
         turns = self.claim.turns
         if turns is None:
             return ""
@@ -182,7 +182,7 @@ class Claimed:
 
     @property
     def against_itself(self) -> str:
-        """`0.4 % longer (-0.9 to 1.7 %)`: the baseline's second server; "" without a control."""
+        """`0.4 % longer (-0.9 to 1.7 %)` for the baseline's second server; "" without a control."""
         control = self.claim.turns.control if self.claim.turns else None
         return "" if control is None else self._words(control)
 
@@ -194,18 +194,18 @@ class Claimed:
 
     @property
     def failed(self) -> bool:
-        """Whether its gate failed: it is told before all others, and never left out."""
+        """Whether its gate failed: then it is shown first and never left out."""
         gate = self.claim.gate
         return gate is not None and gate.outcome == "fail"
 
     @property
     def sign(self) -> str:
-        """What stands before its name: ✗ where its gate failed, else its outcome's mark."""
+        """The mark before its name: ✗ if its gate failed, else its outcome's mark."""
         return FAILED_MARK if self.failed else self.mark
 
     @property
     def failure(self) -> str:
-        """`GATE FAILED: probe.response.p50 rises by 16 to 22 %, limit 5 %`; "" where it did not."""
+        """`GATE FAILED: probe.response.p50 rises by 16 to 22 %, limit 5 %`; "" if the gate did not fail."""
         gate = self.claim.gate
         if gate is None or not self.failed:
             return ""
@@ -231,7 +231,7 @@ def _about(seconds: float) -> str:
 
 
 def claimed(findings: Findings) -> list[Claimed]:
-    """Every claim of the run, in the study's order."""
+    """Return every claim of the run, in the study's order."""
     return [claimed_of(findings, claim) for claim in findings.claims]
 
 
@@ -252,7 +252,7 @@ def by_outcome(found: Sequence[Claimed]) -> str:
 
 
 def details(findings: Findings, one: Claimed) -> list[Detail]:
-    """All that stands behind a claim, in the order in which a reader asks for it."""
+    """Return everything behind a claim, in the order in which readers need it."""
     return [Detail(name, text) for name, text in _details(findings, one) if text]
 
 
@@ -338,12 +338,13 @@ _WHY_LOST = {"broken": "broken", "missing": "missing", "no number": "without a n
 
 
 def pair_strangers(pair: PairRatio) -> str:
-    """The share of the machine that others had beside its more disturbed trial; "" where it was not read."""
+    """Return the share of the machine used by other programs during the pair's more disturbed trial; "" if
+    not read."""
     return "" if pair.strangers is None else f"{100 * pair.strangers:.2g} %"
 
 
 def ran_first(claim: Claim, pair: PairRatio) -> str:
-    """The level whose trial ran before the other's."""
+    """Return the level whose trial ran first."""
     if pair.rounds:
         return "in turns"
     return claim.treatment if pair.treatment_first else claim.baseline
@@ -358,12 +359,12 @@ def lost_words(one: LostPair) -> str:
 
 
 def lost_reasons(lost: Sequence[LostPair]) -> list[tuple[str, int]]:
-    """Why pairs are lost, the most frequent first."""
+    """Return why pairs are lost, most frequent reason first."""
     return Counter(lost_words(one) for one in lost).most_common()
 
 
 def _strangers(claim: Claim) -> str:
-    """What they had of the machine, and what the pairs weigh for it."""
+    """Return how much of the machine other programs used, and the resulting weight of the pairs."""
     found = claim.strangers
     if found is None or not claim.evidence:
         return ""
@@ -401,7 +402,7 @@ def _cannot_rule_out(claim: Claim) -> str:
 
 
 def rules_out(claim: Claim) -> str:
-    """What so few replicates cannot have seen, with the worst trial and the scatter of both sides."""
+    """Return what so few replicates cannot rule out, with the worst trial and the scatter of both sides."""
     told = f"{claim.blocks} replicates rule out slow runs that are more frequent than {100 * (1 - 0.05 ** (1 / claim.blocks)):.0f} %"
     if claim.spread is None:
         return told
@@ -422,7 +423,7 @@ def _carry_over(one: Claimed) -> str:
 
 
 def _apart(findings: Findings, one: Claimed) -> str:
-    """The least and the largest effect of single matched cases, where they differ; "" else."""
+    """Return the smallest and the largest effect among matched cases if they differ, else ""."""
     claim = one.claim
     if claim.range is not None:
         least, most = (change_words(ratio, one.dimension) for ratio in claim.range)

@@ -1,4 +1,4 @@
-"""Thresholds in words: those with the same outcome stand together, with what was measured. Pure."""
+"""Thresholds in words: those with the same outcome in one line, with what was measured. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OUTCOME_MARKS = {"failed": "✗", "open": "?", "refused": "?", "no value": "?", 
 OPEN = ("open", "refused", "no value")
 """Outcomes that are neither a pass nor a failure."""
 UNDECIDED = ("open", "refused")
-"""Outcomes of a comparison that decide nothing."""
+"""Outcomes of a comparison that is undecided."""
 _OVERLOADED = ", OVERLOADED"
-"""Beside what was measured: a criterion failed by the server's state, whatever the number is."""
+"""Added to the measured value if the server's state failed the criterion, whatever the number."""
 _VERBS = {
     "passed": "holds",
     "failed": "failed",
@@ -37,7 +37,7 @@ _VERBS = {
 
 @dataclass(frozen=True)
 class Judged:
-    """One criterion and one outcome: `where` it came out so, and between which values these cases lie, in words."""
+    """One criterion and one outcome: the cases with that outcome and the range of their values, in words."""
 
     that: str
     outcome: str
@@ -45,7 +45,7 @@ class Judged:
     measured: str
     cases: tuple[str, ...]
     told: str = ""
-    """what analysis says of it, where it is open in one case alone"""
+    """analysis's own sentence, if the criterion is open in only one case"""
 
     @property
     def mark(self) -> str:
@@ -54,8 +54,8 @@ class Judged:
 
     @property
     def text(self) -> str:
-        """`probe.success_rate ≥ 99 %: holds in all 10 cases with load: without (100 % in each)`; of an open one of a single
-        case all that analysis says of it."""
+        """`probe.success_rate ≥ 99 %: holds in all 10 cases with load: without (100 % in each)`; if it is
+        open in a single case, analysis's own sentence."""
         if self.told:
             return f"{self.that} {self.told.rstrip('.')} ({self.where})"
         return f"{self.that}: {_VERBS[self.outcome]} in {self.where}" + (
@@ -64,18 +64,18 @@ class Judged:
 
 
 def criterion_words(that: str) -> str:
-    """A criterion as the study spells it, with the signs that people write."""
+    """Return a criterion as the study spells it, with typographic signs."""
     return " ".join(_SIGNS.get(word, word) for word in that.split())
 
 
 def kept(findings: Findings) -> list[Judged]:
-    """The criteria that passed, one line each, in the study's order."""
+    """Return the criteria that passed, one line each, in the study's order."""
     return _judged(findings, ("passed",))
 
 
 def kept_lines(findings: Findings) -> tuple[str, ...]:
-    """The criteria that passed in every case, in one line, the longest wording first: with what was measured, with
-    their names, only counted (`3 thresholds hold`). Empty without any."""
+    """Return one line on the criteria that passed in every case, in several wordings, longest first: with
+    measured values, with names, only counted (`3 thresholds hold`). Empty without any."""
     broken = {criterion_words(one.that) for one in findings.thresholds if one.outcome != "passed"}
     found = [one for one in kept(findings) if one.that not in broken]
     if not found:
@@ -86,12 +86,12 @@ def kept_lines(findings: Findings) -> tuple[str, ...]:
 
 
 def failed(findings: Findings) -> list[Judged]:
-    """The criteria that failed somewhere, one line each."""
+    """Return the criteria that failed in any case, one line each."""
     return _judged(findings, ("failed",))
 
 
 def not_judged(findings: Findings) -> list[Judged]:
-    """The criteria that are open somewhere, which is never a pass: one line each."""
+    """Return the criteria that are open in any case, one line each; open is never a pass."""
     return _judged(findings, OPEN)
 
 
@@ -115,13 +115,13 @@ def _judged(findings: Findings, outcomes: Sequence[str]) -> list[Judged]:
 
 
 def open_or_failed(findings: Findings) -> list[ThresholdResult]:
-    """What failed, was refused or has no number, the failed first."""
+    """Return what failed, was refused or has no number, failures first."""
     found = [one for one in findings.thresholds if one.outcome != "passed"]
     return sorted(found, key=lambda one: one.outcome != "failed")
 
 
 def threshold_key(findings: Findings, that: str) -> str:
-    """The full name of the metric that a threshold is about; "" for one that this svload can't read."""
+    """Return the full name of the metric of a threshold; "" if this svload can't read the threshold."""
     owners: dict[str, Source] = dict.fromkeys(services_of(findings), "service")
     owners |= dict.fromkeys(traffic_owners(findings), "traffic")
     try:
@@ -131,7 +131,7 @@ def threshold_key(findings: Findings, that: str) -> str:
 
 
 def measured_words(told: Told, one: ThresholdResult) -> str:
-    """What the case has of it: `31.2 %`, `refused`, `182 ms, OVERLOADED`."""
+    """Return the case's value: `31.2 %`, `refused`, `182 ms, OVERLOADED`."""
     key = threshold_key(told.findings, one.that)
     case = next((case for case in told.findings.cases if case.case == one.case), None)
     if one.measured is not None:
@@ -155,8 +155,8 @@ def _range(told: Told, that: str, same: Sequence[ThresholdResult]) -> str:
 
 
 def _where(findings: Findings, names: Sequence[str]) -> str:
-    """`all 10 cases with load: without`, where these are exactly those that were run at such
-    levels; else the cases by name."""
+    """Return `all 10 cases with load: without` if these are exactly the cases run at such levels; else the
+    cases by name."""
     ran = [case for case in findings.cases if case.excluded is None]
     named = [case for case in ran if case.case in set(names)]
     if len(names) == 1:
@@ -171,7 +171,7 @@ def _where(findings: Findings, names: Sequence[str]) -> str:
 
 
 def _shared_levels(cases: Sequence[CaseResult]) -> dict[str, str]:
-    """The levels that all these cases have."""
+    """Return the levels shared by all these cases."""
     first, *others = [case.levels for case in cases] or [{}]
     return {
         factor: level for factor, level in first.items() if all(one.get(factor) == level for one in others)

@@ -1,6 +1,5 @@
-"""Load curves as every output tells them: titles, axes, a row a limit and a row a demand, and
-the lines that are drawn. Pure.
-"""
+"""Load curves in the words shared by every output: titles, axes, one row per limit and per demand, and the
+lines to draw. Pure."""
 
 from __future__ import annotations
 
@@ -48,9 +47,8 @@ class LimitRow:
 
 @dataclass(frozen=True)
 class DrawnLines:
-    """(at, value) of the asymptotic bounds and of the Universal Scalability Law, in base
-    units; empty where there are none.
-    """
+    """(at, value) points of the asymptotic bounds and of the Universal Scalability Law, in base units; empty
+    if there are none."""
 
     most_rps: tuple[tuple[float, float], ...]
     least_s: tuple[tuple[float, float], ...]
@@ -58,7 +56,7 @@ class DrawnLines:
 
 
 def axis_of(curve: LoadCurve) -> tuple[str, Dimension]:
-    """What the levels are, and their dimension."""
+    """Return the label of the levels, and their dimension."""
     return _AXES[curve.kind]
 
 
@@ -69,12 +67,12 @@ def title_of(curve: LoadCurve) -> str:
 
 
 def limit_dimension(name: LimitName) -> Dimension:
-    """What a limit is measured in."""
+    """Return the dimension of a limit."""
     return "time_s" if name == "Z*" else "rate_rps" if name in ("full rate", "rate_break") else "count"
 
 
 def limit_rows(curve: LoadCurve) -> list[LimitRow]:
-    """Every limit, those without a number with the reason."""
+    """Return every limit; those without a number have the reason."""
     return [LimitRow(one.name, LIMIT_WORDS[one.name], _shown(one), _told(one)) for one in curve.limits]
 
 
@@ -92,7 +90,7 @@ def _told(limit: LoadLimit) -> str:
 
 
 def demand_rows(curve: LoadCurve) -> list[tuple[DemandFound, str, str]]:
-    """Each demand with (seconds a request with its interval, capacity) in words."""
+    """Return each demand with (seconds per request with its interval, capacity) in words."""
     return [(one, _demand(one), _capacity(one)) for one in curve.demands]
 
 
@@ -108,7 +106,7 @@ def _demand(one: DemandFound) -> str:
 
 
 def lines_of(curve: LoadCurve) -> DrawnLines:
-    """The bounds and the law between the lowest and the highest level."""
+    """Return the bounds and the law between the lowest and the highest level."""
     first, last = curve.points[0].at, curve.points[-1].at
     at = [first + (last - first) * step / _STEPS for step in range(_STEPS + 1)]
     bounds = _bounds(curve)
@@ -125,7 +123,7 @@ def lines_of(curve: LoadCurve) -> DrawnLines:
 
 
 def _bounds(curve: LoadCurve) -> Bounds | None:
-    """The constants that they are made of."""
+    """Return the constants of the bounds."""
     if curve.top_rps is None or curve.alone_s is None:
         return None
     return Bounds(curve.top_rps, curve.alone_s)
@@ -140,18 +138,18 @@ def _bound_at(curve: LoadCurve, bounds: Bounds, at: float) -> tuple[float, float
 
 
 def drawn_limits(curve: LoadCurve) -> list[LoadLimit]:
-    """Limits that a picture shows: those with a number within the levels or near them."""
+    """Return the limits to draw: those with a number within or near the levels."""
     last = curve.points[-1].at
     return [one for one in curve.limits if one.value is not None and 0 < one.value <= 1.25 * last]
 
 
 def told_curves(curves: Sequence[LoadCurve]) -> list[LoadCurve]:
-    """Curves that can be drawn: two levels or more."""
+    """Return the curves that can be drawn: those with two levels or more."""
     return [curve for curve in curves if len(curve.points) > 1]
 
 
 def caption_of(curve: LoadCurve) -> str:
-    """What is drawn, n and the interval."""
+    """Return a caption: what is drawn, n and the interval."""
     counts = sorted({len(point.runs) for point in curve.points})
     trials = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     bound = " Dashed: the asymptotic bounds, which nothing can exceed." if curve.top_rps is not None else ""

@@ -1,5 +1,5 @@
-"""What is doubted, which numbers it concerns, and whose doing it is: one row a check, the most frequent
-first, with what would mend it. Pure."""
+"""What is doubtful, which numbers it affects and who caused it: one row per check, most frequent first, with
+the remedy. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from svload.report.told.numbers import Told
 from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words, percent_words
 
 COMMAND = "svload why"
-"""Shows all doubts of the latest run."""
+"""The command that shows all doubts of the latest run."""
 MOST_SHOWN = 6
-"""Checks that an overview tells; of more, the most frequent."""
+"""Maximum number of checks in an overview, most frequent first."""
 _KINDS = {"all": "all numbers", "timing": "all times and rates"}
 _MOST_NUMBERS = 4
 _GRADES: tuple[Grade, ...] = ("REFUSED", "WEAK")
@@ -23,20 +23,21 @@ _GRADES: tuple[Grade, ...] = ("REFUSED", "WEAK")
 
 @dataclass(frozen=True)
 class Doubt:
-    """One check and one grade over all trials that it marks so: which numbers, how far off at most, and by whom."""
+    """One check and one grade over all trials with that grade: which numbers, the largest error, and the
+    cause."""
 
     check: str
     grade: Grade
     trials: tuple[str, ...]
     of: int
     numbers: tuple[tuple[str, int], ...]
-    """a number in words, and in how many of the trials it is doubted; the most frequent first"""
+    """a number in words, and in how many of the trials it is doubtful; most frequent first"""
     off: float | None
     """the largest share by which a number may be off; null: unknown"""
     who: tuple[tuple[str, int], ...]
-    """whose doing it was (process, user, command), in how many trials; the most frequent first"""
+    """who caused it (process, user, command), in how many trials; most frequent first"""
     example: str
-    """what it found in the first of them, in its own words"""
+    """the check's sentence for the first of these trials"""
     remedy: str
 
     @property
@@ -46,7 +47,7 @@ class Doubt:
 
     @property
     def number_words(self) -> str:
-        """`probe p99, probe p95 (6)`: in how many trials, where not in all."""
+        """`probe p99, probe p95 (6)`: the number of trials is given if it is not all of them."""
         told = [name + ("" if count == len(self.trials) else f" ({count})") for name, count in self.numbers]
         return list_words(told, _MOST_NUMBERS)
 
@@ -71,8 +72,8 @@ class Doubt:
 
 
 def doubts(findings: Findings, trials: Iterable[TrialResult] | None = None) -> list[Doubt]:
-    """Every check that some trial (of `trials`, else of the run) does not pass: REFUSED before
-    WEAK, then the most frequent first."""
+    """Return every check that some trial (of `trials`, else of the run) does not pass: REFUSED before WEAK,
+    then most frequent first."""
     judged = list(findings.trials if trials is None else trials)
     marked: dict[tuple[Grade, str], list[tuple[TrialResult, CheckResult]]] = {}
     for trial in judged:
@@ -83,7 +84,7 @@ def doubts(findings: Findings, trials: Iterable[TrialResult] | None = None) -> l
 
 
 def doubting(trial: TrialResult) -> list[CheckResult]:
-    """The checks that a trial does not pass."""
+    """Return the checks that a trial does not pass."""
     return [check for check in trial.verdict.checks if check.measured and check.grade != "VALID"]
 
 
@@ -112,13 +113,13 @@ def _doubt(grade: Grade, name: str, rows: Sequence[tuple[TrialResult, CheckResul
 
 
 def harm_words(number: str) -> str:
-    """A number that a check doubts, or the kind of numbers, in words."""
+    """Return the words for a number, or kind of numbers, that a check doubts."""
     return _KINDS.get(number) or number_words(number)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One number that the study asks for: in how many trials it is REFUSED and WEAK."""
+    """One number that the study asks for, with the trials in which it is REFUSED and WEAK."""
 
     key: str
     refused: tuple[str, ...]
@@ -127,15 +128,16 @@ class Asked:
 
 
 def asked_keys(told: Told, case: CaseResult) -> tuple[str, ...]:
-    """The numbers that give a case its grade; the main group's median, throughput and
-    success where nothing else is asked."""
+    """Return the numbers that give a case its grade; the main group's median, throughput and success if the
+    study asks for none."""
     if case.asked:
         return case.asked
     return tuple(f"{told.group}.{name}" for name in ("response.p50", "throughput", "success_rate"))
 
 
 def asked(told: Told) -> list[Asked]:
-    """Every number that the study asks for and that is doubted somewhere: the most often REFUSED first."""
+    """Return every number that the study asks for and that is doubtful in some trial, most often REFUSED
+    first."""
     refused: dict[str, list[str]] = {}
     weak: dict[str, list[str]] = {}
     of: Counter[str] = Counter()
@@ -159,8 +161,9 @@ _VERDICTS: dict[Grade, str] = {"REFUSED": "Not usable", "WEAK": "Rough"}
 
 
 def summary(findings: Findings, most: int = 2) -> str:
-    """What is not sound of the numbers that the study asks for, and why: `Not usable: p99 in 14 of 77 trials (the factor
-    did not act). Rough: p50 in 30 of 77 trials (other programs used the machine, most of all java)`; "" without any."""
+    """Return what is wrong with the numbers that the study asks for, and why: `Not usable: p99 in 14 of 77
+    trials (the factor did not act). Rough: p50 in 30 of 77 trials (other programs used the machine, most of
+    all java)`; "" if nothing."""
     told = Told(findings)
     found, checks = asked(told), doubts(findings)
     parts = []
@@ -189,12 +192,12 @@ def _cause(one: Doubt) -> str:
 
 
 def asked_words(findings: Findings) -> str:
-    """The numbers that the study asks for: `p50, backend.requests and cache.hit_ratio`."""
+    """Return the numbers that the study asks for: `p50, backend.requests and cache.hit_ratio`."""
     told = Told(findings)
     keys = dict.fromkeys(key for case in findings.cases if case.trials for key in asked_keys(told, case))
     return list_words([_of_main(key, told.group) for key in keys], 4)
 
 
 def _of_main(key: str, group: str) -> str:
-    """A number in words, without the group that is told first."""
+    """Return a number in words, without the main group's name."""
     return number_words(key.removeprefix(f"{group}."))

@@ -1,4 +1,4 @@
-"""What the exit code of a run says, and why. Pure."""
+"""The exit code of a run, and its reasons. Pure."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _OTHER_CODES = {
 
 @dataclass(frozen=True)
 class Ending:
-    """What failed and what is open, as clauses: neither is ever a pass (docs/method.md §2)."""
+    """What failed and what is open, as clauses; neither is ever a pass (docs/method.md §2)."""
 
     failed: tuple[str, ...]
     open: tuple[str, ...]
 
     @property
     def code(self) -> ExitCode:
-        """1 where anything failed, 4 where something is open, else 0."""
+        """1 if anything failed, 4 if something is open, else 0."""
         if self.failed:
             return ExitCode.THRESHOLD_FAILED
         return ExitCode.REFUSED if self.open else ExitCode.DONE
 
 
 def criteria_ending(findings: Findings) -> Ending:
-    """By thresholds, gates and the search alone."""
+    """Return the ending by thresholds, gates and the search alone."""
     found, out = _outcomes(findings), findings.capacity
     search = "" if out is None else search_outcome(out)
     failed = [*_counted(found, "failed", "failed")]
@@ -48,14 +48,15 @@ def criteria_ending(findings: Findings) -> Ending:
 
 
 def ending(findings: Findings) -> Ending:
-    """By what the study asks: its criteria, and whether its comparisons, or else its numbers, conclude anything."""
+    """Return the ending by everything that the study asks: its criteria, and whether its comparisons (else
+    its numbers) allow a conclusion."""
     of_criteria = criteria_ending(findings)
     nothing = _concludes_nothing(findings)
     return Ending(of_criteria.failed, (*of_criteria.open, *([nothing] if nothing else [])))
 
 
 def exit_line(findings: Findings, code: ExitCode) -> str:
-    """`exit 1: 1 threshold failed; 2 gates are undecided`."""
+    """Return `exit 1: 1 threshold failed; 2 gates are undecided`."""
     found = ending(findings)
     if code in _OTHER_CODES:
         return f"exit {int(code)}: {_OTHER_CODES[code]}"
@@ -84,7 +85,7 @@ _GATES = {"fail": "failed", "open": "open", "pass": "kept"}
 
 
 def _outcomes(findings: Findings) -> dict[str, list[str]]:
-    """Of each criterion once, and of each gate: failed, open or kept; the worst over the cases."""
+    """Return the outcome (failed, open or kept) of each criterion and gate once, the worst over the cases."""
     by_text: dict[str, set[str]] = {}
     for one in findings.thresholds:
         by_text.setdefault(one.that, set()).add(_KINDS[one.outcome])
@@ -108,12 +109,14 @@ def _counted(
 
 
 def _says_something(claim: Claim) -> bool:
-    """Whether a pair of it can be believed, or its gate decides: success is judged whatever disturbed the times."""
+    """Return whether any of its pairs is valid, or its gate decides: success is judged even if the times are
+    disturbed."""
     return claim.outcome != "refused" or (claim.gate is not None and claim.gate.outcome != "open")
 
 
 def _concludes_nothing(findings: Findings) -> str:
-    """Why the study's own question has no answer, as a clause; "" where it has one, or its criteria say so alone."""
+    """Return why the study's question has no answer, as a clause; "" if it has one, or if criteria are all
+    that it asks."""
     if findings.capacity is not None:
         return ""
     if findings.planned_trials and not findings.trials:

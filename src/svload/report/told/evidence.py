@@ -1,4 +1,5 @@
-"""How near each limit was and what was turned away, as every output tells it: from what the monitors declared. Pure."""
+"""How near each limit was and what was refused, from what the monitors declared, in the words shared by every
+output. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _BECAME = {"refused": "refused", "lost": "lost", "failed": "failed", "waited": "
 
 @dataclass(frozen=True)
 class LimitLine:
-    """One limit: how much of it was in use."""
+    """One limit and how much of it was in use."""
 
     state: LimitState
     what: str
@@ -35,9 +36,9 @@ class LimitLine:
     of: str
     """the limit itself"""
     first: str
-    """when it was first full; empty: never"""
+    """when it was first full; empty if never"""
     trials: str
-    """in how many of a case's trials it was reached; empty for one trial"""
+    """the number of the case's trials that reached it; empty for one trial"""
 
     @property
     def text(self) -> str:
@@ -52,15 +53,15 @@ class LimitLine:
 
 @dataclass(frozen=True)
 class RefusalLine:
-    """One counter that moved."""
+    """One counter that increased."""
 
     what: str
     count: str
-    """in a trial, or on average over a case's trials"""
+    """for a trial, or on average over a case's trials"""
     became: str
     first: str
     trials: str
-    """in how many of a case's trials it moved; empty for one trial"""
+    """the number of the case's trials in which it increased; empty for one trial"""
 
     @property
     def text(self) -> str:
@@ -70,7 +71,7 @@ class RefusalLine:
 
 
 def limit_lines(limits: Iterable[LimitUse | CaseLimit], clear: bool = True) -> list[LimitLine]:
-    """The nearest to their limit first; without those that are clear where `clear` is false."""
+    """Return the limits, nearest to full first; `clear=False` leaves out those that were never near."""
     kept = [one for one in limits if clear or one.state != "clear"]
     return [_limit(one) for one in sorted(kept, key=lambda one: (_ORDER.index(one.state), -one.share))]
 
@@ -91,7 +92,7 @@ def _limit(one: LimitUse | CaseLimit) -> LimitLine:
 
 
 def refusal_lines(refusals: Iterable[RefusalCount | CaseRefusal]) -> list[RefusalLine]:
-    """What moved, the first first."""
+    """Return the counters that increased, earliest first."""
     return [_refusal(one) for one in refusals]
 
 
@@ -107,11 +108,11 @@ def _refusal(one: RefusalCount | CaseRefusal) -> RefusalLine:
 
 
 def evidence_lines(evidence: Evidence | CaseEvidence, clear: bool = False) -> list[str]:
-    """Everything as lines of text: limits that are near, then counters that moved."""
+    """Return all lines of text: limits that are near, then counters that increased."""
     lines = [line.text for line in limit_lines(evidence.limits, clear)]
     return lines + [line.text for line in refusal_lines(evidence.refusals)]
 
 
 def gave_way(evidence: CaseEvidence) -> Sequence[str]:
-    """What failed first, then next, in words; empty where nothing did."""
+    """Return what failed first, then next, in words; empty if nothing did."""
     return [what_failed(one) for one in first_to_fail(evidence)]

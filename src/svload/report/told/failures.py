@@ -1,4 +1,4 @@
-"""What failed, in lines: what leads the answer, and what stands among the doubts since it does not. Pure."""
+"""Failed requests in lines: those that lead the answer, and those listed among the doubts. Pure."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ _MOST_KINDS, _MOST_CASES, _LONGEST = 3, 3, 60
 
 @dataclass(frozen=True)
 class FailureLine:
-    """A sentence on failures, and the cases that have them."""
+    """A sentence on failures, and the cases in which they occurred."""
 
     text: str
     cases: tuple[str, ...]
 
 
 def leading_failures(findings: Findings) -> list[FailureLine]:
-    """A line a group or step whose failures lead the answer: `order: 9 × 201, expected 200; 9 of 900 requests failed.`"""
+    """Return one line per group or step whose failures lead the answer: `order: 9 × 201, expected 200; 9 of
+    900 requests failed.`"""
     alike = _alike(findings)
     return [FailureLine(_sentence(findings, rows), _cases([rows])) for rows in alike if not rows[0].beside]
 
 
 def other_failures(findings: Findings) -> list[FailureLine]:
-    """All others in a line for each reason why they do not lead."""
+    """Return one line on all others for each reason why they do not lead."""
     lines = []
     for beside, words in _BESIDE.items():
         mine = [rows for rows in _alike(findings) if rows[0].beside == beside]
@@ -47,7 +48,7 @@ def other_failures(findings: Findings) -> list[FailureLine]:
 
 
 def _alike(findings: Findings) -> list[list[Failures]]:
-    """The rows of each group or step, those with the largest share of failures first."""
+    """Return the rows of each group or step, largest share of failures first."""
     alike: dict[tuple[str, str], list[Failures]] = {}
     for row in findings.failures:
         alike.setdefault((row.beside, row.owner), []).append(row)
@@ -61,7 +62,8 @@ def _cases(several: Sequence[Sequence[Failures]]) -> tuple[str, ...]:
 
 
 def _sentence(findings: Findings, rows: Sequence[Failures]) -> str:
-    """`order: 9 × 201, expected 200; 9 of 900 requests failed in TC1.`; the group's name where several failed."""
+    """Return `order: 9 × 201, expected 200; 9 of 900 requests failed in TC1.`; names the group if several
+    have failures."""
     alone = len({row.group for row in findings.failures}) == 1
     name = (rows[0].step if alone else "") or rows[0].owner
     counts: Counter[tuple[str, str, str]] = Counter()

@@ -11,8 +11,9 @@ _NAMES = {"p50": "the median response"}
 
 
 def faster_sentence(findings: Findings) -> str:
-    """`/v2 is slower than /v1: the median response is 12 % longer (9 to 15 %) and p95 was 3 % longer (−2 to +8 %), which decides
-    nothing, as these servers ran today.` Requests that failed follow in a sentence of their own."""
+    """Return `/v2 is slower than /v1: the median response is 12 % longer (9 to 15 %) and p95 was 3 % longer
+    (−2 to +8 %), which decides nothing, as these servers ran today.` A second sentence reports failed
+    requests."""
     found = claimed(findings)
     nothing = nothing_line(answer(findings))
     if nothing or not found:
@@ -24,7 +25,7 @@ def faster_sentence(findings: Findings) -> str:
 
 
 def _head(found: list[Claimed]) -> str:
-    """Which is faster, as far as the claims agree."""
+    """Return which is faster, as far as the claims agree."""
     one, other = found[0].claim.treatment, found[0].claim.baseline
     slower = {(claim.claim.ratio.value or 1.0) > 1 for claim in found if claim.outcome == "decided"}
     if slower == {True}:
@@ -44,8 +45,8 @@ def _name(one: Claimed) -> str:
 
 
 def _clause(one: Claimed, decided: bool) -> str:
-    """`is 12 % longer (9 to 15 %)`, `differs by less than 3 %`, `was 3 % longer (−2 to +8 %)`; beside a claim that is
-    `decided`, an open one says that it isn't."""
+    """Return `is 12 % longer (9 to 15 %)`, `differs by less than 3 %`, `was 3 % longer (−2 to +8 %)`; if
+    another claim is `decided`, an undecided one says that it isn't."""
     claim = one.claim
     if one.outcome == "decided":
         return f"is {one.effect_words}"
@@ -59,7 +60,7 @@ def _clause(one: Claimed, decided: bool) -> str:
 
 
 def _success(one: Claimed) -> str:
-    """How much failed on each side, where anything did."""
+    """Return the failures of each side, if there were any."""
     before, after = one.claim.success
     if before is None or after is None or before == after == 1:
         return ""

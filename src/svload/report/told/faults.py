@@ -1,4 +1,4 @@
-"""Planned faults as every page tells them: what was done when, and how soon each group was back at its level."""
+"""Planned faults in the words shared by every page: what was done when, and how soon each group recovered."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from svload.model.units import show_duration
 
 @dataclass(frozen=True)
 class FaultLine:
-    """A planned act of a case over its trials. Times as texts, from the load's start."""
+    """A planned fault of a case over its trials. Times are texts, from the load's start."""
 
     what: str
     planned: str
     begun: str
     took: str
     recovery: tuple[tuple[str, str], ...]
-    """traffic group, how soon it was back"""
+    """traffic group, how soon it recovered"""
 
 
 def fault_lines(trial: TrialResult) -> Iterator[str]:
-    """A sentence for each planned act of a trial."""
+    """Yield a sentence for each planned fault of a trial."""
     for one in trial.faults:
         back = [f"{group} {_back(found)}" for group, found in one.recovery.items()]
         yield f"{one.sentence} {'; '.join(back)}".rstrip()
@@ -36,7 +36,7 @@ def _back(found: Estimate) -> str:
 
 
 def fault_table(trials: Sequence[TrialResult]) -> list[FaultLine]:
-    """The planned acts of a case: median over its trials, with the range where they differ."""
+    """Return the planned faults of a case: the median over its trials, with the range if they differ."""
     first = next((trial.faults for trial in trials if trial.faults), ())
     lines = []
     for number, one in enumerate(first):

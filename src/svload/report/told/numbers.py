@@ -1,8 +1,8 @@
-"""What is told of a run's numbers: a row a number, the same for terminal, page, workbook,
-Markdown and OpenMetrics. Pure.
+"""Rows that describe a run's numbers, one row per number, shared by terminal, page, workbook, Markdown and
+OpenMetrics. Pure.
 
-Rows are made from structured fields alone: a number's value, interval, grade, bound, and the code of why it
-is null. What analysis says in sentences is shown as it is and never read.
+Rows are made from structured fields alone: a number's value, interval, grade, bound, and the code for why it
+is null. Sentences of analysis are shown unchanged and never parsed.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ _SHORT: dict[Why, str] = {
     "no looks-up": "no look-ups",
     "no ratio": "no ratio",
 }
-"""Why a number is null, in a cell."""
+"""Short text for a null number in a cell."""
 
 
 def short_why(why: Why) -> str:
-    """The code of a null in a word or two, for a cell."""
+    """Return the code for why a number is null in a word or two, for a cell."""
     return _SHORT[why]
 
 
 def mark_of(grade: Grade, thin: bool) -> str:
-    """What stands beside a number of this grade; `thin`: few requests carry it, or it grows with the run's length."""
+    """Return the mark of a number of this grade; `thin`: few requests support it, or it grows with the run's
+    length."""
     if grade in ("REFUSED", "WEAK"):
         return GRADE_MARK[grade]
     return FEW_MARK if thin else ""
@@ -61,15 +62,15 @@ def mark_of(grade: Grade, thin: bool) -> str:
 
 _GRADE_WORDS: dict[Grade, str] = {"VALID": "sound", "WEAK": "rough", "REFUSED": "not usable"}
 _LEAST_SHOWN = 0.0005
-"""A bound below 0.05 % is none that anybody reads."""
+"""Bounds below 0.05 % are not shown: nobody reads them."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """One number as every output tells it. `value`, `low`, `high` in base units; `value` None: `why` says why.
+    """One number as shown by every output. `value`, `low`, `high` are in base units; if `value` is None,
+    `why` gives the reason.
 
-    `believed` of `made` are the trials whose value of it counts, of those that were made; of a
-    trial's own number 1 of 1, or 0 of 1.
+    `believed` of `made` trials have a value that counts; for a trial's own number 1 of 1, or 0 of 1.
     """
 
     key: str
@@ -89,43 +90,44 @@ class Number:
     doubts: tuple[str, ...] = ()
     as_measured: float | None = None
     note: str = ""
-    """What analysis says of it in words, to be shown beside it."""
+    """Analysis's note on it, shown beside it."""
 
     @property
     def dimension(self) -> Dimension:
-        """What it is measured in."""
+        """The number's dimension."""
         return dimension_of(self.key)
 
     @property
     def refused(self) -> bool:
-        """It counts nowhere: it is drawn hatched and enters no comparison."""
+        """Whether it counts nowhere: it is drawn hatched and enters no comparison."""
         return self.grade == "REFUSED"
 
     @property
     def mark(self) -> str:
-        """`✗` REFUSED, `~` WEAK, `°` carried by few requests, `` for one to believe."""
+        """`✗` REFUSED, `~` WEAK, `°` supported by few requests, `` valid."""
         return mark_of(self.grade, self.thin)
 
     @property
     def weak(self) -> bool:
-        """It counts, with a doubt: WEAK, few requests carry it, or it grows with the run's length."""
+        """Whether it counts with a doubt: WEAK, supported by few requests, or growing with the run's
+        length."""
         return not self.refused and (self.grade == "WEAK" or self.thin)
 
     @property
     def thin(self) -> bool:
-        """Few requests carry it, or it grows with the run's length."""
+        """Whether few requests support it, or it grows with the run's length."""
         return self.few or self.why == "grows"
 
     @property
     def text(self) -> str:
-        """Value and unit, without a mark; why there is none."""
+        """Value and unit without a mark, or why there is no value."""
         if self.shown is None:
             return _SHORT[self.why]
         return show_value(self.shown, self.dimension)
 
     @property
     def shown(self) -> float | None:
-        """What is drawn: the value; of a REFUSED number without one what was measured, hatched."""
+        """What is drawn: the value; for a REFUSED number without one, the measured value, hatched."""
         return self.as_measured if self.value is None and self.refused else self.value
 
     @property
@@ -151,24 +153,24 @@ class Number:
 
     @property
     def bounded(self) -> bool:
-        """Whether a check says that the true value may lie elsewhere."""
+        """Whether a check states that the true value may differ."""
         return self.value is not None and any(
             bound is None or bound >= _LEAST_SHOWN for bound in (self.below, self.above)
         )
 
     @property
     def bound(self) -> str:
-        """`−3 to +12 %`: how far the true value may lie from this one; "" where no check bounds it."""
+        """`−3 to +12 %`: how far the true value may lie from this one; "" if no check bounds it."""
         return bound_words(self.below, self.above) if self.bounded else ""
 
     @property
     def counted(self) -> str:
-        """`6/15`: the trials that count of those that were made."""
+        """`6/15`: trials that count, of all trials made."""
         return f"{self.believed}/{self.made}"
 
     @property
     def why_words(self) -> str:
-        """Why it is null, marked or bounded, in one line; "" where there is nothing to say."""
+        """Why it is null, marked or bounded, in one line; "" if there is nothing to report."""
         told = [self.note] if self.note else []
         if self.value is None and self.why == "refused":
             told = [f"{self.made - self.believed} of {self.made} trials are broken"]
@@ -185,11 +187,11 @@ class Number:
 
 
 _ALL_OF_IT = 0.995
-"""A bound that leaves nothing of the value is none below it."""
+"""From this share on, a bound leaves nothing of the value and is not shown as a lower bound."""
 
 
 def bound_words(below: float | None, above: float | None) -> str:
-    """`−3 to +12 %`, `up to +12 %`, `±5 %`, `no bound below, up to 620 times`: from shares."""
+    """Return `−3 to +12 %`, `up to +12 %`, `±5 %`, `no bound below, up to 620 times`, from shares."""
     if below is None or above is None:
         return "off by an unknown amount"
     low, high = rounded(100 * below, 2), rounded(100 * above, 2)
@@ -206,7 +208,7 @@ def bound_words(below: float | None, above: float | None) -> str:
 
 
 def number_of(key: str, estimate: Estimate | None, believed: int = 1, made: int = 1) -> Number:
-    """The row of an estimate of the metric of that full name; None: it was not measured."""
+    """Return the row for an estimate of the metric `key` (a full name); None means not measured."""
     found = estimate or Estimate(value=None, why="not measured")
     belief, (low, high) = found.belief, found.within
     return Number(
@@ -231,7 +233,7 @@ def number_of(key: str, estimate: Estimate | None, believed: int = 1, made: int 
 
 
 class Told:
-    """The numbers of a run's findings, a row each; made once, read by all that print them."""
+    """The numbers of a run's findings as rows, made once and shared by all outputs."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
@@ -240,31 +242,31 @@ class Told:
             self._trials.setdefault(trial.case, []).append(trial)
         checks = (check for trial in findings.trials for check in trial.verdict.checks)
         self._by_number = any(check.harms for check in checks)
-        """Whether checks name the numbers that they doubt; where none does, a trial's
-        verdict is that of all its numbers."""
+        """Whether checks name the numbers that they doubt; if none does, a trial's verdict applies to all its
+        numbers."""
 
     @cached_property
     def group(self) -> str:
-        """The traffic group that is told first."""
+        """The traffic group that is shown first."""
         return main_group(self.findings)
 
     def trials(self, case: CaseResult) -> list[TrialResult]:
         return self._trials.get(case.case, [])
 
     def of_trial(self, trial: TrialResult, key: str) -> Number:
-        """A trial's own number."""
+        """Return a trial's own number."""
         found = self._graded(number_of(key, trial.metrics.get(key)), trial.verdict.instrument)
         return replace(found, believed=int(not found.refused and found.value is not None))
 
     def of_case(self, case: CaseResult, key: str) -> Number:
-        """A case's number, with how many of its trials carry it."""
+        """Return a case's number, with how many of its trials support it."""
         trials = self.trials(case)
         found = self._graded(number_of(key, case.metrics.get(key)), case.instrument or "VALID")
         own = (self.of_trial(trial, key) for trial in trials if key in trial.metrics)
         return replace(found, believed=sum(not one.refused for one in own), made=len(trials))
 
     def counts(self, case: CaseResult, key: str) -> tuple[str, ...]:
-        """The trials whose value of it enters the case's; none where that is REFUSED."""
+        """Return the trials whose value enters the case's number; none if that is REFUSED."""
         if self.of_case(case, key).refused:
             return ()
         return tuple(one.trial for one in self.trials(case) if self.of_trial(one, key).believed)
@@ -274,7 +276,7 @@ class Told:
 
 
 def too_few_rule(numbers: Iterable[Number]) -> str:
-    """What its percentiles lack, once for a table; "" where no number is short of requests."""
+    """Return what the percentiles lack, once per table; "" if every number has enough requests."""
     needs = {split_metric(one.key)[2]: one.need for one in numbers if one.need}
     if not needs:
         return ""
@@ -284,12 +286,13 @@ def too_few_rule(numbers: Iterable[Number]) -> str:
 
 
 def marks_rule(numbers: Sequence[Number]) -> str:
-    """What the marks in a table mean, if there are any."""
+    """Return what the marks in a table mean, if there are any."""
     return meaning_of({one.mark for one in numbers}, any(one.why == "grows" for one in numbers))
 
 
 def meaning_of(marks: Iterable[str], grows: bool = False) -> str:
-    """What these marks mean, in a line; "" without any. `grows`: a number does with the run's length."""
+    """Return what these marks mean, in one line; "" without any. `grows`: a number grows with the run's
+    length."""
     told = {
         GRADE_MARK["WEAK"]: "~ WEAK: rough, its range includes the disturbance",
         FEW_MARK: "° based on few requests" + (", or grows with the run's length" if grows else ""),

@@ -1,4 +1,4 @@
-"""What a quiet machine would add to a run, in one line. Pure."""
+"""What a quiet machine would improve in a run, in one line. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from svload.report.told.doubts import doubting
 from svload.report.told.spelling import count_words, list_words
 
 MACHINES_DOING = frozenset(("others-cpu", "steal", "run-queue", "hiccups", "generator-harm", "calibration"))
-"""Checks that a trial fails for what else its machine does."""
+"""Checks that fail because of other activity on the machine."""
 
 
 def quieter_line(findings: Findings) -> str:
-    """What is open, though the machine disturbed trials, and what to do; "" where nothing is, or none was disturbed."""
+    """Return what is undecided in a run with disturbed trials, and what to do; "" if nothing is or no trial
+    was disturbed."""
     disturbed = sum(map(_is_disturbed, findings.trials))
     open_claims = sum(claim.outcome in UNDECIDED for claim in findings.claims)
     criteria = sum(one.outcome in OPEN for one in findings.thresholds)

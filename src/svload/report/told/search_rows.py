@@ -1,5 +1,5 @@
-"""A search for the largest load as every output tells it: a title, the answer in a few words,
-a row a load or a step. Pure."""
+"""A search for the largest load in the words shared by every output: a title, the answer in a few words, one
+row per load or step. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from svload.report.told.criteria import criterion_words, threshold_key
 from svload.report.told.spelling import count_words, dimension_of, show_value
 
 MARKS = {"holds": "✓", "breaks": "✗", "mixed": "~", "no number": "?"}
-"""What trials at a load say, the same wherever a search is shown."""
+"""The mark for the result of a load's trials, the same wherever a search is shown."""
 GATE_MARKS = {"pass": "✓", "fail": "✗", "open": "?"}
 
 
 @dataclass(frozen=True)
 class LevelRow:
-    """A load in words. `measured` is the number nearest to its limit, `interval` the range of its trials; `says`:
-    why a trial has none."""
+    """A load in words. `measured` is the number nearest to its limit, `interval` the range of its trials;
+    `says`: why a trial has no number."""
 
     level: CapacityLevel
     mark: str
@@ -42,14 +42,14 @@ class StepRow:
 
 
 def search_title(found: CapacityResult) -> str:
-    """`the largest users that keep response.p95 ≤ 200 ms`."""
+    """Return `the largest users that keep response.p95 ≤ 200 ms`."""
     if found.gain is not None:
         return f"the {noun_of(found.over)} above which more gain less than {100 * found.gain:.3g} %"
     return f"the largest {noun_of(found.over)} that keep {' and '.join(map(criterion_words, found.that))}"
 
 
 def limit_words(found: CapacityResult) -> str:
-    """`about 47 users (41 to 53)`; without an answer what is known."""
+    """Return `about 47 users (41 to 53)`; without an answer, what is known."""
     noun, low, high = noun_of(found.over), found.low, found.high
     if found.state == "above":
         return f"more than {found.most:,} {noun}"
@@ -65,7 +65,7 @@ def limit_words(found: CapacityResult) -> str:
 
 
 def level_rows(findings: Findings) -> list[LevelRow]:
-    """Every load, ascending."""
+    """Return every load, ascending."""
     found = findings.capacity
     return [_level(findings, one) for one in found.levels] if found else []
 
@@ -87,7 +87,7 @@ def _level(findings: Findings, one: CapacityLevel) -> LevelRow:
 
 
 def step_rows(found: CapacityResult) -> list[StepRow]:
-    """Every step up, in the order they ran."""
+    """Return every step up, in the order in which they ran."""
     return [
         StepRow(
             step=one,
@@ -99,7 +99,7 @@ def step_rows(found: CapacityResult) -> list[StepRow]:
 
 
 def caption_of(found: CapacityResult) -> str:
-    """What the drawing of the search shows."""
+    """Return what the drawing of the search shows."""
     text = (
         f"Every trial of the search in the order they ran ({count_words(len(found.trials), 'trial')}), at its "
         "load: filled where that trial keeps the criteria, a cross where it breaks them, hollow where it has no number."
@@ -110,7 +110,7 @@ def caption_of(found: CapacityResult) -> str:
 
 
 def nearest(levels: Sequence[LevelRow], found: CapacityResult, most: int) -> list[LevelRow]:
-    """So many rows at most, those nearest to the limit."""
+    """Return at most `most` rows, those nearest to the limit."""
     middle = found.limit or found.high or found.low
     if len(levels) <= most or middle is None:
         return list(levels[:most])
@@ -119,8 +119,8 @@ def nearest(levels: Sequence[LevelRow], found: CapacityResult, most: int) -> lis
 
 
 def search_outcome(found: CapacityResult) -> Literal["pass", "fail", "open"]:
-    """As its gate says; without one it passes where the limit has an interval, and is open else: what
-    is not known is never a pass."""
+    """Return the gate's outcome; without a gate it passes if the limit has an interval, else it is open: the
+    unknown is never a pass."""
     if found.gate is not None:
         return found.gate.outcome
     return "pass" if found.state == "found" else "open"

@@ -1,4 +1,4 @@
-"""Numbers and verdicts as people read them: one spelling for terminal, page and sheets."""
+"""Numbers and verdicts in words, spelt the same in terminal, page and sheets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svload.model.units import Dimension, rounded, show_duration, show_percent, 
 
 NOT_MEASURED = "not measured"
 FEW_MARK = "°"
-"""A number that few requests carry, or that grows with the run's length."""
+"""Mark of a number that few requests support, or that grows with the run's length."""
 GRADE_MARK = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗", NOT_MEASURED: "–"}
 NONE = "–"
 _CURL: Mapping[str, Dimension] = {
@@ -34,15 +34,15 @@ _SERVICE_METRICS = tuple(name for (source, name) in CATALOGUE if source == "serv
 
 @cache
 def _monitored() -> dict[str, Dimension]:
-    """What a study may ask of services' monitors, by each of its names."""
+    """Return what a study may ask of the services' monitors, by each of its names."""
     from svload.watch import monitored_names
 
     return {name: one.dimension for name, one in monitored_names().items()}
 
 
 def split_metric(key: str) -> tuple[str, str, str]:
-    """(owner, metric with its limit, stat) of a full metric name; the owner may hold dots, a name that
-    is no metric gives empty parts."""
+    """Return (owner, metric with its limit, stat) of a full metric name; the owner may contain dots; all
+    parts are empty if the name is no metric."""
     head, _, last = key.rpartition(".")
     if last in STATS or (last.startswith("p") and last[1:].isdigit()):
         return _owner_and_name(head, last)
@@ -63,13 +63,13 @@ def _owner_and_name(text: str, stat: str) -> tuple[str, str, str]:
 
 
 def dimension_of(key: str) -> Dimension:
-    """The dimension of a full metric name; a count where it is unknown."""
+    """Return the dimension of a full metric name; a count if unknown."""
     name = without_limit(split_metric(key)[1])
     return _DIMENSIONS.get(name) or _monitored().get(name, "count")
 
 
 def show_value(value: float | None, dimension: Dimension) -> str:
-    """A value in base units as text of three or four figures; a dash for None."""
+    """Return a value in base units as text with three or four significant digits; a dash for None."""
     if value is None:
         return NONE
     match dimension:
@@ -91,7 +91,7 @@ def _plain(value: float) -> str:
 
 
 def show_interval(estimate: Estimate, dimension: Dimension) -> str:
-    """`2.1 ms [2.0, 2.3]`: value and interval in one unit."""
+    """Return `2.1 ms [2.0, 2.3]`: value and interval in one unit."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return show_value(estimate.value, dimension)
     unit, factor = unit_for(estimate.value, dimension)
@@ -100,7 +100,7 @@ def show_interval(estimate: Estimate, dimension: Dimension) -> str:
 
 
 def show_bracket(estimate: Estimate, dimension: Dimension) -> str:
-    """`[2.0, 2.3]`: the interval in the value's unit; "" without one, or where it is the value itself."""
+    """Return `[2.0, 2.3]`, the interval in the value's unit; "" without one, or if it equals the value."""
     if (
         estimate.value is None
         or estimate.low is None
@@ -117,7 +117,7 @@ _SIZE_UNITS = (("GiB", 1024.0**3), ("MiB", 1024.0**2), ("KiB", 1024.0), ("B", 1.
 
 
 def unit_for(value: float, dimension: Dimension) -> tuple[str, float]:
-    """(unit, its size in base units) in which `value` reads best."""
+    """Return (unit, its size in base units) in which `value` is easiest to read."""
     match dimension:
         case "time_s":
             return next((pair for pair in _TIME_UNITS if abs(value) >= pair[1]), _TIME_UNITS[-1])
@@ -131,7 +131,7 @@ def unit_for(value: float, dimension: Dimension) -> tuple[str, float]:
 
 
 def metric_label(key: str) -> str:
-    """A full metric name in words: `probe.response.p50` → `probe: response, p50`."""
+    """Return a full metric name in words: `probe.response.p50` → `probe: response, p50`."""
     owner, name, stat = split_metric(key)
     words = name_words(name) or key
     if stat:
@@ -140,18 +140,19 @@ def metric_label(key: str) -> str:
 
 
 MOST_PERCENT = 10.0
-"""A share above which nobody reads percent: 1,000 %."""
+"""Shares above this (1,000 %) are not shown in percent."""
 
 
 def percent_words(share: float) -> str:
-    """A share in two figures: `12 %`, `140 %`, `600 %`; above 1,000 % `a factor of 620`."""
+    """Return a share with two significant digits: `12 %`, `140 %`, `600 %`; above 1,000 % `a factor of
+    620`."""
     if share > MOST_PERCENT:
         return f"a factor of {rounded(1 + share, 2)}"
     return show_percent(share, 2)
 
 
 def show_ratio(value: float) -> str:
-    """A ratio as change: `−12 %`, `+3.4 %`, from threefold on `×3.2`."""
+    """Return a ratio as a change: `−12 %`, `+3.4 %`, from threefold on `×3.2`."""
     if value >= 3 or value <= 0:
         return f"×{_plain(value)}"
     change = 100 * (value - 1)
@@ -159,12 +160,12 @@ def show_ratio(value: float) -> str:
 
 
 def show_time(wall: float) -> str:
-    """A moment in UTC: `2026-03-01 12:00:05 UTC`."""
+    """Return a moment in UTC: `2026-03-01 12:00:05 UTC`."""
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def factor_levels(findings: Findings) -> dict[str, list[str]]:
-    """Factor → its levels in the order in which the cases name them."""
+    """Return each factor's levels, in the order in which the cases name them."""
     levels: dict[str, list[str]] = {}
     for case in findings.cases:
         for factor, level in case.levels.items():
@@ -175,19 +176,19 @@ def factor_levels(findings: Findings) -> dict[str, list[str]]:
 
 
 def traffic_groups(findings: Findings) -> list[str]:
-    """Every traffic group that some case measured, in order of appearance."""
+    """Return every traffic group measured in any case, in order of appearance."""
     return [owner for owner in traffic_owners(findings) if "." not in owner]
 
 
 def traffic_owners(findings: Findings) -> list[str]:
-    """Every traffic group that some case measured, and the steps of its scenarios as
-    `group.step`, in order of appearance."""
+    """Return every traffic group measured in any case, and the steps of its scenarios as `group.step`, in
+    order of appearance."""
     owners = (split_metric(key)[0] for key in _metric_keys(findings) if key.endswith(".success_rate"))
     return list(dict.fromkeys(owners))
 
 
 def services_of(findings: Findings) -> list[str]:
-    """Every service that some case measured, in order of appearance."""
+    """Return every service measured in any case, in order of appearance."""
     groups = set(traffic_owners(findings))
     found: dict[str, None] = {}
     for key in _metric_keys(findings):
@@ -198,13 +199,13 @@ def services_of(findings: Findings) -> list[str]:
 
 
 def _metric_keys(findings: Findings) -> dict[str, None]:
-    """What any case or trial measured, in order of appearance."""
+    """Return the metrics measured in any case or trial, in order of appearance."""
     every = (*(case.metrics for case in findings.cases), *(trial.metrics for trial in findings.trials))
     return dict.fromkeys(key for metrics in every for key in metrics)
 
 
 def main_group(findings: Findings) -> str:
-    """The group that claims are about (the first that names one); else the curl-like probe, else the
+    """Return the group that claims are about (the first that names one); else the curl-like probe, else the
     last group. "load" without any."""
     groups = traffic_groups(findings)
     for claim in findings.claims:
@@ -218,8 +219,8 @@ def main_group(findings: Findings) -> str:
 
 
 def full_metric(findings: Findings, text: str) -> str:
-    """A metric as a study spells it, with its owner and stat: the main group's where none is named, the
-    default stat where there is one."""
+    """Return a metric, as a study spells it, with its owner and stat: the main group if it names none, the
+    default stat if there is one."""
     owner, name, stat = split_metric(canonical_limit(text))
     if not name:
         return text
@@ -230,9 +231,10 @@ def full_metric(findings: Findings, text: str) -> str:
 
 
 def load_line(findings: Findings, alone: str = "") -> str:
-    """The load that this run made, in one line (`alone`: that group's, the others counted). "" where unknown.
+    """Return the load of this run in one line (`alone`: only that group's, the others counted); "" if
+    unknown.
 
-    A profile may ask for less than the question says.
+    A profile may make less load than the question states.
     """
     if not findings.load:
         return ""
@@ -243,29 +245,30 @@ def load_line(findings: Findings, alone: str = "") -> str:
 
 
 def list_words(words: Sequence[str], most: int = 6) -> str:
-    """`a, b and c`; from `most` on the rest is counted."""
+    """Return `a, b and c`; beyond `most` words the rest is counted."""
     if len(words) > most:
         return f"{', '.join(words[: most - 1])} and {len(words) - most + 1} more"
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
 def outcome_words(outcome: str) -> str:
-    """The outcome of a comparison, a gate or a threshold in words; files for programs say `open`."""
+    """Return the outcome of a comparison, a gate or a threshold in words; files for programs use `open`."""
     return "undecided" if outcome == "open" else outcome
 
 
 def count_words(number: int, one: str, many: str | None = None) -> str:
-    """`1 trial`, `4 trials`."""
+    """Return `1 trial`, `4 trials`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def unique(texts: Iterable[str]) -> list[str]:
-    """Without repetition, in order."""
+    """Return the texts without repetition, in order."""
     return list(dict.fromkeys(text for text in texts if text))
 
 
 def change_interval(ratio: Estimate, dimension: Dimension) -> str:
-    """The interval in its value's words: `68 to 70 %`, `1.93 to 2.16`, `−2 to +4 %`; "" without one."""
+    """Return the interval in the wording of its value: `68 to 70 %`, `1.93 to 2.16`, `−2 to +4 %`; "" without
+    one."""
     if ratio.value is None or ratio.low is None or ratio.high is None:
         return ""
     said = _Change.of(ratio.value, dimension)
@@ -284,7 +287,7 @@ def _signed(ratio: float) -> str:
 
 
 def change_words(ratio: float, dimension: Dimension) -> str:
-    """A ratio without an interval: `69 % shorter`, `3.2 times as long`."""
+    """Return a ratio without an interval: `69 % shorter`, `3.2 times as long`."""
     return _Change.of(ratio, dimension).whole
 
 
@@ -293,7 +296,7 @@ _TIMES_FROM = 2.0
 
 @dataclass(frozen=True)
 class _Change:
-    """A ratio as a number with the words around it."""
+    """A ratio as a number with its unit and words."""
 
     number: float
     unit: str
@@ -302,8 +305,8 @@ class _Change:
 
     @classmethod
     def of(cls, ratio: float, dimension: Dimension, times: bool | None = None) -> _Change:
-        """As a multiple from 2 on, else in percent; `times`: as another one is told, so that an
-        interval reads in its value's words."""
+        """Return a multiple from 2 on, else percent; `times` forces either form, so that an interval is
+        worded like its value."""
         less, more, as_much = ("shorter", "longer", "as long") if dimension == "time_s" else ("lower", "higher", "as high")  # fmt: skip
         if ratio >= _TIMES_FROM if times is None else times:
             return cls(ratio, "", f"times {as_much}", True)
@@ -322,7 +325,8 @@ _SHORT_NAMES = {"throughput": "rate", "success_rate": "ok", "hit_ratio": "hits"}
 
 
 def number_words(key: str) -> str:
-    """A number's name in a few letters, for a column or a list: `p50`, `rate`, `service p99`, `cache cpu`."""
+    """Return a number's name in a few letters, for a column or a list: `p50`, `rate`, `service p99`, `cache
+    cpu`."""
     owner, name, stat = split_metric(key)
     if not name:
         return key
@@ -343,7 +347,8 @@ def name_words(name: str) -> str:
 
 
 def metric_words(key: str) -> str:
-    """A full metric name inside a sentence: `probe.response.p50` → `the median response of probe`."""
+    """Return a full metric name for use inside a sentence: `probe.response.p50` → `the median response of
+    probe`."""
     owner, name, stat = split_metric(key)
     if not name:
         return key
@@ -352,5 +357,5 @@ def metric_words(key: str) -> str:
 
 
 def outcome(check: CheckResult) -> str:
-    """A check's grade, or that the trial holds no facts for it."""
+    """Return a check's grade, or that the trial lacks the facts for it."""
     return check.grade if check.measured else NOT_MEASURED

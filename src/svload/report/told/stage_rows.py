@@ -1,5 +1,5 @@
-"""Loads in stages as every output tells them: a row a ramp or level, the median of the case's trials, and which
-thresholds each level keeps. Pure."""
+"""Loads in stages in the words shared by every output: one row per ramp or level with the median of the
+case's trials, and the thresholds that each level keeps. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ FORMS: tuple[Dimension, ...] = ("time_s", "time_s", "time_s", "rate_rps", "ratio
 
 @dataclass(frozen=True)
 class StageRow:
-    """A stage of a case. `values` as NUMBERS, None where there is none; `keeps`: its thresholds with their marks."""
+    """A stage of a case. `values` are in the order of NUMBERS, None if missing; `keeps`: its thresholds with
+    their marks."""
 
     case: str
     stage: StageResult
@@ -28,7 +29,7 @@ class StageRow:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """In words, as HEADINGS."""
+        """The texts of the cells, in the order of HEADINGS."""
         one = self.stage
         shown = (
             "–" if each is None else show_value(each, form)
@@ -38,7 +39,7 @@ class StageRow:
 
 
 def stage_rows(findings: Findings, case: str | None = None) -> list[StageRow]:
-    """In order of cases and time; empty without a load in stages."""
+    """Return the rows in order of cases and time; empty without a load in stages."""
     found: dict[tuple[str, str, float, str], list[StageResult]] = {}
     for trial in findings.trials:
         if case is None or trial.case == case:
@@ -59,7 +60,7 @@ def stage_rows(findings: Findings, case: str | None = None) -> list[StageRow]:
 
 
 def level_marks(thresholds: Iterable[ThresholdResult], stage: StageResult) -> str:
-    """`✓ response.p95 ≤ 200 ms`: each threshold that was judged on this level; empty for a ramp."""
+    """Return `✓ response.p95 ≤ 200 ms`: each threshold that was judged on this level; empty for a ramp."""
     if not stage.holds:
         return ""
     return ", ".join(

@@ -25,13 +25,13 @@ from svload.model.traffic import Body, Group, Request
 from svload.model.units import show_duration, show_size
 
 MOST_LOADS = 3
-"""Different loads of a group told one by one; of more, the first and last."""
+"""Maximum number of a group's loads listed one by one; of more, the first and last."""
 MOST_STAGES = 4
-"""Stages told one by one; of more, the first and last."""
+"""Maximum number of stages listed one by one; of more, the first and last."""
 
 
 def describe_load(group: Group) -> str:
-    """`10 VUs, think time 100 ms, a new connection for each request`."""
+    """Return `10 VUs, think time 100 ms, a new connection for each request`."""
     executor = group.executor
     words = [_executor(executor)]
     if isinstance(executor, ClosedLoop):
@@ -69,8 +69,8 @@ _CONNECTIONS = {
 
 
 def describe_run(configs: Sequence[CaseConfig]) -> dict[str, str]:
-    """The load that these cases make: traffic group → `closed loop: 200 VUs, keep-alive, in 10 of 20
-    cases`, and the objects that stores hold."""
+    """Return the load of these cases: traffic group → `closed loop: 200 VUs, keep-alive, in 10 of 20 cases`,
+    and the objects in the stores."""
     loads: dict[str, Counter[str]] = {}
     for config in configs:
         for group in config.groups:
@@ -83,8 +83,8 @@ def describe_run(configs: Sequence[CaseConfig]) -> dict[str, str]:
 
 
 def describe_imported(imported: Sequence[Imported]) -> dict[str, str]:
-    """The load of imported trials: traffic group → `imported from JMeter: 10 to 50 users, in 4
-    files`; what the files do not say is not told."""
+    """Return the load of imported trials: traffic group → `imported from JMeter: 10 to 50 users, in 4 files`;
+    facts missing in the files are left out."""
     found: dict[str, str] = {}
     for group in dict.fromkeys(name for one in imported for name in one.groups):
         mine = [one for one in imported if group in one.groups]
@@ -102,7 +102,7 @@ def describe_imported(imported: Sequence[Imported]) -> dict[str, str]:
 
 
 def _over_cases(told: Counter[str], cases: int) -> str:
-    """The loads of a group, each with how many cases have it."""
+    """Return the loads of a group, each with the number of cases that have it."""
     if len(told) > MOST_LOADS:
         first, *_, last = told
         return f"{len(told)} loads, from {first} to {last}"
@@ -128,7 +128,7 @@ def _size(value: object) -> str:
 
 
 def describe_requests(group: Group) -> str:
-    """`GET, time-out 2 s, status == 200`; of a scenario each step by its name."""
+    """Return `GET, time-out 2 s, status == 200`; for a scenario, each step by its name."""
     if not group.scenarios:
         return describe_request(group.request)
     told = []
@@ -141,7 +141,7 @@ def describe_requests(group: Group) -> str:
 
 
 def describe_request(request: Request) -> str:
-    """`GET, time-out 2 s, status == 200`."""
+    """Return `GET, time-out 2 s, status == 200`."""
     words = f"{request.method}, time-out {show_duration(request.timeout_ns / 1e9)}"
     return words + "".join(f", {check.name}" for check in request.checks)
 

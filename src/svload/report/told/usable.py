@@ -1,4 +1,4 @@
-"""Runs of which no time and no rate can be used, whatever else of them is judged. Pure."""
+"""Runs without any usable time or rate, whatever else of them is judged. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _MOST_CAUSES = 3
 
 
 def no_times_line(findings: Findings) -> str:
-    """`No response time and no rate of this run can be used: the load was too short to settle.`; "" where one can.
+    """Return `No response time and no rate of this run can be used: the load was too short to settle.`; "" if
+    any can be used.
 
-    A value beyond the time-out is one: it is worse than any limit.
+    A value beyond the time-out can be used: it is worse than any limit.
     """
     refused = False
     for one in _times(findings):
@@ -37,7 +38,7 @@ def no_times_line(findings: Findings) -> str:
 
 
 def _times(findings: Findings) -> Iterator[Number]:
-    """Every case's response times and rates, and the other times that the study asks for."""
+    """Yield every case's response times and rates, and the other times that the study asks for."""
     told, groups = Told(findings), set(traffic_owners(findings))
     for case in findings.cases:
         if case.excluded is not None:
@@ -55,7 +56,7 @@ def _is_usable(one: Number) -> bool:
 
 
 def _harmed(findings: Findings, check: str) -> set[str]:
-    """The numbers, or kinds of numbers, that this check refuses somewhere."""
+    """Return the numbers, or kinds of numbers, that this check refuses in any trial."""
     rows = (row for trial in findings.trials for row in trial.verdict.checks if row.check == check)
     return {harm.number for row in rows for harm in row.harms if harm.grade == "REFUSED"}
 

@@ -1,2 +1,2 @@
-"""The kinds of figures: each file has `figure(gathered)`, which is None where the run has
-nothing for it. Found by scanning."""
+"""The kinds of figures: each file has `figure(gathered)`, which returns None if the run has no data for it.
+Found by scanning."""

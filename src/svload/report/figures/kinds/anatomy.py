@@ -22,7 +22,7 @@ _ROW_PT, _AXIS_PT = 12.0, 64.0
 
 
 def figure(gathered: Gathered) -> Figure | None:
-    """None where no request was ok."""
+    """Return the figure; None if no request was ok."""
     bars = anatomy_by_case(gathered, gathered.group)
     cases = [case for case in gathered.findings.cases if case.case in bars]
     if not bars:
@@ -49,7 +49,7 @@ def figure(gathered: Gathered) -> Figure | None:
             title=None, columns=len(present) if width > WIDTHS_PT["single"] else 3, symbolType="square"
         )
         longest = max(sum(parts.values()) for parts in bars.values()) / factor
-        room = longest * (1.2 if width <= WIDTHS_PT["single"] else 1.1)  # for the sums behind the bars
+        room = longest * (1.2 if width <= WIDTHS_PT["single"] else 1.1)  # for the sums after the bars
         chart = alt.Chart(alt.InlineData(values=rows)).mark_bar(size=7.5)
         bars_drawn = chart.encode(
             alt.X("spent:Q", stack="zero", scale=alt.Scale(domain=[0, room], nice=False), title=f"mean time of an ok request ({unit})", axis=alt.Axis(tickCount=6, format=",.6~f")),

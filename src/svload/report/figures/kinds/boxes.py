@@ -1,4 +1,4 @@
-"""Responses by case as boxes with Tukey's fences, of groups that keep rows."""
+"""Responses by case as boxes with Tukey's fences, for groups that keep rows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from svload.report.palette import INK, PALETTE
 from svload.store.load_time import responses_ns
 
 FENCE = 1.5
-"""Tukey, Exploratory Data Analysis (1977): beyond the box by so many interquartile ranges a value lies outside."""
+"""Tukey, Exploratory Data Analysis (1977): values beyond the box by more than this many interquartile ranges
+are outside."""
 MOST_OUTSIDE = 100
-"""Values outside the fences that are drawn of a case: the extreme ones."""
+"""Maximum number of values drawn outside the fences of a case: the extreme ones."""
 _ROW_PT, _AXIS_PT = 14.0, 34.0
 
 
 class Box(NamedTuple):
-    """Quartiles, the last values inside the fences, and all that lie outside."""
+    """Quartiles, the last values inside the fences, and all values outside."""
 
     low: float
     p25: float
@@ -41,7 +42,7 @@ class Box(NamedTuple):
 
 
 def box_of(values: NDArray[Any]) -> Box:
-    """The box of some values, at least one."""
+    """Return the box of one or more values."""
     p25, p50, p75 = (float(one) for one in np.quantile(values, (0.25, 0.5, 0.75)))
     reach = FENCE * (p75 - p25)
     inside = (values >= p25 - reach) & (values <= p75 + reach)
@@ -56,7 +57,7 @@ def box_of(values: NDArray[Any]) -> Box:
 
 
 def figure(gathered: Gathered) -> Figure | None:
-    """None where the group kept no rows."""
+    """Return the figure; None if the group kept no rows."""
     boxes = {name: box_of(values) for name, values in _responses_s(gathered).items() if len(values)}
     cases = [case for case in gathered.findings.cases if case.case in boxes]
     if not cases:
@@ -114,20 +115,20 @@ def figure(gathered: Gathered) -> Figure | None:
 
 
 def _lines(box: Box, factor: float) -> Row:
-    """Where the box's lines stand, in units of `factor`; a logarithmic axis has no 0."""
+    """Return the positions of the box's lines, in units of `factor`; a logarithmic axis has no 0."""
     ends = {"low": box.low, "p25": box.p25, "p50": box.p50, "p75": box.p75, "high": box.high}
     return {name: max(value, 1e-9) / factor for name, value in ends.items()}
 
 
 def _extreme(box: Box) -> tuple[float, ...]:
-    """The values outside that are drawn."""
+    """Return the outside values to draw."""
     above = [value for value in box.outside if value > box.p75]
     below = [value for value in box.outside if value < box.p25]
     return (*below[:MOST_OUTSIDE], *above[-MOST_OUTSIDE:])
 
 
 def _responses_s(gathered: Gathered) -> dict[str, NDArray[Any]]:
-    """Case → the responses of its counted trials."""
+    """Return, by case, the responses of its counted trials."""
     counted = {one.name for case in gathered.findings.cases for one in gathered.counted(case)}
     found: dict[str, list[NDArray[Any]]] = {}
     for result, data in gathered.read():

@@ -1,4 +1,4 @@
-"""The claims: each ratio with its interval on one logarithmic axis, 1 in the middle of attention."""
+"""The claims: each ratio with its interval on one logarithmic axis that includes 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST = {True: 56, False: 34}
 
 
 def figure(gathered: Gathered) -> Figure | None:
-    """None where no comparison has a ratio."""
+    """Return the figure; None if no comparison has a ratio."""
     claims = [claim for claim in gathered.findings.claims if claim.ratio.value]
     if not claims:
         return None
@@ -59,7 +59,7 @@ def figure(gathered: Gathered) -> Figure | None:
 
 
 def _names(names: list[str], longest: int) -> list[str]:
-    """Cut to `longest`, and still each once."""
+    """Cut names to `longest` and keep them unique."""
     cut = [name if len(name) <= longest else name[: longest - 1] + "…" for name in map(visible, names)]
     return [
         f"{name} ({number})" if cut.count(name) > 1 else name

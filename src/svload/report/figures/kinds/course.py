@@ -1,4 +1,4 @@
-"""The course of a trial: median response over time, a line a case."""
+"""The course of a trial: median response over time, one line per case."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEIGHT_PT = {True: 190.0, False: 165.0}
 
 
 def figure(gathered: Gathered) -> Figure | None:
-    """None where no case has a response over time."""
+    """Return the figure; None if no case has a response over time."""
     group = gathered.group
     lines = {}
     for case in gathered.findings.cases:
@@ -65,7 +65,7 @@ def figure(gathered: Gathered) -> Figure | None:
 
 
 def _middle(series: list[Series]) -> Series | None:
-    """The median over trials at each moment, of those that are as long as the first; None without any."""
+    """Return the median over trials at each moment, using those as long as the first; None without any."""
     alike = [one for one in series if len(one.at_s) == len(series[0].at_s)]
     if not alike:
         return None

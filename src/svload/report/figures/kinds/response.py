@@ -24,7 +24,7 @@ _ROW_PT, _AXIS_PT = 12.0, 34.0
 
 
 def figure(gathered: Gathered) -> Figure | None:
-    """None where no case has a median."""
+    """Return the figure; None if no case has a median."""
     key = f"{gathered.group}.response.p50"
     cases = [case for case in gathered.findings.cases if case.excluded is None and key in case.metrics]
     trials = [
@@ -90,7 +90,7 @@ def figure(gathered: Gathered) -> Figure | None:
 
 
 def _missing(gathered: Gathered, key: str) -> str:
-    """The cases that ran and have no number, in a sentence of its own."""
+    """Return a sentence on the cases that ran and have no number."""
     names = [
         visible(case.case)
         for case in gathered.findings.cases

@@ -1,4 +1,5 @@
-"""A search for the largest load: each trial at its load in the order they ran, and the ends of the answer."""
+"""A search for the largest load: each trial at its load in the order in which they ran, and both ends of the
+answer."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _SHAPES = {"holds": "circle", "breaks": "cross", "no number": "circle"}
 
 
 def figure(gathered: Gathered) -> Figure | None:
-    """None where the run is no search, or has no trial."""
+    """Return the figure; None if the run is no search, or has no trial."""
     found = gathered.findings.capacity
     if found is None or not found.trials:
         return None

@@ -1,4 +1,4 @@
-"""Percentile curves on a logarithmic tail, a line a case."""
+"""Percentile curves on a logarithmic tail, one line per case."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _POINTS = 60
 _LABEL_PT = 34.0
 """Room at the right for the cases' names."""
 _LINE_PT, _AROUND_PT = 6.5, 70.0
-"""Height of a name, and what legend and axis take of the figure's."""
+"""Height of a name, and the height of legend and axis."""
 
 
 def figure(gathered: Gathered) -> Figure | None:
-    """None where no request was ok."""
+    """Return the figure; None if no request was ok."""
     group = gathered.group
     curves = {}
     for case in gathered.findings.cases:
@@ -110,7 +110,8 @@ def figure(gathered: Gathered) -> Figure | None:
 def _ends(
     ends: dict[str, tuple[float, float]], scale: alt.Scale, height: float
 ) -> dict[str, tuple[float, float, float]]:
-    """Case → where its line ends (position, value), and the value at whose height its name stands."""
+    """Return, by case, the end of its line (position, value), and the value at whose height its name is
+    placed."""
     low, high = (log10(bound) for bound in scale.domain)
     least = (high - low) * _LINE_PT / (height - _AROUND_PT)
     places = apart([log10(max(value, 1e-12)) for _, value in ends.values()], least, low, high)
