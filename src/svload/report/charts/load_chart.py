@@ -1,5 +1,5 @@
-"""Throughput and response over the levels of a load: points with intervals, the asymptotic bounds, the law of
-scalability, and the limits.
+"""Throughput and response over the levels of a load: points with intervals, the asymptotic bounds, the
+Universal Scalability Law, and the limits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LABEL_PX = 130.0
 _CSS = {"N*": "c1", "Z*": "c1", "full rate": "c1", "N_break": "c2", "rate_break": "c2", "N_peak": "c3"}
 
 Dots = Sequence[tuple[float, float, float | None, float | None, str]]
-"""At, value, low, high, tip."""
+"""Points as (position, value, low, high, text on hovering)."""
 
 
 def levels_chart(curve: LoadCurve, title: str) -> str:

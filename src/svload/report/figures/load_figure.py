@@ -1,4 +1,4 @@
-"""Throughput or response over the levels of a load, with bounds, the law of scalability and N*."""
+"""Throughput or response over the levels of a load, with bounds, the Universal Scalability Law and N*."""
 
 from __future__ import annotations
 

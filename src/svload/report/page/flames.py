@@ -112,7 +112,7 @@ def _listed(parts: Sequence[tuple[str, int]], samples: int) -> str:
 
 
 def sampled_how(stacks: Stacks, trial: str) -> str:
-    """Return where, how often and for how much CPU was sampled, and the cost of sampling."""
+    """Return where, how often and over how much CPU time samples were taken, and the cost of sampling."""
     text = (
         f"{count_words(stacks.samples, 'sample')} of {stacks.service} in {trial} alone, {stacks.rate_hz} a second of "
         f"CPU: {show_duration(stacks.cpu_s)} of CPU in {show_duration(stacks.window_s)}. Waiting takes no CPU and is "

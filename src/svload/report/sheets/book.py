@@ -25,7 +25,7 @@ _BUTTON = 3
 _ROOMY = 1.2
 """Average characters of a sentence per unit of column width, which is that of a digit."""
 _MOST_LINES = 27
-"""Excel's tallest row is 409 points."""
+"""Maximum number of lines in a row: Excel's tallest row is 409 points."""
 _PAGE_CHARACTERS = 200
 """Total column width that one landscape page still shows at a legible size."""
 _UNITS = {"time_s": "s", "size_bytes": "bytes", "rate_rps": "1/s"}

@@ -122,7 +122,7 @@ def _failed_gates(found: Sequence[Claimed]) -> list[Sentence]:
 
 
 def _gate_words(one: Claimed) -> str:
-    """`GATE FAILED: probe.response.p50 rises by 16 to 22 %, limit 5 % (HTTPS against HTTP)`."""
+    """Return `GATE FAILED: probe.response.p50 rises by 16 to 22 %, limit 5 % (HTTPS against HTTP)`."""
     return f"{one.failure} ({one.claim.name})"
 
 
@@ -288,7 +288,7 @@ def headline(findings: Findings) -> str:
 
 
 def in_words(findings: Findings) -> Findings:
-    """Return each claim with its sentence and each case with the doubts about its trials."""
+    """Return the findings with a sentence in each claim and the doubts about its trials in each case."""
     by_case: dict[str, list[str]] = {}
     for case in findings.cases:
         mine = [trial for trial in findings.trials if trial.case == case.case]

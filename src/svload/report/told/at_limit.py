@@ -32,7 +32,7 @@ class Use:
     """null: not read at this load"""
     at: float
     state: LimitState
-    """at the limit of the load"""
+    """its state at the load's limit"""
     own: bool
     """whether the limit is the server's own; a machine's limit may be reached because of other programs"""
 

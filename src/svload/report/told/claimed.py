@@ -68,7 +68,7 @@ class Claimed:
 
     @property
     def outcome(self) -> str:
-        """decided, no difference, open or refused."""
+        """Its outcome: decided, no difference, open or refused."""
         return self.claim.outcome
 
     @property
@@ -224,7 +224,7 @@ class Claimed:
 
 
 def _about(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.5 h`."""
+    """Return `40 s`, `12 min`, `3.5 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
@@ -246,7 +246,7 @@ def claimed_of(findings: Findings, claim: Claim) -> Claimed:
 
 
 def by_outcome(found: Sequence[Claimed]) -> str:
-    """`2 decided, 1 undecided`."""
+    """Return `2 decided, 1 undecided`."""
     counts = Counter(one.outcome for one in found)
     return ", ".join(f"{counts[name]} {outcome_words(name)}" for name in MARKS if counts[name])
 
@@ -351,7 +351,7 @@ def ran_first(claim: Claim, pair: PairRatio) -> str:
 
 
 def lost_words(one: LostPair) -> str:
-    """`baseline broken: the factor did not act`."""
+    """Return `baseline broken: the factor did not act`."""
     side = "both sides" if one.side == "both" else one.side
     return f"{side} {_WHY_LOST[one.why]}" + (
         f": {list_words(list(map(cause, one.checks)))}" if one.checks else ""

@@ -61,7 +61,7 @@ def axis_of(curve: LoadCurve) -> tuple[str, Dimension]:
 
 
 def title_of(curve: LoadCurve) -> str:
-    """`users over users_n (cpus 0.5)`: group, factor and the other factors' levels."""
+    """Return `users over users_n (cpus 0.5)`: group, factor and the other factors' levels."""
     where = ", ".join(f"{factor} {level}" for factor, level in curve.when.items())
     return f"{curve.group} over {curve.factor}" + (f" ({where})" if where else "")
 

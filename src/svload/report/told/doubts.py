@@ -184,7 +184,7 @@ def summary(findings: Findings, most: int = 2) -> str:
 
 
 def _cause(one: Doubt) -> str:
-    """`other programs used the machine, most of all java`."""
+    """Return `other programs used the machine, most of all java`."""
     by = Counter[str]()
     for who, count in one.who:
         by[program(who)] += count

@@ -342,7 +342,7 @@ _STAT_WORDS = {"p50": "median", "mean": "mean", "min": "smallest", "max": "large
 
 
 def name_words(name: str) -> str:
-    """`ok_response` → `ok response`, `goodput(200 ms)` → `goodput within 200 ms`."""
+    """Return a name in words: `ok_response` → `ok response`, `goodput(200 ms)` → `goodput within 200 ms`."""
     return name.replace("_", " ").replace("(", " within ").removesuffix(")")
 
 

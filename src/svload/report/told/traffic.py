@@ -52,7 +52,7 @@ def describe_load(group: Group) -> str:
 
 
 def _think(think: ThinkTime) -> str:
-    """`100 ms`, `50 to 150 ms (uniform)`, `100 ms on average (exponential)`."""
+    """Return `100 ms`, `50 to 150 ms (uniform)`, `100 ms on average (exponential)`."""
     if think.uniform_ns:
         low, high = (show_duration(bound / 1e9) for bound in think.uniform_ns)
         return f"{low} to {high} (uniform)"
@@ -112,7 +112,7 @@ def _over_cases(told: Counter[str], cases: int) -> str:
 
 
 def _size_words(law: Mapping[str, Any]) -> str:
-    """`40 KiB`, `40 KiB (median; 99 % below 400 KiB)`, `1 KiB to 9 KiB`."""
+    """Return `40 KiB`, `40 KiB (median; 99 % below 400 KiB)`, `1 KiB to 9 KiB`."""
     match law:
         case {"lognormal": {"median": median, "p99": p99}}:
             return f"{_size(median)} (median; 99 % below {_size(p99)})"
@@ -171,7 +171,7 @@ def _executor(executor: Executor) -> str:
 
 
 def _stages(stages: Sequence[Stage], unit: str) -> str:
-    """` → 100 in 30 s → 0 in 10 s`."""
+    """Return ` → 100 in 30 s → 0 in 10 s`."""
     told = [f" → {stage.target:g}{unit} in {show_duration(stage.duration_ns / 1e9)}" for stage in stages]
     return "".join(told) if len(told) <= MOST_STAGES else f"{told[0]} → …{told[-1]}"
 
