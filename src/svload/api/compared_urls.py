@@ -1,4 +1,4 @@
-"""`svload compare URL URL`: which of two deployments is faster, by a study of two levels."""
+"""`svload compare URL URL`: which of two deployments is faster, by a study with two levels."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class _Side:
 
 
 def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
-    """Return a check of events for a side (by its case) that can't be compared: none of its requests is
+    """Return a function that detects, from events, a side (by its case) that can't be compared: no request is
     answered, or none has succeeded by the end of a trial or of its first seconds."""
     of_trial: dict[str, _Side] = {}
 

@@ -1,4 +1,4 @@
-"""A study's servers without a run."""
+"""Labs: a study's servers without a run."""
 
 from __future__ import annotations
 
