@@ -1,6 +1,6 @@
 """Commands that parse simple values themselves.
 
-typer validates every option with its own pydantic type, even options that nobody typed: this way `svload
+typer validates every option with its own pydantic type, even options that nobody typed: with that `svload
 load` needs 0.26 s of CPU before it starts instead of 0.17 (medians of 8 pairs, typer 0.29). So texts, numbers
 within their bounds and paths are accepted directly; all else goes to typer, which also writes the error
 message.

@@ -70,7 +70,7 @@ def main(until_wall: float, ready: int) -> int:
 
 
 class _Left(Exception):
-    """TERM."""
+    """The keeper received TERM."""
 
 
 def _leave(number: int, frame: object) -> None:
