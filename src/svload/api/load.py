@@ -167,7 +167,7 @@ def _result(ask: QuickLoad, answers: _Answers, result: RunResult, out: Path | No
         summary = _summary(ask, result.run, kept[-1].path, None)
     else:
         trial = result.run.trial(result.findings.trials[0].trial).path
-        # Only thresholds decide the exit code of a load: one that a busy machine refused is shown so, and ends with 0.
+        # Only thresholds decide a load's exit code: 0 even if a busy machine made it REFUSED, which is shown.
         code = ExitCode.worst([result.outcome.exit_code, criteria_ending(result.findings).code])
         summary = _summary(ask, result.run, trial, result)
         again = tuple(str(one["text"]) for one in result.findings.attempts)
