@@ -1,1 +1,2 @@
-"""Types and versions of every artefact, the events, the metric and the error catalogue. Imports nothing of ours."""
+"""Types and versions of all artefacts, the events, and the catalogues of metrics and errors. Imports no other
+part of svload."""

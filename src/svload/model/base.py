@@ -1,4 +1,5 @@
-"""What all artefacts share: frozen, strict about unknown keys, carrying a format number, readable alone."""
+"""What all artefacts share: they are frozen, reject unknown keys, carry a format number and can be read
+alone."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class Frozen(BaseModel):
-    """A value: immutable, no unknown keys, tuples instead of lists.
+    """An immutable value: no unknown keys, tuples instead of lists.
 
-    What a field means is said in its docstring, on the line after it: docs/reference/artefacts.md is made of them.
+    The docstring on the line after a field describes it; docs/reference/artefacts.md is made of these.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """The JSON Schema with each field's docstring as its description."""
+        """Return the JSON Schema with each field's docstring as its description."""
         from svload.model.docstrings import of_fields
 
         schema = handler(core)
@@ -40,20 +41,22 @@ _NO_FORMAT: Final = 1_000_000
 
 
 class Artefact(Frozen):
-    """A file of a run. `FORMAT` is the newest this svload writes; older ones are upgraded by `upgrade`."""
+    """A file of a run. `FORMAT` is the newest format that this svload writes; `upgrade` converts older
+    ones."""
 
     FORMAT: ClassVar[int] = 1
     format: int = 1
-    """number of the file's format; a higher one is of a newer svload"""
+    """number of the file's format; a higher one comes from a newer svload"""
 
     @classmethod
     def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
-        """`raw` of an older format as the newest; overridden when a format changes."""
+        """Return `raw`, of an older format, in the newest one; overridden when a format changes."""
         return raw
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The artefact at `path`. Raises SvloadError: run-damaged, format-newer; FileNotFoundError if absent."""
+        """Read the artefact at `path`. Raises SvloadError: run-damaged, format-newer; FileNotFoundError if
+        absent."""
         if path.exists() and not path.is_file():
             raise fail("run-damaged", path=path, reason="it is not a regular file")
         try:
@@ -79,7 +82,7 @@ class Artefact(Frozen):
             raise fail("run-damaged", path=path, reason=f"{_short(where)}: {_short(first['msg'])}") from why
 
     def to_json(self) -> str:
-        """Stable text: same content, same bytes."""
+        """Return stable text: the same content always gives the same bytes."""
         return self.model_dump_json(by_alias=True, indent=1) + "\n"
 
 

@@ -1,8 +1,8 @@
-"""How large a study may be: every bound once, with its reason. Numbers and their products are held to them before use.
+"""Upper bounds on the size of a study, each with its reason. Numbers and their products are checked before
+use.
 
-What the engine bounds too, it bounds alike: tests/drive/test_engine_bounds.py asks it.
-
-They are far above what one machine can run; what a given machine cannot run is told apart (plan-too-large).
+Where the engine has a bound too, both are equal (tests/drive/test_engine_bounds.py). The bounds are far above
+what one machine can run; a study too large for a given machine is reported separately (plan-too-large).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bound:
-    """The most of something, and why not more."""
+    """An upper bound on something, with its reason."""
 
     most: int
     what: str
@@ -20,7 +20,7 @@ class Bound:
 
     @property
     def told(self) -> str:
-        """As a mistake's reason: `at most 1,024 generators can be planned (…)`."""
+        """Return the reason for a mistake: `at most 1,024 generators can be planned (…)`."""
         return f"at most {self.most:,} {self.what} can be planned ({self.because})"
 
 
@@ -31,7 +31,7 @@ VALUES = Bound(
 )
 PROFILES = Bound(20, "profiles", "plan checks the study under each of them")
 TOLD = Bound(100, "mistakes", "the others show once these are mended")
-"""Mistakes that are told at once."""
+"""Mistakes reported together."""
 # numbers
 DIGITS = Bound(40, "digits of a number", "a number of 40 digits is beyond all that is measured")
 VUS = Bound(
@@ -77,6 +77,6 @@ WORK = Bound(
     "values of the study times its cases",
     "plan puts each case's levels into all values, and answers within 5 s",
 )
-"""Values outside `factors` and VALUES_OF_A_CASE more, times all cases, under the study and each of its profiles."""
+"""(Values outside `factors` + VALUES_OF_A_CASE) × number of cases, summed over the study and its profiles."""
 VALUES_OF_A_CASE = 20
-"""What a case costs beside its values, as so many of them."""
+"""The cost of a case besides its values, expressed as a number of values."""

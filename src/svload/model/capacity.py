@@ -1,4 +1,4 @@
-"""What a search for the largest load has found (docs/method.md §4)."""
+"""The result of a search for the largest load (docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SearchState = Literal["searching", "found", "above", "below", "undecided"]
 
 
 def noun_of(over: str) -> str:
-    """What the values of a searched factor count, for sentences: a number stands before it."""
+    """Return what the values of a searched factor count, to follow a number in a sentence."""
     return "requests a second" if over == "rate" else over
 
 
@@ -26,19 +26,19 @@ class CapacityLevel(Frozen):
     by: str
     """the criterion that is nearest to its limit, or furthest beyond it"""
     value: float | None
-    """the number that `by` is about, geometric mean of its trials, in base units; null: none"""
+    """the measured number of `by`, as geometric mean of the trials, in base units; null: none"""
     low: float | None
-    """the least of its trials"""
+    """smallest value in a trial"""
     high: float | None
-    """the greatest"""
+    """largest value in a trial"""
     throughput_rps: float | None
-    """ok completions a second, mean of its trials; null: not measured"""
+    """ok completions per second, mean of its trials; null: not measured"""
     trials: int
     """trials with a number"""
     without: int
     """trials without one"""
     why: str = ""
-    """why a trial has no number; empty: each has"""
+    """why a trial has no number; empty: all have one"""
 
 
 class CapacityTrial(Frozen):
@@ -49,79 +49,82 @@ class CapacityTrial(Frozen):
     load: int
     """its load"""
     look: bool
-    """made on the way to the limit: a load twice the one before, or half way between; else one of a round"""
+    """made on the way to the limit, at twice the load before or half way between two; false: part of a
+    round"""
     outcome: Literal["holds", "breaks", "no number"]
-    """what this trial alone says of the criteria"""
+    """whether this trial alone keeps the criteria"""
     low: float | None
-    """lower end of the limit's interval after it; null: none yet"""
+    """lower end of the limit's interval after this trial; null: none yet"""
     high: float | None
     """upper end; null: none yet"""
 
 
 class GainStep(Frozen):
-    """One step up of a search for the knee: two trials, one after the other."""
+    """One step up of a search for the knee: two consecutive trials."""
 
     low_load: int
-    """from this load"""
+    """the lower load"""
     high_load: int
-    """to this one"""
+    """the higher load"""
     gain: float
-    """d ln X / d ln N: by how much of the added load throughput grows (1: by all of it)"""
+    """d ln X / d ln N: relative growth of throughput over relative growth of load (1: proportional)"""
     low_rps: float
-    """ok completions a second at the lower load"""
+    """ok completions per second at the lower load"""
     high_rps: float
-    """the same at the higher load"""
+    """ok completions per second at the higher load"""
 
 
 class CapacityGate(Frozen):
-    """`--at-least`: does the load that was found reach what is needed?"""
+    """The gate `--at-least`: whether the load found reaches the required one."""
 
     at_least: int
-    """the load that is needed"""
+    """the required load"""
     outcome: Literal["pass", "fail", "open"]
-    """pass: the whole interval of the limit lies at it or above; fail: wholly below; open: it lies inside"""
+    """pass: the whole interval of the limit is at or above it; fail: wholly below; open: it lies inside the
+    interval"""
     sentence: str
     """the outcome in words"""
 
 
 class CapacityResult(Frozen):
-    """What a search for the largest load has found."""
+    """The result of a search for the largest load."""
 
     over: str
     """the open factor"""
     that: tuple[str, ...] = ()
-    """criteria that all must hold; empty: the knee was sought"""
+    """criteria that must all hold; empty: the search was for the knee"""
     gain: float | None = None
-    """the least gain of a step, where the knee was sought"""
+    """the smallest gain that a step must have, in a search for the knee"""
     least: int | None = None
-    """no load below it was allowed"""
+    """the smallest load allowed"""
     most: int | None = None
-    """nor above it"""
+    """the largest load allowed"""
     ended: bool = True
     """false: there is more to measure"""
     state: SearchState = "undecided"
-    """found: the limit has an interval; above, below: it lies beyond the loads that were allowed; undecided: there
-    were too few trials, or what they say does not depend on the load"""
+    """found: the limit has an interval; above, below: it is outside the allowed loads; undecided: there were
+    too few trials, or their results do not depend on the load"""
     limit: float | None = None
-    """the load at which the criteria are reached, by a line through all trials near it; null: not known"""
+    """the load at which the criteria are just met, from a line fitted to all trials near it; null: not
+    known"""
     low: int | None = None
-    """lower end of its 95 % interval, rounded down; before that is known the largest load that held"""
+    """lower end of its 95 % interval, rounded down; until that is known, the largest load that held"""
     high: int | None = None
-    """upper end, rounded up; before that is known the least load that broke"""
+    """upper end, rounded up; until that is known, the smallest load that broke"""
     width: float | None = None
-    """upper end over lower end, less 1 (0.1: 10 %); null: no interval"""
+    """upper end over lower end, minus 1 (0.1: 10 %); null: no interval"""
     drift: float = 0.0
-    """by how much of itself the limit moved from the first round to the last (-0.1: it fell by a tenth); 0: no more
-    than chance moves it"""
+    """relative change of the limit from the first round to the last (-0.1: it fell by a tenth); 0: no more
+    than chance explains"""
     levels: tuple[CapacityLevel, ...] = ()
-    """every load that was measured, ascending"""
+    """every measured load, ascending"""
     steps: tuple[GainStep, ...] = ()
-    """every step that was measured, in the order they ran"""
+    """every measured step, in the order they ran"""
     trials: tuple[CapacityTrial, ...] = ()
     """every trial, in the order they ran"""
     why_open: str = ""
-    """why it is undecided, or wider than asked; empty: neither"""
+    """why the result is undecided, or wider than requested; empty: neither"""
     gate: CapacityGate | None = None
-    """null: `--at-least` was not asked"""
+    """null: `--at-least` was not given"""
     sentence: str
-    """the answer in words"""
+    """the result in words"""

@@ -1,4 +1,4 @@
-"""How the clock of a fleet's machine stood in a trial."""
+"""The clock of a fleet's machine during a trial."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from svload.model.base import Frozen
 
 
 class MachineClock(Frozen):
-    """One machine that made load: its monotonic clock minus the controller's, over the whole load."""
+    """The clock of one machine that made load: its monotonic clock minus the controller's, over the whole
+    load."""
 
     machine: str
-    """as the inventory names it"""
+    """its name in the inventory"""
     site: str = ""
     """its site in the inventory"""
     here: bool = False
-    """it is the controller's own machine"""
+    """whether it is the controller's own machine"""
     offset_ns: int
-    """the middle of what its stamps allow"""
+    """the middle of the range that its time stamps allow"""
     bound_ns: int
-    """how far it may be off: both measurements, before and after, lie within"""
+    """largest error of the offset: the measurements before and after both lie within it"""
     start_offset_ns: int
-    """the offset by which it was told when to begin, measured just before"""
+    """the offset used for its start time, measured just before"""
     round_trip_ns: int
-    """of the quickest exchange"""
+    """round-trip time of the quickest exchange"""

@@ -1,5 +1,5 @@
-"""Columns of a trial's tables, by name and type, and the histogram's buckets: one definition
-for engine, store and analysis.
+"""Names and types of the columns of a trial's tables, and the histogram's buckets: one definition for engine,
+store and analysis.
 
 A table in memory is `dict[str, Column]`; a column is `(type code, bytes)`, little endian and contiguous.
 """
@@ -13,7 +13,7 @@ Table = dict[str, Column]
 WIDTH = {"u64": 8, "i64": 8, "u32": 4, "u16": 2, "u8": 1, "f64": 8}
 
 ZERO_IF_ABSENT = ("step",)
-"""Columns that older tables lack: everything in them was of one step."""
+"""Columns that older tables lack; all their rows belong to one step."""
 
 INTERVALS: Mapping[str, str] = {
     "group": "u16",
@@ -77,8 +77,8 @@ MONITORS: Mapping[str, str] = {
     "metric": "utf8",
     "value": "f64",
 }
-"""monitors.parquet, one row a reading. `service` is empty for the host; `entity` a process, core, disk or
-interface; units stand in the metric's name."""
+"""monitors.parquet, one row per reading. `service` is empty for the host; `entity` is a process, core, disk
+or interface; metric names contain their units."""
 
 HISTOGRAM_METRICS = (
     "response",
@@ -92,7 +92,7 @@ HISTOGRAM_METRICS = (
     "sampled_response",
     "sampled_clean",
 )
-"""Histogram metric code → name (engine/docs/results.md). Older trials have no rows of the last two."""
+"""Histogram metric code → name (engine/docs/results.md). Older trials have no rows for the last two."""
 
 _OF_GROUP = {
     "group": "the traffic group: its place in `groups` of summary.json, from 0",
@@ -165,11 +165,12 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "value": "the reading",
     },
 }
-"""By table: what each column means."""
+"""Table → column → meaning."""
 
 
 def bucket(value_ns: int) -> int:
-    """The histogram bucket of a value in ns: log-linear, 128 buckets a power of two, width ≤ 1/128 of the value."""
+    """Return the histogram bucket of a value in ns: log-linear, 128 buckets per power of two, width ≤ 1/128
+    of the value."""
     if value_ns < 128:
         return max(value_ns, 0)
     exponent = value_ns.bit_length() - 1
@@ -177,7 +178,7 @@ def bucket(value_ns: int) -> int:
 
 
 def bucket_bounds(index: int) -> tuple[int, int]:
-    """[low, high) in ns of a bucket; its representative value is the middle (error ≤ 0.4 %)."""
+    """Return [low, high) in ns of a bucket; its representative value is the middle (error ≤ 0.4 %)."""
     if index < 128:
         return index, index + 1
     exponent = index // 128 + 6

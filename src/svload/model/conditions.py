@@ -1,5 +1,5 @@
-"""Under what a trial was made: clocks, ports, the speed of a core, before and after its load;
-and what the machine can carry."""
+"""The conditions of a trial: clocks, ports and core speed before and after its load, and what the machine can
+carry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from svload.model.clocks import MachineClock
 
 
 class Moment(Frozen):
-    """The machine at one moment beside a load; null: it could not be read."""
+    """The machine at one moment before or after a load; null: could not be read."""
 
     monotonic_ns: int
     """CLOCK_MONOTONIC, which stands still while the machine is suspended"""
@@ -19,20 +19,20 @@ class Moment(Frozen):
     clock_source: str | None = None
     """the kernel's current clock source, such as tsc or kvm-clock"""
     calibration_ns: float | None = None
-    """how long a fixed piece of work takes on a generator's core: lower quartile of its repeats"""
+    """duration of a fixed piece of work on a generator's core: lower quartile of its repeats"""
     time_wait: int | None = None
-    """sockets in TIME_WAIT that hold a local port of this machine; read before the load only"""
+    """sockets in TIME_WAIT that hold a local port of this machine; only read before the load"""
     tcp_sent: int | None = None
-    """TCP segments that the load's network sent since its start, without those sent again"""
+    """TCP segments sent by the load's network since its start, without retransmissions"""
     tcp_resent: int | None = None
-    """TCP segments that it sent again, SYNs apart: the path, or who is at its end, lost them"""
+    """TCP segments retransmitted, except SYNs: the path or the other end lost them"""
 
 
 class Machine(Frozen):
-    """What the preflight of a run measured and read; null: it could not be."""
+    """What the preflight of a run measured and read; null: not possible."""
 
     kernel: str
-    """release, as `uname -r` has it"""
+    """release, as `uname -r` reports it"""
     cores: int
     """cores that svload may use"""
     load_cores: int
@@ -40,29 +40,29 @@ class Machine(Frozen):
     memory_bytes: int
     """physical memory"""
     open_files: int
-    """most open files that a process may have"""
+    """largest number of open files that a process may have"""
     local_ports: int
     """ports that outgoing connections may use (ip_local_port_range)"""
     port_reuse_s: float
-    """how long a local port rests after its connection over loopback"""
+    """how long a local port cannot be used again after its connection over loopback"""
     clock_source: str | None = None
     """the kernel's current clock source"""
     loopback_bytes_per_s: float | None = None
-    """what one TCP stream over loopback carries, best of a few short tries"""
+    """bytes per second of one TCP stream over loopback, best of a few short tries"""
     timer_floor_ns: float | None = None
     """median lateness of a sleep of 1 ms"""
 
 
 class Conditions(Frozen):
-    """Both moments of one trial, and the machine of its run."""
+    """The machine before and after the load of one trial, and the machine's properties in its run."""
 
     machine: Machine | None
-    """what the run's preflight found; null: there was none"""
+    """what the run's preflight found; null: there was no preflight"""
     before: Moment
     """just before the load, when the counters before it were read"""
     after: Moment
-    """when the counters after the load were read; of a stopped load, as it was stopped"""
+    """when the counters after the load were read; for a stopped load, when it was stopped"""
     awake: bool | None = None
-    """CPUs were kept from sleeping between requests while load was made; null: nobody wrote it down"""
+    """CPUs were kept from sleeping between requests while load was made; null: not recorded"""
     clocks: tuple[MachineClock, ...] = ()
-    """of the machines of a fleet that made the load; empty: this one made it"""
+    """clocks of the fleet's machines that made the load; empty: this machine made it"""

@@ -1,5 +1,5 @@
-"""What a kind of server takes beside load: seconds and rates that a kit states, so that a
-plan can say how long a run lasts."""
+"""How long a kind of server takes besides load: times and rates declared by its kit, for the estimate of a
+run's duration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from svload.model.base import Frozen
 
 
 class Costs(Frozen):
-    """A service's share of a run's time on two cores. Rough by nature: they plan a run, and judge nothing."""
+    """A service's share of a run's time on two cores. Rough estimates: they serve planning and judge
+    nothing."""
 
     up_s: float = Field(default=0.5, description="until it is ready")
     reset_s: float = Field(default=0.0, description="one reset before a trial")

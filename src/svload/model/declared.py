@@ -1,7 +1,7 @@
-"""What monitors declare of what they read: gauges against limits, counters of refusals, and what each means.
+"""What monitors declare about their readings: gauges with limits, counters of refusals, and what each means.
 
-Plain data: a trial's lab.json holds what its monitors declared, so that judges need to know no server. Only
-the standard library, since the sampler imports it.
+Plain data: a trial's lab.json holds the declarations of its monitors, so that judges need not know any
+server. Only imports the standard library, since the sampler imports it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Resource = Literal[
     "storage",
     "lock",
 ]
-"""What can run out, as docs/method.md §5 lists it."""
+"""Resources that can run out, as listed in docs/method.md §5."""
 Refused = Literal["refused", "lost", "failed", "waited"]
 """What a counter counts: turned away; lost on its way; broken off or answered with an error; served, but later."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A gauge against its limit. Each entity that `used` has is held against the limit of the same
-    entity, else that of the whole.
+    """A gauge and its limit. Each entity of `used` is compared with the limit of the same entity, else with
+    that of the whole.
 
-    It is reached: with `waiting`, where nearly all readings are full while something waits; with `brief`,
-    where one reading is full; else where it is full on average.
+    The limit is reached, with `waiting`, if nearly all readings are full while something waits; with `brief`,
+    if one reading is full; otherwise if it is full on average.
     """
 
     name: str
@@ -40,52 +40,53 @@ class Limit:
     resource: Resource
     """what runs out"""
     used: str
-    """the metric that is held against the limit; of a counter its growth a second"""
+    """the metric that is compared with the limit; for a counter its growth per second"""
     of: str | float
-    """the same monitor's metric that tells the limit, or the limit itself; where it reads 0 there is none"""
+    """the same monitor's metric that holds the limit, or the limit itself; 0 in a reading: no limit"""
     waiting: str = ""
-    """the same monitor's metric of what waits for it; empty: none tells"""
+    """the same monitor's metric of what waits for it; empty: there is none"""
     at: float = 1.0
     """share of the limit from which it is full"""
     beyond: bool = False
-    """full only above the limit, since one more is let in than it says"""
+    """full only above the limit, since the server admits one more than the limit"""
     brief: bool = False
-    """a moment at the limit already turns somebody away"""
+    """one moment at the limit already means that something was turned away"""
     verdict: bool = True
-    """a server that reached it is SATURATED; false: evidence alone, since it may be another's doing"""
+    """a server that reached it is SATURATED; false: evidence only, since others may have caused it"""
     entity: str | None = None
-    """only this entity; null: each"""
+    """only this entity; null: each one"""
     own: str = ""
-    """the same monitor's counter of what a service used itself, where `used` tells everybody's use: reached only where all
-    services together used half of the limit; empty: `used` is the service's own"""
+    """the same monitor's counter of the services' own use, if `used` is the use by everybody: reached only if
+    all services together used half of the limit; empty: `used` is the service's own use"""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A counter that moves when something was turned away, lost or made to wait because a limit was reached."""
+    """A counter that grows when something was turned away, lost or made to wait because a limit was
+    reached."""
 
     counter: str
     """the metric, a `…_total`"""
     means: str
-    """what it counts, as the end of a sentence that begins with a number: sessions dropped for a full queue"""
+    """what it counts, as the end of a sentence that begins with a number: sessions dropped for a full
+    queue"""
     resource: Resource
     """what ran out"""
     kind: Refused = "refused"
-    """what became of those that are counted"""
+    """what happened to the things counted"""
     verdict: bool = True
-    """a server whose counter moved is SATURATED; false: evidence alone, since it has other
-    causes too or may be another's
-    """
+    """a server whose counter grew is SATURATED; false: evidence only, since there are other possible
+    causes"""
     beside: str = ""
-    """`monitor.counter` of the machine that must move in the same time; empty: none"""
+    """`monitor.counter` of the machine that must grow at the same time; empty: none"""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What one monitor declares."""
+    """The declarations of one monitor."""
 
     monitor: str
-    """its name, as the readings have it"""
+    """its name in the readings"""
     limits: tuple[Limit, ...] = ()
     """its gauges with limits"""
     refusals: tuple[Refusal, ...] = ()

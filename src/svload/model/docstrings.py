@@ -1,7 +1,7 @@
-"""Docstrings of what Python gives none: a string on the lines after a constant or a
-class's field, read from the source.
+"""Docstrings of constants and class fields, which Python does not keep: strings on the lines after them, read
+from the source.
 
-They cost a command nothing: only what describes svload (JSON Schemas, the reference) reads them.
+Only what describes svload (JSON Schemas, the reference) reads them; other commands spend no time on them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 
 @cache
 def of_constants(path: Path) -> dict[str, str]:
-    """A module's constants that are followed by their docstring, in their order."""
+    """Return a module's constants that are followed by a docstring, in order, with it."""
     return _documented(_parsed(path).body)
 
 
 @cache
 def of_fields(of: type) -> dict[str, str]:
-    """A class's fields that are followed by their docstring, those of its bases too."""
+    """Return the fields of a class and its bases that are followed by a docstring, with it."""
     found: dict[str, str] = {}
     for one in reversed(of.__mro__):
         if one.__module__.partition(".")[0] not in ("builtins", "pydantic"):
@@ -49,7 +49,7 @@ def _documented(body: Sequence[ast.stmt]) -> dict[str, str]:
 
 
 def _name(one: ast.stmt) -> str | None:
-    """What an assignment to one name names."""
+    """Return the name that an assignment to one name binds."""
     target = one.targets[0] if isinstance(one, ast.Assign) else getattr(one, "target", None)
     return (
         target.id if isinstance(one, (ast.Assign, ast.AnnAssign)) and isinstance(target, ast.Name) else None

@@ -1,5 +1,5 @@
 """The environment variables that svload reads, and the folders they name. The reference lists them; a test
-holds that there are no others."""
+checks that there are no others."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ VARIABLES: Mapping[str, str] = {
 }
 """Name → what it does."""
 OWN = ("SVLOAD_LAB", "SVLOAD_CHILD", "SVLOAD_WORD")
-"""Set by svload itself in processes that it starts: to find them again by lab and by process, and for what answers a
-fleet's clocks."""
+"""Variables that svload sets in processes it starts: the lab, the process, and the word that callers of a
+fleet's clock answerer must know."""
 
 
 def state_dir() -> Path:
-    """Where labs and trusted studies are kept ($SVLOAD_STATE). Not created. Raises SvloadError not-yours."""
+    """Return where labs and trusted studies are kept ($SVLOAD_STATE). Not created. Raises SvloadError
+    not-yours."""
     return refuse_strange(_folder("SVLOAD_STATE", "XDG_STATE_HOME", ".local/state"))
 
 
 def cache_dir() -> Path:
-    """Where installed kits, filled data and unpacked packs are kept ($SVLOAD_CACHE). Not
-    created. Raises SvloadError not-yours."""
+    """Return where installed kits, filled data and unpacked packs are kept ($SVLOAD_CACHE). Not created.
+    Raises SvloadError not-yours."""
     return refuse_strange(_folder("SVLOAD_CACHE", "XDG_CACHE_HOME", ".cache"))
 
 

@@ -1,8 +1,8 @@
-"""The error catalogue: every failure a user can meet, with what to do about it.
+"""The error catalogue: every failure a user can meet, with its remedy.
 
-A code is stable; its sentence says what happened, its remedy what to do. `SvloadError` carries
-one or more `Problem`s, so that a study's mistakes are reported all at once. Light on imports:
-the command line loads it first.
+A code is stable; its sentence states what happened, its remedy what to do. `SvloadError` carries one or more
+`Problem`s, so that all mistakes of a study are reported together. Light on imports: the command line loads it
+first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
     @staticmethod
     def worst(codes: Sequence[ExitCode]) -> ExitCode:
-        """The one that wins: 2, then 130, 3, 1, 4, 0 (docs/method.md §2)."""
+        """Return the exit code that takes precedence: 2, then 130, 3, 1, 4, 0 (docs/method.md §2)."""
         order = (
             ExitCode.USAGE,
             ExitCode.INTERRUPTED,
@@ -150,7 +150,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. `place` is `file:line` (or a command, a service) where the reader should look."""
+    """One problem. `place` is the `file:line` (or a command, a service) where the reader should look."""
 
     code: str
     details: dict[str, object]
@@ -162,7 +162,7 @@ class Problem:
 
     @property
     def sentence(self) -> str:
-        """What happened, in one sentence."""
+        """Return what happened, in one sentence."""
         said = self.kind.sentence.format_map(
             _Known({key: _cut(key, value) for key, value in self.details.items()})
         )
@@ -170,13 +170,13 @@ class Problem:
 
     @property
     def remedy(self) -> str:
-        """What to do, in one sentence; may be empty. The detail `remedy` stands in place of the catalogue's."""
+        """Return what to do, in one sentence; may be empty. The detail `remedy` replaces the catalogue's."""
         said = str(self.details.get("remedy") or self.kind.remedy).format_map(_Known(self.details)).strip()
         return said[:-1] if said.endswith(("?.", "!.")) else said
 
     def __str__(self) -> str:
-        """`place: sentence remedy [code]`, as printed: one line, without a URL's user, and nothing in
-        it that a terminal would obey."""
+        """Return `place: sentence remedy [code]` on one line, without the user part of URLs and without
+        terminal control characters."""
         head = f"{self.place}: " if self.place else ""
         tail = f" {self.remedy}" if self.remedy else ""
         said = _SECRET.sub("://…@", f"{head}{self.sentence}{tail} [{self.code}]")
@@ -184,9 +184,10 @@ class Problem:
 
 
 MOST_SIGNS = 200
-"""What a message repeats of a file or a command at most."""
+"""Most characters of a file or command that a message repeats."""
 _OWN_WORDS = ("reason", "hint", "tail", "what")
-"""Details that are sentences of svload's or a server's last words: whoever makes them has cut what they repeat."""
+"""Details that are sentences of svload or the last output of a server: their makers have already shortened
+quoted text."""
 
 
 def _cut(key: str, value: object) -> object:
@@ -195,7 +196,7 @@ def _cut(key: str, value: object) -> object:
 
 
 class _Known(dict[str, object]):
-    """Details for a template: a missing one shows as nothing instead of a traceback."""
+    """Details for a template: a missing one shows as nothing instead of raising an error."""
 
     def __missing__(self, key: str) -> str:
         return ""
@@ -210,19 +211,20 @@ class SvloadError(Exception):
 
     @property
     def exit_code(self) -> ExitCode:
-        """The winning code of all its problems."""
+        """Return the exit code of the most important of its problems."""
         return ExitCode.worst([problem.kind.exit_code for problem in self.problems])
 
 
 def fail(code: str, place: str = "", **details: object) -> SvloadError:
-    """The error to raise: `raise fail("run-not-found", path=p)`. Raises KeyError for a code outside the catalogue."""
+    """Return the error to raise: `raise fail("run-not-found", path=p)`. Raises KeyError for a code outside
+    the catalogue."""
     CATALOGUE[code]
     return SvloadError(Problem(code, details, place))
 
 
 def error_line(why: Exception, file: object) -> dict[str, object]:
-    """A failure as a generator or a sampler tells it to its agent: what the system refused, with its file (`file`:
-    the one that was written), else as generator-failed."""
+    """Return the line with which a generator or a sampler reports a failure to its agent: a refusal by the
+    system with its file (`file`: the one being written), else generator-failed."""
     if isinstance(why, OSError) and why.errno:
         told = {"path": os.fsdecode(why.filename) if isinstance(why.filename, str | bytes) else str(file)}
         return {"error": {"code": "file-refused", "details": told | {"reason": why.strerror or str(why)}}}
@@ -230,7 +232,8 @@ def error_line(why: Exception, file: object) -> dict[str, object]:
 
 
 def error_of(name: str, line: object) -> SvloadError:
-    """The error that such a line of the process `name` tells; an unknown code is generator-failed with all that was said."""
+    """Return the error that such a line of the process `name` reports; for an unknown code generator-failed
+    with the whole line."""
     said: dict[str, Any] = line if isinstance(line, dict) else {}
     details: dict[str, object] = dict(said.get("details") or {})
     code = str(said.get("code", ""))

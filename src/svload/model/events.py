@@ -1,4 +1,4 @@
-"""What happened, as typed values. Progress bar, log, journal and report read the same events; one JSON line each."""
+"""Events as typed values. Progress bar, log, journal and report read the same events, one JSON line each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ EventKind = Literal[
 
 @dataclass(frozen=True)
 class Event:
-    """One happening: `wall` in Unix seconds, `monotonic_ns` of CLOCK_MONOTONIC, `data` plain JSON (keys above)."""
+    """One event: `wall` in Unix seconds, `monotonic_ns` of CLOCK_MONOTONIC, `data` plain JSON (keys
+    above)."""
 
     kind: EventKind
     data: dict[str, object] = field(default_factory=dict)
@@ -46,22 +47,22 @@ class Event:
     monotonic_ns: int = field(default_factory=time.monotonic_ns)
 
     def number(self, key: str) -> float | None:
-        """A number of `data`; None where there is none."""
+        """Return a number of `data`; None if absent."""
         value = self.data.get(key)
         return float(value) if isinstance(value, (int, float)) else None
 
     def text(self, key: str) -> str:
-        """A text of `data`; empty where there is none."""
+        """Return a text of `data`; empty if absent."""
         value = self.data.get(key)
         return value if isinstance(value, str) else ""
 
     def to_json(self) -> str:
-        """One line without its newline."""
+        """Return one line without its newline."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"), default=str)
 
     @staticmethod
     def from_json(line: str) -> Event:
-        """The inverse of `to_json`; raises ValueError on a damaged line."""
+        """Read a line of `to_json`; raises ValueError on a damaged line."""
         raw = parsed(line)
         match raw:
             case {

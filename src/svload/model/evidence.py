@@ -1,4 +1,5 @@
-"""What a trial, and a case, show of limits: how near each was, which counter of refusals moved, and what came first."""
+"""Evidence of limits in a trial and in a case: how near each was, which counters of refusals grew, and which
+came first."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ LimitState = Literal["reached", "approached", "clear"]
 
 
 class DeclaredLimit(Frozen):
-    """A limit as a monitor declares it."""
+    """A limit declared by a monitor."""
 
     service: str
     """the service; empty: the machine"""
     monitor: str
-    """who read it"""
+    """the monitor that read it"""
     name: str
     """what is limited, in words"""
     resource: Resource
@@ -27,12 +28,12 @@ class DeclaredLimit(Frozen):
 
 
 class DeclaredRefusal(Frozen):
-    """A counter of refusals as a monitor declares it."""
+    """A counter of refusals declared by a monitor."""
 
     service: str
     """the service; empty: the machine"""
     monitor: str
-    """who read it"""
+    """the monitor that read it"""
     counter: str
     """the metric"""
     resource: Resource
@@ -42,52 +43,52 @@ class DeclaredRefusal(Frozen):
     means: str
     """what it counts, as the end of a sentence that begins with a number"""
     kind: Refused
-    """what became of those that are counted"""
+    """what happened to the things counted"""
 
 
 class LimitUse(DeclaredLimit):
     """One declared limit in a trial's kept window."""
 
     used: float
-    """mean in the window, in the metric's unit; of a counter a second"""
+    """mean in the window, in the metric's unit; for a counter per second"""
     limit: float
     """mean of the limit in the window"""
     share: float
     """mean of used over limit (1 is all of it)"""
     peak_share: float
-    """the largest reading of that"""
+    """the largest reading of that share"""
     full: float
     """share of the readings that are at the limit"""
     waiting: float | None = None
-    """mean of what waited for it; null: nothing tells"""
+    """mean of what waited for it; null: not read"""
     state: LimitState
-    """reached and approached as the limit is declared"""
+    """reached or approached, by the rule of the declared limit"""
     first_s: float | None = None
-    """first full reading of the whole trial, in seconds from the load's start; null: none was"""
+    """first full reading of the whole trial, in seconds from the load's start; null: there was none"""
     verdict: bool = True
     """as declared: a server that reached it is SATURATED"""
 
 
 class RefusalCount(DeclaredRefusal):
-    """One declared counter of refusals that moved in a trial."""
+    """One declared counter of refusals that grew in a trial."""
 
     count: float
-    """by how much it grew in the whole trial"""
+    """growth in the whole trial"""
     in_window: float
-    """the same in the kept window"""
+    """growth in the kept window"""
     first_s: float
-    """first reading that showed it grown, in seconds from the load's start"""
+    """first reading that showed growth, in seconds from the load's start"""
     verdict: bool = True
-    """as declared: a server whose counter moved is SATURATED"""
+    """as declared: a server whose counter grew is SATURATED"""
 
 
 class Evidence(Frozen):
-    """What a trial shows of its declared limits: every limit that was read, every counter that moved."""
+    """Evidence of the declared limits in a trial: every limit that was read, every counter that grew."""
 
     limits: tuple[LimitUse, ...] = ()
     """by service, the machine first"""
     refusals: tuple[RefusalCount, ...] = ()
-    """in the order in which they began to move"""
+    """in the order in which they began to grow"""
 
 
 class CaseLimit(DeclaredLimit):
@@ -102,13 +103,13 @@ class CaseLimit(DeclaredLimit):
     peak_share: float
     """largest of any trial"""
     state: LimitState
-    """what most trials show, the worse of equals"""
+    """the state in most trials, the worse one in a tie"""
     reached: int
     """trials in which it was reached"""
     trials: int
     """trials in which it was read"""
     first_s: float | None = None
-    """median over trials of when it was first full, in seconds from the load's start; null: never"""
+    """median over trials of the first full reading, in seconds from the load's start; null: never"""
     verdict: bool = True
     """as declared: a server that reached it is SATURATED"""
 
@@ -119,19 +120,19 @@ class CaseRefusal(DeclaredRefusal):
     count: float
     """mean growth over all trials of the case"""
     moved: int
-    """trials in which it moved"""
+    """trials in which it grew"""
     trials: int
     """trials of the case"""
     first_s: float
-    """median over these of when it began to move, in seconds from the load's start"""
+    """median over these of when it began to grow, in seconds from the load's start"""
     verdict: bool = True
-    """as declared: a server whose counter moved is SATURATED"""
+    """as declared: a server whose counter grew is SATURATED"""
 
 
 class CaseEvidence(Frozen):
-    """What a case shows of its declared limits, over its trials."""
+    """Evidence of the declared limits in a case, over its trials."""
 
     limits: tuple[CaseLimit, ...] = ()
     """every limit that was read, the machine's first"""
     refusals: tuple[CaseRefusal, ...] = ()
-    """every counter that moved in some trial, the first to move first"""
+    """every counter that grew in some trial, the first to grow first"""

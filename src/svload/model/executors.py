@@ -19,11 +19,12 @@ from svload.model.stages import (
 )
 
 FIRST_CYCLE_NS = 5_000_000
-"""VUs without think time and without a ramp start spread over this (docs/method.md §1: spread over the first cycle)."""
+"""VUs without think time and without a ramp start spread over this time (docs/method.md §1: spread over the
+first cycle)."""
 
 
 class ThinkTime(Frozen):
-    """Pause between a VU's requests; exactly one is set. `lognormal_ns` is (median, p99)."""
+    """A pause between a VU's requests; exactly one field is set. `lognormal_ns` is (median, p99)."""
 
     constant_ns: int | None = None
     uniform_ns: tuple[int, int] | None = None
@@ -40,53 +41,53 @@ class ThinkTime(Frozen):
 
 
 Shape = Literal["constant", "ramping", "finite"]
-"""Constant: a steady state is sought. Ramping: shown over time only, no warm-up cut. Finite: a fixed
-amount of work, measured whole."""
+"""Constant: aims at a steady state. Ramping: shown over time only, no warm-up cut. Finite: a fixed amount of
+work, measured whole."""
 
 
 class Unstaged(Frozen):
-    """What executors share whose load has no stages."""
+    """The common part of executors whose load has no stages."""
 
     @property
     def shape(self) -> Shape:
-        """What the load is like over time."""
+        """Return what the load is like over time."""
         return "constant"
 
     @property
     def stages_ns(self) -> int | None:
-        """How long its stages take; None without stages."""
+        """Return how long its stages take; None without stages."""
         return None
 
 
 class ClosedLoop(Unstaged):
-    """What closed executors share: VUs that each wait for their answer, then think. Iterations
-    begin at least `pacing_ns` apart."""
+    """The common part of closed executors: each VU waits for its answer, then thinks. Iterations begin at
+    least `pacing_ns` apart."""
 
     think_time: ThinkTime = ThinkTime(constant_ns=0)
     pacing_ns: int = 0
 
     @property
     def model(self) -> str:
-        """Load model, for every table."""
+        """Return the load model, for every table."""
         return "closed loop"
 
     @property
     def most_vus(self) -> int:
-        """The most VUs that there ever are, over all shares."""
+        """Return the largest number of VUs at any time, over all shares."""
         raise NotImplementedError
 
     @property
     def cycle_ns(self) -> float:
-        """The least that a VU's cycle takes on average, requests apart."""
+        """Return the shortest mean cycle of a VU, not counting its requests."""
         return max(self.think_time.mean_ns, float(self.pacing_ns))
 
     @property
     def peak_rps(self) -> float | None:
-        """The most requests a second that it can make; None if only the server bounds it."""
+        """Return the largest possible rate in requests per second; None if only the server bounds it."""
         return self.most_vus / (self.cycle_ns / 1e9) if self.cycle_ns else None
 
     def users_ns(self, low_ns: float, high_ns: float) -> float:
-        """Σ over VUs of their planned time between two moments, ns from the group's start."""
+        """Return Σ over VUs of their planned time between two moments, ns from the group's start."""
         raise NotImplementedError
 
 
@@ -98,16 +99,17 @@ class Spread(ClosedLoop):
 
     @property
     def most_vus(self) -> int:
-        """The most VUs that there ever are, over all shares."""
+        """Return the largest number of VUs at any time, over all shares."""
         return self.vus
 
     @property
     def spread_ns(self) -> int:
-        """What they start spread over."""
+        """Return the time over which they start."""
         return max(round(self.cycle_ns), FIRST_CYCLE_NS) if self.start == "spread" else 0
 
     def users_ns(self, low_ns: float, high_ns: float) -> float:
-        """Σ over VUs of the time after their planned first request (for a fixed amount of work: if it never ended)."""
+        """Return Σ over VUs of the time after their planned first request (for a fixed amount of work: if it
+        never ended)."""
         return present_ns(0.0, self.spread_ns / self.vus, self.vus, low_ns, high_ns)
 
 
@@ -119,23 +121,23 @@ class ConstantVus(Spread):
 
     @property
     def spread_ns(self) -> int:
-        """What they start spread over: their ramp, else the first cycle."""
+        """Return the time over which they start: their ramp, else the first cycle."""
         return self.ramp_up_ns or super().spread_ns
 
 
 class FixedWork(Spread):
-    """What closed executors of a fixed amount of work share: `iterations`, measured whole."""
+    """The common part of closed executors with a fixed amount of work: `iterations`, measured whole."""
 
     iterations: int = Field(ge=1)
 
     @property
     def ramp_up_ns(self) -> int:
-        """It has no ramp."""
+        """Return 0: it has no ramp."""
         return 0
 
     @property
     def shape(self) -> Shape:
-        """What the load is like over time."""
+        """Return what the load is like over time."""
         return "finite"
 
     @property
@@ -144,7 +146,8 @@ class FixedWork(Spread):
 
 
 class SharedIterations(FixedWork):
-    """So many iterations of all VUs together (k6's shared-iterations); between generators they are dealt beforehand."""
+    """A number of iterations for all VUs together (k6's shared-iterations); several generators divide them
+    beforehand."""
 
     kind: Literal["shared-iterations"] = "shared-iterations"
 
@@ -154,7 +157,7 @@ class SharedIterations(FixedWork):
 
 
 class PerVuIterations(FixedWork):
-    """So many iterations of each VU (k6's per-vu-iterations)."""
+    """A number of iterations for each VU (k6's per-vu-iterations)."""
 
     kind: Literal["per-vu-iterations"] = "per-vu-iterations"
 
@@ -164,60 +167,61 @@ class PerVuIterations(FixedWork):
 
 
 class InStages(Frozen):
-    """What executors share whose load changes in stages."""
+    """The common part of executors whose load changes in stages."""
 
     stages: tuple[Stage, ...] = Field(min_length=1)
 
     @property
     def ramp_up_ns(self) -> int:
-        """Nothing is excluded from measurement: it is shown over time."""
+        """Return 0: no part is excluded from measurement, since the load is shown over time."""
         return 0
 
     @property
     def shape(self) -> Shape:
-        """What the load is like over time."""
+        """Return what the load is like over time."""
         return "ramping"
 
     @property
     def stages_ns(self) -> int | None:
-        """How long its stages take."""
+        """Return how long its stages take."""
         return stages_ns(self.stages)
 
     @property
     def labelled_stages(self) -> list[LabelledStage]:
-        """Its stages with the names of their levels."""
+        """Return its stages with the names of their levels."""
         raise NotImplementedError
 
     @property
     def levels(self) -> list[str]:
-        """The levels at which it stays for a while, as thresholds name them."""
+        """Return the levels at which it stays for a while, named as in thresholds."""
         return list(dict.fromkeys(one.label for one in self.labelled_stages if one.holds))
 
 
 class RampingVus(InStages, ClosedLoop):
-    """Closed loop whose number of VUs follows stages (k6's ramping-vus); who must go finishes its request first."""
+    """Closed loop whose number of VUs follows stages (k6's ramping-vus); a VU that leaves finishes its
+    request first."""
 
     kind: Literal["ramping-vus"] = "ramping-vus"
     start_vus: int = 0
 
     @property
     def most_vus(self) -> int:
-        """The most VUs that there ever are, over all shares."""
+        """Return the largest number of VUs at any time, over all shares."""
         return max([self.start_vus, *(round(stage.target) for stage in self.stages)])
 
     @property
     def labelled_stages(self) -> list[LabelledStage]:
-        """Its stages with the names of their levels: `50 users`."""
+        """Return its stages with the names of their levels: `50 users`."""
         return labelled_stages(self.start_vus, self.stages, of_rates=False)
 
     def users_ns(self, low_ns: float, high_ns: float) -> float:
-        """Σ over VUs of their planned time between two moments, ns from the group's start."""
+        """Return Σ over VUs of their planned time between two moments, ns from the group's start."""
         return users_ns(self.start_vus, self.stages, low_ns, high_ns)
 
 
 class OpenLoop(Unstaged):
-    """What open executors share: arrivals that do not wait for the server; a full pool
-    makes them wait, or drops them."""
+    """The common part of open executors: arrivals that do not wait for the server; if the pool is full they
+    wait, or are dropped."""
 
     max_vus: int | None = Field(default=None, ge=1)
     arrivals: Literal["constant", "poisson"] = "constant"
@@ -225,7 +229,7 @@ class OpenLoop(Unstaged):
 
     @property
     def model(self) -> str:
-        """Load model, for every table."""
+        """Return the load model, for every table."""
         return "open loop"
 
     @property
@@ -233,7 +237,7 @@ class OpenLoop(Unstaged):
         raise NotImplementedError
 
     def arrivals_until(self, moment_ns: float) -> float:
-        """The rate's integral until a moment, ns from the group's start."""
+        """Return the rate's integral until a moment, ns from the group's start."""
         raise NotImplementedError
 
 
@@ -249,7 +253,7 @@ class ConstantArrivalRate(OpenLoop):
         return self.rate_rps
 
     def arrivals_until(self, moment_ns: float) -> float:
-        """The rate's integral until a moment, ns from the group's start."""
+        """Return the rate's integral until a moment, ns from the group's start."""
         return max(moment_ns, 0.0) / 1e9 * self.rate_rps
 
 
@@ -265,11 +269,11 @@ class RampingArrivalRate(InStages, OpenLoop):
 
     @property
     def labelled_stages(self) -> list[LabelledStage]:
-        """Its stages with the names of their levels: `300/s`."""
+        """Return its stages with the names of their levels: `300/s`."""
         return labelled_stages(self.start_rate_rps, self.stages, of_rates=True)
 
     def arrivals_until(self, moment_ns: float) -> float:
-        """The rate's integral until a moment, ns from the group's start."""
+        """Return the rate's integral until a moment, ns from the group's start."""
         return arrivals_until(self.start_rate_rps, self.stages, moment_ns)
 
 

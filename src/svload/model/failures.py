@@ -1,4 +1,5 @@
-"""What failed of a case's requests, as findings hold it: counts alone, which nothing that disturbs times can change."""
+"""The failed requests of a case, as findings have them: only counts, which nothing that disturbs times can
+change."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ class FailureKind(Frozen):
     name: str
     """the status, the check, or the error's name"""
     count: int
-    """how many failed so, over all of the case's trials; a request may fail several checks"""
+    """how many failed in this way, over all of the case's trials; a request may fail several checks"""
     expected: str = ""
-    """the statuses that were expected, such as 200 or 200 to 399; empty: it is about no status"""
+    """the expected statuses, such as 200 or 200 to 399; empty: it is about no status"""
 
 
 class Failures(Frozen):
-    """What failed of one case's traffic group, or of one step of its scenarios, over all sealed trials, REFUSED
-    ones too. What the generator's own limits cost is left out: it refuses the trial."""
+    """Failures of one case's traffic group, or of one step of its scenarios, over all sealed trials, also
+    REFUSED ones. Failures due to the generator's own limits are left out: they refuse the trial."""
 
     case: str
     """the case, as in the lock"""
@@ -34,7 +35,7 @@ class Failures(Frozen):
     ended: int
     """requests that ended, ok or failed"""
     failed: int
-    """of those, the ones that failed"""
+    """of those, the failed ones"""
     trials: tuple[str, ...]
     """the trials in which some failed"""
     kinds: tuple[FailureKind, ...]
@@ -45,5 +46,5 @@ class Failures(Frozen):
 
     @property
     def owner(self) -> str:
-        """As metrics name it: `shop`, or `shop.order`."""
+        """Return the owner's name in metrics: `shop`, or `shop.order`."""
         return f"{self.group}.{self.step}" if self.step else self.group

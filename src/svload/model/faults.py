@@ -1,4 +1,4 @@
-"""Planned faults: what a study does to its own servers while load is made, and what came of it."""
+"""Planned faults: what a study does to its own servers while load is made, and the outcome."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ _PAST: dict[str, str] = {
 
 
 class Fault(Frozen):
-    """One planned fault on one target, every `${…}` resolved. Times in ns from the begin of measuring, ramps apart."""
+    """One planned fault on one target, every `${…}` resolved. Times in ns from the beginning of the
+    measurement, after ramps."""
 
     place: int
-    """its place under `faults`, from 0"""
+    """its index under `faults`, from 0"""
     kind: FaultKind
     """what is done"""
     target: str
@@ -43,29 +44,30 @@ class Fault(Frozen):
     at_ns: int
     """when"""
     lasts_ns: int | None = None
-    """after which time it is taken back; null: by a `start`, or after the trial"""
+    """the time after which it is undone; null: by a `start`, or after the trial"""
     limits: dict[str, float] = {}
-    """of `limit`: the limits while it lasts, named as the settings of a control group (cpus, memory_bytes, pids,
-    disk_read_bytes_per_s, disk_write_bytes_per_s) and of a link (link_rate_bytes_per_s, link_latency_s)"""
+    """for `limit`: the limits while it lasts, named like the settings of a control group (cpus, memory_bytes,
+    pids, disk_read_bytes_per_s, disk_write_bytes_per_s) and of a link (link_rate_bytes_per_s,
+    link_latency_s)"""
 
 
 class Act(Frozen):
-    """One thing to do at one moment: a fault, or what takes it back."""
+    """One action at one moment: a fault, or what undoes it."""
 
     at_ns: int
-    """from the begin of measuring"""
+    """from the beginning of the measurement"""
     do: ActKind
-    """what"""
+    """what is done"""
     target: str
-    """to whom"""
+    """its target"""
     place: int
-    """of the fault, under `faults`"""
+    """index of the fault under `faults`"""
     limits: dict[str, float] = {}
-    """of `limit`: as the fault has them; of `restore`: those that it had changed"""
+    """for `limit`: the fault's limits; for `restore`: those that it had changed"""
 
 
 def acts_of(faults: Iterable[Fault]) -> tuple[Act, ...]:
-    """What is to be done, in order of time. At one moment what gives back comes first."""
+    """Return the actions in order of time. At the same moment those that give something back come first."""
     found = []
     for fault in faults:
         first = Act(
@@ -79,11 +81,12 @@ def acts_of(faults: Iterable[Fault]) -> tuple[Act, ...]:
 
 
 Unit = tuple[str, str]
-"""A server and one of its parts; the empty part is the whole server."""
+"""A server and one of its parts; an empty part is the whole server."""
 
 
 def units_of(target: str, servers: Mapping[str, Sequence[str]]) -> tuple[Unit, ...]:
-    """The servers that a target names, with the part; none where it names none. `servers`: those of each service."""
+    """Return the servers that a target names, with the part; empty if it names none. `servers`: those of each
+    service."""
     head, _, part = target.partition(".")
     mine = servers.get(head, [server for own in servers.values() for server in own if server == head])
     return tuple((server, part) for server in mine)
@@ -93,36 +96,36 @@ class FaultEvent(Frozen):
     """A planned act as it was carried out. Offsets in seconds from the load's start."""
 
     place: int
-    """its fault's place under `faults`, from 0"""
+    """index of its fault under `faults`, from 0"""
     do: ActKind
     """what was done"""
     target: str
-    """to whom"""
+    """its target"""
     planned_s: float
     """when it was due"""
     begun_s: float | None
-    """when it was begun; null: the load had ended before"""
+    """when it was started; null: the load had ended before"""
     done_s: float | None = None
-    """when it was carried out: of a start, when the server answered again; null: it was not begun"""
+    """when it was finished: for a start, when the server answered again; null: it was not started"""
     limits: dict[str, float] = {}
-    """of `limit`: what was asked"""
+    """for `limit`: what was requested"""
     found: dict[str, float] = {}
-    """of `limit` and `restore`: what the kernel held then"""
+    """for `limit` and `restore`: the values in the kernel then"""
 
     @property
     def disturbs(self) -> bool:
-        """Whether it took something from the service, and was carried out."""
+        """Return whether it took something from the service, and was carried out."""
         return self.do in DISTURBS and self.begun_s is not None
 
     @property
     def what(self) -> str:
-        """`web[2] was stopped`."""
+        """Return `web[2] was stopped`."""
         held = ", ".join(limit_told(name, value) for name, value in sorted(self.limits.items()))
         return f"{self.target} was {_PAST[self.do]}" + (f" to {held}" if held and self.do == "limit" else "")
 
     @property
     def sentence(self) -> str:
-        """What was done, when, and how long that took."""
+        """Return what was done, when, and how long it took."""
         if self.begun_s is None or self.done_s is None:
             return (
                 f"{self.target} was to be {_PAST[self.do]} at {show_duration(self.planned_s)}, when the "
@@ -137,7 +140,7 @@ class FaultEvent(Frozen):
 
 
 def limit_told(name: str, value: float) -> str:
-    """`0.2 cores`, `64 MiB of memory`, `5 MB/s of disk reads`."""
+    """Return `0.2 cores`, `64 MiB of memory`, `5 MB/s of disk reads`."""
     show, words = _LIMITS.get(name, ("{:g}".format, name))
     return f"{show(value)} {words}"
 

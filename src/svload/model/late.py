@@ -1,4 +1,5 @@
-"""Names of a room that are loaded when first used, so that no command pays for what it does not need."""
+"""Names of a package that are loaded when first used, so that no command spends time on what it does not
+need."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def late(package: str) -> Callable[[str], Any]:
 
 @cache
 def _homes(package: str) -> dict[str, str]:
-    """Name → module, read from the package's source when the first name is asked for."""
+    """Return name → module, read from the package's source when the first name is used."""
     tree = ast.parse(Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8"))
     guarded = [node for block in tree.body if isinstance(block, ast.If) for node in block.body]
     return {

@@ -1,6 +1,5 @@
-"""What a study whose factor is its load shows: throughput and response over users, rates or think times, and
-the limits that the laws find (docs/method.md §4).
-"""
+"""Results of a study whose factor is its load: throughput and response over users, rates or think times, and
+the limits from the operational laws (docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -20,35 +19,38 @@ class ResourceUse(Frozen):
     name: str
     """such as `CPU of cache`, `link rate out of store`"""
     service: str
-    """whose it is; empty: of all services together"""
+    """the service that it belongs to; empty: all services together"""
     kind: ResourceKind
-    """cpu: of one service; cores: those that all services share; workers: requests that a service works on at once;
-    rate: bytes a second of a disk or a link"""
+    """cpu: of one service; cores: shared by all services; workers: requests that a service works on
+    concurrently; rate: bytes per second of a disk or a link"""
     used: float
-    """time average: cores, or workers; of a rate the share of it"""
+    """time average in use: cores, or workers; for a rate the share of it"""
     capacity: float
     """the most that can be in use, in the same unit"""
     limited_by: str
-    """what sets the capacity, such as `its quota`; of a rate the rate itself: `20 MB/s`"""
+    """what sets the capacity, such as `its quota`; for a rate the rate itself: `20 MB/s`"""
 
 
 class GroupLoad(Frozen):
-    """What a traffic group's users did in a trial's window, before any warm-up cut: the terms of N = X·(R + Z)."""
+    """What a traffic group's users did in a trial's window, before any warm-up cut: the terms of N = X·(R +
+    Z)."""
 
     users: float | None
     """planned users of a closed loop; null: an open loop"""
     rate_rps: float | None
-    """planned arrivals a second of an open loop; null: a closed loop"""
+    """planned arrivals per second of an open loop; null: a closed loop"""
     think_s: float
     """mean pause between two requests of a user: Σ pauses clipped to the window, over completions"""
     window_s: float
     """length of the window"""
     longest_cycle_s: float | None
-    """longest response and mean pause: what the window's edges can shift; null: a request did not end"""
+    """longest response plus mean pause: how far the window's edges can shift the result; null: a request did
+    not end"""
 
 
 class RampBreak(Frozen):
-    """Where a group's response or errors leave the line that they followed while load rose in stages."""
+    """The load at which a group's response or errors leave the line that they followed while load rose in
+    stages."""
 
     group: str
     """the traffic group"""
@@ -57,13 +59,13 @@ class RampBreak(Frozen):
     what: Literal["response", "errors"]
     """what left its line"""
     at: float | None
-    """users, or arrivals a second; null: `reason` says why"""
+    """users, or arrivals per second; null: `reason` says why"""
     low: float | None = None
     """lower end of the 95 % interval; null: none"""
     high: float | None = None
     """upper end; null: none"""
     reason: str = ""
-    """why there is none; empty: there is"""
+    """why there is no value; empty: there is one"""
 
 
 class LoadPoint(Frozen):
@@ -74,13 +76,13 @@ class LoadPoint(Frozen):
     level: str
     """the factor's level"""
     at: float
-    """users, arrivals a second, or think time in seconds"""
+    """users, arrivals per second, or think time in seconds"""
     users: float | None
     """users of a closed loop; null: an open loop"""
     think_s: float
     """mean pause of a user between two requests"""
     throughput_rps: float
-    """completions a second"""
+    """completions per second"""
     throughput_low: float | None
     """lower end of its 95 % interval between trials; null: fewer than two"""
     throughput_high: float | None
@@ -100,11 +102,11 @@ class LoadPoint(Frozen):
     accounted: float | None
     """X·(R + Z) over N, mean over its trials; null: an open loop, or a window of fewer than twenty cycles"""
     flat: bool
-    """throughput is flat from here on, or up to here, while response rises"""
+    """throughput is flat from this level on, or up to it, while response rises"""
 
 
 class DemandFound(Frozen):
-    """What one request asks of a resource, by regression over levels (the utilisation law)."""
+    """The demand of one request on a resource, by regression over levels (the utilisation law)."""
 
     resource: str
     """its name, as in `ResourceUse`"""
@@ -115,7 +117,7 @@ class DemandFound(Frozen):
     capacity: float
     """cores, or workers; 1: the whole of a rate"""
     demand_s: float
-    """seconds of one core, of one worker, or of the whole rate, a request"""
+    """time per request of one core, of one worker, or of the whole rate, in seconds"""
     low: float | None
     """lower end of the 95 % interval; null: fewer than three blocks"""
     high: float | None
@@ -125,60 +127,61 @@ class DemandFound(Frozen):
     most_used: float
     """largest use in a trial"""
     bottleneck: bool
-    """it is full first"""
+    """it is the first to be full"""
 
 
 class LoadLimit(Frozen):
-    """A limit of the load, and whether the levels that were run bracket it. N*, N_break and N_peak are three
-    quantities.
-    """
+    """A limit of the load, and whether the measured levels bracket it. N*, N_break and N_peak are three
+    different quantities."""
 
     name: LimitName
     """N*: (D + Z)/max(Dᵢ/mᵢ). Z*: the think time below which these users saturate it. full rate:
     1/max(Dᵢ/mᵢ). N_break, rate_break: where two segments of throughput meet. N_peak: where it is largest
     """
     value: float | None
-    """users, arrivals a second, or seconds; null: `reason` says why"""
+    """users, arrivals per second, or seconds; null: `reason` says why"""
     low: float | None = None
     """lower end of the 95 % interval; null: fewer than three blocks"""
     high: float | None = None
     """upper end"""
     state: LimitState
-    """bracketed: the whole interval lies inside the levels; below, above: outside; edge: it
-    reaches beyond them; none: no number
-    """
+    """bracketed: the whole interval is inside the levels; below, above: outside; edge: it extends beyond
+    them; none: no number"""
     reason: str = ""
-    """what it rests on, or why there is none"""
+    """what it rests on, or why there is no value"""
 
 
 class LoadCurve(Frozen):
-    """Throughput and response of one group over the levels of a factor that is its load; all else equal."""
+    """Throughput and response of one group over the levels of a factor that is its load, all else being
+    equal."""
 
     factor: str
     """the factor"""
     kind: CurveKind
     """what its levels change"""
     group: str
-    """the traffic group whose load it is"""
+    """the traffic group that has this load"""
     when: dict[str, str]
-    """levels of the other factors, of which more than one was run"""
+    """levels of the other factors that vary"""
     points: tuple[LoadPoint, ...]
     """by `at`, ascending"""
     demands: tuple[DemandFound, ...]
-    """what is full first stands first; empty: no resource was read, or none grows with throughput"""
+    """demands, the first resource to be full first; empty: no resource was read, or none grows with
+    throughput"""
     limits: tuple[LoadLimit, ...]
-    """what the laws find"""
+    """limits from the laws"""
     top_rps: float | None
-    """1/max(Dᵢ/mᵢ), the most that it can serve a second; null: no limit was found"""
+    """1/max(Dᵢ/mᵢ), the most requests that it can serve per second; null: no limit was found"""
     alone_s: float | None
     """D, the response of a request that meets no other; null: no limit was found"""
     agree: bool | None
     """N* and N_break lie within 25 % of each other; null: one of them is not bracketed"""
     law_off: float | None
-    """largest deviation of X·(R + Z) from N over the levels, a share with its sign; null: nothing to hold it to"""
+    """largest relative deviation of X·(R + Z) from N over the levels, with its sign; null: it cannot be
+    checked"""
     law_allowed: float
-    """deviation up to which it holds: what the windows' edges can explain, at least 3 %"""
+    """deviation up to which the law holds: what the windows' edges can explain, at least 3 %"""
     scalability: tuple[float, float, float] | None
     """λ (1/s), σ, κ of the Universal Scalability Law; null: fewer than six levels of users"""
     sentences: tuple[str, ...] = ()
-    """what it says, in words"""
+    """the result in words"""

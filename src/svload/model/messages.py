@@ -31,10 +31,10 @@ Role = Literal["server", "generator", "monitor", "tool"]
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What goes over the socket as a JSON object of its fields, whose types both sides hold to."""
+    """A message that travels over the socket as a JSON object of its fields; both sides check their types."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it; what a field holds is not copied."""
+        """Return the message as JSON data; field values are not copied."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
             name: value.plain() if isinstance(value, Message) else value for name, value in values.items()
@@ -42,7 +42,8 @@ class Message:
 
     @classmethod
     def read(cls, raw: Any) -> Self:
-        """`raw` of a JSON object, understood. Raises ValueError, which says what is wrong with which field."""
+        """Read a message from `raw`, a JSON object. Raises ValueError that states what is wrong with which
+        field."""
         if not isinstance(raw, dict):
             raise ValueError(f"{cls.__name__} is no object")
         kind: Any = cls
@@ -61,7 +62,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _understood(value: Any, hint: Any, name: str) -> Any:
-    """`value` of a JSON document as the type `hint` has it. Raises ValueError."""
+    """Read `value` of a JSON document as the type `hint`. Raises ValueError."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return value
@@ -94,8 +95,8 @@ class Lease(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits(Message):
-    """Limits that each process has for itself. `cores` are those that it may run on; `nofile` is the soft
-    limit of open files. None: as the machine gives."""
+    """Limits of each single process. `cores` are those that it may run on; `nofile` is the soft limit of open
+    files. None: the machine's default."""
 
     cores: tuple[int, ...] | None = None
     nofile: int | None = None
@@ -104,7 +105,8 @@ class Limits(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupLimits(Message):
-    """Limits that a control group's processes share, children included. `cpus` is a quota in cores. None: no limit."""
+    """Limits that a control group's processes share, children included. `cpus` is a quota in cores. None: no
+    limit."""
 
     cpus: float | None = None
     memory_bytes: int | None = None
@@ -114,7 +116,7 @@ class GroupLimits(Message):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The names of those that are set, as `read_back` has them."""
+        """Return the names of the limits that are set, as in `read_back`."""
         return tuple(name for name, value in self.plain().items() if value is not None)
 
 
@@ -138,12 +140,12 @@ class MakeGroup(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class SetLimits(Message):
-    """Change limits of a control group whose processes run. None leaves one as it is; those
-    named in `lifted` are taken off.
+    """Change limits of a control group while its processes run. None leaves a limit as it is; those named in
+    `lifted` are removed.
 
-    What was in force before the first change stands in the journal, and is put back if nobody does. A limit
-    that the group was not made open to is refused. Result: {"before", "found": the limits as the kernel held
-    and holds them, absent where there is none}.
+    The journal keeps the limits from before the first change, which are restored if nobody does it earlier. A
+    limit that the group was not made open to is refused. Result: {"before", "found": the kernel's limits
+    before and after, a limit that is not set being absent}.
     """
 
     do: Literal["limits"] = "limits"
@@ -154,20 +156,20 @@ class SetLimits(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class DropGroup(Message):
-    """End what is left in a control group and remove it. One that is not there is no error."""
+    """End what is left in a control group and remove it. A missing group is no error."""
 
     do: Literal["ungroup"] = "ungroup"
     name: str
 
 
 DELAY_LINE = "delay-line"
-"""The part of a linked service that is no server of its own: what delays its packets."""
+"""The part of a linked service that is not a server: the process that delays its packets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkLimits(Message):
-    """What a service's link holds: bytes a second each way, what it adds to a round trip, and TCP's
-    congestion control at its service. None: no limit, and the machine's own."""
+    """Limits of a service's link: bytes per second each way, latency added to a round trip, and TCP's
+    congestion control at its service. None: no limit, and the machine's default."""
 
     rate_bytes_per_s: int | None = None
     latency_ns: int | None = None
@@ -176,8 +178,8 @@ class LinkLimits(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenLinks(Message):
-    """Have the lab's own network carry links. Result: {"address": by which linked
-    services reach those that are not}."""
+    """Let the lab's own network carry links. Result: {"address": by which linked services reach services
+    without links}."""
 
     do: Literal["links"] = "links"
 
@@ -199,7 +201,7 @@ class MakeLink(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class DropLink(Message):
-    """Remove a link. One that is not there is no error."""
+    """Remove a link. A missing link is no error."""
 
     do: Literal["unlink"] = "unlink"
     name: str
@@ -233,7 +235,7 @@ class Spawn(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteFile(Message):
-    """Write a file (created with `mode`); undone by removal if `temporary`. Parents are made."""
+    """Write a file (created with `mode`); undone by removal if `temporary`. Parent folders are created."""
 
     do: Literal["write"] = "write"
     path: str
@@ -259,7 +261,7 @@ class HoldSysctls(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Tell(Message):
-    """Send a JSON line to a generator's or monitor's stdin; its answer {"ready": true, …} is the result."""
+    """Send a JSON line to a generator's or monitor's stdin; the result is its answer {"ready": true, …}."""
 
     do: Literal["tell"] = "tell"
     child: str
@@ -308,7 +310,7 @@ _ACTIONS: Mapping[str, type[Action]] = {
 
 
 def read_action(raw: Any) -> Action:
-    """An action of a PREPARE. Raises ValueError, which says what is wrong."""
+    """Read an action of a PREPARE. Raises ValueError that states what is wrong."""
     name = str(raw.get("do")) if isinstance(raw, dict) else ""
     if name not in _ACTIONS:
         raise ValueError(f"there is no action “{name}”")
@@ -317,7 +319,8 @@ def read_action(raw: Any) -> Action:
 
 @dataclass(frozen=True, kw_only=True)
 class Notice(Message):
-    """Something the agent noticed: a child's JSON line (`line`), its end (`exit`), or a warning of its own (`note`)."""
+    """Something the agent noticed: a child's JSON line (`line`), its end (`exit`), or a warning from the
+    agent (`note`)."""
 
     number: int
     child: str

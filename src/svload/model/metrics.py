@@ -1,8 +1,8 @@
-"""The metric catalogue and the one grammar over it: `[group.|service.]metric[.stat] OP value
-unit`; goodput takes a limit, `goodput(200 ms)`, and a threshold may name a level, `… at 50 users`.
+"""The metric catalogue and its grammar: `[group.|service.]metric[.stat] OP value unit`; goodput takes a
+limit, `goodput(200 ms)`, and a threshold may name a level, `… at 50 users`.
 
-Thresholds, expect, check, compare, abort_if, query and JSON all use these names. Values are in
-base units (s, bytes, ratio, 1/s).
+Thresholds, expect, check, compare, abort_if, query and JSON all use these names. Values are in base units (s,
+bytes, ratio, 1/s).
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: who has it, its unit, its definition in words, and the stat meant when
-    none is written (None: a scalar).
+    """One metric: its owner, unit, definition in words, and the default stat (None: a scalar).
 
     One that `has_limit` is written with a time: `goodput(200 ms)`.
     """
@@ -44,7 +43,7 @@ class Metric:
     better: Literal["lower", "higher", "neither"] = "neither"
     has_limit: bool = False
     monitored: bool = False
-    """What a service's monitors read: no row of the catalogue, but a name of theirs (svload.model.monitored)."""
+    """Whether a service's monitors read it: then it is not in the catalogue (svload.model.monitored)."""
 
 
 def _metrics(*metrics: Metric) -> dict[tuple[Source, str], Metric]:
@@ -102,7 +101,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
 )  # fmt: skip
 
 OF_FAULTS = frozenset({"recovery", "fault_errors", "fault_error_rate"})
-"""What trials with planned faults alone have."""
+"""Metrics that only trials with planned faults have."""
 _NAMES = frozenset(name for _, name in CATALOGUE)
 _LIMITED = "|".join(metric.name for metric in CATALOGUE.values() if metric.has_limit)
 _WITH_LIMIT = re.compile(rf"(?<![\w-])({_LIMITED})\(([^()]*)\)")
@@ -112,7 +111,7 @@ _TIMING = frozenset(
 ) | {"cpu"}
 _K6 = {"http_req_duration": "response", "http_req_failed": "error_rate", "http_reqs": "throughput"}
 _SHORT = {"errors": "error_rate", "success": "success_rate"}
-"""Of traffic alone: a service's monitors may have such names of their own."""
+"""Only for traffic: a service's monitors may use these names themselves."""
 _MONITORED = re.compile(
     rf"((?:[a-z][a-z0-9_]*\.)??[a-z][a-z0-9_]*?)(?:\.({'|'.join(map(re.escape, sorted(STATS, key=len, reverse=True)))}))?"
 )
@@ -126,16 +125,17 @@ _OF_WHOLE_TRIAL = OF_FAULTS | {
     "bytes_received",
     "longest_silence",
 }
-"""Metrics of traffic that no part of a trial has."""
+"""Metrics of traffic that only a whole trial has, not a part of it."""
 _READ = "what its monitors read"
 _K6_STAT = re.compile(r"^p\((\d+(?:\.\d+)?)\)$")
 
 
 @dataclass(frozen=True)
 class MetricRef:
-    """`[owner.]metric[.stat]`. `owner` is a traffic group, a service or a feeder; empty means the study's main group.
+    """`[owner.]metric[.stat]`. `owner` is a traffic group, a service or a feeder; empty means the study's
+    main group.
 
-    `limit_ns` is that of a metric that has one.
+    `limit_ns` is the limit of a metric that has one.
     """
 
     owner: str
@@ -145,7 +145,7 @@ class MetricRef:
 
     @property
     def name(self) -> str:
-        """The metric with its limit, without its owner."""
+        """Return the metric with its limit, without its owner."""
         return (
             self.metric.name if self.limit_ns is None else f"{self.metric.name}({_limit_text(self.limit_ns)})"
         )
@@ -158,7 +158,7 @@ class MetricRef:
 class Criterion:
     """A metric, a comparison and a value in base units. `text` is what the user wrote.
 
-    `level` is the level of a load in stages that it is about, as its stage is labelled; empty: all of the load.
+    `level` is the label of a stage, for a load in stages; empty: all of the load.
     """
 
     ref: MetricRef
@@ -168,16 +168,17 @@ class Criterion:
     level: str = ""
 
     def holds(self, measured: float) -> bool:
-        """Whether `measured` (base units) satisfies it."""
+        """Return whether `measured` (base units) satisfies it."""
         return _OPERATORS[self.op](measured, self.value)
 
 
 def parse_metric(text: str, owners: dict[str, Source], dimension: Dimension = "count") -> MetricRef:
-    """The reference that `text` spells; `owners` maps the study's groups, services and feeders to their source.
+    """Return the metric that `text` names; `owners` maps the study's groups, services and feeders to their
+    source.
 
-    Of a service any other plain name is what its monitors read, in the `dimension` that its value is written
-    in: whether one of them reads it, only those know who know the monitors. Raises ValueError whose text says
-    what was expected and names the nearest valid word.
+    For a service any other plain name is a reading of its monitors, in the `dimension` of its value; whether
+    one of them reads it must be checked where the monitors are known. Raises ValueError that states what was
+    expected and names the nearest valid word.
     """
     limit = _WITH_LIMIT.search(text)
     if limit:
@@ -185,7 +186,7 @@ def parse_metric(text: str, owners: dict[str, Source], dimension: Dimension = "c
     owner, rest = "", _K6.get(text, text)
     words = rest.split(".")
     for length in (2, 1):
-        # A step is named by its group and itself.
+        # A step is named by its group and its own name.
         head = ".".join(words[:length])
         if head in owners and len(words) > length:
             owner, rest = head, ".".join(words[length:])
@@ -217,7 +218,7 @@ def parse_metric(text: str, owners: dict[str, Source], dimension: Dimension = "c
 
 
 def _limit_ns(metric: Metric, text: str | None) -> int | None:
-    """The limit that a metric is written with. Raises ValueError where it is missing or no time."""
+    """Return the limit written with a metric. Raises ValueError if it is missing or not a time."""
     if not metric.has_limit:
         return None
     if text is None:
@@ -229,14 +230,15 @@ def _limit_ns(metric: Metric, text: str | None) -> int | None:
 
 
 def _limit_text(limit_ns: int) -> str:
-    """A limit in the largest unit that needs no dot, which ends a name: `200 ms`, `1500 ms`, `2 s`."""
+    """Return a limit in the largest unit that needs no decimal point, which would end a name: `200 ms`, `1500
+    ms`, `2 s`."""
     units = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1))
     return next(f"{limit_ns // ns} {unit}" for unit, ns in units if limit_ns % ns == 0)
 
 
 def canonical_limit(text: str) -> str:
-    """A metric or criterion with its limit in the canonical spelling:
-    `users.goodput(0.2s)` → `users.goodput(200 ms)`."""
+    """Return a metric or criterion with its limit in canonical spelling: `users.goodput(0.2s)` →
+    `users.goodput(200 ms)`."""
 
     def respelt(found: re.Match[str]) -> str:
         try:
@@ -248,27 +250,27 @@ def canonical_limit(text: str) -> str:
 
 
 def limit_of(name: str) -> int | None:
-    """The limit in ns of a metric that is spelt with it, as in `goodput(200 ms)`; None without one. Raises
-    ValueError where it is no time.
-    """
+    """Return the limit in ns in a metric's name, as in `goodput(200 ms)`; None without one. Raises ValueError
+    if it is not a time."""
     found = _WITH_LIMIT.search(name)
     return round(parse_quantity(found[2], "time_s") * 1e9) if found else None
 
 
 def without_limit(name: str) -> str:
-    """`goodput(200 ms)` → `goodput`: the catalogue's name."""
+    """Return the catalogue's name: `goodput(200 ms)` → `goodput`."""
     return _WITH_LIMIT.sub(r"\1", name)
 
 
 def metric_name(key: str) -> str:
-    """The metric of a full name: `probe.response.p50` → `response`; the owner may be a step (`group.step`)."""
+    """Return the metric of a full name: `probe.response.p50` → `response`; the owner may be a step
+    (`group.step`)."""
     words = without_limit(key).split(".")
     return next((word for word in words[2:0:-1] if word in _NAMES), words[len(words) > 1])
 
 
 def is_timing(key: str) -> bool:
-    """Whether a full name is of a time, a rate or a CPU: what a disturbance of the machine can harm.
-    Counts, shares and sizes are not."""
+    """Return whether a full name is of a time, a rate or CPU use, which disturbances of the machine can harm.
+    They cannot harm counts, shares and sizes."""
     return metric_name(key) in _TIMING
 
 
@@ -276,7 +278,7 @@ _WHILE_LOADING = ("success_rate", "error_rate", "failed", "throughput", "ok_thro
 
 
 def why_not_live(ref: MetricRef) -> str:
-    """Why `abort_if` can't ask for it while load is made; empty: it can."""
+    """Return why `abort_if` can't use it while load is made; empty: it can."""
     if ref.metric.monitored:
         return ""
     if ref.metric.source == "traffic" and (
@@ -291,8 +293,8 @@ def why_not_live(ref: MetricRef) -> str:
 
 
 def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:
-    """`probe.response.p50 < 200 ms`, or `… at 50 users` for one level of a load in stages, as data; raises
-    ValueError that says what is wrong."""
+    """Parse `probe.response.p50 < 200 ms`, or `… at 50 users` for one level of a load in stages; raises
+    ValueError that states what is wrong."""
     that, level = split_level(text)
     match = _CRITERION.match(marks_as_letters(that))
     if not match:
@@ -310,13 +312,13 @@ def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:
 
 
 def split_level(text: str) -> tuple[str, str]:
-    """A criterion, and the level that it names after `at`: `p95 < 200 ms at 50 users`; "" where it names none."""
+    """Split a criterion from the level after `at`: `p95 < 200 ms at 50 users`; "" if it names none."""
     found = _AT_LEVEL.fullmatch(text)
     return (found[1], found[2]) if found else (text, "")
 
 
 def why_not_by_level(ref: MetricRef) -> str:
-    """Why the levels of a load in stages have no such number each; empty: they have."""
+    """Return why the levels of a load in stages have no such number; empty: they have."""
     if ref.metric.source != "traffic":
         return "only what the load saw is known for each level, and not what a server or a feeder counted"
     if ref.metric.name in _OF_WHOLE_TRIAL:
@@ -327,7 +329,7 @@ def why_not_by_level(ref: MetricRef) -> str:
 
 
 def _level_label(text: str) -> str:
-    """A level as its stage is labelled, `50 users` or `300/s`. Raises ValueError."""
+    """Return the label of a level's stage, `50 users` or `300/s`. Raises ValueError."""
     found = _LEVEL.fullmatch(text)
     if not found:
         raise ValueError(f"“{text}” is not a level: write 50 users, or 300/s")

@@ -1,8 +1,8 @@
-"""How a criterion names what a monitor read: `cache.threads_limited`, `backend.throttled`, `app.fds.max`;
-by the metric's own name alone.
+"""How a criterion names a monitor's metric: `cache.threads_limited`, `backend.throttled`, `app.fds.max`;
+derived from the metric's name alone.
 
-A monitor's metric ends in its unit, and in `_total` where it counts (svload.watch.monitor). From that follow
-what its number over a trial is, its unit, and the shorter names under which a study may ask for it.
+A monitor's metric ends in its unit, and in `_total` if it counts (svload.watch.monitor). From this follow its
+number for a trial, its unit, and the shorter names that a study may use.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Literal
 from svload.model.units import Dimension
 
 How = Literal["growth", "share", "gauge"]
-"""What the number is: how much a counter of things or bytes grew in the kept window; of a counter of seconds
-the share of the time; of a gauge a statistic.
-"""
+"""What the number is: for a counter of things or bytes its growth in the kept window; for a counter of
+seconds the share of the time; for a gauge a statistic."""
 _UNITS: tuple[tuple[str, Dimension], ...] = (
     ("_seconds", "time_s"),
     ("_bytes", "size_bytes"),
@@ -26,21 +25,21 @@ _UNITS: tuple[tuple[str, Dimension], ...] = (
 
 @dataclass(frozen=True)
 class Monitored:
-    """One metric as a criterion sees it."""
+    """One metric as criteria use it."""
 
     metric: str
-    """its monitor's own name for it"""
+    """the name that its monitor uses"""
     names: tuple[str, ...]
-    """how it may be written: whole, without `_total`, without its unit"""
+    """the accepted names: in full, without `_total`, without its unit"""
     how: How
     dimension: Dimension
-    """the unit that its value is written in; a share of the time in %"""
+    """the unit of its value; a share of the time is in %"""
     meaning: str = ""
-    """its monitor's own words for it"""
+    """the monitor's description of it"""
 
 
 def monitored(metric: str, meaning: str = "") -> Monitored:
-    """What the metric's name says."""
+    """Derive everything from the metric's name."""
     counter = metric.endswith("_total")
     name = metric.removesuffix("_total")
     unit, dimension = next(
@@ -54,7 +53,7 @@ def monitored(metric: str, meaning: str = "") -> Monitored:
 
 
 def meanings(metrics: Iterable[str]) -> dict[str, Monitored]:
-    """Written name → the metric of these that it means: one that is spelled so, else the first that may be."""
+    """Return name → the metric that it means: the one spelled like it, else the first one that accepts it."""
     found = [monitored(metric) for metric in sorted(metrics)]
     meant: dict[str, Monitored] = {}
     for place in range(3):

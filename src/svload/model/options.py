@@ -1,7 +1,8 @@
-"""Options of a traffic group, each described once: field, type, default, bound and words.
+"""Options of a traffic group, each described once: field, type, default, bound and text.
 
-The study's schema and its reference, `Group`, the share, flags of `svload load` and a load's words are made
-of this. Only the standard library: a command's flags are known before anything that validates is loaded.
+The study's schema and reference, `Group`, the share, the flags of `svload load` and the description of a load
+are made from this. Only imports the standard library: a command's flags are known before anything that
+validates is loaded.
 """
 
 from __future__ import annotations
@@ -17,31 +18,32 @@ from svload.model.units import show_duration
 
 @dataclass(frozen=True)
 class Option:
-    """What its type and default do not say."""
+    """What an option's type and default do not contain."""
 
     doc: str
-    """in the study's schema and reference"""
+    """text in the study's schema and reference"""
     most: Bound | None = None
-    """the largest value; None: any time that a study takes"""
+    """the largest value; None: any time that a study accepts"""
     least: int = 0
-    """the smallest, where there is a largest"""
+    """the smallest value, if there is a largest one"""
     example: str = ""
-    """of a time: as one writes it"""
+    """for a time: an example of its spelling"""
     flag: str = ""
-    """in the help of `svload load`, which then has a flag of that name; empty: it has none"""
+    """text in the help of `svload load`, which then has a flag of that name; empty: there is no flag"""
     told: str = ""
-    """in a load's words where it is not the default, `{}` being the value; empty: they are silent"""
+    """text in a load's description if it is not the default, `{}` being the value; empty: it is not
+    mentioned"""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
-        """A `Group` out of bounds can't be made."""
+        """Reject values out of bounds when a `Group` is made."""
         bounds = {} if self.most is None else {"ge": self.least, "le": self.most.most}
         return {**handler(source), **bounds}
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """What the engine takes as the study has it: `GroupSpec` in
-    engine/engine/src/share.rs has a field of the same name."""
+    """Options that the engine takes unchanged from the study: `GroupSpec` in engine/engine/src/share.rs has
+    fields of the same names."""
 
     client: Annotated[
         Literal["engine", "curl"], Option("curl: requests as curl makes them, one row each")
@@ -72,7 +74,7 @@ class EngineOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions(EngineOptions):
-    """And what svload itself acts on, or tells the engine in another form (`drive/share/cut.py`)."""
+    """Options that svload itself acts on, or passes to the engine in another form (`drive/share/cut.py`)."""
 
     connection: Annotated[
         Literal["keep-alive", "new", "shared"],
@@ -125,16 +127,16 @@ class Described:
 
     @property
     def key(self) -> str:
-        """In the study file; with dashes the flag."""
+        """Return the key in the study file; with dashes it is the flag."""
         return self.name.removesuffix("_ns")
 
     @property
     def is_time(self) -> bool:
-        """Whether it is written with its unit."""
+        """Return whether it is written with a unit."""
         return self.name.endswith("_ns")
 
     def words(self, value: Any) -> str:
-        """What a load's words say of `value`; empty where nothing is to be said."""
+        """Return the text for `value` in a load's description; empty if it is not mentioned."""
         if not self.option.told or value == self.default:
             return ""
         return self.option.told.format(show_duration(value / 1e9) if self.is_time else value)
@@ -142,12 +144,12 @@ class Described:
 
 @cache
 def group_options() -> tuple[Described, ...]:
-    """All options, in the order in which they are described."""
+    """Return all options, in the order in which they are described."""
     return tuple(_described())
 
 
 def flagged() -> tuple[Described, ...]:
-    """Those that `svload load` has a flag for."""
+    """Return the options for which `svload load` has a flag."""
     return tuple(one for one in group_options() if one.option.flag)
 
 

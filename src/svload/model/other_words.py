@@ -1,4 +1,4 @@
-"""Words of other load testers, and ours for the same."""
+"""Terms of other load testers, and svload's terms for the same."""
 
 from __future__ import annotations
 

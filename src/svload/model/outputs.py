@@ -1,5 +1,5 @@
-"""Write files: beside their place, then renamed. A reader sees the old file or the whole new one, and a link that
-stands there is replaced, not followed."""
+"""Write files under a temporary name beside their place, then rename them. A reader sees either the old file
+or the whole new one; a link in their place is replaced, not followed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def output(path: Path, mode: int | None = None, *, synced: bool = False) -> Iter
 
 
 def write_output(path: Path, data: str | bytes, mode: int | None = None, *, synced: bool = False) -> None:
-    """Write a file so; parents are made. What a text holds that UTF-8 cannot, is written with a backslash."""
+    """Write a file in this way; parent folders are created. Characters that UTF-8 cannot encode are written
+    with a backslash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with output(path, mode, synced=synced) as fresh:
         fresh.write_bytes(data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)

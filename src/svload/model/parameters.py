@@ -1,4 +1,5 @@
-"""Parameters: what can be set of a server, of the lab's network or of the machine, and what a change of it takes."""
+"""Parameters: what can be set in a server, in the lab's network or on the machine, and what changing it
+requires."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Layer = Literal["server", "process", "group", "network", "machine"]
-"""Whose it is: the server's own, each process's, the service's control group's, the lab's network
-namespace's, the whole machine's."""
+"""What it belongs to: the server, each process, the service's control group, the lab's network namespace, the
+whole machine."""
 ParameterChange = Literal["live", "reload", "restart"]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter, as a kit or the table below declares it, or as the running server tells of it."""
+    """One parameter, as a kit or the table below declares it, or as the running server reports it."""
 
     name: str
     layer: Layer = "server"
@@ -24,12 +25,12 @@ class Parameter:
     low: str | None = None
     high: str | None = None
     value: str | None = None
-    """in force now; None: it is declared, and no server was asked"""
+    """value in force; None: it is declared, and no server was queried"""
     default: str | None = None
 
 
 def declared(layer: Layer, change: ParameterChange, names: str) -> dict[str, Parameter]:
-    """Parameters of one kind by their names, which stand in a text."""
+    """Return parameters of one kind by name; `names` holds the names in one text."""
     return {name: Parameter(name, layer, change) for name in names.split()}
 
 
@@ -58,8 +59,9 @@ KERNEL: Mapping[str, Parameter] = (
         "net.ipv4.tcp_congestion_control",
     )
 )
-"""Settings of the kernel whose moment is known: those that a listener takes when it begins (accept queue,
-buffers, congestion control) need a restart of the servers; so does any that is not named here."""
+"""Settings of the kernel for which the required change is known: those that a listener reads when it starts
+(accept queue, buffers, congestion control) need a restart of the servers; so does any setting not listed
+here."""
 
 _MAY_BE_SET = re.compile(
     r"net\.(core|ipv4|ipv6|netfilter|unix)(\.[A-Za-z0-9_-]+)+"
@@ -70,16 +72,16 @@ _MAY_BE_SET = re.compile(
 
 
 def may_be_set(name: str) -> bool:
-    """Whether a study may name it: settings that say how much or whether. Others can name
-    programs, or open the machine."""
+    """Return whether a study may set it: settings of an amount, or on and off. Others can name programs, or
+    open the machine."""
     return _MAY_BE_SET.fullmatch(name) is not None
 
 
 def kernel_change(name: str) -> ParameterChange:
-    """What a change of a kernel's setting takes."""
+    """Return what changing a kernel's setting requires."""
     return KERNEL[name].change if name in KERNEL else "restart"
 
 
 def is_network(name: str) -> bool:
-    """Whether a network namespace may have its own."""
+    """Return whether a network namespace may have its own value."""
     return name.startswith("net.")

@@ -7,7 +7,8 @@ from typing import Any
 
 
 def parsed(text: str | bytes) -> Any:
-    """Its value. Raises ValueError, for text that is nested beyond all sense, too: json itself raises RecursionError there."""
+    """Parse JSON. Raises ValueError also for text that is nested far too deeply: json itself raises
+    RecursionError then."""
     try:
         return json.loads(text)
     except RecursionError as why:

@@ -1,4 +1,4 @@
-"""The plan: batches of trials, decided before the first of them, never edited; and where its shares run."""
+"""The plan: batches of trials, fixed before their first trial and never edited; and where its shares run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from svload.model.base import Artefact, Frozen
 
 
 class Point(Frozen):
-    """What a batch decides of a trial beside its case, fixed when the batch is written."""
+    """What a batch decides about a trial besides its case, fixed when the batch is written."""
 
     values: dict[str, int | float] = {}
     """open factor → its value; empty: the study has none"""
     duration_ns: int | None = None
-    """length of its load after its ramps; null: as the lock says"""
+    """length of its load after its ramps; null: as in the lock"""
 
 
 class TrialPlan(Frozen):
@@ -24,28 +24,29 @@ class TrialPlan(Frozen):
     case: str
     """the case, as in the lock"""
     replicate: int
-    """from 1; a trial made in place of a refused one has the next number"""
+    """from 1; a trial that replaces a refused one has the next number"""
     block: int
     """from 1: the set of trials with every case once"""
     position: int
     """from 0: its place in the order of the run"""
     seed: int
-    """of all random parts of its load: due times, think times, rows, bodies"""
+    """of everything random in its load: due times, think times, rows, bodies"""
     whole_plot: int = 0
-    """from 0: the bring-up that it belongs to; 0 for all where nothing needs a restart"""
+    """from 0: the bring-up that it belongs to; 0 for all if nothing needs a restart"""
     restart: bool = False
-    """services come up anew before it"""
+    """services are started again before it"""
     instead_of: str | None = None
-    """the trial that it repeats, because that one or its partner was REFUSED; null: it is of the first batch"""
+    """the trial that it replaces, because that one or its partner was REFUSED; null: it is in the first
+    batch"""
     at: Point = Point()
-    """values of open factors, and how long it measures"""
+    """values of open factors, and the measured time"""
     serves: tuple[str, ...] = ()
     """names of the claims that it counts for; empty: for everything"""
 
 
 class Batch(Artefact):
-    """plan/NNN.json: trials in the order they run. `decided_from` maps sealed trials to
-    the seal hashes that were read."""
+    """plan/NNN.json: trials in the order they run. `decided_from` maps sealed trials to the seal hashes that
+    were read."""
 
     FORMAT: ClassVar[int] = 1
     number: int
@@ -59,7 +60,7 @@ class Batch(Artefact):
 
 
 class Room(Frozen):
-    """How many connections a machine can hold: open files of each generator, and local ports towards one address.
+    """How many connections a machine can hold: open files of each generator, and local ports for one address.
 
     The defaults are Linux's own for root.
     """
@@ -79,17 +80,17 @@ class Placement(Artefact):
     load_cores: tuple[int, ...]
     """numbers of the cores that make load"""
     server_cores: tuple[int, ...]
-    """numbers of the cores that serve"""
+    """numbers of the cores that run servers"""
     pinned: bool
-    """both sides are kept to their cores; false: too few to keep apart"""
+    """load and servers are pinned to their cores; false: too few cores to separate them"""
     room: Room = Room()
     """how many connections the machine can hold"""
     sites: dict[str, str] = {}
-    """machine → its site, of a fleet that has any"""
+    """machine → its site, for a fleet with sites"""
     apart: bool = False
-    """the load is made on other machines than the servers"""
+    """load is made on other machines than those of the servers"""
 
 
 def trial_name(case: str, replicate: int) -> str:
-    """`TC7.r3`."""
+    """Return `TC7.r3`."""
     return f"{case}.r{replicate}"

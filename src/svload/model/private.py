@@ -1,4 +1,5 @@
-"""Files and folders of this user alone, whatever the umask: made so, and believed only where they still are."""
+"""Files and folders private to this user, whatever the umask: created so, and trusted only while they still
+are."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def private_folder(path: Path) -> Path:
-    """`path`, made with its parents where absent, all 0700. Raises SvloadError not-yours; OSError."""
+    """Create `path` with its parents if absent, all 0700. Raises SvloadError not-yours; OSError."""
     for folder in (*reversed(path.parents), path):
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -33,7 +34,8 @@ def write_private(path: Path, text: str) -> None:
 
 
 def append_private(path: Path, line: str) -> int:
-    """Add a line to a file of mode 0600; its size then. A line that a kill has cut short spoils none after it."""
+    """Add a line to a file of mode 0600; return its new size. A line cut short by a kill does not damage the
+    next one."""
     private_folder(path.parent)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -45,8 +47,8 @@ def append_private(path: Path, line: str) -> int:
 
 
 def read_private(path: Path) -> str:
-    """The text of a file that only this user could have written; empty where it is
-    absent, a link, or anybody else's."""
+    """Return the text of a file that only this user could have written; empty if it is absent, a link, or
+    anybody else's."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,5 +1,5 @@
-"""Protocols whose requests are commands, each described once; how they look on the wire
-is the engine's (`exchange/`)."""
+"""Protocols whose requests are commands, each described once; the engine implements their wire format
+(`exchange/`)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ def _one(words: Sequence[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A protocol on a stream of bytes: a request is commands that leave together, and each has one reply."""
+    """A protocol on a stream of bytes: a request is a list of commands sent together, and each has one
+    reply."""
 
     name: str
-    """of the request's field, in a study as in a share"""
+    """name of the request's field, in a study and in a share"""
     doc: str
-    """in the study's schema and reference"""
+    """text in the study's schema and reference"""
     example: tuple[str, str]
-    """two commands, as a study writes them"""
+    """two commands, as written in a study"""
     reads: str
-    """commands, in small letters, that change nothing on a server but its counters"""
+    """commands, in lower case, that change nothing on a server but its counters"""
     counts: Callable[[Sequence[str]], int] = _one
-    """how many requests its server counts for a command of these words"""
+    """how many requests its server counts for a command with these words"""
 
 
 def _keys(words: Sequence[str]) -> int:
-    """memcached counts the keys of a get, and other commands once."""
+    """Count each key of a get, and other commands once, as memcached does."""
     return len(words) - 1 if words[0] in ("get", "gets") else 1
 
 

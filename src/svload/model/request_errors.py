@@ -1,5 +1,5 @@
-"""How a request can fail: the engine's stable error names in code order, what each means, and
-which of them leave what in doubt."""
+"""How a request can fail: the engine's stable error names in code order, what each means, and which of them
+leave the outcome in doubt."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ MEANINGS: Mapping[str, str] = {
 """Error name → what happened, in the engine's code order (1, 2, …)."""
 
 ERRORS: tuple[str, ...] = ("", *MEANINGS)
-"""Error code → name; a conformance test holds it equal to the engine's `error_names()`."""
+"""Error code → name; a conformance test checks that it equals the engine's `error_names()`."""
 
 GENERATOR_LIMITS = ("emfile", "eaddrnotavail", "enobufs")
 """Limits of the generator's own machine."""
@@ -88,7 +88,7 @@ BEFORE_TLS = (
     "connect_timeout",
     "connect_reset",
 )
-"""Errors of connections that never had, or may have lost, a TLS session."""
+"""Errors on connections that never had a TLS session, or may have lost it."""
 
 IN_DOUBT = (
     "write_reset",

@@ -1,4 +1,5 @@
-"""What each error of a request most likely means, and what to do: the hint that summaries print beside its name."""
+"""The most likely meaning of each error of a request, and what to do: the hint that summaries print beside
+its name."""
 
 from __future__ import annotations
 
@@ -82,10 +83,11 @@ _NOTHING_SENT = ("connect_", "tls_", "lookup", "http2_not_negotiated")
 
 
 def nothing_sent(name: str) -> bool:
-    """Whether an error means that no request could be sent: there was no connection of the asked kind.
+    """Return whether an error means that no request could be sent: there was no connection of the requested
+    kind.
 
-    Where every request ends so, no server was measured (exit 3). A server that takes requests and completes no
-    response failed (exit 1).
+    If every request ends like this, no server was measured (exit 3). A server that accepts requests and
+    completes no response failed (exit 1).
     """
     return name.startswith(_NOTHING_SENT)
 
@@ -97,5 +99,5 @@ _NO_ANSWER = (
 
 
 def no_answer(name: str) -> bool:
-    """Whether an error means that no whole head of an answer came."""
+    """Return whether an error means that no complete head of an answer arrived."""
     return nothing_sent(name) or name in _NO_ANSWER or name.startswith("malformed")

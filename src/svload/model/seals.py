@@ -1,4 +1,4 @@
-"""What proves that files are as they were: a trial's seal, and what a thin copy changed."""
+"""Proof that files are unchanged: a trial's seal, and a list of what a thin copy changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from svload.model.base import Artefact, Frozen
 
 
 class Seal(Artefact):
-    """seal.json: written last and fsynced. `files` maps every other file of the trial to its
-    SHA-256; `facts` are no verdict."""
+    """seal.json: written last and fsynced. `files` maps every other file of the trial to its SHA-256; `facts`
+    contain no verdict."""
 
     FORMAT: ClassVar[int] = 1
     trial: str
@@ -29,23 +29,23 @@ class Seal(Artefact):
     files: dict[str, str]
     """file in the trial's folder → SHA-256 of its bytes"""
     facts: dict[str, Any]
-    """the load's start, its shares, its groups' counts, and SHA-256 of the run's lock, plan, inputs and
-    certificates, and how far its journal had come; no verdict"""
+    """the load's start, its shares, its groups' counts, SHA-256 of the run's lock, plan, inputs and
+    certificates, and the position of its journal; no verdict"""
 
 
 class ThinnedFile(Frozen):
-    """A file of a sealed trial that a thin pack holds in another form: the digests of what
-    was sealed and of what is there."""
+    """A file of a sealed trial that a thin pack holds in another form: the digests of the sealed file and of
+    the one present."""
 
     sealed: str
-    """SHA-256 that the seal has, or that the file had in the whole run"""
+    """SHA-256 in the seal, or of the file in the whole run"""
     kept: str
-    """SHA-256 of the file as it is here"""
+    """SHA-256 of the file present"""
 
 
 class Thinned(Artefact):
     """thinned.json: which files of sealed trials (`trials/TC7.r3/lab.json`) a thin copy of a run changed, and
-    how; journal, placement and findings always."""
+    how; always journal, placement and findings."""
 
     FORMAT: ClassVar[int] = 1
     what: str

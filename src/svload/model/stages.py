@@ -1,8 +1,8 @@
-"""Load that changes in stages, as numbers: what a rate brings until a moment, and how long users
-are there (docs/method.md §1).
+"""Load that changes in stages, as numbers: the arrivals of a rate until a moment, and how long users are
+present (docs/method.md §1).
 
-The engine plans the same (engine/engine/src/ramp.rs); tests/conformance holds the two against each other.
-Moments are ns from the begin of the first stage.
+The engine computes the same (engine/engine/src/ramp.rs); tests/conformance compares both. Moments are ns from
+the beginning of the first stage.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from svload.model.units import show_level
 
 
 class Stage(Frozen):
-    """From the level before to `target` (users, or arrivals a second) in a straight line; no duration is a jump."""
+    """A straight line from the level before to `target` (users, or arrivals per second); without a duration,
+    a jump."""
 
     duration_ns: int = Field(ge=0)
     target: float = Field(ge=0)
 
 
 class LabelledStage(NamedTuple):
-    """A stage as every output names it: `50 users` or `300/s` where it holds a level, `0 → 50 users` on a ramp."""
+    """A stage as every output names it: `50 users` or `300/s` if it holds a level, `0 → 50 users` on a
+    ramp."""
 
     label: str
     holds: bool
@@ -34,7 +36,7 @@ class LabelledStage(NamedTuple):
 
 
 def labelled_stages(start: float, stages: Sequence[Stage], of_rates: bool) -> list[LabelledStage]:
-    """Each stage that takes time, in order."""
+    """Return each stage that takes time, in order."""
     return [
         LabelledStage(
             ("" if before == after else f"{before:g} → ") + show_level(after, of_rates),
@@ -48,12 +50,12 @@ def labelled_stages(start: float, stages: Sequence[Stage], of_rates: bool) -> li
 
 
 def stages_ns(stages: Sequence[Stage]) -> int:
-    """How long all stages take."""
+    """Return how long all stages take."""
     return sum(stage.duration_ns for stage in stages)
 
 
 def _pieces(start: float, stages: Sequence[Stage]) -> Iterator[tuple[int, int, float, float]]:
-    """(begin, length, level before, level after) of each stage."""
+    """Return (beginning, length, level before, level after) of each stage."""
     at, level = 0, start
     for stage in stages:
         yield at, stage.duration_ns, level, stage.target
@@ -61,7 +63,7 @@ def _pieces(start: float, stages: Sequence[Stage]) -> Iterator[tuple[int, int, f
 
 
 def arrivals_until(start_rps: float, stages: Sequence[Stage], moment_ns: float) -> float:
-    """The rate's integral from 0 to a moment: how many arrivals are due by then, as a real number."""
+    """Return the rate's integral from 0 to a moment: the number of arrivals due by then, as a real number."""
     total = 0.0
     for begin, length, low, high in _pieces(start_rps, stages):
         inside = min(max(moment_ns - begin, 0), length)
@@ -72,7 +74,7 @@ def arrivals_until(start_rps: float, stages: Sequence[Stage], moment_ns: float) 
 
 
 def due_ns(start_rps: float, stages: Sequence[Stage], arrivals: float) -> float | None:
-    """The moment at which the rate's integral reaches `arrivals`; None if it never does."""
+    """Return the moment at which the rate's integral reaches `arrivals`; None if it never does."""
     left = arrivals
     for begin, length, low, high in _pieces(start_rps, stages):
         brings = (low + high) / 2 * length / 1e9
@@ -85,9 +87,10 @@ def due_ns(start_rps: float, stages: Sequence[Stage], arrivals: float) -> float 
 
 
 def users_ns(start_vus: int, stages: Sequence[Stage], low_ns: float, high_ns: float) -> float:
-    """Σ over users of their time between two moments; what it costs goes by the stages, not by the users.
+    """Return Σ over users of their time between two moments; the cost grows with the stages, not with the
+    users.
 
-    Going up there are n users as soon as the line reaches n, going down n as soon as it has come down to n.
+    Going up there are n users as soon as the line reaches n, going down as soon as it has come down to n.
     """
     total = 0.0
     for begin, length, before, after in _pieces(start_vus, stages):
@@ -101,13 +104,14 @@ def users_ns(start_vus: int, stages: Sequence[Stage], low_ns: float, high_ns: fl
         if target > users:
             total += present_ns(begin + step, step, changing, low, high)
         else:
-            # Who leaves is who comes, with the clock turned round.
+            # Leaving is arriving with time reversed.
             total += present_ns(-(begin + length), step, changing, -high, -low)
     return total
 
 
 def present_ns(first_ns: float, step_ns: float, count: int, low_ns: float, high_ns: float) -> float:
-    """Σ over `count` users, who come every `step_ns` from `first_ns` on and stay, of their time between two moments."""
+    """Return Σ of the time between two moments over `count` users that arrive every `step_ns` from `first_ns`
+    on and stay."""
     if high_ns <= low_ns:
         return 0.0
     if step_ns <= 0:

@@ -1,4 +1,4 @@
-"""A study as resolved: the lock (what resume uses), its cases, and the configuration of one case."""
+"""A resolved study: the lock (which resume uses), its cases, and the configuration of one case."""
 
 from __future__ import annotations
 
@@ -15,60 +15,61 @@ class Level(Frozen):
     """One level of a factor: a value, or a name with fields."""
 
     name: str
-    """the level; of a plain value as YAML writes it"""
+    """the level's name; for a plain value as YAML writes it"""
     value: Any = None
-    """what `${factor}` stands for; null for a name with fields"""
+    """value of `${factor}`; null for a name with fields"""
     fields: dict[str, Any] = {}
-    """what `${factor.field}` stands for"""
+    """values of `${factor.field}`"""
     expect: tuple[str, ...] = ()
-    """manipulation checks: criteria that show the level did what it says"""
+    """manipulation checks: criteria that show that the level has its intended effect"""
 
 
 class Factor(Frozen):
-    """What varies. One that needs a restart makes a split plot."""
+    """A factor. One that needs a restart makes a split plot."""
 
     name: str
     """the factor, as in the study"""
     levels: tuple[Level, ...]
-    """in the study's order; none of an open factor"""
+    """in the study's order; empty for an open factor"""
     open: tuple[int | float, int | float] | None = None
-    """least and largest value of an open factor, between which batches choose; null: it has levels"""
+    """smallest and largest value of an open factor, between which batches choose; null: it has levels"""
     change: Literal["request", "live", "restart", "rebuild"] = "request"
-    """what another level costs: nothing (request), a setting in place (live), new
-    servers (restart), new data (rebuild)"""
+    """what changing the level requires: nothing (request), a setting of running servers (live), new servers
+    (restart), new data (rebuild)"""
 
 
 class Case(Frozen):
     """One combination of levels."""
 
     name: str
-    """from the study's table of names, else its telling levels (`pool-8`), else `case-` and its place"""
+    """from the study's table of names, else its distinguishing levels (`pool-8`), else `case-` and its
+    number"""
     levels: dict[str, str]
     """factor → level"""
     excluded: str | None = None
-    """why it is not run; null: it is"""
+    """why it is not run; null: it is run"""
 
 
 class Comparison(Frozen):
     """A planned contrast."""
 
     name: str
-    """from the study, else made of factor and levels"""
+    """from the study, else made from factor and levels"""
     factor: str
     """the factor that is compared over"""
     baseline: str
-    """its level that every other one is compared with"""
+    """the level with which every other one is compared"""
     metric: str
-    """`[group.|service.]metric[.stat]`; without an owner it is the case's main group's"""
+    """`[group.|service.]metric[.stat]`; without an owner it belongs to the case's main group"""
     per: Literal["contrast", "case"] = "contrast"
     """contrast: one claim for each other level, matched cases pooled; case: one for each matched pair"""
     when: dict[str, str] = {}
-    """factor → level: only cases with these are compared"""
+    """factor → level: only cases with these levels are compared"""
     by: str | None = None
-    """another factor: is the effect the same at each of its levels as at its first (an
-    interaction)? null: a plain comparison"""
+    """another factor: whether the effect at each of its levels is the same as at the first one (an
+    interaction); null: a plain comparison"""
     fail_if: str | None = None
-    """`worse|better|different by more than x %`, with `, success by more than y points`; null: it gates nothing"""
+    """`worse|better|different by more than x %`, with `, success by more than y points`; null: no gate"""
 
 
 class Threshold(Frozen):
@@ -84,34 +85,39 @@ Order = Literal["randomised-blocks", "as-listed", "turns"]
 
 
 class Measure(Frozen):
-    """How long and how often, and whether CPUs are kept awake. Durations exclude ramps, which come before.
+    """How long and how often to measure, and whether CPUs are kept awake. Durations exclude ramps, which come
+    before.
 
-    Of a lock where cases differ: the most that any case has. A case's own follow from its levels, as all of it does.
+    In the lock of a study whose cases differ: the largest value of any case. A case's own values follow from
+    its levels.
     """
 
     duration_ns: int
     """length of a trial's load after its ramps"""
     replicates: int = Field(default=6, ge=1)
-    """trials of each case, and so blocks"""
+    """trials of each case, and therefore blocks"""
     order: Order = "randomised-blocks"
-    """of cases in a block: at random, as the study lists them, or in turns: those that differ in the compared factor are up at
-    once, and the load alternates between them"""
+    """order of cases in a block: at random, as listed in the study, or in turns: cases that differ in the
+    compared factor run side by side, and the load alternates between them"""
     until: float | None = None
-    """blocks are added until half of each comparison's interval is no wider than this share; null: they are not"""
+    """blocks are added until half of each comparison's interval is no wider than this share; null: none are
+    added"""
     at_most: int | None = None
-    """blocks that are made then at most; null: four times the planned ones"""
+    """the largest number of blocks then; null: four times the planned ones"""
     within_s: float | None = None
     """seconds of the run in which a block may be added (--for); null: no bound"""
     bring_ups: int = Field(default=1, ge=1)
-    """bring-ups of the lab that the blocks are spread over, evenly; a factor that needs a restart makes more"""
+    """bring-ups of the lab over which the blocks are spread evenly; a factor that needs a restart makes
+    more"""
     control: bool = False
-    """with turns: a second server of the baseline is one more side, so that the baseline is compared with itself"""
+    """with turns: a second server of the baseline is a further side, so that the baseline is compared with
+    itself"""
     awake: bool = False
     """CPUs are kept from sleeping between requests while load is made"""
 
     @property
     def blocked(self) -> bool:
-        """Whether chance decides the order inside a block, so that comparisons can be decided."""
+        """Return whether the order in a block is random, so that comparisons can be decided."""
         return self.order != "as-listed"
 
 
@@ -119,11 +125,11 @@ ONCE = Measure(duration_ns=1_000_000_000, replicates=1)
 
 
 class ObjectSet(Frozen):
-    """Objects that a store is filled with. `size` is bytes or a distribution; everything
-    is drawn from the study's seed.
+    """Objects with which a store is filled. `size` is bytes or a distribution; everything is drawn from the
+    study's seed.
 
-    `table` is what inputs/ and feeders call them: the set's name, with a digest of what it
-    holds where cases differ in that.
+    `table` is the name in inputs/ and for feeders: the set's name, with a digest of its content if cases
+    differ in it.
     """
 
     name: str
@@ -138,7 +144,7 @@ class ObjectSet(Frozen):
 
 
 REPLICAS = 100
-"""Most replicas of a service: more are refused wherever options are read."""
+"""Most replicas of a service: more are rejected wherever options are read."""
 
 
 class ServiceSpec(Frozen):
@@ -150,14 +156,14 @@ class ServiceSpec(Frozen):
 
     @property
     def replicas(self) -> int | None:
-        """How many servers of it there are; None for a service that does not say, which
-        is one server of its own name."""
+        """Return the number of its servers; None if the service does not set it: then it is one server of the
+        service's name."""
         count = self.options.get("replicas")
         return count if isinstance(count, int) and not isinstance(count, bool) else None
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """What its servers are called: `web[1]`, `web[2]` …, or its own name."""
+        """Return the names of its servers: `web[1]`, `web[2]` …, or the service's name."""
         if self.replicas is None:
             return (self.name,)
         return tuple(f"{self.name}[{number + 1}]" for number in range(min(self.replicas, REPLICAS)))
@@ -178,23 +184,23 @@ class Preparation(Frozen):
 
 
 class CaseConfig(Frozen):
-    """All that a trial of one case needs, every `${…}` resolved."""
+    """The complete configuration of one case's trials, every `${…}` resolved."""
 
     case: Case
     services: tuple[ServiceSpec, ...]
     sysctl: dict[str, str] = {}
     """Settings of the kernel, by name."""
     set_name: str = ""
-    """Its parameter set; empty: there is none."""
+    """Its parameter set; empty: none."""
     tuned: tuple[str, ...] = ()
-    """What that says of services, as `service.option`."""
+    """Options that the parameter set gives for services, as `service.option`."""
     objects: tuple[ObjectSet, ...] = ()
     tables: tuple[TableSource, ...] = ()
     feeders: tuple[Feeder, ...] = ()
     sets: tuple[WrittenSet, ...] = ()
     set_up: tuple[SetUp, ...] = ()
     secrets: dict[str, str] = {}
-    """What requests call each → the environment variable that holds it; the value stands in no artefact."""
+    """Name in requests → the environment variable that holds the secret; its value is in no artefact."""
     groups: tuple[Group, ...]
     measure: Measure = ONCE
     before_trial: tuple[Preparation, ...] = ()
@@ -203,77 +209,81 @@ class CaseConfig(Frozen):
     expects: tuple[str, ...] = ()
     thresholds: tuple[str, ...] = ()
     abort_ifs: tuple[str, ...] = ()
-    """Criteria over what monitors read, asked while load is made: one that holds ends the run."""
+    """Criteria over monitors' readings, evaluated while load is made: if one holds, the run ends."""
     profile: str = ""
-    """The service whose call stacks are sampled in its first replicate; empty: none."""
+    """The service whose call stacks are sampled in the first replicate; empty: none."""
 
     @property
     def all_groups(self) -> tuple[Group, ...]:
-        """The groups of the load, and those that populate before it."""
+        """Return the groups of the load, and those that populate before it."""
         return (*self.groups, *(step.populate for step in self.before_trial if step.populate is not None))
 
     @property
     def main_group(self) -> str:
-        """The group meant when a metric names none: the curl-like probe where there is one, else the last."""
+        """Return the group meant when a metric names none: the curl-like probe if there is one, else the
+        last."""
         probes = [group.name for group in self.groups if group.client == "curl"]
         return probes[0] if probes else self.groups[-1].name
 
     @property
     def starts_servers(self) -> bool:
-        """Whether svload starts any of its services; else all of them run already."""
+        """Return whether svload starts any of its services; otherwise all of them are already running."""
         return any(service.kit != "external" for service in self.services)
 
     @property
     def ramp_ns(self) -> int:
-        """From the load's start until every ramp has ended: excluded from measurement by definition."""
+        """Return the time from the load's start until every ramp has ended: excluded from measurement by
+        definition."""
         return max((group.executor.ramp_up_ns for group in self.groups), default=0)
 
 
 ANSWERING, LONGEST_ANSWERING_S = 0.12, 15.0
-"""The share of a search's time that its answer takes after the last trial, and the most of it that is kept free: on
-two cores that others share, 7 s after 21 trials in 45 s."""
+"""The share of a search's time reserved for the answer after the last trial, and its maximum: on two shared
+cores, 7 s after 21 trials in 45 s."""
 
 
 class CapacitySearch(Frozen):
-    """What `svload capacity` asks of an open factor: the largest value that keeps criteria, or the one
+    """What `svload capacity` seeks for an open factor: the largest value that meets criteria, or the one
     above which more gains little."""
 
     over: str
-    """the open factor: users, or requests a second"""
+    """the open factor: users, or requests per second"""
     least: int
-    """no load below it is measured"""
+    """the smallest load that is measured"""
     most: int
-    """nor above it"""
+    """the largest load that is measured"""
     start: int
     """the first load"""
     that: tuple[str, ...] = ()
-    """criteria that all must hold; empty where `gain` is asked"""
+    """criteria that must all hold; empty if `gain` is set"""
     gain: float | None = None
-    """the load is sought above which throughput grows by less than this share of it (0.1:
-    a tenth); null: `that` is asked"""
+    """seek the load above which throughput grows by less than this share of the added load (0.1: a tenth);
+    null: `that` is set"""
     tolerance: float = 0.05
-    """width of the bracket that is narrow enough (0.05: 5 %)"""
+    """bracket width at which the search ends (0.05: 5 %)"""
     most_trials: int | None = None
-    """trials that the time allows, as an older svload wrote it; null: as many as it needs, or as `within_s` says"""
+    """number of trials that the time allows, as an older svload wrote it; null: as many as needed, or as
+    `within_s` allows"""
     within_s: float | None = None
-    """time until its answer; null: as long as it needs"""
+    """time until the answer; null: as long as it needs"""
     trial_s: float | None = None
-    """what a trial is reckoned to take, before any has shown it; null: no bound of time"""
+    """expected duration of a trial before the first one; null: no time limit"""
     given_up_s: float | None = None
-    """after what time its requests are given up, where `within_s` made that shorter; null: as typed, or as usual"""
+    """the requests' time-out, if `within_s` made it shorter; null: as typed, or the default"""
     at_least: int | None = None
-    """the load that is needed: the search is a gate; null: it is none"""
+    """the required load: the search is a gate; null: no gate"""
 
     @property
     def measuring_s(self) -> float | None:
-        """Of `within_s`, what trials may take: judging and the report come out of the rest."""
+        """Return the part of `within_s` that trials may take, without the time for judging and the report."""
         if self.within_s is None:
             return None
         return self.within_s - min(ANSWERING * self.within_s, LONGEST_ANSWERING_S)
 
 
 class Lock(Artefact):
-    """study.lock.json: the study as resolved under one profile. `source` is the merged study as plain data."""
+    """study.lock.json: the study as resolved under one profile. `source` is the merged study as plain
+    data."""
 
     FORMAT: ClassVar[int] = 1
     name: str
@@ -281,42 +291,44 @@ class Lock(Artefact):
     question: str = ""
     """what the study asks, in its own words"""
     profile: str | None = None
-    """the profile that was merged; null: the study without one"""
+    """the profile that was merged; null: the study without a profile"""
     seed: int
-    """of all that is random: order, load and data"""
+    """of everything random: order, load and data"""
     svload_version: str
     """the svload that resolved the study"""
     study_sha256: str
-    """SHA-256 of the study file and its table of case names: an edit since is noticed"""
+    """SHA-256 of the study file and its table of case names: shows later edits"""
     study_dir: str
-    """the study's folder; of a run its absolute path. Files beside it are read from there"""
+    """the study's folder; for a run its absolute path. Files beside the study are read from there"""
     nonce: str = ""
-    """random text of each run: no other run has the same lock, and trust in one is in no other; empty: of an older svload"""
+    """random text of each run, so that no two runs have the same lock, and trust in one does not extend to
+    another; empty: from an older svload"""
     trusted: bool = False
-    """commands and code of the study may run: `--trust`, now or before, or a study that `init` wrote"""
+    """commands and code of the study may run: `--trust`, now or earlier, or a study that `init` wrote"""
     authorised: tuple[str, ...] = ()
-    """hosts outside the lab that `--authorise` allows load to"""
+    """hosts outside the lab for which `--authorise` permits load"""
     factors: tuple[Factor, ...]
     """in the study's order"""
     cases: tuple[Case, ...]
-    """every combination of levels, excluded ones too: named ones in their table's order, then the rest"""
+    """every combination of levels, also excluded ones: named ones in their table's order, then the rest"""
     measure: Measure
     """how long, how often, in which order"""
     comparisons: tuple[Comparison, ...] = ()
-    """planned before any data"""
+    """planned before there is any data"""
     thresholds: tuple[Threshold, ...] = ()
-    """criteria that cases are held to"""
+    """criteria that cases must meet"""
     search: CapacitySearch | None = None
     """the search that chooses the values of its open factor; null: it has none"""
     source: dict[str, Any]
-    """the merged study as plain data, references not yet put in"""
+    """the merged study as plain data, with its references unresolved"""
     plants: dict[str, str] = {}
     """planted faults by case name, for demonstrations: they are shown wherever the run is"""
 
     @model_validator(mode="before")
     @classmethod
     def _without_replace_refused(cls, data: Any) -> Any:
-        """Of an older svload's lock: no trial is refused any more for what strangers did, so none is replaced."""
+        """Read an older svload's lock: trials are no longer refused because of strangers, so none is
+        replaced."""
         if not isinstance(data, dict):
             return data
         found = dict(data)
@@ -327,9 +339,9 @@ class Lock(Artefact):
 
     @property
     def valid_cases(self) -> tuple[Case, ...]:
-        """The cases that are run."""
+        """Return the cases that are run."""
         return tuple(case for case in self.cases if case.excluded is None)
 
     def case(self, name: str) -> Case:
-        """The case of that name; raises KeyError."""
+        """Return the case of that name; raises KeyError."""
         return next(case for case in self.cases if case.name == name)

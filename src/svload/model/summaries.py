@@ -1,4 +1,4 @@
-"""What the generators summed up of a trial: by share, group and step (summary.json)."""
+"""The generators' totals for a trial: by share, group and step (summary.json)."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from svload.model.base import Artefact, Frozen
 
 
 class Http2Summary(Frozen):
-    """What a group did over HTTP/2."""
+    """A group's use of HTTP/2."""
 
     connections: int = 0
-    """connections that came up with HTTP/2"""
+    """connections that negotiated HTTP/2"""
     requests: int = 0
     """requests written on them"""
     stream_waits: int = 0
-    """requests that waited because the server took no further stream"""
+    """requests that waited because the server accepted no further stream"""
     fallbacks: int = 0
     """connections on which the server chose HTTP/1.1"""
     resets: dict[str, int] = {}
-    """RST_STREAM received, by error code's name (RFC 9113 §7)"""
+    """RST_STREAM frames received, by name of the error code (RFC 9113 §7)"""
     goaways: dict[str, int] = {}
-    """GOAWAY received, by error code's name"""
+    """GOAWAY frames received, by name of the error code"""
 
 
 class StepSummary(Frozen):
-    """A step's totals over all shares: of a scenario's steps, and of a request alone, which is the group's."""
+    """A step's totals over all shares: each step of the scenarios, or the only request of a group."""
 
     name: str
-    """the step; of a lone request the request's name"""
+    """the step; for a lone request the request's name"""
     due: int
-    """requests of it that became due"""
+    """requests of this step that became due"""
     begun: int
     """of those, the ones that began"""
     dropped: int
@@ -55,36 +55,36 @@ class FirstFailure(Frozen):
     error: str
     """the error's name"""
     status: int
-    """status of its answer; 0: none came"""
+    """status of its answer; 0: there was none"""
     body: str
-    """the first 200 bytes of the answer's body, values of secrets as …; empty where they came in pieces,
-    compressed, over HTTP/2 or from a study that takes values out of answers"""
+    """the first 200 bytes of the answer's body, with … for values of secrets; empty if the body came in
+    pieces, compressed, over HTTP/2 or in a study that takes values out of answers"""
 
 
 class GroupSummary(Frozen):
-    """A traffic group's totals over all shares (engine/docs/results.md, summary). What is summed up as time
-    (Σ) is clipped to `window_ns`."""
+    """A traffic group's totals over all shares (engine/docs/results.md, summary). Sums of times (Σ) are
+    clipped to `window_ns`."""
 
     name: str
     """the traffic group, as in the study"""
     due: int
-    """requests that became due in the whole load, each step of a scenario for itself"""
+    """requests that became due in the whole load, each step of a scenario counting as one"""
     begun: int
     """of those, the ones that began"""
     waiting: int
     """due, and still waiting at the load's end"""
     waiting_ready: int = 0
-    """of those, the ones for whom a VU or connection was free: the generator did not begin them"""
+    """of those, the ones with a free VU or connection: the generator did not begin them"""
     dropped: int
     """arrivals that a full pool dropped (`on_full: drop`)"""
     ok: int
     """complete answers of an expected status that passed all checks"""
     failed: int
-    """all others that ended, failed connects and time-outs too"""
+    """all others that ended, including failed connects and time-outs"""
     in_flight: int
     """begun, and not ended when the load did"""
     written: int
-    """requests of which a first byte was about to be written; redirect hops do not count"""
+    """requests whose first byte was about to be written; redirect hops do not count"""
     completed_in_window: int
     """requests done within `window_ns`, ok or failed, whenever they were due"""
     ok_in_window: int
@@ -94,41 +94,44 @@ class GroupSummary(Frozen):
     status: dict[str, int] = {}
     """final answers by status, those of failed requests too; redirect hops are left out"""
     checks_failed: dict[str, int] = {}
-    """failures by check; in a scenario `step: check`"""
+    """failures by check; in a scenario by `step: check`"""
     steps: tuple[StepSummary, ...] = ()
-    """totals by step, in order through all scenarios; a lone request is the one step"""
+    """totals by step, in order through all scenarios; a lone request is the only step"""
     connections_opened: int = 0
-    """connections that were made, whatever came of TLS on them"""
+    """connections that were made, whether or not TLS succeeded on them"""
     http2: Http2Summary = Http2Summary()
-    """what it did over HTTP/2; all 0 without"""
+    """use of HTTP/2; all 0 without it"""
     tls_full: int = 0
     """full TLS handshakes"""
     tls_resumed: int = 0
-    """TLS sessions taken up again"""
+    """resumed TLS sessions"""
     bytes_sent: int = 0
     """bytes written to connections, TLS excluded"""
     bytes_received: int = 0
     """bytes read from connections, heads and framing included, TLS excluded"""
     body_bytes: int = 0
-    """bytes of the answers' bodies, of all requests that ended"""
+    """bytes of all answers' bodies, for all requests that ended"""
     early_repeats: int = 0
-    """rows that a VU asked again before it had asked all; open loop: beyond whole rounds of the table"""
+    """rows that a VU requested again before it had requested all; open loop: beyond whole rounds of the
+    table"""
     unasked_data: int = 0
-    """connections that ended because bytes came while they were idle"""
+    """connections that ended because bytes arrived while they were idle"""
     request_ns: int = 0
     """Σ begun → done, or the load's end"""
     think_ns: int = 0
-    """Σ think time, pacing and the pause after a failed connect included; in an open loop between steps alone"""
+    """Σ think time, pacing and the pause after a failed connect; in an open loop only between steps"""
     lag_ns: int = 0
-    """Σ ready → begun: the instrument's own doing"""
+    """Σ ready → begun: delay by the instrument itself"""
     wait_ns: int = 0
     """Σ due → ready: waiting for a free VU or connection"""
     active_ns: int = 0
-    """Σ over VUs of the time that they were there; 0 in an open loop"""
+    """Σ over VUs of the time that they were present; 0 in an open loop"""
     in_flight_mean: float = 0.0
-    """requests due and not done, time average over the window, by a gauge that knows no single request"""
+    """requests due and not done, time average over the window, from a counter that does not track single
+    requests"""
     left_at_end: int = -1
-    """due and not done when the load ended, by that gauge; −1: an older svload did not record it"""
+    """requests due and not done when the load ended, by the same counter; −1: an older svload did not record
+    it"""
     residence_ns: int = 0
     """Σ due → done, or the load's end"""
     longest_silence_ns: int = 0
@@ -136,31 +139,31 @@ class GroupSummary(Frozen):
     last_done_ns: int = -1
     """offset of the last completion; −1: none"""
     first_failure: FirstFailure | None = None
-    """null where none failed, and in summaries of an older svload"""
+    """null if none failed, and in summaries of an older svload"""
     last_failed_ns: int = -1
     """offset at which the last failed request ended; −1: none"""
     plan_done: bool = False
-    """all that was planned had ended before the load's end"""
+    """everything planned had ended before the load's end"""
 
 
 class GeneratorSummary(Frozen):
-    """One share's own cost, its threads added."""
+    """The cost of one share, summed over its threads."""
 
     share: str
-    """its name: the parts of groups that it makes"""
+    """its name: the parts of groups that it runs"""
     cpu_ns: int
-    """CPU time, without what was spun away"""
+    """CPU time, without spinning"""
     wall_ns: int
     """from a thread's start to its end, the longest"""
     run_queue_ns: int
-    """time that a thread could have run and waited for a core"""
+    """time that a thread was ready to run and waited for a core"""
     loop_pass_max_ns: int
-    """longest pass of an event loop: what came meanwhile was read late"""
+    """longest pass of an event loop: what arrived in it was read late"""
 
 
 class GeneratorPart(Frozen):
-    """What one generator of a group that has several did: its own users' requests, apart from the others'.
-    The group's totals are their sums.
+    """Totals of one generator, in a group with several: only its own users' requests. The group's totals are
+    the sums.
 
     Times are of its ok requests due in `window_ns`, from buckets (error ≤ 0.4 %); null: there were none.
     """
@@ -170,9 +173,9 @@ class GeneratorPart(Frozen):
     generator: int
     """its number in the group, from 0"""
     share: str
-    """the process that it ran in, as in `generators`; several may share one"""
+    """the process that it ran in, as in `generators`; several may share a process"""
     machine: str = ""
-    """the machine of the fleet that it ran on; empty: this one"""
+    """the fleet's machine that it ran on; empty: this one"""
     due: int
     """requests that became due in the whole load"""
     begun: int
@@ -192,16 +195,16 @@ class GeneratorPart(Frozen):
     responses: int = 0
     """ok requests due in `window_ns`"""
     response_sum_ns: float = 0.0
-    """Σ of their response"""
+    """Σ of their response times"""
     response_p50_ns: float | None = None
-    """their median response"""
+    """median of their response times"""
     response_p99_ns: float | None = None
     """their 99th percentile"""
 
 
 class PlacePart(Frozen):
-    """What the generators of one machine, or of all machines of one site, did of a group in one trial. Times are of the ok
-    requests due in `window_ns`, of all of them merged (error ≤ 0.4 %); null: there were none."""
+    """Totals of a group in one trial, for the generators of one machine, or of all machines of one site.
+    Times are of all their ok requests due in `window_ns`, merged (error ≤ 0.4 %); null: there were none."""
 
     kind: Literal["machine", "site"]
     """what the place is"""
@@ -218,31 +221,31 @@ class PlacePart(Frozen):
     responses: int = 0
     """ok requests due in `window_ns`"""
     response_sum_ns: float = 0.0
-    """Σ of their response"""
+    """Σ of their response times"""
     response_p50_ns: float | None = None
-    """their median response"""
+    """median of their response times"""
     response_p99_ns: float | None = None
     """their 99th percentile"""
 
 
 class GeneratorResult(Frozen):
-    """What one generator of a group did over a case's sealed trials. Times are of its ok requests of the kept
-    windows: the survivors; null: none."""
+    """Totals of one generator of a group over a case's sealed trials. Times are of its ok requests in the
+    kept windows: the survivors; null: there were none."""
 
     group: str
     """the traffic group"""
     generator: int | None
-    """its number in the group, from 0; null: `place` says whose they are"""
+    """its number in the group, from 0; null: all generators of `place`"""
     trials: int
     """trials that it rests on"""
     due: int
-    """requests that became due, over all these trials"""
+    """requests that became due, over these trials"""
     ok: int
     """of those, the ones that ended ok"""
     failed: int
     """of those, the ones that ended and failed"""
     success_rate: float | None
-    """ok over ok and failed; null: none ended"""
+    """ok over ok + failed; null: none ended"""
     response_mean_s: float | None
     """mean over all its responses (error ≤ 0.4 %)"""
     response_p50_s: float | None
@@ -250,11 +253,11 @@ class GeneratorResult(Frozen):
     response_p99_s: float | None
     """median over the trials of each trial's 99th percentile"""
     place: str = ""
-    """the machine that it ran on, of a fleet; of all generators of a machine or a site: which"""
+    """the fleet's machine that it ran on; for all generators of a machine or a site: its name"""
 
 
 class Imported(Frozen):
-    """Where an imported trial's numbers come from, and what its file did not hold."""
+    """The origin of an imported trial's numbers, and what its file did not contain."""
 
     tool: Literal["JMeter", "Locust", "k6"]
     """the load tester that wrote the file"""
@@ -263,43 +266,44 @@ class Imported(Frozen):
     sha256: str
     """SHA-256 of its bytes"""
     clock_ns: int
-    """resolution of its time stamps"""
+    """resolution of its time stamps, in ns"""
     requests: int
-    """finished requests in it; what never ended is not there"""
+    """finished requests in it; requests that never ended are missing"""
     single: bool
-    """it holds single requests; false: totals over time, so that no percentile can be made"""
+    """it holds single requests; false: only totals over time, which give no percentiles"""
     users: dict[str, int] = {}
-    """most users by traffic group; a group that is not there: the file does not say"""
+    """most users by traffic group; a missing group: not in the file"""
     groups: dict[str, str] = {}
     """traffic group → its name in the file"""
     labels: dict[str, str] = {}
     """step → its name in the file"""
     notes: tuple[str, ...] = ()
-    """what had to be assumed or left out, in sentences"""
+    """assumptions and omissions, in sentences"""
     whole: bool = False
-    """all of its requests are measured, ramps and warm-up included, because that was asked for"""
+    """all of its requests are measured, ramps and warm-up included, as was requested"""
 
 
 class TurnRecord(Frozen):
-    """The turns of a trial whose block was loaded by turns: when it had its own, and what fixed them before the first.
+    """The turns of a trial whose block was loaded by turns, and the values that fixed them before the first.
 
     Offsets are in real time from `start_at_ns`, which all sides of the block share.
     """
 
     turns_ns: tuple[tuple[int, int], ...] = Field(min_length=1)
-    """[begin, end) of each of its turns, a round each"""
+    """[begin, end) of each of its turns, one per round"""
     next_ns: tuple[int, ...]
-    """when the next turn of any side begins, of each turn: the end of its pause"""
+    """for each turn, when the next turn of any side begins: the end of the pause"""
     p99_ns: float = Field(ge=0)
-    """99th percentile of the response of the slower side's warm-up: a turn's unmeasured first and last parts follow from it"""
+    """99th percentile of response in the slower side's warm-up; the unmeasured first and last parts of a turn
+    follow from it"""
     pause_ns: int = Field(ge=0)
-    """pause after each turn, in which nobody sends"""
+    """pause after each turn, in which no side sends"""
     sides: tuple[str, ...]
-    """cases of the block that took turns with each other, this one among them, in the order of the study"""
+    """cases of the block that took turns with each other, including this one, in the order of the study"""
     warm_ns: int = Field(ge=0)
     """how long this side was loaded alone, unmeasured, before the first turn"""
     settled: bool
-    """whether its responses had settled by then"""
+    """whether its responses had settled by the end of that time"""
 
     @model_validator(mode="after")
     def _is_in_order(self) -> TurnRecord:
@@ -314,7 +318,8 @@ class TurnRecord(Frozen):
 
 
 MOST_INTERVALS = 10_000_000
-"""What a trial's window is cut into is read into memory; the engine takes a tenth of it."""
+"""Largest number of intervals in a trial's window, since they are read into memory; the engine accepts a
+tenth of it."""
 
 
 class TrialSummary(Artefact):
@@ -331,31 +336,35 @@ class TrialSummary(Artefact):
     start_at_ns: int
     """the load's start on CLOCK_MONOTONIC: offsets count from here"""
     window_ns: tuple[int, int]
-    """[begin, end) as offsets: after all ramps; ends early with a fixed amount of work that was done, or a stop"""
+    """[begin, end) as offsets: after all ramps; ends early if a fixed amount of work was done, or at a
+    stop"""
     interval_ns: int
     """width of the intervals of the tables"""
     groups: tuple[GroupSummary, ...]
-    """by traffic group, in the case's order: `group` of the tables is the place, from 0"""
+    """by traffic group, in the case's order: `group` in the tables is the index, from 0"""
     populated: tuple[GroupSummary, ...] = ()
-    """groups that populated before the load, in the order they ran: no request of theirs is in any other number"""
+    """groups that populated before the load, in the order they ran: their requests are in no other number"""
     generators: tuple[GeneratorSummary, ...]
-    """by share: `share` of samples is the place, from 0"""
+    """by share: `share` in samples is the index, from 0"""
     parts: tuple[GeneratorPart, ...] = ()
-    """by traffic group and generator, of groups that have several generators; empty in summaries of an older svload"""
+    """by traffic group and generator, for groups with several generators; empty in summaries of an older
+    svload"""
     places: tuple[PlacePart, ...] = ()
-    """by traffic group, machine and site, of a load that several machines made"""
+    """by traffic group, machine and site, for a load made by several machines"""
     unauthorised: tuple[str, ...] = ()
-    """scheme://host:port that requests were to go to and may not: no packet was sent"""
+    """scheme://host:port of requests to targets that are not authorised: no packet was sent"""
     stopped: Literal["end", "stop_fd", "interrupted"] = "end"
-    """end: by itself; stop_fd: stopped before, since the run's time was over; interrupted: stopped by the user"""
+    """end: by itself; stop_fd: stopped early because the run's time was over; interrupted: stopped by the
+    user"""
     seed: int | None = None
-    """seed of all that was random in its load; null: an older svload did not record it, or
-    another load tester made the load"""
+    """seed of everything random in its load; null: an older svload did not record it, or another load tester
+    made the load"""
     imported: Imported | None = None
-    """the file of another load tester that it was made of; null: svload made the load"""
+    """the file of another load tester from which it was made; null: svload made the load"""
     turns: TurnRecord | None = None
-    """its turns, where sides of its block took turns: offsets of the window and the tables are then in load time, which stands
-    still between its turns, and those of samples in real time; null: it was loaded alone"""
+    """its turns, if sides of its block took turns: offsets of the window and the tables are then in load
+    time, which stands still between its turns, and those of samples in real time; null: it was loaded
+    alone"""
 
     @model_validator(mode="after")
     def _window_is_bounded(self) -> TrialSummary:

@@ -1,4 +1,5 @@
-"""Load as a case asks for it, every `${…}` resolved except those only a request can know (feeder rows, request.id)."""
+"""The load of a case, every `${…}` resolved except those that only a request knows (feeder rows,
+request.id)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class Text(Frozen):
 
 
 class Value(Frozen):
-    """A part that is encoded for its place in the request; a `raw` one is sent as it is."""
+    """A part that is encoded for its place in the request; a `raw` one is sent unchanged."""
 
     raw: bool = False
 
@@ -36,13 +37,13 @@ class FeederPart(Value):
 
 
 class VarPart(Value):
-    """A value that each request has: `request.id`, `vu`, `iteration`."""
+    """A value that every request has: `request.id`, `vu`, `iteration`."""
 
     var: Literal["request.id", "vu", "iteration"]
 
 
 class TakenPart(Value):
-    """A variable that an earlier answer gave."""
+    """A variable taken from an earlier answer."""
 
     taken: str
 
@@ -59,15 +60,15 @@ class StatusCheck(Frozen):
 
 
 class SizeCheck(Frozen):
-    """The body's size is this many bytes, this column's value, or that of a written object."""
+    """The body's size is this many bytes, this column's value, or the size of a written object."""
 
     name: str
     size_bytes: int | FeederPart | TakenPart
 
 
 class TextTest(Frozen):
-    """What a text of the answer must be; exactly one is set. `matches` is a regular
-    expression that matches somewhere."""
+    """A condition on a text of the answer; exactly one field is set. `matches` is a regular expression that
+    matches somewhere."""
 
     present: Literal[True] | None = None
     equals: Template | None = None
@@ -102,7 +103,7 @@ Check = StatusCheck | SizeCheck | HeaderCheck | BodyCheck | DigestCheck
 
 
 class Take(Frozen):
-    """A variable and where in an answer it stands; one of header, json (a path), regex (of the body) is set."""
+    """A variable and its place in an answer; one of header, json (a path), regex (on the body) is set."""
 
     name: str
     header: str | None = None
@@ -111,7 +112,7 @@ class Take(Frozen):
 
 
 class SizeLaw(Frozen):
-    """How long generated bodies are; exactly one is set. `lognormal` is (median, p99)."""
+    """The length of generated bodies; exactly one field is set. `lognormal` is (median, p99)."""
 
     constant: int | None = None
     uniform: tuple[int, int] | None = None
@@ -127,7 +128,7 @@ class SizeLaw(Frozen):
 
 
 class Body(Frozen):
-    """What a request carries; exactly one is set. `file` is an absolute path."""
+    """The body of a request; exactly one field is set. `file` is an absolute path."""
 
     text: Template | None = None
     random: SizeLaw | None = None
@@ -135,12 +136,12 @@ class Body(Frozen):
 
 
 class Turn(Frozen):
-    """A turn of a raw dialogue; exactly one is set, and `take` only beside `match`.
+    """A turn of a raw dialogue; exactly one field is set, and `take` only with `match`.
 
-    `send` and `send_hex` (pairs of hexadecimal digits) leave; `expect`, `expect_hex` (a literal) and `match`
-    (a regular expression over bytes) must come, what comes before them is passed over; `read` takes so many
-    bytes, `until_close` all until the peer ends. `take` names the variable that the match's first group is; a
-    `read` whose length varies is a text that is a number.
+    `send` and `send_hex` (pairs of hexadecimal digits) are sent; `expect`, `expect_hex` (a literal) and
+    `match` (a regular expression over bytes) must arrive, and bytes before them are skipped; `read` takes a
+    number of bytes, `until_close` all until the peer closes. `take` names the variable for the match's first
+    group; a `read` of varying length is a text that contains a number.
     """
 
     send: Template | None = None
@@ -154,22 +155,23 @@ class Turn(Frozen):
 
 
 class Commands(Frozen):
-    """Commands of one of `model.protocols`, each a list of words; they leave together, and each has one reply."""
+    """Commands of one of `model.protocols`, each a list of words; they are sent together, and each has one
+    reply."""
 
     protocol: str
     commands: tuple[tuple[Template, ...], ...] = Field(min_length=1)
 
 
 class Request(Frozen):
-    """One named request. `host` is a service's name or an address; `scheme` http or
-    https, of a raw dialogue tcp or tls.
+    """One named request. `host` is a service's name or an address; `scheme` is http or https, for a raw
+    dialogue tcp or tls.
 
-    Where variables make the address, `url` stands in place of scheme, host and path, which are empty.
-    `dialogue` or `commands` stands in place of all that is HTTP's; `counts_as` is how many requests its
-    server counts for one of these.
+    If variables form the address, `url` replaces scheme, host and path, which are empty. `dialogue` or
+    `commands` replaces everything of HTTP; `counts_as` is how many requests its server counts for one of
+    these.
 
-    What it uploads becomes a row of the set `adds`. It asks for a row of the set `draws`,
-    which `removes` takes out of it.
+    What it uploads becomes a row of the set `adds`. It requests a row of the set `draws`, from which
+    `removes` deletes it.
     """
 
     name: str
@@ -196,47 +198,47 @@ class Request(Frozen):
 
     @property
     def is_raw(self) -> bool:
-        """Whether it speaks another protocol than HTTP."""
+        """Return whether it uses another protocol than HTTP."""
         return bool(self.dialogue) or self.commands is not None
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The variables that it sets: while it is under way, and from its answer."""
+        """Return the variables that it sets: during the request, and from its answer."""
         return (*self.takes_under_way, *(take.name for take in self.take))
 
     @property
     def written(self) -> str | None:
-        """The set of written objects that it adds to or asks of."""
+        """Return the set of written objects that it adds to or reads."""
         return self.adds or self.draws
 
     @property
     def takes_under_way(self) -> tuple[str, ...]:
-        """The variables that its own later turns may use."""
+        """Return the variables that its own later turns may use."""
         return tuple(turn.take for turn in self.dialogue if turn.take)
 
     @property
     def endpoint(self) -> str:
-        """The key of the share's endpoint table: `scheme://host`."""
+        """Return the key of the share's endpoint table: `scheme://host`."""
         return f"{self.scheme}://{self.host}"
 
     @property
     def secure(self) -> bool:
-        """Whether its connections have a TLS session."""
+        """Return whether its connections use TLS."""
         return self.scheme in ("https", "tls")
 
     @property
     def goes_anywhere(self) -> bool:
-        """Whether answers may lead it to any address of the lab."""
+        """Return whether answers may lead it to any address of the lab."""
         return self.url is not None or self.follow_redirects > 0
 
     @property
     def ends_connection(self) -> bool:
-        """Whether its own end is the connection's."""
+        """Return whether its connection ends with it."""
         return bool(self.dialogue) and self.dialogue[-1].until_close
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Every part that varies or not: of address, headers, body, dialogue and checks."""
+        """Return every part, constant or not, of address, headers, body, dialogue and checks."""
         texts: list[Template] = [self.path, self.url or (), *(value for _, value in self.headers)]
         texts.append((self.body and self.body.text) or ())
         texts += [turn.send for turn in self.dialogue if turn.send]
@@ -257,11 +259,11 @@ TakeRows = Literal["first", "walk", "sequential", "unique", "random", "zipf", "h
 
 
 class Feeder(Frozen):
-    """Rows for iterations: which table of inputs/, and how it is walked. `offset` is
-    between the begins of two VUs' walks.
+    """Rows for iterations: the table of inputs/, and the order of its rows. `offset` is the distance between
+    the first rows of two VUs.
 
-    `skew` is the exponent of zipf; `hot` the share of the rows that is hot, and the share of
-    the requests that ask for these.
+    `skew` is the exponent of zipf; `hot` the share of the rows that is hot, and the share of the requests for
+    these.
     """
 
     name: str
@@ -274,8 +276,8 @@ class Feeder(Frozen):
 
 
 class WrittenSet(Frozen):
-    """Objects that requests write, as rows for other requests. `table` holds those that are there at first;
-    `digest` is taken of what is sent."""
+    """Objects that requests write, as rows for other requests. `table` holds the initial ones; `digest` is
+    computed from what is sent."""
 
     name: str
     digest: Literal["md5", "sha256"] = "md5"
@@ -283,8 +285,8 @@ class WrittenSet(Frozen):
 
 
 class TableSource(Frozen):
-    """A table of the study's own: a CSV or Parquet file (an absolute path), a list, or a
-    range [from, to] of whole numbers."""
+    """A table that the study brings: a CSV or Parquet file (an absolute path), a list, or a range [from, to]
+    of whole numbers."""
 
     name: str
     csv: str | None = None
@@ -294,7 +296,7 @@ class TableSource(Frozen):
 
 
 class Step(Frozen):
-    """A request of a scenario, and the pause between its end and the due time of the step after it."""
+    """A request of a scenario, and the pause between its end and the due time of the next step."""
 
     name: str
     request: Request
@@ -302,10 +304,10 @@ class Step(Frozen):
 
 
 class Scenario(Frozen):
-    """Steps in order; of several an iteration takes one by `weight`.
+    """Steps in order; with several scenarios an iteration takes one by `weight`.
 
-    With `renew_ns` it is no part of the mix: an iteration begins with it where the user's last one is so
-    long ago, or an answer was 401.
+    With `renew_ns` it is not part of the mix: an iteration begins with it if the user's last one is that long
+    ago, or an answer was 401.
     """
 
     name: str
@@ -315,10 +317,10 @@ class Scenario(Frozen):
 
 
 class SetUp(Frozen):
-    """A request before the load whose variables its groups use: once a trial, or once for each
-    VU of the group that uses them.
+    """A request before the load that sets variables for its groups: once per trial, or once for each VU of
+    the group that uses them.
 
-    `renew_ns`: each user asks it again after so long, and after a 401.
+    `renew_ns`: each user repeats it after this time, and after a 401.
     """
 
     request: Request
@@ -327,7 +329,7 @@ class SetUp(Frozen):
 
 
 Http2 = bool | Literal["preferred"]
-"""Whether HTTP/2 is spoken; preferred: the server may choose HTTP/1.1."""
+"""Whether HTTP/2 is used; preferred: the server may choose HTTP/1.1."""
 
 
 class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its options are, by its model_config
@@ -353,38 +355,40 @@ class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its option
     http2: Http2 = False
 
     def connections(self, slots: int) -> int:
-        """How many connections so many users, or requests at once, share."""
+        """Return how many connections this many users, or concurrent requests, share."""
         return -(-slots // self.streams)
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps of all scenarios, as results number them; a request alone is the only one."""
+        """Return all steps of all scenarios, as results number them; a lone request is the only step."""
         alone = (Step(name=self.request.name, request=self.request),)
         return tuple(step for scenario in self.scenarios for step in scenario.steps) or alone
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The requests of all steps."""
+        """Return the requests of all steps."""
         return tuple(step.request for step in self.steps)
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The hosts that its requests name; where variables make an address, the empty one is among them."""
+        """Return the hosts that its requests name; if variables form an address, the empty host is one of
+        them."""
         return frozenset(request.host for request in self.requests)
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """`scheme://host` of its requests, each once; what variables make is not among them."""
+        """Return the distinct `scheme://host` of its requests; without addresses that variables form."""
         return tuple(dict.fromkeys(request.endpoint for request in self.requests if request.url is None))
 
     @property
     def longest_timeout_ns(self) -> int:
-        """The longest time-out of its requests: what a failure counts in a mean."""
+        """Return the longest time-out of its requests: the value of a failure in a mean."""
         return max(request.timeout_ns for request in self.requests)
 
     @property
     def longest_iteration_ns(self) -> float:
-        """What an iteration takes if every request of it is answered just in time; its think times at their mean."""
+        """Return the longest duration of an iteration whose requests are all answered just in time; with mean
+        think times."""
         lengths = [
             sum(step.request.timeout_ns + step.think_time.mean_ns for step in scenario.steps)
             for scenario in self.scenarios
@@ -393,19 +397,19 @@ class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its option
 
     @property
     def longest_iteration(self) -> int:
-        """The most requests that an iteration may have."""
+        """Return the largest number of requests in an iteration."""
         return max([len(scenario.steps) for scenario in self.scenarios], default=1)
 
     @property
     def without_ramp(self) -> Group:
-        """The same group, whole from its beginning."""
+        """Return the same group without its ramp."""
         if not self.executor.ramp_up_ns:
             return self
         return self.model_copy(update={"executor": self.executor.model_copy(update={"ramp_up_ns": 0})})
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every request becomes a row; histograms alone otherwise."""
+        """Return whether every request becomes a row; otherwise there are only histograms."""
         if self.record != "auto":
             return self.record == "rows"
         executor = self.executor

@@ -6,23 +6,24 @@ import re
 from urllib.parse import quote
 
 _STAYS = "!$%&'()*+,/:;=?@[\\]|~#"
-"""What browsers and curl leave in a path, beside letters, digits and `-._~`."""
+"""What browsers and curl leave in a path unencoded, besides letters, digits and `-._~`."""
 _STAYS_IN_QUERY = f"{_STAYS}^`{{}}"
 _DOTS = {".": 1, "%2e": 1, "..": 2, ".%2e": 2, "%2e.": 2, "%2e%2e": 2}
 _REFERENCE = re.compile(r"(\$\{[^{}]*\})")
 
 
 def sent_as(typed: str) -> str:
-    """Path and query, as browsers and curl send what was `typed`: without dot segments, and percent-encoded.
+    """Return path and query as browsers and curl send what was `typed`: without dot segments, and
+    percent-encoded.
 
-    `/straße/../a b` → `/a%20b`; what is encoded already stays. A `${…}` stays too, and no `..` removes one.
+    `/straße/../a b` → `/a%20b`; existing encoding stays. A `${…}` stays too, and no `..` removes one.
     """
     path, mark, query = typed.partition("?")
     return f"{encoded(_without_dots(path), _STAYS)}{mark}{encoded(query, _STAYS_IN_QUERY)}"
 
 
 def encoded(text: str, stays: str = _STAYS) -> str:
-    """`text` with all but `stays` and its references percent-encoded."""
+    """Return `text` percent-encoded, except for `stays` and its references."""
     pieces = _REFERENCE.split(text)
     return "".join(
         piece if at % 2 else quote(piece, safe=stays, errors="surrogatepass")
@@ -31,7 +32,7 @@ def encoded(text: str, stays: str = _STAYS) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """RFC 3986 §5.2.4."""
+    """Remove dot segments (RFC 3986 §5.2.4)."""
     root, *segments = path.split("/")
     kept: list[str] = []
     for at, segment in enumerate(segments):

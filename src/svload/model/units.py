@@ -32,17 +32,17 @@ _UNITS: dict[str, tuple[Dimension, float]] = {
     "/min": ("rate_rps", 1 / 60),
 }
 _FINEST = 1e9
-"""Times are counted in ns: what overflows in them is no number here."""
+"""Times are counted in ns: a number that overflows in ns is not accepted."""
 _QUANTITY = re.compile(r"^\s*([-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\s*([^\d\s].*?)?\s*$")
 _MARKED = re.compile(r"^\s*[-+]?[0-9]+(?:[,_'’][0-9]+)+")
-"""A number with a mark that some read as a decimal point and others as a separator of thousands."""
+"""A number with a character that some read as a decimal point and others as a thousands separator."""
 
 
 def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
-    """The number in base units (s, bytes, ratio, 1/s, count) of `text`.
+    """Return the number in base units (s, bytes, ratio, 1/s, count) that `text` states.
 
-    A bare number is taken as base units for counts and ratios only; a time or size needs its unit.
-    Raises ValueError with the valid units for anything else.
+    A number without a unit is accepted in base units for counts and ratios only; a time or size needs its
+    unit. Raises ValueError with the valid units for anything else.
     """
     if isinstance(text, bool):
         raise ValueError("expected a quantity, not a truth value")
@@ -70,13 +70,13 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
 
 
 def refuse_marks(text: str) -> None:
-    """Raise ValueError where `text` begins with a number that has a mark other than a point."""
+    """Raise ValueError if `text` begins with a number that contains a separator other than a point."""
     if marked := _MARKED.match(text):
         raise ValueError(ambiguous(text, marked[0].strip()))
 
 
 def ambiguous(text: str, number: str) -> str:
-    """Say why `text`, which begins with `number`, is refused, and both ways in which it could be meant."""
+    """Return why `text`, which begins with `number`, is refused, with both possible meanings."""
     whole = re.sub(r"[,_'’]", "", number)
     point = re.sub(r"[,_'’]", ".", number)
     rest = text.strip()[len(number) :]
@@ -89,23 +89,24 @@ def ambiguous(text: str, number: str) -> str:
 
 
 def written_dimension(text: str) -> Dimension | None:
-    """The dimension of the unit that a quantity is written with; None for a bare number, or what is none."""
+    """Return the dimension of a quantity's unit; None for a number without a unit, or text that is no
+    quantity."""
     match = _QUANTITY.match(text)
     return _UNITS[match[2]][0] if match and match[2] in _UNITS else None
 
 
 def units_of(dimension: Dimension) -> list[str]:
-    """The spellings of `dimension`, smallest first."""
+    """Return the spellings of `dimension`, smallest unit first."""
     return [unit for unit, (known, _) in _UNITS.items() if known == dimension]
 
 
 def duration_ns(text: str | float | int) -> int:
-    """A duration as whole nanoseconds; raises ValueError."""
+    """Return a duration as whole nanoseconds; raises ValueError."""
     return round(parse_quantity(text, "time_s") * 1e9)
 
 
 def size_bytes(text: str | float | int) -> int:
-    """A size as whole bytes; a bare integer is bytes. Raises ValueError."""
+    """Return a size as whole bytes; an integer without a unit is bytes. Raises ValueError."""
     return (
         int(text)
         if isinstance(text, int) and not isinstance(text, bool)
@@ -114,7 +115,8 @@ def size_bytes(text: str | float | int) -> int:
 
 
 def bytes_per_s(text: str | float | int) -> int:
-    """A rate of data as whole bytes a second, from bytes or bits: `20 MB/s`, `10 Mbit/s`. Raises ValueError."""
+    """Return a data rate as whole bytes per second, from bytes or bits: `20 MB/s`, `10 Mbit/s`. Raises
+    ValueError."""
     told = "write a rate of data, such as 20 MB/s or 10 Mbit/s"
     if not isinstance(text, str) or not text.strip().endswith("/s"):
         raise ValueError(told)
@@ -128,7 +130,7 @@ def bytes_per_s(text: str | float | int) -> int:
 
 
 def show_rate(rate_bytes_per_s: float) -> str:
-    """`20 MB/s`, in the units that rates of data are written in."""
+    """Return `20 MB/s`, in the units in which data rates are written."""
     for unit in ("GB", "MB", "kB"):
         if rate_bytes_per_s >= _UNITS[unit][1]:
             return f"{three_figures(rate_bytes_per_s / _UNITS[unit][1])} {unit}/s"
@@ -136,7 +138,7 @@ def show_rate(rate_bytes_per_s: float) -> str:
 
 
 def show_duration(seconds: float) -> str:
-    """`0.4 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`: three figures at most."""
+    """Return `0.4 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`: at most three figures."""
     if seconds < 0:
         return "−" + show_duration(-seconds)
     if seconds >= 3600:
@@ -150,12 +152,12 @@ def show_duration(seconds: float) -> str:
 
 
 def show_level(level: float, is_rate: bool) -> str:
-    """A level of a load in stages: `50 users`, `300/s`."""
+    """Return a level of a load in stages: `50 users`, `300/s`."""
     return f"{level:g}/s" if is_rate else f"{level:g} user{'' if level == 1 else 's'}"
 
 
 def show_size(size: float) -> str:
-    """`512 B`, `40 KiB`, `1.2 GiB`."""
+    """Return `512 B`, `40 KiB`, `1.2 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if round(size / _UNITS[unit][1]) < 1024:
             return f"{three_figures(size / _UNITS[unit][1]) if unit != 'B' else round(size)} {unit}"
@@ -163,16 +165,17 @@ def show_size(size: float) -> str:
 
 
 def three_figures(number: float) -> str:
-    """Return `0.123`, `12.3`, `1234`: never with an exponent, which nobody reads beside a unit."""
+    """Return `0.123`, `12.3`, `1234`: never with an exponent, which is hard to read before a unit."""
     return f"{number:.0f}" if abs(number) >= 99.95 else f"{number:.3g}"
 
 
 def show_percent(share: float, figures: int = 3) -> str:
-    """Return a share in percent with this number of significant figures: `12.3 %`, `1,240 %`, never with a power of ten."""
+    """Return a share in percent with this number of significant figures, never with an exponent: `12.3 %`,
+    `1,240 %`."""
     return f"{rounded(100 * share, figures)} %"
 
 
 def rounded(number: float, figures: int) -> str:
-    """Return a number with this number of significant figures, `62,000` instead of a power of ten."""
+    """Return a number with this number of significant figures: `62,000`, never with an exponent."""
     text = f"{number:.{figures}g}"
     return f"{float(text):,.0f}" if "e+" in text else text

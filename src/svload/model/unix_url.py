@@ -6,12 +6,12 @@ import re
 from typing import NamedTuple
 
 PREFIX = "unix:"
-"""What stands before a socket's path wherever an address may stand."""
+"""The prefix of a socket's path wherever an address is accepted."""
 _URL = re.compile(r"(https?)://unix:(/[^:?#\s]+)(?::(/[^#]*)?)?")
 
 
 class UnixUrl(NamedTuple):
-    """Its parts: `socket` is the file's absolute path, `path` the request's."""
+    """The parts of such a URL: `socket` is the file's absolute path, `path` the request's."""
 
     scheme: str
     socket: str
@@ -19,16 +19,16 @@ class UnixUrl(NamedTuple):
 
     @property
     def server(self) -> str:
-        """The URL without the request's path."""
+        """Return the URL without the request's path."""
         return f"{self.scheme}://{PREFIX}{self.socket}"
 
 
 def split_unix_url(url: str) -> UnixUrl | None:
-    """The parts of a Unix socket's URL; None for any other."""
+    """Return the parts of a Unix socket's URL; None for any other."""
     match = _URL.fullmatch(url)
     return UnixUrl(match[1], match[2], match[3] or "/") if match else None
 
 
 def is_host(text: str) -> bool:
-    """Whether a URL's host is a name or an address as the engine writes them: plain ASCII."""
+    """Return whether a URL's host is a name or an address in the engine's notation: plain ASCII."""
     return re.fullmatch(r"[A-Za-z0-9._~:%-]{1,253}", text) is not None

@@ -1,5 +1,5 @@
-"""Text from elsewhere as it may be shown: signs that a terminal would obey, or that
-turn what follows, are spelt out."""
+"""Text from elsewhere made safe to show: characters that control a terminal, or reorder what follows, are
+spelt out."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """`text` with characters that nobody sees and that turn or break what follows (bidi
-    overrides, controls) as `[U+202E]`."""
+    """Return `text` with invisible characters that reorder or break what follows (bidi overrides, controls)
+    as `[U+202E]`."""
     return _UNSEEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
 
 
 def visible_json(text: str) -> str:
-    """JSON of the same meaning, those characters as escapes: they stand in its strings alone."""
+    """Return JSON of the same meaning, with those characters, which only occur in strings, as escapes."""
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -33,24 +33,26 @@ def marks_as_letters(text: str) -> str:
 
 
 FORMULA = "=+-@\t\r"
-"""What a spreadsheet takes for the begin of a formula."""
+"""Characters at which a spreadsheet takes a text for a formula."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def plain_cell(text: str) -> str:
-    """A text as a spreadsheet may read it: what would be a formula gets an apostrophe; numbers stay numbers."""
+    """Return a text that a spreadsheet may read: formulas get an apostrophe in front; numbers stay
+    numbers."""
     return f"'{text}" if text[:1] and text[0] in FORMULA and not _NUMBER.fullmatch(text) else text
 
 
 class PlainStream(io.TextIOWrapper):
-    """A stream on which whatever is printed stays text."""
+    """A stream on which everything printed stays plain text."""
 
     def write(self, text: str) -> int:
         return super().write(visible(text))
 
     @property
     def obeyed(self) -> io.TextIOBase:
-        """The same stream for who draws on a terminal and makes its text plain by itself."""
+        """Return the underlying stream, for callers that draw on a terminal and make their text plain
+        themselves."""
         return _Obeyed(self)
 
 
