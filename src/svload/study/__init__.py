@@ -1,6 +1,6 @@
-"""What is asked: a study file becomes factors, cases, exclusions and batches. Pure, the reading of the file apart.
+"""From a study file to factors, cases, exclusions and batches. Pure, except for reading the file.
 
-Names are loaded when first used: `svload load` knows what was typed before it reads a study.
+Names are loaded when first used: `svload load` parses what was typed before it reads a study.
 """
 
 from __future__ import annotations

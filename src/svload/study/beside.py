@@ -1,4 +1,4 @@
-"""Files that a study names: only what lies in its own folder is opened."""
+"""Files that a study names: only files in its own folder are opened."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 
 def file_beside(folder: Path, name: str) -> Path | None:
-    """The plain file of that name inside the study's folder; None where there is none, or the name
-    leads elsewhere or is no name."""
+    """Return the plain file of that name inside the study's folder; None if there is none, or the name leads
+    elsewhere or is invalid."""
     try:
         file = (folder / name).resolve()
         return file if folder.resolve() in file.parents and file.is_file() else None
@@ -16,7 +16,7 @@ def file_beside(folder: Path, name: str) -> Path | None:
 
 
 def text_beside(file: Path, most_bytes: int) -> str:
-    """Its text. Raises ValueError with what is wrong with it and on which line, OSError."""
+    """Return its text. Raises ValueError that states what is wrong on which line, OSError."""
     if file.stat().st_size > most_bytes:
         raise ValueError(f"it is longer than {most_bytes:,} bytes")
     data = file.read_bytes()

@@ -1,7 +1,8 @@
-"""Whether a study's names fit together: every factor, level, service, group, feeder, column
-and metric that is named exists.
+"""Whether a study's names fit together: every named factor, level, service, group, feeder, column and metric
+exists.
 
-Reads plain data that may be broken anywhere; what is no mapping or text is passed over here and told by the schema.
+Reads plain data that may be broken anywhere; values that are not a mapping or text are skipped here, since
+the schema reports them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "comp
 
 
 def check_shape(data: Any) -> list[Mistake]:
-    """What the file's schema does not accept."""
+    """Return what the file's schema does not accept."""
     try:
         schema.StudyFile.model_validate(data, context=values.AS_WRITTEN)
     except ValidationError as why:
@@ -47,7 +48,7 @@ def check_shape(data: Any) -> list[Mistake]:
 
 
 def owners_of(data: Mapping[str, Any]) -> dict[str, Source]:
-    """Whom the metric grammar may name: traffic groups, services, feeders."""
+    """Return the owners in the metric grammar: traffic groups, services, feeders."""
     kinds: tuple[tuple[str, Source], ...] = (
         ("feeders", "feeder"),
         ("lab", "service"),
@@ -62,7 +63,7 @@ def owners_of(data: Mapping[str, Any]) -> dict[str, Source]:
 def check_names(
     data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | None, monitored: Known
 ) -> Iterator[Mistake]:
-    """Names that stand for nothing, references that can never be resolved, criteria that are none."""
+    """Return unknown names, references that can never be resolved, and invalid criteria."""
     factors, unsure = vocabulary.factors, vocabulary.unsure
     yield from _clashes(data)
     yield from _references(data, vocabulary)
@@ -82,7 +83,7 @@ def check_names(
 
 
 def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Groups that begin only after each other."""
+    """Return groups that wait for each other in a circle."""
     waits = {
         name: group["start_when"].removesuffix(".ramped")
         for name, group in dicts_of(section_of(data, "traffic"))
@@ -102,7 +103,8 @@ def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
 
 
 def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Groups, services and feeders share one grammar; factors and feeders share `${…}`."""
+    """Return names used twice: groups, services and feeders share one grammar; factors and feeders share
+    `${…}`."""
     for first, second in (
         ("lab", "traffic"),
         ("lab", "feeders"),
@@ -187,7 +189,7 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored:
 
 
 def check_case_criteria(config: CaseConfig, data: Mapping[str, Any], monitored: Known) -> Iterable[Mistake]:
-    """Criteria of one case after their references were put in."""
+    """Check the criteria of one case after their references were resolved."""
     owners = owners_of(data)
     places = [
         path
@@ -212,7 +214,7 @@ def check_case_criteria(config: CaseConfig, data: Mapping[str, Any], monitored: 
 
 
 def _no_such_level(criterion: Criterion, config: CaseConfig) -> str:
-    """Why its group has no such level; empty: it has."""
+    """Return why its group has no such level; empty: it has."""
     owner = criterion.ref.owner or config.main_group
     executor = next((group.executor for group in config.groups if group.name == owner), None)
     levels = executor.levels if isinstance(executor, RampingVus | RampingArrivalRate) else []
@@ -226,8 +228,8 @@ def _no_such_level(criterion: Criterion, config: CaseConfig) -> str:
 def check_given(
     config: CaseConfig, given: Mapping[str, frozenset[str] | None], data: Mapping[str, Any]
 ) -> Iterable[Mistake]:
-    """Criteria and comparisons over what a case's services count of themselves, and this one does
-    not. `given`: service → metrics."""
+    """Check criteria and comparisons that use counters of a case's services which these lack. `given`:
+    service → metrics."""
     if all(known is None for known in given.values()):
         return
     owners, places = owners_of(data), _threshold_places(data)
@@ -246,7 +248,7 @@ def check_given(
 
 
 def check_faulted(config: CaseConfig, data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Criteria over what came of planned faults in a case that has none."""
+    """Check criteria on the outcome of planned faults in a case that has none."""
     if config.faults:
         return
     owners, places = owners_of(data), _threshold_places(data)
@@ -273,14 +275,14 @@ def _parses(text: str, owners: dict[str, Source]) -> bool:
 
 
 def _threshold_places(data: Mapping[str, Any]) -> dict[str, Path]:
-    """Each threshold's text → where it stands."""
+    """Return each threshold's text → its place."""
     return {
         str(item.get("that") if isinstance(item, dict) else item): path for path, item in _thresholds(data)
     }
 
 
 def _thresholds(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """Each threshold, and where its criterion stands."""
+    """Return each threshold, and the place of its criterion."""
     for index, item in enumerate(sequence_of(data, "thresholds")):
         yield (("thresholds", index, "that") if isinstance(item, dict) else ("thresholds", index)), item
 
@@ -296,9 +298,10 @@ def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:
 
 
 def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mistake]:
-    """Comparisons that have no pair of cases left: their baseline, or all that it is compared with, is excluded."""
+    """Return comparisons without a pair of cases: their baseline, or all that it is compared with, is
+    excluded."""
     if all(case.excluded is not None for case in cases):
-        return  # told as such
+        return  # reported as such
     for index, item in enumerate(sequence_of(data, "compare")):
         factor = item.get("factor") if isinstance(item, dict) else None
         if not isinstance(factor, str) or item.get("baseline") is None:

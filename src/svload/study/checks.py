@@ -35,7 +35,7 @@ _HEX_DIGITS = {"sha256": 64, "md5": 32}
 
 
 def read_check(text: str, names: Names) -> Check | str:
-    """A check as data; else what is wrong with it."""
+    """Return a check as data; else what is wrong with it."""
     if match := _HEADER.fullmatch(text):
         test = _text_test(match[2], match[3], names)
         return test if isinstance(test, str) else HeaderCheck(name=text, header=match[1], test=test)

@@ -1,4 +1,4 @@
-"""A command as it was typed in one folder, for a study in another, where it runs."""
+"""A command typed in one folder, rewritten for a study in another, where it runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _PLAIN = re.compile(r"[\w@%+=:,./${}-]+", re.ASCII)
 
 
 def moved(command: str, here: Path, folder: Path) -> str:
-    """`command`, typed in `here`, with its paths relative to `folder`: `./server conf.yaml` → `../server ../conf.yaml`.
+    """Return `command`, typed in `here`, with its paths relative to `folder`: `./server conf.yaml` →
+    `../server ../conf.yaml`.
 
-    A word is a path if something lies there: the programme, a file (`x.py`, `--config=x.yaml`), a folder that
-    is written as one or follows an option. A programme on the PATH, an absolute path and whatever else stay
-    as they are. Raises SvloadError usage.
+    A word is a path if something exists there: the program, a file (`x.py`, `--config=x.yaml`), a folder that
+    is written as one or follows an option. A program on the PATH, an absolute path and everything else stay
+    unchanged. Raises SvloadError usage.
     """
     try:
         words = shlex.split(command)
@@ -54,8 +55,8 @@ def _argument(word: str, before: str, here: Path, folder: Path) -> str:
 
 
 def _path(word: str, here: Path, folder: Path) -> str:
-    """Relative to `folder`. The last part is not resolved: a virtual environment's python is a link
-    that must be called by its name."""
+    """Return the path relative to `folder`. Its last part is not resolved: a virtual environment's python is
+    a link that must be called by its name."""
     expanded = os.path.expanduser(word)
     if os.path.isabs(expanded):
         return expanded

@@ -1,4 +1,4 @@
-"""The study behind `svload compare URL URL`: `svload load`'s own study with a factor of two levels. Pure."""
+"""The study behind `svload compare URL URL`: the study of `svload load` with a factor of two levels. Pure."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from svload.study.quick_load import QuickLoad, is_https, literal, study_of
 
 FACTOR = "target"
 METRICS = {"p50": "response.p50", "p95": "response.p95"}
-"""What is compared, by the short names that --fail-if takes."""
+"""The compared metrics, by the short names that --fail-if accepts."""
 BLOCKS, LASTS = 6, "10s"
-"""Blocks, and how long each side is loaded in one: by twenty turns of half a second."""
+"""Blocks, and how long each side is loaded in one: in twenty turns of half a second."""
 WIDTH, MOST_BLOCKS = "± 1 %", 120
-"""With --for and without --fail-if: blocks are added until the interval is this narrow, and at most so many."""
+"""With --for and without --fail-if: blocks are added until the interval is this narrow, up to this number."""
 _LONGEST = 32
-"""A level's name: with the factor's it is a case's, which names folders."""
+"""Longest name of a level: with the factor's it is a case's name, which names folders."""
 _OF_ONE = re.compile(r"(?P<metric>[a-z][\w.]*)\s+(?P<rule>(?:worse|better|different)\b.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class ComparedUrls:
-    """Two URLs that are asked alike. `request` is of the first one, the baseline."""
+    """Two URLs with the same requests. `request` belongs to the first one, the baseline."""
 
     request: QuickLoad
     second: str
     blocks: int | None = None
     fail_if: str = ""
-    """as in a study, about p50 and p95; or about one of them, whose name stands before it"""
+    """as in a study, for p50 and p95; or for one of them, with its name in front"""
     within_s: float | None = None
     control: bool = False
-    """the first URL once more, as one more side"""
+    """the first URL again, as a further side"""
 
     @property
     def sides(self) -> tuple[QuickLoad, QuickLoad]:
-        """What is asked of each. Options of TLS are about the one that speaks it, where only one does."""
+        """Return the request to each. Options of TLS apply to the side that uses it, if only one does."""
         one = replace(self.request, duration=self.request.duration or LASTS)
         two = replace(one, url=self.second)
         if is_https(one.url) == is_https(two.url):
@@ -47,7 +47,8 @@ class ComparedUrls:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the sides are called: the host, port, path or query that differs; `a` and `b` where none is short."""
+        """Return the names of the sides: the host, port, path or query that differs; `a` and `b` if none is
+        short."""
         for pair in _parts(self.request.url, self.second):
             if pair[0] != pair[1]:
                 return pair if all(map(_is_name, pair)) else ("a", "b")
@@ -55,7 +56,7 @@ class ComparedUrls:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a study takes it as a level's name, and a table has room for it."""
+    """Return whether a study accepts it as a level's name, and it fits in a table."""
     return 0 < len(text) <= _LONGEST and "${" not in text
 
 
@@ -64,7 +65,7 @@ def _without_tls(side: QuickLoad) -> QuickLoad:
 
 
 def _parts(first: str, second: str) -> Iterator[tuple[str, str]]:
-    """Names for two URLs by each of their parts, the most telling first."""
+    """Return names for two URLs from each of their parts, the most distinctive first."""
     one, two = (urlsplit(url if "://" in url else f"http://{url}") for url in (first, second))
     if one.hostname != two.hostname:
         yield one.hostname or "", two.hostname or ""
@@ -77,7 +78,7 @@ def _parts(first: str, second: str) -> Iterator[tuple[str, str]]:
 
 
 def compare_study(ask: ComparedUrls) -> dict[str, Any]:
-    """The study that `ask` means, as plain data. Raises SvloadError usage where it contradicts itself."""
+    """Return the study for `ask`, as plain data. Raises SvloadError usage for contradictions."""
     gates = _gates(ask.fail_if)
     one, two = map(study_of, ask.sides)
     first, second = ask.names
@@ -121,7 +122,7 @@ def _told(name: str, url: str) -> str:
 
 
 def _gates(text: str) -> dict[str, str]:
-    """What is compared → the rule of its gate. Raises SvloadError usage for a name that is none of these."""
+    """Return compared metric → the rule of its gate. Raises SvloadError usage for another name."""
     if not text:
         return {}
     found = _OF_ONE.fullmatch(text.strip())

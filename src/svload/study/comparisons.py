@@ -1,5 +1,5 @@
-"""Whether what a study plans to compare can be compared: factors, levels and metrics that exist, one load
-model, bring-ups that there are."""
+"""Whether a study's planned comparisons are possible: factors, levels and metrics exist, one load model,
+bring-ups available."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from svload.study.tree import Path
 def comparison_mistakes(
     data: Mapping[str, Any], factors: Mapping[str, Factor], unsure: Iterable[str], owners: dict[str, Source]
 ) -> Iterable[Mistake]:
-    """Factors, levels and metrics of `compare` that there are not."""
+    """Return factors, levels and metrics of `compare` that do not exist."""
     for path, item in _comparisons(data):
         factor, baseline = item.get("factor"), item.get("baseline")
         if isinstance(factor, str) and factor not in unsure:
@@ -58,7 +58,7 @@ def _by_mistakes(
 
 
 def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """More bring-ups than blocks, or of servers that svload does not start."""
+    """Report more bring-ups than blocks, or bring-ups of servers that svload does not start."""
     measure = data.get("measure")
     bring_ups = measure.get("bring_ups") if isinstance(measure, dict) else None
     if not isinstance(measure, dict) or not isinstance(bring_ups, int) or bring_ups <= 1:
@@ -81,8 +81,8 @@ def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
 def mixed_loads(
     data: Mapping[str, Any], cases: Sequence[Case], configs: Mapping[str, CaseConfig]
 ) -> Iterable[Mistake]:
-    """Comparisons of a closed loop with an open one: their numbers describe different
-    populations (docs/method.md §1)."""
+    """Report comparisons of a closed loop with an open one: their numbers describe different populations
+    (docs/method.md §1)."""
     for path, item in _comparisons(data):
         factor, metric, by = item.get("factor"), item.get("metric"), item.get("by")
         if not isinstance(factor, str) or not isinstance(metric, str):
@@ -114,7 +114,7 @@ def _is_among(case: Case, when: Mapping[str, Any], varied: set[str]) -> bool:
 
 
 def _model(config: CaseConfig, metric: str) -> str:
-    """The load model of the group that the metric names; without one, of the main group."""
+    """Return the load model of the group that the metric names; without one, of the main group."""
     groups = {group.name: group for group in config.groups}
     owner = metric.partition(".")[0]
     return str(groups.get(owner, groups[config.main_group]).executor.model)

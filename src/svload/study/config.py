@@ -66,8 +66,8 @@ AS_THE_LOCK_SAYS = Point()
 
 
 def resolve(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> CaseConfig:
-    """All that a trial of `case` needs, `at` the point that its batch has decided; an open factor that it
-    does not name is at its least.
+    """Return the configuration of a trial of `case`, with the batch's point `at`; open factors missing there
+    have their least value.
 
     Raises SvloadError if the lock does not fit this svload.
     """
@@ -79,7 +79,8 @@ def resolve(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> CaseConfig:
 
 
 def measure_of(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> Measure:
-    """How long and how often a case is measured: `resolve(…).measure`, without the rest. Raises as it does."""
+    """Return how long and how often a case is measured: `resolve(…).measure`, without the rest. Raises as
+    `resolve` does."""
     if not any(map(holds_reference, section_of(lock.source, "measure").values())):
         return _as_locked(lock.measure, lock, at)
     reader = _Reader(lock.source, lock.factors, case, at.values)
@@ -92,7 +93,7 @@ _WRITTEN_AS = {"duration_ns": "duration"}
 
 
 def _as_locked(measure: Measure, lock: Lock, at: Point) -> Measure:
-    """What no level says is the lock's; a batch's own time comes before both."""
+    """Use the lock's values for what no level sets; a batch's own duration takes precedence over both."""
     written = section_of(lock.source, "measure")
     fixed = {
         name: value
@@ -113,7 +114,8 @@ def resolve_case(
     case: Case,
     values: Mapping[str, int | float] = MappingProxyType({}),
 ) -> tuple[CaseConfig | None, list[Mistake]]:
-    """The configuration of `case` at the `values` of open factors, or what of `source` cannot be resolved in it."""
+    """Return the configuration of `case` at the `values` of open factors, or what in `source` cannot be
+    resolved in it."""
     config, mistakes = sound_part(source, factors, case, values)
     return (None if mistakes else config), mistakes
 
@@ -124,15 +126,14 @@ def sound_part(
     case: Case,
     values: Mapping[str, int | float] = MappingProxyType({}),
 ) -> tuple[CaseConfig | None, list[Mistake]]:
-    """The same, the configuration without what is broken, groups among it: for those who look for further mistakes
-    in the rest."""
+    """Return the same without its broken parts, such as groups: for further checks of the rest."""
     reader = _Reader(source, factors, case, values)
     config = reader.config()
     return config, reader.mistakes
 
 
 def _level_of(factor: Factor, case: Case, values: Mapping[str, int | float]) -> Level:
-    """The case's level; of an open factor its value here."""
+    """Return the case's level; for an open factor its value here."""
     if factor.open is None:
         return next(level for level in factor.levels if level.name == case.levels[factor.name])
     value = values.get(factor.name, factor.open[0])
@@ -145,7 +146,7 @@ _LISTS = ("before_trial", "faults", "setup", "thresholds")
 
 @dataclass(frozen=True)
 class _Entry:
-    """A named part of a section after its references were put in."""
+    """A named part of a section after its references were resolved."""
 
     name: str
     path: Path
@@ -153,7 +154,8 @@ class _Entry:
 
 
 class _Reader:
-    """Reads the sections of one case. Mistakes gather; a broken entry is passed over, so that all are found at once."""
+    """Reads the sections of one case. Mistakes are collected; a broken entry is skipped, so that all are
+    found in one pass."""
 
     def __init__(
         self,
@@ -177,7 +179,7 @@ class _Reader:
         self.source = self._with_set(source)
 
     def _with_set(self, source: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The study under this case's parameter set."""
+        """Return the study under this case's parameter set."""
         raw = source.get("tuning")
         if not isinstance(raw, str):
             return source
@@ -189,7 +191,7 @@ class _Reader:
         return with_set(source, name)
 
     def config(self) -> CaseConfig | None:
-        """All that is sound of it; whole where `mistakes` stays empty."""
+        """Return the sound part; complete if `mistakes` stays empty."""
         services = tuple(
             ServiceSpec(name=entry.name, kit=part.kind, options=unescaped(part.options()))
             for entry, part in self.parts("lab", schema.Service)
@@ -257,15 +259,15 @@ class _Reader:
         )
 
     def _sampled(self, services: Sequence[ServiceSpec]) -> str:
-        """The service whose stacks are sampled in this case; empty: none."""
+        """Return the service whose stacks are sampled in this case; empty: none."""
         raw = self.source.get("profile")
         name = self.text(raw, PROFILE) if isinstance(raw, str) else ""
         self.mistakes += sampling_mistakes(name, section_of(self.source, "lab"), services)
         return name
 
     def entries(self, section: str) -> list[tuple[str, Path, Any]]:
-        """The entries of a section that this case has, as written. One that is no list, or no mapping, is a mistake
-        that is told elsewhere, and has none."""
+        """Return the entries of a section in this case, as written; none if it is no list or no mapping,
+        which is reported elsewhere."""
         named = (
             enumerate(sequence_of(self.source, section))
             if section in _LISTS
@@ -279,13 +281,13 @@ class _Reader:
         return found
 
     def parts(self, section: str, model: type[T]) -> list[tuple[_Entry, T]]:
-        """The section's entries, resolved and checked."""
+        """Return the section's entries, resolved and checked."""
         return [
             pair for name, path, raw in self.entries(section) if (pair := self.part(name, path, raw, model))
         ]
 
     def part(self, name: str, path: Path, raw: Any, model: Any) -> tuple[_Entry, Any] | None:
-        """One entry, resolved and checked; None if it is broken beyond leaving out what is wrong in it."""
+        """Return one entry, resolved and checked; None if it is still broken without its wrong parts."""
         if isinstance(raw, str) and model is schema.ThresholdPart:
             raw = {"that": raw}
         resolver = Resolver(self.levels, self.vocabulary)
@@ -303,7 +305,7 @@ class _Reader:
         return self._sound_rest(name, path, value, model, broken)
 
     def _sound_rest(self, name: str, path: Path, value: Any, model: Any, broken: Sequence[Mistake]) -> tuple[_Entry, Any] | None:  # fmt: skip
-        """The entry without what is wrong in it, so that the search for mistakes goes on behind it."""
+        """Return the entry without its wrong parts, so that the search for mistakes can continue."""
         wrong = {mistake.path[len(path)] for mistake in broken if len(mistake.path) > len(path)}
         rest = (
             {key: child for key, child in value.items() if key not in wrong}
@@ -316,7 +318,7 @@ class _Reader:
             return None
 
     def _at_its_level(self, mistake: Mistake, raw: Any, path: Path) -> Mistake:
-        """A value that came from a level's field is told at that field."""
+        """Report a value that came from a level's field at that field."""
         origin = self._origin(value_at(raw, mistake.path[len(path) :]))
         return Mistake(origin, mistake.code, mistake.details) if origin else mistake
 
@@ -329,14 +331,14 @@ class _Reader:
         return ("factors", factor, level.name, *(field.split(".") if field else ())) if level else None
 
     def text(self, raw: str, path: Path) -> str:
-        """A text outside requests, resolved."""
+        """Return a text outside requests, resolved."""
         resolver = Resolver(self.levels, self.vocabulary)
         value = resolver.put_in(raw, path)
         self.mistakes += resolver.mistakes
         return str(value)
 
     def groups(self, set_up: Sequence[SetUp]) -> tuple[Group, ...]:
-        """The traffic groups of this case."""
+        """Return the traffic groups of this case."""
         entries = self.entries("traffic")
         before = populations(self.source)
         present = [name for name, _, _ in entries if name not in before]
@@ -345,7 +347,7 @@ class _Reader:
             pair = self.part(name, path, raw, schema_traffic.AnyOneGroup)
             part: schema_traffic.GroupPart | None = pair[1] if pair else None
             if not isinstance(raw, dict):
-                continue  # told as written
+                continue  # reported as written
             if part is None:
                 if "request" in raw:
                     self.request(raw["request"], (*path, "request"))
@@ -374,12 +376,12 @@ class _Reader:
         return tuple(groups)
 
     def _recorded(self, group: Group) -> Group:
-        """The group with a row a request where sides take turns: these tell the turns apart."""
+        """Return the group with one row per request if sides take turns: these rows tell the turns apart."""
         in_turns = self.measure is not None and self.measure.order == "turns"
         return group.model_copy(update={"record": "rows"}) if in_turns and group.record == "auto" else group
 
     def _waits_for_none(self, part: schema_traffic.GroupPart, path: Path) -> Mistake | None:
-        """A group that is to begin after none of the study's."""
+        """Report a group that is to begin after a group that does not exist."""
         if part.start_when is None:
             return None
         other, _, event = part.start_when.partition(".")
@@ -390,11 +392,11 @@ class _Reader:
     def scenarios(
         self, part: schema_traffic.GroupPart, path: Path, raw: Mapping[str, Any]
     ) -> tuple[Scenario, ...]:
-        """The scenarios of a group; a broken step, or a name that stands for nothing, leaves its scenario out."""
+        """Return the scenarios of a group; without those that have a broken step or an unknown name."""
         own = {**raw, "scenario": part.scenario if isinstance(part.scenario, str) else raw.get("scenario")}
         found = []
         for scenario in raw_scenarios(own, path, self.source):
-            weight = part.mix.get(scenario.name, 1) if part.mix else 1  # a wrong one is told as such
+            weight = part.mix.get(scenario.name, 1) if part.mix else 1  # a wrong one is reported as such
             steps = [step for raw_step in scenario.steps if (step := self.step(raw_step))]
             if not scenario.known:
                 where = (*path, "mix", scenario.name) if part.mix else (*path, "scenario")
@@ -408,7 +410,7 @@ class _Reader:
         return tuple(found)
 
     def step(self, raw: RawStep) -> Step | None:
-        """A step of a scenario."""
+        """Return a step of a scenario."""
         pair = (
             self.part(raw.name, raw.path, raw.raw, schema_scenarios.AnyStep)
             if raw.path[0] != "requests"
@@ -421,7 +423,7 @@ class _Reader:
         return Step(name=raw.name, request=request, think_time=think_time)
 
     def set_up(self) -> tuple[SetUp, ...]:
-        """The requests before the load."""
+        """Return the requests before the load."""
         found: list[SetUp] = []
         for name, path, raw in self.entries("setup"):
             pair = self.part(name, path, raw, schema_scenarios.AnySetUp)
@@ -445,7 +447,7 @@ class _Reader:
 
     @cached_property
     def measure(self) -> Measure | None:
-        """How long and how often this case is measured; None if that is broken."""
+        """Return how long and how often this case is measured; None if that is broken."""
         pair = self.part("measure", ("measure",), section_of(self.source, "measure"), schema.MeasurePart)
         if pair is None:
             return None
@@ -455,7 +457,7 @@ class _Reader:
         return Measure(duration_ns=plain.pop("duration"), **plain)
 
     def request(self, raw: Any, path: Path, via: tuple[str, ...] = ()) -> Request | None:
-        """A group's request, inline or by name; `via` are the names that led here."""
+        """Return a group's request, inline or by name; `via` are the names that led here."""
         name, requests = "request", section_of(self.source, "requests")
         if isinstance(raw, str) and raw in requests:
             via = (*via, raw)
@@ -485,7 +487,7 @@ class _Reader:
         return None
 
     def _at_its_host(self, mistake: Mistake, raw: Any) -> Mistake:
-        """An unknown host or scheme that came from a level is told at that level."""
+        """Report an unknown host or scheme that came from a level at that level."""
         url = raw.get(mistake.path[-1]) if isinstance(raw, dict) else raw
         found = mistake.details.get("name", mistake.details.get("found"))
         for reference in references_in(url) if isinstance(url, str) else ():
@@ -497,7 +499,8 @@ class _Reader:
         return mistake
 
     def _targets(self) -> Iterator[Mistake]:
-        """Names that stand for nothing, or for a server of no use there, once this case's levels are in."""
+        """Report unknown names, or names of servers that cannot be used there, once this case's levels are
+        resolved."""
         known: dict[str, Any] = dict(self.source)
         for section in ("lab", "data", "feeders"):
             named = section_of(self.source, section)
@@ -508,7 +511,7 @@ class _Reader:
             yield self._at_its_level(mistake, self.source, ())
 
     def _unasked(self, groups: Sequence[Group]) -> Iterator[Mistake]:
-        """Steps that would warm rows for which no group of this case asks: nothing would be warmed."""
+        """Report steps that would warm rows which no group of this case requests: nothing would be warmed."""
         asked = {
             part.feeder
             for group in groups
@@ -523,12 +526,12 @@ class _Reader:
                 yield bad_value((*entry.path, "warm"), told, part.warm, hint)
 
     def _where(self) -> str:
-        """` where users: 8`; nothing for a study without factors."""
+        """Return ` where users: 8`; empty for a study without factors."""
         of = ", ".join(f"{factor}: {level}" for factor, level in self.case.levels.items())
         return f" where {of}" if of else ""
 
     def preparation(self, path: Path, part: schema.StepPart, made: Sequence[Group]) -> Preparation:
-        """A step before the trial; a population is one of the groups that were `made`."""
+        """Return a step before the trial; a population is one of the groups that were `made`."""
         group = next((group for group in made if group.name == part.populate), None)
         if part.populate is not None and group is None and not self.mistakes:
             told = "this group makes no load" + self._where()
@@ -567,7 +570,8 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 
 def _objects(name: str, part: schema.Objects, written: Any) -> ObjectSet:
-    """The set of a case; one that is `written` with a reference has a table of its own in each case that differs."""
+    """Return the object set of a case; one that is `written` with a reference has its own table in each case
+    that differs."""
     size: BaseModel = part.size
     made = ObjectSet(
         name=name,
@@ -583,17 +587,17 @@ def _objects(name: str, part: schema.Objects, written: Any) -> ObjectSet:
         return made
     plain = made.model_dump_json(
         exclude={"content"} if made.content == "random" else None
-    )  # as names were before
+    )  # keeps earlier names
     digest = hashlib.blake2b(plain.encode(), digest_size=4).hexdigest()
     return made.model_copy(update={"table": f"{name}.{digest}"})
 
 
 CONNECTION_FIELDS = ("connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade")
-"""RFC 9113 §8.2.2."""
+"""Headers that describe a connection (RFC 9113 §8.2.2)."""
 
 
 def http2_mistakes(group: Group, path: Path) -> list[Mistake]:
-    """What does not go together with the group's `http2` and `streams`, or for lack of it."""
+    """Return what conflicts with the group's `http2` and `streams`, or needs them."""
     return list(_of_the_group(group, path) if group.http2 else _without(group, path))
 
 
@@ -636,11 +640,11 @@ def _of_a_request(group: Group, request: Request, path: Path) -> Iterator[Mistak
 
 
 RENEWAL = "renewal"
-"""The scenario, and so the step, that asks again."""
+"""The scenario, and so the step, that repeats the set-up."""
 
 
 def renewing(group: Group, set_up: Sequence[SetUp]) -> Group:
-    """The group with a renewal of what its requests use, if the set-up says so."""
+    """Return the group with a renewal of its variables, if the set-up asks for one."""
     used = {part.taken for request in group.requests for part in request.parts if isinstance(part, TakenPart)}
     asked = [part for part in set_up if part.renew_ns is not None and used & set(part.request.takes)]
     if not asked:
@@ -661,7 +665,7 @@ _WITHOUT_PROCESSES = {
 def sampling_mistakes(
     name: str, known: Collection[str], services: Sequence[ServiceSpec]
 ) -> Iterator[Mistake]:
-    """Why the stacks of that service cannot be sampled; nothing where none are asked for."""
+    """Return why the stacks of that service cannot be sampled; empty if none are requested."""
     if not name:
         return
     if name not in known:

@@ -25,13 +25,13 @@ P = TypeVar("P", bound=Part)
 
 
 def with_options(part: type[P]) -> type[P]:
-    """The part with a field for each option of a traffic group."""
+    """Return the part with a field for each option of a traffic group."""
     found = {one.key: (_type(one), Field(one.default, description=one.option.doc)) for one in group_options()}
     return _made(part, found)
 
 
 def _type(one: Described) -> Any:
-    """What may be written for it; a `${…}` may stand for any."""
+    """Return the type of its value; a `${…}` is allowed for any."""
     kind, option = one.kind, one.option
     if kind is bool:
         return Flag
@@ -46,13 +46,13 @@ def _type(one: Described) -> Any:
 
 
 def with_protocols(part: type[P]) -> type[P]:
-    """The part with a field for the commands of each protocol."""
+    """Return the part with a field for the commands of each protocol."""
     commands: Any = list[str | list[ScalarText]]
     return _made(part, {one.name: (commands, Field([], description=one.doc)) for one in PROTOCOLS})
 
 
 def _made(part: type[P], found: dict[str, Any]) -> type[P]:
-    """The part with these fields, under its own name."""
+    """Return the part with these fields, under the same name."""
     made: Any = create_model
     whole: type[P] = made(
         part.__name__, __base__=part, __module__=part.__module__, __doc__=part.__doc__, **found

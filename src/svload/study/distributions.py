@@ -1,4 +1,4 @@
-"""Sizes and times that are drawn, as a study file says them."""
+"""Random sizes and times, as written in a study file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class UniformSize(Part):
 
 
 class ConstantSize(Part):
-    """A size written alone."""
+    """A size written without a distribution."""
 
     constant: SizeBytes = Field(description="each of this size")
 

@@ -1,4 +1,4 @@
-"""One merged study as a draft: all that is wrong in it, found before anything runs, and the cases that it makes."""
+"""A merged study as a draft: all its mistakes, found before anything runs, and its cases."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ from svload.study.turns import side_mistakes, with_control
 CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
 """Services → what is wrong with them, at paths that begin with `lab`."""
 CheckCase = Callable[[CaseConfig, int, FilePath], Iterable[Mistake]]
-"""A case, its measured time in ns and the study's folder → what the engine would refuse of it."""
+"""A case, its measured time in ns and the study's folder → what the engine would reject in it."""
 Measures = Callable[[Sequence[ServiceSpec]], Mapping[str, frozenset[str] | None]]
 """Services → the metrics that each can give; None: not known."""
 
 
 _LONGEST = f"{bounds.TIME_S.most}s"
-"""In place of a broken measured time: nothing is told to last longer."""
+"""Used for a broken measured time: nothing is reported as lasting longer."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A merged study as plain data with what was made of it."""
+    """A merged study as plain data, with its factors, cases and problems."""
 
     data: dict[str, Any]
     factors: tuple[Factor, ...]
     cases: tuple[Case, ...]
     problems: list[Problem]
     measures: tuple[Measure, ...] = ()
-    """Of each valid case, where nothing is wrong."""
+    """Of each valid case, if there are no mistakes."""
 
 
 class Found:
-    """Mistakes so far: one that stands at, above or below the place of another is the same one seen again."""
+    """Mistakes so far: one at, above or below the place of another is the same mistake found again."""
 
     def __init__(self, tree: Node) -> None:
         self.tree = tree
@@ -72,11 +72,12 @@ class Found:
 
     @property
     def full(self) -> bool:
-        """Whether as many were found as are told."""
+        """Return whether the largest reported number of mistakes has been found."""
         return len(self.paths) >= bounds.TOLD.most
 
     def add(self, mistakes: Iterable[Mistake]) -> None:
-        """Take the new ones of a pass (which may stand in one place), and go on with the study as it was meant."""
+        """Add the new mistakes of a pass (several may be in one place), and continue with the corrected
+        study."""
         left = bounds.TOLD.most - len(self.paths)
         fresh = list(islice((mistake for mistake in mistakes if not self._known(mistake.path)), max(left, 0)))
         self.paths += [mistake.path for mistake in fresh]
@@ -84,12 +85,12 @@ class Found:
         self.tree = repaired(self.tree, fresh)
 
     def at(self, section: str) -> bool:
-        """Whether a mistake stands in that section."""
+        """Return whether there is a mistake in that section."""
         return any(path[:1] == (section,) for path in self.paths)
 
     @property
     def at_load(self) -> bool:
-        """Whether a mistake stands where it may change what the load is."""
+        """Return whether there is a mistake that may change the load."""
         return any(path[:1] not in (("thresholds",), ("compare",), ("abort_if",)) for path in self.paths)
 
     def _known(self, path: Path) -> bool:
@@ -98,7 +99,7 @@ class Found:
 
 @dataclass
 class Checks:
-    """Finds all that is wrong in one merged study."""
+    """Finds all mistakes in one merged study."""
 
     folder: FilePath
     kits: Kits | None
@@ -107,12 +108,13 @@ class Checks:
     measures: Measures | None
     monitored: Known
     work: int = 0
-    """values that were put into cases so far, for the study and its profiles"""
+    """number of values put into cases so far, for the study and its profiles"""
 
     def run(self, tree: Node, whole: bool, chosen: bool) -> Draft:
-        """The draft of a study; `whole`: neither profile nor override has taken anything out of it.
+        """Return the draft of a study; `whole`: neither profile nor override has removed anything from it.
 
-        `chosen`: this one will be run, so its kits must exist here; another profile may use kits of another machine.
+        `chosen`: this one will be run, so its kits must exist here; another profile may use kits of another
+        machine.
         """
         tree, of_k6 = in_our_criteria(tree)
         data = plain(tree)
@@ -157,7 +159,8 @@ class Checks:
         return Draft(data, changes(data, factors, self.kits), cases, found.problems, measures)
 
     def _too_much(self, data: dict[str, Any], factors: Sequence[Factor]) -> Mistake | None:
-        """More cases, or more values in all cases of the study and its profiles, than a plan answers for in time."""
+        """Report more cases, or more values in all cases of the study and its profiles, than a plan can
+        process in time."""
         count = math.prod(len(factor.levels) for factor in factors)
         if count > bounds.CASES.most:
             return bad_value(("factors",), bounds.CASES.told, f"{count:,}")
@@ -177,8 +180,8 @@ class Checks:
         found: Found,
         chosen: bool,
     ) -> tuple[Measure, ...]:
-        """What shows only when a case's levels are put in, and open factors stand at either
-        end; how each case is measured."""
+        """Report what only shows when a case's levels are resolved, with open factors at either end; collect
+        how each case is measured."""
         labs: set[str] = set()
         configs: dict[str, CaseConfig] = {}
         ranges = {factor.name: factor.open for factor in factors if factor.open is not None}
@@ -199,7 +202,7 @@ class Checks:
             if found.full:
                 return ()
             if len(config.services) < len(section_of(data, "lab")):
-                continue  # what is missing would be told as what nobody named
+                continue  # a missing service would be reported as an unknown name
             found.add(network_mistakes(config.sysctl, config.services))
             if not found.at("faults"):
                 found.add(fault_mistakes(config, self.kits if chosen else None))
@@ -220,8 +223,8 @@ class Checks:
         return measures
 
     def _lab_as_written(self, data: dict[str, Any], chosen: bool) -> Iterable[Mistake]:
-        """What is wrong with the services whatever their `${…}` will stand for: told beside all
-        else, not only once cases resolve."""
+        """Report what is wrong with services whatever their `${…}` stand for: together with other mistakes,
+        not only once cases resolve."""
         specs = [_as_written(name, service) for name, service in section_of(data, "lab").items()]
         for mistake in self._lab_mistakes(specs, chosen):
             texts = [text for _, text in strings_in(value_at(data, mistake.path), ())]
@@ -229,7 +232,8 @@ class Checks:
                 yield mistake
 
     def _lab_mistakes(self, specs: Sequence[ServiceSpec], chosen: bool) -> Iterable[Mistake]:
-        """What the lab's own check finds; the kits of a profile that is not run may be another machine's."""
+        """Report what the lab's own check finds; the kits of a profile that is not run may be another
+        machine's."""
         if self.check_lab is None:
             return
         for mistake in self.check_lab(specs):
@@ -238,22 +242,22 @@ class Checks:
 
 
 def _as_written(name: str, service: Any) -> ServiceSpec:
-    """A service before its references are put in; one that names no kit is told
-    elsewhere, and still others may need it."""
+    """Return a service before its references are resolved; one that names no kit is reported elsewhere, and
+    others may need it."""
     said = service if isinstance(service, dict) else {}
     options = {key: value for key, value in said.items() if key != "kit"}
     return ServiceSpec(name=name, kit=kit_of(said) or "", options=options)
 
 
 def _tables_of(config: CaseConfig) -> dict[str, Any]:
-    """The files that a case's feeders read, as a study would write them."""
+    """Return the files that a case's feeders read, as paths in the study."""
     tables = {table.name: {"csv": table.csv, "parquet": table.parquet} for table in config.tables}
     return {"feeders": {feeder.name: tables.get(feeder.table) for feeder in config.feeders}}
 
 
 def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -> Iterable[Mistake]:
-    """Servers that run already and are asked by another scheme than they are said to speak;
-    names that several servers have."""
+    """Report running servers that are requested with another scheme than declared, and names that several
+    servers have."""
     speaks = {
         service.name: str(service.options["at"]).partition("://")[0].lower()
         for service in services
@@ -278,7 +282,7 @@ def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -
 
 
 def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
-    """Bodies from files that are not there, or outside the study's folder."""
+    """Report bodies from files that are missing, or outside the study's folder."""
     for group in groups:
         for request in group.requests:
             body = request.body
@@ -292,7 +296,8 @@ def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistak
 def cases_of(
     data: dict[str, Any], factors: Sequence[Factor], folder: FilePath, strict: bool
 ) -> tuple[tuple[Case, ...], list[Mistake]]:
-    """The cases and what is wrong with their names and exclusions. `strict`: also rows of levels that are not there."""
+    """Return the cases and what is wrong with their names and exclusions. `strict`: also rows with levels
+    that do not exist."""
     mistakes: list[Mistake] = []
     names: dict[tuple[str, ...], str] = {}
     valid: dict[str, bool] = {}

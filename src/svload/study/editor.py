@@ -1,4 +1,4 @@
-"""The study file's JSON Schema, for editors: completion, documentation on hover, mistakes while one types."""
+"""The study file's JSON Schema, for editors: completion, documentation on hover, mistakes while typing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from svload.study.schema import StudyFile
 Json = dict[str, Any]
 _REFERENCE: Json = {"type": "string", "pattern": r"\$\{.+\}"}
 _SHORT_FORMS = {"command": "run", "external": "at"}
-"""Kits that a service need not name: their own key says it."""
+"""Kits that a service need not name: their own key identifies them."""
 
 
 def json_schema(kits: Mapping[str, Json] | None = None) -> Json:
-    """The schema of study.yaml. `kits` maps a kit's name to the JSON Schema of its
-    options, which then are checked too."""
+    """Return the schema of study.yaml. `kits` maps a kit's name to the JSON Schema of its options, which are
+    then checked too."""
     schema = StudyFile.model_json_schema()
     definitions: Json = schema["$defs"]
     if kits:
@@ -41,7 +41,8 @@ def json_schema(kits: Mapping[str, Json] | None = None) -> Json:
 
 
 def _service(kit: str, options: Json, definitions: Json) -> Json:
-    """A service of `kit`; the definitions its options refer to move to the whole schema's."""
+    """Return the schema of a service of `kit`; definitions that its options refer to move to the whole
+    schema's."""
     for name, part in options.pop("$defs", {}).items():
         definitions[f"{kit}.{name}"] = _renamed(part, f"{kit}.")
     own = _renamed(options, f"{kit}.")
@@ -61,7 +62,7 @@ def _service(kit: str, options: Json, definitions: Json) -> Json:
 
 
 def _renamed(part: Any, prefix: str) -> Any:
-    """`part` with its references pointing to definitions of that prefix."""
+    """Return `part` with its references pointing to definitions with that prefix."""
     if isinstance(part, dict):
         return {
             key: f"#/$defs/{prefix}{child.rpartition('/')[2]}"
@@ -73,7 +74,7 @@ def _renamed(part: Any, prefix: str) -> Any:
 
 
 def _relaxed(part: Any) -> Any:
-    """`part` with nothing required, as in a profile: what it leaves out stands in the study."""
+    """Return `part` with nothing required, as in a profile: the study has what it leaves out."""
     return _renamed(_without_required(part), "partial.")
 
 

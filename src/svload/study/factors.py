@@ -1,4 +1,4 @@
-"""Factors and their levels, the cases they make, which are left out, and what each case is called."""
+"""Factors and their levels, the cases they make, excluded cases, and the names of cases."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from svload.study.sets import differing
 from svload.study.tree import Path, dicts_of, kit_of, section_of
 
 MOST_SIGNS = 200
-"""A level's longest name: it stands in tables and in names of files."""
+"""The longest name of a level: it is used in tables and in names of files."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 Change = Literal["request", "live", "restart", "rebuild"]
 
 
 class Options(Protocol):
-    """A kit's options model (svload.lab.kit.KitOptions): this room knows no kit."""
+    """A kit's options model (svload.lab.kit.KitOptions): this package knows no kit."""
 
     bears: ClassVar[frozenset[str]]
-    """Planned faults that such a service bears: stop, kill, start, pause, limit."""
+    """Planned faults that such a service supports: stop, kill, start, pause, limit."""
     parts: ClassVar[tuple[str, ...]]
-    """Parts of it that a fault may name."""
+    """Its parts that a fault may name."""
 
     @classmethod
     def change_of(cls, name: str, parameter: str | None = None) -> str:
-        """What a change of an option, or of one parameter of `tuning`, takes; empty for what is no option."""
+        """Return what changing an option, or a parameter of `tuning`, requires; empty for anything else."""
 
 
 Kits = Mapping[str, type[Options]]
@@ -42,15 +42,15 @@ Kits = Mapping[str, type[Options]]
 
 
 def level_name(value: object) -> str:
-    """The name of a level that is a plain value: as YAML writes it."""
+    """Return the name of a level that is a plain value: as YAML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
 def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
-    """The factor of the sound levels in `raw` (a list of values, or level → fields), and
-    what is wrong with the others."""
+    """Return the factor of the valid levels in `raw` (a list of values, or level → fields), and what is wrong
+    with the others."""
     path: Path = ("factors", name)
     if isinstance(raw, dict) and isinstance(raw.get("open"), list) and len(raw) == 1:
         return _open_factor(name, raw["open"], (*path, "open"))
@@ -100,7 +100,7 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
 
 
 def _open_factor(name: str, ends: list[Any], path: Path) -> tuple[Factor | None, list[Mistake]]:
-    """A factor whose values batches choose as the run goes on."""
+    """Return a factor whose values batches choose during the run."""
     numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
     if len(ends) != 2 or len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= OPEN.most:
         told = "expected the least and the largest value"
@@ -109,7 +109,8 @@ def _open_factor(name: str, ends: list[Any], path: Path) -> tuple[Factor | None,
 
 
 def matches(when: Mapping[str, Any], levels: Mapping[str, str]) -> bool:
-    """Whether a case with `levels` (factor → level name) is meant by `when` (factor → level, or a list of them)."""
+    """Return whether a case with `levels` (factor → level name) matches `when` (factor → level, or a list of
+    them)."""
     return all(levels.get(factor) in _names(wanted) for factor, wanted in when.items())
 
 
@@ -118,7 +119,8 @@ def _names(wanted: Any) -> list[str]:
 
 
 def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Iterable[str]) -> Iterator[Mistake]:  # fmt: skip
-    """Unknown factors and levels of a `when`; a factor whose own text is broken (`unsure`) is passed over."""
+    """Report unknown factors and levels in a `when`; a factor whose own text is broken (`unsure`) is
+    skipped."""
     for name, wanted in when.items() if isinstance(when, dict) else ():
         if name in unsure:
             continue
@@ -133,10 +135,11 @@ def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Ite
 
 
 def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, ...], str], study: str = "") -> tuple[Case, ...]:  # fmt: skip
-    """All combinations: first those that `names` (level names in factor order → case name)
-    calls, in its order, then the rest.
+    """Return all combinations: first those that `names` (level names in factor order → case name) lists, in
+    its order, then the rest.
 
-    The rest are named by the levels in which cases differ, the only case by its study. An excluded case carries the first reason that matches.
+    The rest are named by the levels in which cases differ, a single case by its study. An excluded case
+    carries the first reason that matches.
     """
     factors = [factor for factor in factors if factor.open is None]
     combinations = list(itertools.product(*([level.name for level in factor.levels] for factor in factors)))
@@ -159,8 +162,8 @@ _MOST_FACTORS, _LONGEST_CASE = 3, 40
 def _by_levels(
     factors: Sequence[Factor], combinations: Sequence[tuple[str, ...]], taken: set[str]
 ) -> dict[tuple[str, ...], str]:
-    """Combination → `pool-8`, or `pool-8_cache-on`: the levels in which cases differ. Empty where such names would be
-    long, the same twice, or no plain words: then cases are numbered."""
+    """Return combination → `pool-8`, or `pool-8_cache-on`: the levels in which cases differ. Empty if such
+    names would be long, ambiguous, or no plain words: then cases are numbered."""
     telling = [place for place, factor in enumerate(factors) if len(factor.levels) > 1]
     if not 0 < len(telling) <= _MOST_FACTORS:
         return {}
@@ -177,14 +180,15 @@ def _is_plain(name: str) -> bool:
 
 
 def _plain(level: str) -> str:
-    """`50/s` → `50-s`: as a part of a folder's name."""
+    """Return `50/s` as `50-s`, for a folder's name."""
     return re.sub(r"[^\w.+-]+", "-", level).strip("-")
 
 
 def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[dict[tuple[str, ...], str], dict[str, bool], list[Mistake]]:  # fmt: skip
-    """A table `case, <factor>…[, valid]`: (level names → case name in the table's order, case → valid, mistakes).
+    """Read a table `case, <factor>…[, valid]`: (level names → case name in the table's order, case → valid,
+    mistakes).
 
-    Rows of levels that the study does not have are told; `file` names the table in places.
+    Rows with levels that the study does not have are reported; `file` names the table in places.
     """
     names: dict[tuple[str, ...], str] = {}
     valid: dict[str, bool] = {}
@@ -240,11 +244,11 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
 
 
 def changes(data: Mapping[str, Any], factors: Sequence[Factor], kits: Kits | None) -> tuple[Factor, ...]:  # fmt: skip
-    """The factors with what a change of each costs: restart where it reaches `lab` or `sysctl`,
-    rebuild where it reaches `data`.
+    """Return the factors with what changing each requires: restart if it affects `lab` or `sysctl`, rebuild
+    if it affects `data`.
 
-    An option's or a parameter's `change` says where that is cheaper (live, reload) or dearer. One that
-    chooses a set costs what the dearest difference between any sets does.
+    The `change` of an option or a parameter says where it requires less (live, reload) or more. A factor that
+    chooses a set requires what the most expensive difference between any sets does.
     """
     cost = {factor.name: 0 for factor in factors}
     if isinstance(chosen := data.get("tuning"), str):
@@ -268,9 +272,9 @@ _CLASSES: tuple[Change, ...] = ("request", "live", "restart", "rebuild")
 
 
 def _change_at(data: Mapping[str, Any], path: Path, default: Change, kits: Kits | None) -> Change:
-    """What changing the value at `path` costs: as the kit's option or parameter says, or the
-    kernel's setting; else `default`. The address of a server that runs already costs nothing where svload starts
-    none, which might be restarted for it."""
+    """Return what changing the value at `path` requires, by the kit's option or parameter, or the kernel's
+    setting; else `default`. The address of a server that is already running requires nothing if svload starts
+    no server that it might restart for it."""
     lab = data.get(path[0]) if path[0] == "lab" and len(path) > 2 else None
     service = lab.get(path[1]) if isinstance(lab, Mapping) else None
     model = (kits or {}).get(str(kit_of(service))) if isinstance(service, dict) else None
@@ -283,7 +287,7 @@ def _change_at(data: Mapping[str, Any], path: Path, default: Change, kits: Kits 
 
 
 def _reached(text: str, factors: Sequence[Factor]) -> set[str]:
-    """The factors that `text` names, and those that their levels' fields name."""
+    """Return the factors that `text` names, and those that their levels' fields name."""
     by_name = {factor.name: factor for factor in factors}
     found: set[str] = set()
     open_texts = [text]

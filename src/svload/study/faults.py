@@ -1,5 +1,5 @@
-"""`faults`: what is done to the lab's own servers while load is made, read for one case, and what
-of it could not be done. Pure."""
+"""`faults`: what is done to the lab's own servers while load is made, read for one case, and which of it is
+impossible. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from svload.study.tree import Path
 
 
 def read_faults(place: int, part: FaultPart) -> Iterator[Fault]:
-    """An entry of `faults` as one fault for each of its targets."""
+    """Return an entry of `faults` as one fault for each of its targets."""
     kinds: tuple[tuple[FaultKind, list[str] | None], ...] = (
         ("stop", part.stop),
         ("kill", part.kill),
@@ -54,7 +54,7 @@ def _limits(part: LimitsPart) -> dict[str, float]:
 
 
 def fault_mistakes(config: CaseConfig, kits: Kits | None) -> Iterator[Mistake]:
-    """What of a case's faults could not be done: no such server, too late, nothing to start. `kits`
+    """Return which of a case's faults are impossible: no such server, too late, nothing to start. `kits`
     None: they are not known here."""
     services = {spec.name: spec for spec in config.services}
     for fault in config.faults:
@@ -65,7 +65,7 @@ def fault_mistakes(config: CaseConfig, kits: Kits | None) -> Iterator[Mistake]:
 
 
 def _shared_parts(faults: Sequence[Fault]) -> Iterator[Mistake]:
-    """A process is held by the group of one part."""
+    """Report limited parts whose processes belong to another limited part."""
     limited = [fault for fault in faults if fault.kind == "limit" and "." in fault.target]
     for fault in limited:
         wider = [other.target for other in limited if fault.target.startswith(f"{other.target}-")]
@@ -122,7 +122,7 @@ def _target_mistakes(
 
 
 def _link_mistakes(fault: Fault, spec: ServiceSpec, path: Path) -> Iterator[Mistake]:
-    """A link is made with the service, and one without a delay line cannot get one later."""
+    """Check links: a link is made with the service, and one without a delay line cannot get one later."""
     head, _, part = fault.target.partition(".")
     written = spec.options.get("link")
     if part and fault.limits.keys() & {LINK_SPEED, LINK_LATENCY}:
@@ -137,15 +137,15 @@ def _link_mistakes(fault: Fault, spec: ServiceSpec, path: Path) -> Iterator[Mist
 
 @dataclass
 class _Course:
-    """How each server stands as a case's faults come one after the other: what they did to
-    it and has not been taken back."""
+    """The state of each server as a case's faults follow each other: what they did to it and has not been
+    undone."""
 
     servers: Mapping[str, Sequence[str]]
     held: dict[Unit, Act] = field(default_factory=dict)
     limited: dict[tuple[Unit, str], Act] = field(default_factory=dict)
 
     def wrong(self, act: Act) -> str:
-        """Why the act cannot be done then, or ""; if it can it is done."""
+        """Return why the act is impossible then, or ""; if it is possible, apply it."""
         units = units_of(act.target, self.servers)
         if act.do in ("limit", "restore"):
             return self._limit(act, units)

@@ -1,5 +1,4 @@
-"""Feeders whose rows stand beside the study: their columns, what is wrong with their
-files, and the tables they ask for."""
+"""Feeders with rows beside the study: their columns, mistakes in their files, and the tables they need."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ _FILES = ("csv", "parquet")
 def feeder_columns(
     data: Mapping[str, Any], folder: FilePath | None = None
 ) -> dict[str, tuple[str, ...] | None]:
-    """The columns of every feeder of a study as written; None: of a file that cannot be read
-    here (without `folder`: of any). What holds a dot is no name: no reference can mean it."""
+    """Return the columns of every feeder of a study as written; None: of a file that cannot be read here
+    (without `folder`: of any). Names with a dot are left out: no reference can mean them."""
     raw = data.get("feeders")
     return {
         name: _columns(feeder, folder)
@@ -39,7 +38,7 @@ def feeder_columns(
 
 
 def written_sets(data: Mapping[str, Any]) -> frozenset[str]:
-    """The feeders whose rows requests write."""
+    """Return the feeders whose rows requests write."""
     raw = data.get("feeders")
     named = raw.items() if isinstance(raw, dict) else ()
     return frozenset(name for name, feeder in named if isinstance(feeder, dict) and feeder.get("written"))
@@ -62,7 +61,7 @@ def _columns(feeder: Mapping[str, Any], folder: FilePath | None) -> tuple[str, .
 
 
 def header(kind: str, file: FilePath) -> tuple[str, ...]:
-    """The columns of a CSV or Parquet file. Raises OSError, ValueError for a file that has none."""
+    """Return the columns of a CSV or Parquet file. Raises OSError, ValueError for a file that has none."""
     if kind == "parquet":
         from pyarrow import ArrowException
         from pyarrow.parquet import read_schema
@@ -76,8 +75,8 @@ def header(kind: str, file: FilePath) -> tuple[str, ...]:
 
 
 def read_file(kind: str, file: FilePath) -> dict[str, Sequence[object]]:
-    """The rows of a CSV or Parquet file: column name → values. Raises OSError, and ValueError
-    that says what is wrong and where."""
+    """Return the rows of a CSV or Parquet file: column name → values. Raises OSError, and ValueError that
+    states what is wrong and where."""
     if file.stat().st_size > TABLE_BYTES.most:
         raise ValueError(f"at most {TABLE_BYTES.most:,} bytes are read ({TABLE_BYTES.because})")
     table = _parquet(file) if kind == "parquet" else _csv(file)
@@ -121,7 +120,7 @@ def _parquet(file: FilePath) -> dict[str, Sequence[object]]:
 
     try:
         found = ParquetFile(file)
-        # Texts stay in their dictionaries until it is known how long they are, each repeated in its rows.
+        # Texts stay dictionary-encoded until their length with all repetitions is known.
         texts = [field.name for field in found.schema_arrow if _is_text(field.type)]
         found = ParquetFile(file, read_dictionary=texts)
         size = sum(found.metadata.row_group(at).total_byte_size for at in range(found.num_row_groups))
@@ -147,7 +146,8 @@ def _is_text(kind: Any) -> bool:
 
 
 def _least_bytes(field: Any) -> int:
-    """What each row of a column takes at least. Raises ValueError for one of more than one value a row."""
+    """Return the smallest size of each row of a column. Raises ValueError for a column with more than one
+    value per row."""
     from pyarrow import types
 
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
@@ -157,7 +157,7 @@ def _least_bytes(field: Any) -> int:
 
 
 def _decoded_bytes(column: Any) -> int:
-    """What a column's values take, those of a dictionary once a row."""
+    """Return the size of a column's values, counting those of a dictionary once per row."""
     from pyarrow import DictionaryArray, compute
 
     total = 0
@@ -171,7 +171,7 @@ def _decoded_bytes(column: Any) -> int:
 
 
 def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake]:
-    """Files of feeders that are not there, lie outside the study's folder, or are no table."""
+    """Return files of feeders that are missing, lie outside the study's folder, or are no tables."""
     raw = data.get("feeders")
     for name, feeder in raw.items() if isinstance(raw, dict) else ():
         for kind in _FILES:
@@ -190,7 +190,8 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
 
 @lru_cache(maxsize=64)
 def _fault(kind: str, file: FilePath, changed_ns: int, size_bytes: int) -> str:
-    """What is wrong with a file's rows; empty for nothing. A study's profiles ask for the same files again."""
+    """Return what is wrong with a file's rows; empty: nothing. A study's profiles query the same files
+    again."""
     try:
         read_file(kind, file)
     except (OSError, ValueError) as why:
@@ -199,7 +200,7 @@ def _fault(kind: str, file: FilePath, changed_ns: int, size_bytes: int) -> str:
 
 
 def read_set(name: str, part: schema.FeederPart, tables: Mapping[str, str]) -> WrittenSet:
-    """The feeder of a case whose rows requests write."""
+    """Return the feeder of a case whose rows requests write."""
     table = None if part.source is None else tables.get(part.source, part.source)
     return WrittenSet(name=name, digest=part.written or "md5", table=table)
 
@@ -207,9 +208,10 @@ def read_set(name: str, part: schema.FeederPart, tables: Mapping[str, str]) -> W
 def read_feeder(
     name: str, part: schema.FeederPart, tables: Mapping[str, str]
 ) -> tuple[Feeder, TableSource | None]:
-    """The feeder of a case, and its table where the study itself brings it. A file's path is as the study writes it.
+    """Return the feeder of a case, and its table if the study itself brings it. A file's path is as written
+    in the study.
 
-    `tables`: set under data → the table of what it holds in this case.
+    `tables`: set under data → table with its content in this case.
     """
     table = None if part.source is None else tables.get(part.source, part.source)
     source = None

@@ -1,4 +1,4 @@
-"""The ten-line study that `svload init` writes for a URL or a command. Pure text."""
+"""The ten-line study that `svload init` writes for a URL or a command. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ thresholds: ["response.p95 < 200 ms", "success_rate >= 99.9 %"]
 {note}# Next: factors: {{vus: [1, 4, 16, 64]}} and vus: "${{vus}}" above make a sweep of four cases.
 """
 
-# What names nothing, and what YAML takes for another thing than a text.
+# Names that mean something else, and what YAML does not read as a text.
 _NO_NAMES = {"localhost", "true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 
 def init_study(target: str, note: str = "") -> str:
-    """The text of a study of `target`: an http(s) URL of something that runs, or a command with `{port}`; `note` is a
-    comment in it.
+    """Return the text of a study of `target`: an http(s) URL of a running server, or a command with `{port}`;
+    `note` becomes a comment.
 
     Raises SvloadError: url-bad for another scheme or no host, usage for an empty target.
     """
@@ -42,12 +42,12 @@ def init_study(target: str, note: str = "") -> str:
 
 
 def with_port(command: str) -> str:
-    """`command` with its `{port}` as a study has it, `${port}`."""
+    """Return `command` with its `{port}` written as in a study, `${port}`."""
     return re.sub(r"(?<!\$)\{port\}", "${port}", command)
 
 
 def url_of(target: str) -> str | None:
-    """The URL that `target` is, with its scheme; None: it is a command."""
+    """Return `target` as a URL with a scheme; None: it is a command."""
     target = target.strip()
     if re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", target):
         return target
@@ -61,7 +61,7 @@ def _comment(note: str) -> str:
 
 
 def path_of(url: str) -> str:
-    """What of a URL a request asks its server for."""
+    """Return the part of a URL that a request sends to its server."""
     parts = urlsplit(url)
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
@@ -91,6 +91,7 @@ def _name(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As a YAML double-quoted scalar (a JSON text is one; YAML takes fewer signs as they are)."""
+    """Return a YAML double-quoted scalar (JSON texts are valid ones; YAML accepts fewer characters
+    unescaped)."""
     written = json.dumps(text, ensure_ascii=False)
     return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in written)

@@ -1,5 +1,5 @@
-"""The study behind an imported run: what its files say of the load, in the study language, so that whoever
-reads a run reads this one. Pure."""
+"""The study behind an imported run: the load in its files as a study, so that code that reads runs can read
+this one. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 from svload.model.units import show_duration
 
 NOWHERE = "http://imported.invalid"
-"""The server's address in an imported study: by RFC 2606 nothing answers there, and an imported run asks nobody."""
+"""The server's address in an imported study: by RFC 2606 nothing answers there, and an imported run sends no
+request."""
 _TOTALS = (("response.mean", "mean response"), ("throughput", "throughput"))
 _SINGLE = (
     ("response.p50", "median response"),
@@ -24,8 +25,8 @@ _SINGLE = (
 
 @dataclass(frozen=True)
 class ImportedCase:
-    """One level of what was imported: users by traffic group (or the most that were at work at once), steps
-    by group, and how long it was measured."""
+    """One imported level: users by traffic group (or the most that were active concurrently), steps by group,
+    and how long it was measured."""
 
     level: str
     users: Mapping[str, int]
@@ -43,10 +44,11 @@ def imported_study(
     percentiles: bool,
     case_names: str,
 ) -> str:
-    """The text of the study. Every level is compared with the first by response and throughput of the last group.
+    """Return the text of the study. Every level is compared with the first by response and throughput of the
+    last group.
 
-    `percentiles`: the files hold single requests, so that there are any. `case_names` is
-    the table that names the cases.
+    `percentiles`: the files hold single requests, so that percentiles exist. `case_names` is the table that
+    names the cases.
     """
     groups: dict[str, dict[str, None]] = {}
     for case in cases:
@@ -92,7 +94,8 @@ def imported_study(
 
 
 def _levels_are_users(factor: str, cases: Sequence[ImportedCase], groups: Sequence[str]) -> bool:
-    """Whether the levels are the numbers of users that the files have, so that the factor is the load itself."""
+    """Return whether the levels are the numbers of users in the files, so that the factor is the load
+    itself."""
     if len(groups) != 1 or not re.fullmatch(r"users|vus|threads|n", factor, re.IGNORECASE):
         return False
     return all(

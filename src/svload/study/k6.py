@@ -1,4 +1,4 @@
-"""Thresholds as k6's users write them, in the words of a study: `p(99)<200ms` is `response.p99 < 200 ms`. Pure."""
+"""Thresholds in k6's notation, converted to a study's: `p(99)<200ms` is `response.p99 < 200 ms`. Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ WORDS = "p(N), avg, med, min, max, rate, errors, success, goodput(200ms)"
 
 @dataclass(frozen=True)
 class K6Metric:
-    """What a metric of k6's is here: as a time, and as one number for each of its words (`rate`, `count`).
+    """The equivalent of a k6 metric: as a time, and as one number for each of its words (`rate`, `count`).
 
-    `apart` says why ours is not quite the same: then a threshold over it is refused, with ours as the nearest.
+    `apart` states why ours is not quite the same: then a threshold on it is rejected, with ours as the
+    nearest.
     """
 
     time: str = ""
@@ -71,11 +72,11 @@ _OURS: dict[str, K6Metric] = {
     "response": K6Metric(time="response"),
     "service": K6Metric(time="service"),
 }
-"""Metrics of ours that may stand before k6's expression, too."""
+"""Metrics of svload that may also stand before k6's expression."""
 
 
 class NoCriterion(ValueError):
-    """Why a threshold in k6's words is no criterion; `hint` says what to write in its place, if that is known."""
+    """Why a threshold in k6's notation is not a criterion; `hint` says what to write instead, if known."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
@@ -83,10 +84,10 @@ class NoCriterion(ValueError):
 
 
 def study_criterion(text: str) -> str:
-    """A threshold of the command line in the metric grammar: what k6's users write, or the grammar itself.
+    """Return a threshold of the command line in the metric grammar, from k6's notation or the grammar itself.
 
-    A time without a unit is ms, as in k6; `rate` is completions a second, `errors` and `success` are
-    shares (1 % or 0.01), and a metric of k6's may stand before (`METRICS`). Raises SvloadError usage.
+    A time without a unit is ms, as in k6; `rate` is completions per second, `errors` and `success` are shares
+    (1 % or 0.01), and a k6 metric may stand before (`METRICS`). Raises SvloadError usage.
     """
     try:
         return _criterion(text)
@@ -96,9 +97,9 @@ def study_criterion(text: str) -> str:
 
 
 def from_k6(text: str) -> str | None:
-    """The criterion that a threshold in k6's words is; None for a text in other words. Raises NoCriterion.
+    """Return the criterion for a threshold in k6's notation; None for any other text. Raises NoCriterion.
 
-    A `${…}` may stand for its value.
+    Its value may be a `${…}`.
     """
     match = _EXPRESSION.fullmatch(split_level(text)[0])
     if not match:
@@ -110,7 +111,7 @@ def from_k6(text: str) -> str | None:
 
 
 def is_k6(name: str) -> bool:
-    """Whether a metric's name, with or without tags, is k6's, or a misspelt one of them."""
+    """Return whether a metric's name, with or without tags, is k6's, or a misspelt one."""
     bare = name.partition("{")[0].strip()
     return bare in METRICS or bare.startswith("http_req")
 
@@ -146,7 +147,7 @@ def _criterion(text: str) -> str:
 
 
 def _metric(of: str | None, what: str) -> tuple[str, Dimension, str]:
-    """(metric with its stat, its dimension, why it is not quite the same) of one word."""
+    """Return (metric with its stat, its dimension, why it is not quite the same) for one word."""
     if of is None and what in _SCALARS:
         return *_SCALARS[what], ""
     known = _OURS | METRICS
@@ -170,7 +171,8 @@ def _metric(of: str | None, what: str) -> tuple[str, Dimension, str]:
 
 
 def _stat(what: str) -> str:
-    """Our word for a statistic of k6's; empty where it is none. Raises NoCriterion for a percentile that is not kept."""
+    """Return svload's word for a k6 statistic; empty if it is none. Raises NoCriterion for a percentile that
+    is not kept."""
     if found := _PERCENTILE.fullmatch(what):
         if (stat := f"p{found[1]}") in STATS:
             return stat

@@ -1,6 +1,7 @@
-"""A study's thresholds as k6's users write them: each becomes the criterion that it means, before anything is checked.
+"""A study's thresholds in k6's notation: each is converted to its criterion before any check.
 
-k6 has them by metric, `http_req_duration: [p(95)<200]`; here they are a list, and an entry may be such a pair.
+k6 lists them by metric, `http_req_duration: [p(95)<200]`; here they are a list, and an entry may be such a
+pair.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from svload.study.tree import Node, Path, plain
 
 SECTION = "thresholds"
 ABORTS = "abortOnFail"
-"""Of k6's long form, `{threshold: p(95)<200, abortOnFail: true}`: a study has no such threshold, and says so."""
+"""In k6's long form, `{threshold: p(95)<200, abortOnFail: true}`: a study has no such threshold, and says
+so."""
 
 
 def in_our_criteria(tree: Node) -> tuple[Node, list[Mistake]]:
-    """`tree` with its thresholds in our words, and which of k6's mean nothing here. What is neither stays as it is."""
+    """Return `tree` with its thresholds in svload's notation, and those of k6 that mean nothing here.
+    Anything else stays unchanged."""
     written = tree.value.get(SECTION) if isinstance(tree.value, dict) else None
     entries = _entries(written) if written else []
     if not entries or written is None or not isinstance(tree.value, dict):
@@ -26,14 +29,16 @@ def in_our_criteria(tree: Node) -> tuple[Node, list[Mistake]]:
 
 
 def _entries(written: Node) -> list[Node]:
-    """The thresholds one by one, those of a mapping by k6's metrics too; none of what is neither."""
+    """Return the thresholds one by one, including those of a mapping by k6's metrics; none for anything
+    else."""
     if isinstance(written.value, list):
         return [one for entry in written.value for one in (_by_metric(entry) or [entry])]
     return _by_metric(written)
 
 
 def _by_metric(entry: Node) -> list[Node]:
-    """The thresholds of `{http_req_duration: [p(95)<200, …]}`, with the `when` beside them; none of any other node."""
+    """Return the thresholds of `{http_req_duration: [p(95)<200, …]}`, with the `when` beside them; none for
+    any other node."""
     said = entry.value
     if not isinstance(said, dict) or not all(key == "when" or is_k6(key) for key in said):
         return []
@@ -47,7 +52,7 @@ def _by_metric(entry: Node) -> list[Node]:
 
 
 def _of_pair(metric: str, expression: Node, beside: dict[str, Node]) -> Node:
-    """One threshold as a study has it, still in k6's words."""
+    """Return one threshold in a study's form, still in k6's notation."""
     if isinstance(expression.value, dict) and "threshold" in expression.value:
         long = expression.value
         if ABORTS in long and long[ABORTS].value is not False:

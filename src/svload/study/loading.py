@@ -1,4 +1,4 @@
-"""From study.yaml to the lock: read, merge, check everything, and only then make the cases."""
+"""From study.yaml to the lock: read, merge, check everything, then make the cases."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ STUDY_FILE = "study.yaml"
 
 
 def find_study(name_or_path: str | FilePath) -> FilePath:
-    """The study file that a path, or the name of a packed study (`001-svload`), means.
-    Raises SvloadError study-not-found, study-linked."""
+    """Return the study file for a path, or for the name of a packed study (`001-svload`). Raises SvloadError
+    study-not-found, study-linked."""
     path = FilePath(name_or_path)
     if path.is_dir() and (path / STUDY_FILE).is_file():
         return _in_its_folder(path / STUDY_FILE)
@@ -46,7 +46,8 @@ def find_study(name_or_path: str | FilePath) -> FilePath:
 
 
 def _in_its_folder(file: FilePath) -> FilePath:
-    """Raises SvloadError study-linked for a link that leads out of its folder: whose file it shows nobody chose."""
+    """Raise SvloadError study-linked for a link that leads out of its folder: nobody chose to show that
+    file."""
     if file.is_symlink() and file.parent.resolve() not in file.resolve().parents:
         raise fail("study-linked", path=file, target=file.resolve())
     return file
@@ -65,15 +66,15 @@ def load_study(
     measures: Measures | None = None,
     monitored: Known = none_known,
 ) -> Lock:
-    """The lock of the study at `path` (a folder, a file, or a packed study's name) under `profile`.
+    """Return the lock of the study at `path` (a folder, a file, or a packed study's name) under `profile`.
 
-    `overrides` maps dotted keys (`measure.duration`) to values, texts being read as YAML. `kits` maps kit
-    names to their options models: with it kits are checked, and what a change costs follows the option's
+    `overrides` maps dotted keys (`measure.duration`) to values; texts are read as YAML. `kits` maps kit names
+    to their options models: with it kits are checked, and what a change requires follows the option's
     `change`. `check_lab` finds what is wrong with a lab's services (svload.lab.find_mistakes), `measures`
-    what each of them can say of itself: this room knows no kit. `monitored` gives the names of what monitors
-    read of a service (svload.watch.monitored_names); without them criteria may name none. `check_case` finds
-    what the engine would refuse (svload.drive.refusals.CaseChecks). Raises SvloadError with every mistake of
-    the study and all its profiles at once, each with `file:line`.
+    returns the metrics that each reports itself: this package knows no kit. `monitored` returns the names of
+    monitors' metrics for a service (svload.watch.monitored_names); without it criteria may use none.
+    `check_case` finds what the engine would reject (svload.drive.refusals.CaseChecks). Raises SvloadError
+    with every mistake of the study and all its profiles, each with `file:line`.
     """
     file = find_study(path)
     try:
@@ -110,8 +111,8 @@ def load_study(
 
 
 def study_digest(path: str | FilePath) -> str:
-    """SHA-256 of the study's file, its table of case names and its parameter sets: a lock holds it,
-    so that a later edit is noticed."""
+    """Return the SHA-256 of the study's file, its table of case names and its parameter sets: a lock holds
+    it, so that later edits are noticed."""
     file = find_study(path)
     return _digest(file, plain(read_tree(file.read_text(encoding="utf-8"), str(file))[0]))
 
@@ -129,7 +130,8 @@ def _digest(file: FilePath, data: Any) -> str:
 
 
 def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
-    """The study without its profiles, and the profiles; misspelt sections of either are told and mended."""
+    """Return the study without its profiles, and the profiles; misspelt sections of either are reported and
+    corrected."""
     base = _mend_sections(tree, SECTIONS, problems)
     if not isinstance(base.value, dict) or "profiles" not in base.value:
         return base, {}
@@ -142,7 +144,7 @@ def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
         if isinstance(child.value, dict)
     }
     if raw is not None and (not isinstance(raw, dict) or len(profiles) < len(raw)):
-        return base, profiles  # the schema tells what is no mapping
+        return base, profiles  # the schema reports what is not a mapping
     return Node({key: child for key, child in base.value.items() if key != "profiles"}, base.place), profiles
 
 
@@ -150,9 +152,10 @@ SECTIONS = tuple(field.alias or name for name, field in schema.StudyFile.model_f
 
 
 def _mend_sections(tree: Node, known: Sequence[str], problems: list[Problem]) -> Node:
-    """`tree` with its misspelt sections renamed; a section that stands in a study only is taken out of a profile."""
+    """Return `tree` with its misspelt sections renamed; a section allowed only in a study is removed from a
+    profile."""
     strangers = [key for key in tree.value if key not in known] if isinstance(tree.value, dict) else []
-    # `profiles` within a profile is no slip for `profile`.
+    # `profiles` within a profile is not a misspelt `profile`.
     words = {
         key: known if key not in SECTIONS else [word for word in known if word not in key]
         for key in strangers
@@ -167,13 +170,13 @@ def _mend_sections(tree: Node, known: Sequence[str], problems: list[Problem]) ->
 
 
 def _in_order(problems: Sequence[Problem]) -> list[Problem]:
-    """Each problem once, by file and line."""
+    """Return each problem once, by file and line."""
 
     def line(problem: Problem) -> tuple[str, int]:
         file, _, number = problem.place.rpartition(":")
         return (file, int(number)) if number.isdigit() else (problem.place, 0)
 
-    # Profiles see the same mistake with other words: what is named, and where, makes it the same one.
+    # Profiles report the same mistake in other words: its place and the name in it identify it.
     once: dict[tuple[object, ...], Problem] = {}
     for problem in problems:
         named = [problem.details.get(word) for word in ("where", "key", "name", "reference", "text")]
@@ -203,7 +206,7 @@ def _lock(draft: Draft, file: FilePath, digest: str, profile: str | None, seed: 
 
 
 def _most(measures: Sequence[Measure]) -> Measure:
-    """The study's: where cases differ, the most that any has."""
+    """Return the study's measure: if cases differ, the largest values of any."""
     most = {
         name: max(getattr(measure, name) for measure in measures)
         for name in ("duration_ns", "replicates", "awake")
@@ -212,7 +215,7 @@ def _most(measures: Sequence[Measure]) -> Measure:
 
 
 def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor], control: bool) -> str:
-    """Of several levels each claim adds its own to the name."""
+    """Return a comparison's name; with several levels each claim appends its own."""
     levels = next(factor.levels for factor in factors if factor.name == part.factor)
     baseline = level_name(part.baseline)
     untold = (baseline, control_level(baseline)) if control else (baseline,)

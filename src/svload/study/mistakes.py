@@ -1,4 +1,4 @@
-"""What is wrong in a study, as data: a path into it, a code of the error catalogue, and the nearest valid word."""
+"""Mistakes in a study, as data: a path into it, a code of the error catalogue, and the nearest valid word."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ UNKNOWN_NAME, BAD_REFERENCE = "study-unknown-name", "study-bad-reference"
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake at `path`. `details` fill the catalogue's sentence; `place` overrides the path's own.
+    """One mistake at `path`. `details` fill the catalogue's sentence; `place` replaces the path's own.
 
-    `meant` is the nearest valid word: with it in place the search for further mistakes goes on.
+    `meant` is the nearest valid word: with it in place the search for further mistakes continues.
     """
 
     path: Path
@@ -35,25 +35,25 @@ class Mistake:
     meant: str | None = None
 
     def problem(self, tree: Node) -> Problem:
-        """As the user reads it, with its line."""
+        """Return the problem that the user reads, with its line."""
         return Problem(self.code, self.details, self.place or place_of(tree, self.path))
 
 
 def where(path: Path) -> str:
-    """`traffic.background.vus`, `compare[0].metric`; the whole study for an empty path."""
+    """Return `traffic.background.vus`, `compare[0].metric`; the whole study for an empty path."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{show(step)}" for step in path)
     return text.removeprefix(".") or "the study"
 
 
 MOST_SHOWN = 40
-"""Words of a list that a hint names."""
+"""Most words of a list that a hint names."""
 MOST_LIKE, MOST_SIGNS = 200, 100
-"""Among more words, and for longer ones, only the same word in other letters is looked for:
-likeness takes a millisecond for 20."""
+"""With more words, or longer ones, only the same word in another case is sought: comparing 20 words for
+similarity takes a millisecond."""
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The valid word that was probably meant."""
+    """Return the valid word that was probably meant."""
     words = tuple(sorted(set(known)))
     if (ours := OTHER_WORDS.get(word.lower())) in words:
         return ours
@@ -64,13 +64,13 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 @lru_cache(maxsize=1000)
 def _most_like(word: str, words: tuple[str, ...]) -> str | None:
-    """Kept, since a mistake of a study is found again in each case."""
+    """Return the most similar word; cached, since a mistake of a study is found again in each case."""
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     return near[0] if near else None
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`Did you mean “server”?`, or the list of what is known."""
+    """Return `Did you mean “server”?`, or the list of known words."""
     words = sorted(set(known))
     if near := closest(word, words):
         return f"Did you mean “{near}”?"
@@ -78,14 +78,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def listed(known: Iterable[str]) -> str:
-    """`Known: a, b.`, cut where the list is long."""
+    """Return `Known: a, b.`, cut if the list is long."""
     words = sorted(set(known))
     shown = ", ".join(map(show, words[:MOST_SHOWN]))
     return f"Known: {shown}{f' and {len(words) - MOST_SHOWN:,} more' if len(words) > MOST_SHOWN else ''}."
 
 
 def unknown_key(path: Path, known: Iterable[str], hint: str = "") -> Mistake:
-    """A key that does not belong there; without a `hint` the nearest one is named, and put in its place."""
+    """Report a key that does not belong there; without a `hint` the nearest one is named, and put in its
+    place."""
     words, key = list(known), str(path[-1])
     details: dict[str, object] = {
         "key": show(key),
@@ -96,7 +97,7 @@ def unknown_key(path: Path, known: Iterable[str], hint: str = "") -> Mistake:
 
 
 def unknown_name(path: Path, name: object, kind: str, known: Iterable[str]) -> Mistake:
-    """A name that stands for nothing; `kind` is what it should have been (service, factor …)."""
+    """Report a name that does not exist; `kind` is what it should have been (service, factor …)."""
     words = list(known)
     hint = nearest(str(name), words)
     details: dict[str, object] = {"where": where(path), "name": show(name), "kind": show(kind), "hint": hint}
@@ -104,7 +105,7 @@ def unknown_name(path: Path, name: object, kind: str, known: Iterable[str]) -> M
 
 
 def bad_value(path: Path, reason: str, found: object, hint: str = "", meant: str | None = None) -> Mistake:
-    """A value that cannot stand there."""
+    """Report a value that is not allowed there."""
     details: dict[str, object] = {
         "where": where(path),
         "reason": shortened(reason),
@@ -115,25 +116,25 @@ def bad_value(path: Path, reason: str, found: object, hint: str = "", meant: str
 
 
 def refused(path: Path, reason: str) -> Mistake:
-    """What the engine would not run."""
+    """Report what the engine would not run."""
     return Mistake(path, "study-refused", {"where": where(path), "reason": shortened(reason)})
 
 
 def bad_reference(path: Path, reference: str, hint: str, meant: str | None = None) -> Mistake:
-    """A `${…}` that cannot be resolved there."""
+    """Report a `${…}` that cannot be resolved there."""
     details: dict[str, object] = {"reference": show(reference), "where": where(path), "hint": hint}
     return Mistake(path, BAD_REFERENCE, details, meant=meant)
 
 
 def bad_criterion(path: Path, text: str, reason: str, hint: str = "") -> Mistake:
-    """A text that the metric grammar does not accept; `hint` stands in place of the grammar's own line."""
+    """Report a text that the metric grammar does not accept; `hint` replaces the grammar's own line."""
     details: dict[str, object] = {"text": show(text), "reason": shortened(reason.rstrip("?."))}
     remedy = {"remedy": shortened(hint).replace("{", "{{").replace("}", "}}")} if hint else {}
     return Mistake(path, "study-bad-criterion", details | remedy)
 
 
 def show(value: object) -> str:
-    """A found value, short enough for a sentence."""
+    """Return a found value, short enough for a sentence."""
     if isinstance(value, int) and value.bit_length() > 200:
         return f"a number of {value.bit_length()} bits"
     text = "nothing" if value is None else _written(value) or "an empty text"
@@ -141,7 +142,7 @@ def show(value: object) -> str:
 
 
 def _written(value: object) -> str:
-    """As YAML has it in a line, and JSON's words for true and false."""
+    """Return a value as YAML has it in a line, with JSON's true and false."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_written(one)}' for key, one in value.items())}}}"
     if isinstance(value, (list, tuple)):
@@ -150,30 +151,31 @@ def _written(value: object) -> str:
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """A text that may hold what stands in a file, short enough for a message."""
+    """Return a text that may contain a file's content, short enough for a message."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def wrong(reason: str, hint: str = "", meant: str | None = None) -> PydanticCustomError:
-    """For validators: the value is wrong because of `reason`; `hint` says what to write."""
+    """Return the error for validators: the value is wrong because of `reason`; `hint` says what to write."""
     return PydanticCustomError(BAD_VALUE, "{reason}", {"reason": reason, "hint": hint, "meant": meant})
 
 
 @dataclass(frozen=True)
 class Gap:
-    """What several keys of a mapping say together, or fail to; told at `key`, which may be missing."""
+    """A mistake in the combination of a mapping's keys; reported at `key`, which may be missing."""
 
     key: str
     reason: str
     hint: str
 
     def error(self, said: Mapping[str, object]) -> InitErrorDetails:
-        """As pydantic has it."""
+        """Return pydantic's form of it."""
         return InitErrorDetails(type=wrong(self.reason, self.hint), loc=(self.key,), input=said.get(self.key))
 
 
 _NOT_WRITTEN = ("[key]", "constant")
-"""Steps of pydantic's paths that stand in no file: a key itself, and a value written without its distribution."""
+"""Parts of pydantic's paths that are in no file: a key itself, and a value written without its
+distribution."""
 _EXPECTED = {
     "string_type": "expected a text",
     "int_type": "expected a whole number",
@@ -189,11 +191,12 @@ _EXPECTED = {
 
 
 Hint = Callable[[str], str]
-"""A key that is missing, or that does not belong → what to write; empty: the schema's own words will do."""
+"""A key that is missing, or does not belong there → what to write; empty: the schema's text is enough."""
 
 
 OtherKind = Callable[[str, str], bool]
-"""An unknown key, a missing one → whether the first shows that another kind of mapping was meant, which needs no second."""
+"""An unknown key, a missing one → whether the first shows that another kind of mapping was meant, which does
+not need the second."""
 
 
 def _explained(
@@ -203,7 +206,8 @@ def _explained(
     hinted: Hint,
     other_kind: OtherKind,
 ) -> PydanticCustomError | None:
-    """One pydantic error in our codes; None for a missing key that one of the `strangers` (unknown keys) explains."""
+    """Return one pydantic error with our codes; None for a missing key that one of the `strangers` (unknown
+    keys) explains."""
     kind, context, key = (
         error["type"],
         dict(error.get("ctx", {})),
@@ -263,7 +267,7 @@ def in_our_words(
 
 
 def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
-    """The mistakes of a part at `path` whose errors are in our words already."""
+    """Return the mistakes of a part at `path` whose errors are already in our form."""
     found = []
     for error in why.errors(include_url=False)[: TOLD.most]:
         context = dict(error.get("ctx", {}))

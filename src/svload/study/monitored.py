@@ -1,6 +1,5 @@
-"""Criteria over what monitors read: does one of them read it, and in this unit? The caller knows
-the monitors, this room does not.
-"""
+"""Criteria on monitors' metrics: whether a monitor reads it, and in this unit. The caller knows the monitors;
+this package does not."""
 
 from __future__ import annotations
 
@@ -14,22 +13,20 @@ from svload.study.mistakes import Mistake, bad_criterion, nearest
 from svload.study.tree import Path
 
 Known = Callable[[], Mapping[str, Monitored]]
-"""Gives every name that some monitor of services has (`svload.watch.monitored_names`); asked
-only where a criterion names one.
-"""
+"""Returns every name that some monitor of services has (`svload.watch.monitored_names`); only called if a
+criterion names one."""
 
 
 def none_known() -> Mapping[str, Monitored]:
-    """No monitor is known: criteria may name none of theirs."""
+    """Return no names: criteria may use no monitor's metric."""
     return {}
 
 
 def monitored_mistakes(
     texts: Iterable[tuple[Path, str]], owners: dict[str, Source], data: Mapping[str, Any], known: Known
 ) -> Iterator[Mistake]:
-    """Of criteria and comparisons' metrics: names that no monitor has, and units that are not theirs. What
-    does not parse is told elsewhere.
-    """
+    """Return names in criteria and comparisons that no monitor has, and wrong units. Texts that cannot be
+    parsed are reported elsewhere."""
     for path, text in texts:
         ref, criterion = _read(text, owners)
         if ref is not None and ref.metric.monitored:
@@ -39,7 +36,7 @@ def monitored_mistakes(
 
 
 def _read(text: str, owners: dict[str, Source]) -> tuple[MetricRef | None, bool]:
-    """(the metric, whether a value with its unit stands beside it)."""
+    """Return (the metric, whether it is compared with a value and its unit)."""
     try:
         return parse_criterion(text, owners).ref, True
     except ValueError:
@@ -71,14 +68,15 @@ def _wrong(ref: MetricRef, criterion: bool, known: Known, data: Mapping[str, Any
 
 
 def _has_own_page(data: Mapping[str, Any], service: str) -> bool:
-    """A service with a page of metrics: what stands there is known when it runs."""
+    """Return whether a service has a page of metrics: its content is known only when it runs."""
     services = data.get("lab")
     entry = services.get(service) if isinstance(services, dict) else None
     return isinstance(entry, dict) and "metrics" in entry
 
 
 def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source]) -> Iterator[Mistake]:
-    """`abort_if` is asked while load is made: only of what monitors read and what clients see."""
+    """Check `abort_if`, evaluated while load is made: it may only use what monitors read and what clients
+    see."""
     for path, text in texts:
         if not isinstance(text, str):
             continue

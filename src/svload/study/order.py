@@ -21,14 +21,15 @@ _ORDERS = {
 
 
 def first_batch(lock: Lock) -> Batch:
-    """All trials of a static study, in order. Replicates and blocks count from 1, positions and whole plots from 0.
+    """Return all trials of a static study, in order. Replicates and blocks count from 1, positions and whole
+    plots from 0.
 
     Each replicate is a block that holds every valid case once, in random order (docs/method.md §2). Factors
     whose change needs a restart make a split plot: inside a block their combinations (whole plots) are
-    randomised first, then the cases of each. `restart` marks the first trial of every whole plot but the very
-    first, before which services come up anyway. Without such a factor `bring_ups: n` spreads the blocks
-    evenly over n whole plots, blocks that follow one another together. A case with fewer replicates is in the
-    first blocks. Raises SvloadError study-open for a study whose values a search chooses.
+    randomised first, then the cases of each. `restart` marks the first trial of every whole plot except the
+    first one, before which services start anyway. Without such a factor `bring_ups: n` spreads the blocks
+    evenly over n whole plots, consecutive blocks together. A case with fewer replicates is in the first
+    blocks. Raises SvloadError study-open for a study whose values a search chooses.
     """
     if searched := [factor.name for factor in lock.factors if factor.open is not None]:
         raise fail("study-open", factor=searched[0])
@@ -41,11 +42,12 @@ def first_batch(lock: Lock) -> Batch:
 def block_of(
     lock: Lock, block: int, made: Sequence[TrialPlan], only: Collection[str] | None = None
 ) -> list[TrialPlan]:
-    """The trials of one more block, in the order they run, after those that are planned so far. `only`: of these cases.
+    """Return the trials of one more block, in the order they run, after those planned so far. `only`: of
+    these cases.
 
-    Blocks go in pairs, of which the second has the order of the first turned round: what a trial leaves to the
-    one after it then meets both sides alike (docs/method.md §2). With turns each set of sides is a bring-up of its own,
-    unless svload starts none of the servers.
+    Blocks come in pairs, of which the second has the reversed order of the first: the effect of a trial on
+    the next one then meets both sides equally (docs/method.md §2). With turns each set of sides has its own
+    bring-up, unless svload starts none of the servers.
     """
     measures = {case.name: measure_of(lock, case) for case in lock.valid_cases}
     wanted = only if only is not None else {name for name, one in measures.items() if block <= one.replicates}
@@ -79,8 +81,8 @@ def block_of(
 
 
 def plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
-    """Which combination of restarting factors' levels a case has, as the levels' places; empty where no factor restarts.
-    With turns, of all factors but the turned one: its sides are up together."""
+    """Return a case's combination of restarting factors' levels, as level indices; empty if no factor
+    restarts. With turns, of all factors but the turned one: its sides are up together."""
     in_turns = lock.measure.order == "turns"
     turned = turned_factor(lock) if in_turns else ""
     return tuple(
@@ -91,25 +93,25 @@ def plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
 
 
 def is_split(lock: Lock) -> bool:
-    """Whether the combinations of a block each have a bring-up of their own."""
+    """Return whether each combination in a block has its own bring-up."""
     if lock.measure.order != "turns":
         return any(factor.change in SPLIT for factor in lock.factors)
     return not all("at" in service for _, service in dicts_of(section_of(lock.source, "lab")))
 
 
 def turned_factor(lock: Lock) -> str:
-    """The factor whose levels take turns: that of the study's comparisons; empty in an A/A run, where a case takes turns
-    with itself."""
+    """Return the factor whose levels take turns: that of the study's comparisons; empty in an A/A run, where
+    a case takes turns with itself."""
     return lock.comparisons[0].factor if lock.comparisons else ""
 
 
 def control_level(baseline: str) -> str:
-    """The level of a study's control: the baseline once more."""
+    """Return the level of a study's control: the baseline again."""
     return f"{baseline}-again"
 
 
 def sets_of_cases(cases: Sequence[Case], factor: str) -> list[list[Case]]:
-    """Cases that take turns with each other: they differ in `factor` alone."""
+    """Return cases that take turns with each other: they only differ in `factor`."""
     sets: dict[tuple[tuple[str, str], ...], list[Case]] = {}
     for case in cases:
         rest = tuple((name, level) for name, level in case.levels.items() if name != factor)
@@ -118,8 +120,8 @@ def sets_of_cases(cases: Sequence[Case], factor: str) -> list[list[Case]]:
 
 
 def sets_of_turns(lock: Lock, trials: Sequence[TrialPlan]) -> list[list[TrialPlan]]:
-    """The trials of one block as the sets that are up at once, in the order they run; the sides of each in the order of the
-    study's cases."""
+    """Return the trials of one block as sets that are up together, in the order they run; the sides of each
+    in the order of the study's cases."""
     place = {case.name: number for number, case in enumerate(lock.cases)}
     planned: dict[str, list[TrialPlan]] = {}
     for trial in trials:
@@ -130,20 +132,22 @@ def sets_of_turns(lock: Lock, trials: Sequence[TrialPlan]) -> list[list[TrialPla
 
 
 def draw(seed: int, *what: str | int) -> int:
-    """A number of 53 bits (exact in JSON everywhere) that depends on `seed` and on `what`
-    it is for, and on nothing else."""
+    """Return a number of 53 bits (exact in JSON everywhere) that only depends on `seed` and on its purpose
+    `what`."""
     text = "/".join(str(part) for part in (seed, *what))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 11
 
 
 def _bring_up(lock: Lock, block: int) -> int:
-    """The bring-up of a block, from 0; blocks beyond the planned ones have new ones, as many in each."""
+    """Return the bring-up of a block, from 0; blocks beyond the planned ones get new bring-ups, of the same
+    size."""
     bring_ups = min(lock.measure.bring_ups, lock.measure.replicates)
     return (block - 1) * bring_ups // lock.measure.replicates
 
 
 def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int) -> Iterator[list[tuple[int, Case]]]:  # fmt: skip
-    """The block's cases by combination of restart factors, both levels in the order they run."""
+    """Return the block's cases by combination of restart factors, combinations and cases in the order they
+    run."""
     plots: dict[tuple[int, ...], list[tuple[int, Case]]] = {}
     for index, case in numbered:
         plots.setdefault(plot_of(lock, case), []).append((index, case))

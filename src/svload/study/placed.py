@@ -1,4 +1,4 @@
-"""A case's files as paths that hold everywhere on this machine. Pure."""
+"""A case's files as paths that are valid everywhere on this machine. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from svload.model.traffic import Group, Request, Step, TableSource
 
 
 def placed(config: CaseConfig, folder: FilePath) -> CaseConfig:
-    """The configuration with its files as paths that hold everywhere on this machine; `folder` is the study's."""
+    """Return the configuration with its files as paths that are valid everywhere on this machine; `folder` is
+    the study's."""
     return config.model_copy(
         update={
             "groups": tuple(_placed_group(group, folder) for group in config.groups),

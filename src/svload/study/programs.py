@@ -1,4 +1,5 @@
-"""Which files of a study's folder are executed: the programs and settings that its commands name, never their data."""
+"""Which files of a study's folder are executed: the programs and settings that its commands name, never their
+data."""
 
 from __future__ import annotations
 
@@ -13,20 +14,23 @@ from svload.study.tree import section_of
 
 CODE_FOLDERS = ("kits", "monitors", "checks", "reporters")
 MOST_FILES, MOST_BYTES = 20_000, 200 << 20
-"""Of the files that a study's commands name; more are not read, but their sizes and times count."""
+"""Bounds for the files that a study's commands name; of further files only the sizes and times count, not the
+content."""
 _ENDINGS = (
     "py sh bash rb pl js mjs cjs ts php lua jar war class so wasm go rs c h cc cpp hpp java kt scala cs r sql mk vcl "
     "conf cfg ini toml yaml yml xml properties env"
 )
 _CODE = frozenset(_ENDINGS.split())
-"""Endings of programs, of their sources, and of settings that may name commands. Of other files those count that can
-be executed, begin with #!, have no ending, or are the first file that a command names: an interpreter's program."""
+"""File name endings of programs, their sources, and settings that may name commands. Other files count if
+they are executable, begin with #!, have no ending, or are the first file that a command names: an
+interpreter's program."""
 _CODE_NAMES = frozenset(("makefile", "dockerfile", "requirements.txt", "go.mod", "cargo.lock"))
 _NO_CODE = frozenset((".git", "__pycache__", ".venv", "node_modules", "runs"))
 
 
 def study_programs(folder: Path, data: Any) -> dict[str, str]:
-    """As `named_programs`, of all servers that a study in `folder` may start, and of svload's own kinds of code there."""
+    """Return `named_programs` of all servers that a study in `folder` may start, and of svload's own kinds of
+    code there."""
     parts = [data, *section_of(data, "profiles").values()] if isinstance(data, dict) else []
     sections = [
         part.get(name) for part in parts if isinstance(part, dict) for name in ("lab", "factors", "sets")
@@ -37,10 +41,10 @@ def study_programs(folder: Path, data: Any) -> dict[str, str]:
 
 
 def named_programs(folder: Path, options: Any, digests: _Digests | None = None) -> dict[str, str]:
-    """File or folder, from the study's folder → SHA-256 of the program, or of all programs in it: each that a word
-    of a server's options names.
+    """Return file or folder, relative to the study's folder → SHA-256 of the program, or of all programs in
+    it, for each that a word of a server's options names.
 
-    What no word names, and what is data (a database, a log, a table), is no part of it: servers write that.
+    Files that no word names, and data (a database, a log, a table), are left out: servers write these.
     """
     digests = digests or _Digests()
     found: dict[str, str] = {}
@@ -62,13 +66,13 @@ def named_programs(folder: Path, options: Any, digests: _Digests | None = None) 
 
 
 def digest_of(found: Mapping[str, str]) -> str:
-    """One digest of all of them."""
+    """Return one digest of all of them."""
     text = "".join(f"{name}\0{digest}\0" for name, digest in sorted(found.items()))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 class _Digests:
-    """Digests of files, as long as they are not too many or too large."""
+    """Digests of files; their sizes and times once there are too many or too large ones."""
 
     def __init__(self) -> None:
         self.files, self.bytes = MOST_FILES, MOST_BYTES
@@ -86,7 +90,7 @@ class _Digests:
 
 
 def _commands(value: Any) -> Iterator[list[str]]:
-    """The words of each text; texts in a list are one command."""
+    """Return the words of each text; texts in a list are one command."""
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         value = " ".join(value)
     if isinstance(value, str):
@@ -97,7 +101,8 @@ def _commands(value: Any) -> Iterator[list[str]]:
 
 
 def _named(folder: Path, word: str) -> Iterator[Path]:
-    """What of the folder a word of a command names: itself, behind its “=”, or as a module (`app.main:app`)."""
+    """Return the paths in the folder that a word of a command names: itself, after its “=”, or as a module
+    (`app.main:app`)."""
     module = word.partition(":")[0]
     for name in dict.fromkeys((word, word.partition("=")[2], module, module.replace(".", "/") + ".py")):
         if name and "\0" not in name and len(name) <= 1000:
@@ -107,7 +112,7 @@ def _named(folder: Path, word: str) -> Iterator[Path]:
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    """The programs in a folder that a command names."""
+    """Return the programs in a folder that a command names."""
     for where, names, files in os.walk(folder):
         names[:] = sorted(set(names) - _NO_CODE)
         for name in sorted(files):

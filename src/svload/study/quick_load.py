@@ -1,7 +1,8 @@
-"""The study behind `svload load URL`: one service, one group, one trial; the same river as any other study. Pure.
+"""The study behind `svload load URL`: one service, one group, one trial; from there it is treated as any
+other study. Pure.
 
-`QuickLoad` is what was typed; `quick_study` is what it means. What contradicts itself is
-refused in between, in one sentence.
+`QuickLoad` is what was typed; `quick_study` turns it into a study. Contradictions are rejected in between, in
+one sentence.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from svload.study.k6 import study_criterion
 
 DEFAULT_VUS = 64
 LASTS, WORK_LASTS_AT_MOST = "10s", "10min"
-"""How long without --duration, and how long at most with --requests (k6's maxDuration)."""
+"""The duration without --duration, and the longest duration with --requests (k6's maxDuration)."""
 LEAST_S = 0.01
-"""What is shorter holds a few requests at most: a rate made of them would be of no load."""
+"""Shorter loads hold a few requests at most: their rate would mean nothing."""
 CA_FILE, BODY_FILE = "ca.pem", "body"
-"""Where the files that the command line named lie beside the study."""
+"""Names of the command line's files beside the study."""
 METHODS = ("GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT", "PATCH")
 WITH_BODY = ("POST", "PUT", "PATCH")
 FRAMING = ("content-length", "transfer-encoding", "expect")
@@ -38,18 +39,18 @@ _HARMLESS = frozenset(
         "pragma", "range", "te", "user-agent", *FRAMING,
     }
 )  # fmt: skip
-"""Headers whose values may be kept; any other may carry what lets somebody in, whatever its name."""
+"""Headers whose values may be stored; any other may contain credentials, whatever its name."""
 _WORDS = ("request", "vu", "iteration", "port")
-"""Names that a study keeps for itself."""
+"""Names that a study reserves."""
 TIMEOUT = "30s"
-"""Of a request, where none is asked for."""
+"""Time-out of a request, if none is given."""
 _STAGE = re.compile(r"(?P<lasts>[^:]+):(?P<target>[0-9._]+)\s*(?P<rate>/s)?")
 
 
 @dataclass(frozen=True)
 class QuickLoad:
-    """What was asked of one URL. Times are texts with their unit, rates requests a
-    second; None or () is the default."""
+    """The options of one URL. Times are texts with their unit, rates are requests per second; None or () is
+    the default."""
 
     url: str
     vus: int | None = None
@@ -85,12 +86,12 @@ class QuickLoad:
 
     @property
     def open_loop(self) -> bool:
-        """Whether arrivals come at a rate, whatever the server does."""
+        """Return whether arrivals come at a rate, whatever the server does."""
         return self.rate_rps is not None or any(stage.rstrip().endswith("/s") for stage in self._stages)
 
     @property
     def lasts_s(self) -> float:
-        """The measured time in s, ramp apart. Raises SvloadError usage."""
+        """Return the measured time in s, without ramps. Raises SvloadError usage."""
         if self._stages:
             return sum(_time_s(_stage(stage)["lasts"], "--stage") for stage in self._stages)
         default = WORK_LASTS_AT_MOST if self.requests is not None else LASTS
@@ -98,14 +99,14 @@ class QuickLoad:
 
     @property
     def peak_rps(self) -> float | None:
-        """The highest rate that is asked for; None in a closed loop."""
+        """Return the highest requested rate; None in a closed loop."""
         if not self.open_loop:
             return None
         return max([self.rate_rps or 0.0, *(_number(_stage(stage)["target"]) for stage in self._stages)])
 
     @property
     def verb(self) -> str:
-        """The method: as asked, else POST with a body and GET without."""
+        """Return the method: as given, else POST with a body and GET without."""
         return (self.method or ("POST" if self._has_body else "GET")).upper()
 
     @property
@@ -117,7 +118,7 @@ class QuickLoad:
         return tuple(part.strip() for text in self.stages for part in text.split(","))
 
     def check(self) -> None:
-        """Raises SvloadError usage, one sentence for the first thing that contradicts itself."""
+        """Raise SvloadError usage with one sentence for the first contradiction."""
         for wrong, reason, hint in (*self._load_slips(), *self._request_slips()):
             if wrong:
                 raise fail("usage", reason=reason, hint=hint)
@@ -197,11 +198,11 @@ class QuickLoad:
 
     @property
     def users(self) -> int:
-        """Users of a closed loop without stages: no more than requests."""
+        """Return the users of a closed loop without stages: no more than requests."""
         return min(self.vus or DEFAULT_VUS, self.requests or self.vus or DEFAULT_VUS)
 
     def group(self) -> dict[str, Any]:
-        """The traffic group, as a study file has it."""
+        """Return the traffic group, as a study file has it."""
         said: dict[str, Any] = {
             "think_time": self.think_time,
             "ramp_up": self.ramp_up,
@@ -217,7 +218,7 @@ class QuickLoad:
         return self._executor() | {key: value for key, value in said.items() if value is not None}
 
     def option(self, key: str) -> Any:
-        """What was typed for an option of a traffic group that has a flag; None: nothing."""
+        """Return the typed value of a traffic group's option that has a flag; None: not given."""
         return self.options.get(key, getattr(self, key, None))
 
     def _executor(self) -> dict[str, Any]:
@@ -239,7 +240,7 @@ class QuickLoad:
         return {"executor": "constant-vus", "vus": self.users}
 
     def request(self, path: str) -> dict[str, Any]:
-        """The request, as a study file has it."""
+        """Return the request, as a study file has it."""
         said: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout or TIMEOUT}
         if self.headers:
             said["headers"] = {
@@ -254,7 +255,7 @@ class QuickLoad:
 
     @property
     def _headers(self) -> dict[str, tuple[str, str]]:
-        """Name → its value, and what the study calls it where its value is kept nowhere; else empty."""
+        """Return name → its value, and its name in the study if the value is not stored; else empty."""
         found: dict[str, tuple[str, str]] = {}
         names: set[str] = set()
         for name, value in map(header_of, self.headers):
@@ -265,14 +266,14 @@ class QuickLoad:
 
     @property
     def secrets(self) -> dict[str, tuple[str, str]]:
-        """What stands in headers that are not known to be harmless: name → (the
-        environment variable for it, its value)."""
+        """Return values of headers not known to be harmless: name → (the environment variable for it, its
+        value)."""
         return {
             secret: (f"LOAD_{secret.upper()}", value) for value, secret in self._headers.values() if secret
         }
 
     def server(self, origin: str) -> dict[str, Any]:
-        """The server, as a study's lab has it."""
+        """Return the server, as a study's lab has it."""
         said: dict[str, Any] = {
             "at": origin,
             "ca_file": CA_FILE if self.has_ca_file else None,
@@ -283,7 +284,7 @@ class QuickLoad:
 
 
 def _check_bound(one: Described, said: Any) -> None:
-    """Raises SvloadError usage for a time or a number beyond what a study takes."""
+    """Raise SvloadError usage for a time or a number beyond a study's bounds."""
     option = f"--{one.key.replace('_', '-')}"
     if said is None or one.option.most is None:
         if said is not None and one.is_time and _time_s(said, option) <= 0:
@@ -300,17 +301,17 @@ def _check_bound(one: Described, said: Any) -> None:
 
 
 def quick_study(ask: QuickLoad) -> str:
-    """The text of the study that `ask` means. Raises SvloadError usage where it contradicts itself."""
+    """Return the text of the study for `ask`. Raises SvloadError usage for contradictions."""
     return study_text(study_of(ask))
 
 
 def study_text(study: Mapping[str, Any]) -> str:
-    """A study as the text of its file."""
+    """Return a study as the text of its file."""
     return json.dumps(study, ensure_ascii=False, indent=1) + "\n"
 
 
 def study_of(ask: QuickLoad) -> dict[str, Any]:
-    """The study that `ask` means, as plain data. Raises SvloadError usage where it contradicts itself."""
+    """Return the study for `ask`, as plain data. Raises SvloadError usage for contradictions."""
     ask.check()
     parts = urlsplit(_url(ask.url))
     at = f"{parts.scheme}://{parts.netloc}"
@@ -335,7 +336,7 @@ def study_of(ask: QuickLoad) -> dict[str, Any]:
 
 
 def header_of(text: str) -> tuple[str, str]:
-    """Name and value of `Name: value`. Raises SvloadError usage."""
+    """Return name and value of `Name: value`. Raises SvloadError usage."""
     match = _HEADER.fullmatch(text)
     if not match:
         raise _wrong(f"“{text}” is not a header", "Write “Name: value”.")
@@ -343,7 +344,7 @@ def header_of(text: str) -> tuple[str, str]:
 
 
 def _secret_name(header: str, taken: Collection[str]) -> str:
-    """A name for it that a study takes, unlike those that are `taken`."""
+    """Return a name for it that a study accepts, different from those in `taken`."""
     name = re.sub(r"[^a-z0-9]", "_", header.lower())
     name = name if name[:1].isalpha() and name not in _WORDS else f"header_{name}"
     while name in taken:
@@ -356,12 +357,12 @@ def _url(text: str) -> str:
 
 
 def is_https(url: str) -> bool:
-    """Whether requests to a URL as it was typed go over TLS."""
+    """Return whether requests to a URL as typed use TLS."""
     return _url(url).startswith("https:")
 
 
 def literal(text: str) -> str:
-    """`text` as a study has it: a `${` of the user's own is no reference."""
+    """Return `text` escaped for a study: a `${` typed by the user is not a reference."""
     return text.replace("${", "$${")
 
 

@@ -1,6 +1,7 @@
-"""`${factor}`, `${factor.field}` and what only a request knows: found, explained, put in.
+"""`${factor}`, `${factor.field}` and references that only a request can resolve: found, explained, resolved.
 
-A reference that is a whole scalar keeps its value's type; inside a text it is formatted. `$${` is a literal `${`.
+A reference that is a whole scalar keeps its value's type; inside a text it is formatted. `$${` is a literal
+`${`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ REFERENCE = re.compile(r"\$(\$?)\{([^{}]*)\}")
 _BEGUN = re.compile(r"\$\{(?<!\$\$\{)")
 REQUEST_TIME = ("request.id", "vu", "iteration")
 RAW = ":raw"
-"""What is put behind a reference of a request whose value is to be sent without encoding."""
+"""The suffix of a reference in a request whose value is sent without encoding."""
 PORT = "port"
 OF_A_COMMAND = (PORT, "host", "build", "files", "replica")
-"""What a service knows of itself once it starts; `port.NAME` is a further port of its own."""
+"""What a service knows about itself once it starts; `port.NAME` is one of its further ports."""
 COLUMNS = ("path", "size_bytes", "digest")
 """The columns of a table of objects."""
 MAX_NESTING = 8
@@ -38,31 +39,32 @@ MISSING = _Missing()
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Every name a reference of the study may use. A factor whose own text is broken (`unsure`) may have any field."""
+    """Every name that a reference of the study may use. A factor whose own text is broken (`unsure`) may have
+    any field."""
 
     factors: Mapping[str, Factor]
     feeders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
-    """Each feeder's columns; None: any (they stand in a file that was read when the study was checked)."""
+    """Each feeder's columns; None: any (they are in a file that was read when the study was checked)."""
     unsure: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
-    """What requests take from their answers."""
+    """Variables that requests take from their answers."""
     services: frozenset[str] = frozenset()
-    """Names of the lab's services: what each offers, such as `db.port`, is known when it runs."""
+    """Names of the lab's services: their values, such as `db.port`, are known once they run."""
 
     def fields_of(self, factor: str) -> set[str]:
-        """Fields that at least one level has."""
+        """Return fields that at least one level has."""
         return {name for level in self.factors[factor].levels for name in level.fields}
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What beside factors may stand in a part of the study."""
+    """What is allowed in a part of the study besides factors."""
 
     request_time: bool = False
     lab: bool = False
 
     def words(self, vocabulary: Vocabulary) -> set[str]:
-        """The references that stay in the text; where a factor has the same name it is the factor that is meant."""
+        """Return the references that stay in the text; a factor of the same name takes precedence."""
         words = set(OF_A_COMMAND) - set(vocabulary.factors) if self.lab else set()
         if self.request_time:
             words |= set(REQUEST_TIME)
@@ -75,7 +77,7 @@ class Allowed:
         return words
 
     def keeps(self, vocabulary: Vocabulary) -> Callable[[str], bool]:
-        """Whether a reference stays in the text."""
+        """Return whether a reference stays in the text."""
         words = self.words(vocabulary)
         free = {name for name, columns in vocabulary.feeders.items() if columns is None and self.request_time}
         if self.lab:
@@ -93,7 +95,8 @@ NOTHING_ELSE, IN_REQUESTS, IN_LAB = Allowed(), Allowed(request_time=True), Allow
 
 
 def allowed_at(path: Path) -> Allowed:
-    """What may stand at `path`: requests know their feeders' rows, a service its port and those of others."""
+    """Return what is allowed at `path`: requests know their feeders' rows, a service its port and those of
+    others."""
     in_group = path[:1] == ("traffic",) and path[2:3] in (("request",), ("scenario",))
     if path[:1] in (("requests",), ("scenarios",), ("setup",)) or in_group:
         return IN_REQUESTS
@@ -102,19 +105,19 @@ def allowed_at(path: Path) -> Allowed:
 
 
 def references_in(text: str) -> Iterator[str]:
-    """The inner texts of all references, escaped ones left out."""
+    """Return the inner texts of all references, without escaped ones."""
     for match in REFERENCE.finditer(text):
         if not match[1]:
             yield match[2].strip()
 
 
 def refers(value: object) -> bool:
-    """Whether a text holds a reference; an escaped one is none."""
+    """Return whether a text contains a reference; an escaped one does not count."""
     return isinstance(value, str) and next(references_in(value), None) is not None
 
 
 def unclosed(path: Path, text: str) -> Mistake | None:
-    """The mistake of a `${` that nothing closes, or that holds another."""
+    """Return the mistake of a `${` that is not closed, or that contains another."""
     begun = _BEGUN.search(REFERENCE.sub(lambda match: " " * len(match[0]), text))
     if begun is None:
         return None
@@ -124,7 +127,8 @@ def unclosed(path: Path, text: str) -> Mistake | None:
 
 
 def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[str, str | None] | None:
-    """Why `reference` can never be resolved, and which one was probably meant; None if some level can."""
+    """Return why `reference` can never be resolved, and which one was probably meant; None if some level can
+    resolve it."""
     words = allowed.words(vocabulary)
     head, _, rest = reference.partition(".")
     if allowed.keeps(vocabulary)(reference) or head in vocabulary.unsure:
@@ -158,15 +162,16 @@ def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
 
 
 def level_value(level: Level) -> Any:
-    """What `${factor}` stands for: the value, or the name of a level with fields (unless one is called `value`)."""
+    """Return the value of `${factor}`: the value, or the name of a level with fields (unless one is called
+    `value`)."""
     return level.fields.get("value", level.name) if level.fields or level.value is None else level.value
 
 
 @dataclass
 class Resolver:
-    """Puts one case's levels into a part of the study and gathers what cannot be resolved.
+    """Puts one case's levels into a part of the study and collects what cannot be resolved.
 
-    `stays` tells which references are left in the text (request-time ones, `${port}`, `${db.port}`).
+    `stays` decides which references are left in the text (request-time ones, `${port}`, `${db.port}`).
     """
 
     levels: Mapping[str, Level]
@@ -174,12 +179,13 @@ class Resolver:
     mistakes: list[Mistake] = field(default_factory=list)
     made: int = 0
     within: int = 0
-    """so many lists and mappings that levels' fields stand for hold the one that is put in"""
+    """number of lists and mappings from levels' fields around the current value"""
 
     def put_in(self, value: Any, path: Path) -> Any:
-        """`value` with its references resolved; paths inside stay valid.
+        """Return `value` with its references resolved; paths inside stay valid.
 
-        A key whose whole value is a field that this level lacks is left out, as is a header that holds one.
+        A key whose whole value is a field that this level lacks is left out, and so is a header that contains
+        one.
         """
         if isinstance(value, dict):
             resolved = {key: self.put_in(child, (*path, key)) for key, child in value.items()}
@@ -235,7 +241,8 @@ class Resolver:
         return MISSING if missing and "headers" in path else resolved
 
     def _grown_together(self, resolved: str, path: Path, stays: Stays) -> Mistake | None:
-        """The mistake of a reference that only what was put in made, such as of `$` before `{x}`."""
+        """Return the mistake of a reference that only the inserted values formed, such as `$` before
+        `{x}`."""
         if "${" not in resolved:
             return None
         for reference in references_in(resolved):
@@ -249,7 +256,7 @@ class Resolver:
             self.mistakes.append(bad_reference(path, text, told))
 
     def _again(self, reference: str, path: Path, stays: Stays, depth: int) -> Any:
-        """What a reference stands for; a level's field may itself hold references."""
+        """Return the value of a reference; a level's field may itself contain references."""
         found = self._look_up(reference, stays)
         if isinstance(found, str) and not all(stays(one) for one in references_in(found)):
             return self._text(found, path, stays, depth + 1)
@@ -297,7 +304,7 @@ def _as_text(value: Any) -> str:
 
 
 def strings_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every text below `value`, with its path."""
+    """Return every text below `value`, with its path."""
     if isinstance(value, dict):
         for key, child in value.items():
             yield from strings_in(child, (*path, key))
@@ -309,14 +316,14 @@ def strings_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def values_in(value: Any) -> int:
-    """How many values there are, mappings and lists among them."""
+    """Return how many values there are, mappings and lists included."""
     if isinstance(value, dict):
         return 1 + sum(map(values_in, value.values()))
     return 1 + sum(map(values_in, value)) if isinstance(value, list) else 1
 
 
 def unescaped(value: Any) -> Any:
-    """`value` with every `$${` as `${`: for readers who know no references."""
+    """Return `value` with every `$${` as `${`: for readers that know no references."""
     return _mapped(value, lambda text: text.replace("$${", "${"))
 
 

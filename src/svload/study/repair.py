@@ -1,5 +1,5 @@
-"""A study as it was probably meant: with the nearest words put in, so that one slip does
-not hide or cause other mistakes."""
+"""A study as it was probably meant: with the nearest words in place, so that one slip does not hide or cause
+other mistakes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from svload.study.tree import Node
 
 
 def repaired(tree: Node, mistakes: Iterable[Mistake]) -> Node:
-    """`tree` with every mistake mended whose nearest word is known; a part of a `when` without one is left out."""
+    """Return `tree` with every mistake corrected for which the nearest word is known; a part of a `when`
+    without one is left out."""
     for mistake in mistakes:
         tree = _mended(tree, mistake)
     return tree
@@ -30,14 +31,14 @@ def _mended(tree: Node, mistake: Mistake) -> Node:
         return _changed(tree, path, lambda leaf: _replaced(leaf, wrong, f"${{{meant}}}"))
     if mistake.code == UNKNOWN_NAME and "when" in path:
         end = path.index("when") + 1
-        if path[0] == "exclude":  # without a part it would leave out more cases than was meant
+        if path[0] == "exclude":  # without a part it would leave out more cases than intended
             return _changed(tree, path[:end], lambda when: Node({}, when.place))
         return _changed(tree, path[:end], lambda when: _without(when, str(path[end])))
     return tree
 
 
 def _changed(node: Node, path: Sequence[str | int], change: Callable[[Node], Node]) -> Node:
-    """`node` with `change` applied at `path`; itself where the path does not exist."""
+    """Return `node` with `change` applied at `path`; unchanged if the path does not exist."""
     if not path:
         return change(node)
     step, rest = path[0], path[1:]

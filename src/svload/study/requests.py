@@ -39,7 +39,7 @@ _HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?")
 def read_request(
     name: str, part: schema_requests.RequestPart, names: Names, path: Path
 ) -> Request | list[Mistake]:
-    """The request of this case, or what is wrong with it."""
+    """Return the request of this case, or what is wrong with it."""
     url: str = getattr(part, part.method)
     url_path = (*path, part.method)
     mistakes: list[Mistake] = []
@@ -101,7 +101,7 @@ def read_request(
 
 
 def _drawing(request: Request, removes: str | None, names: Names, path: Path) -> Request | list[Mistake]:
-    """The request with the set of written objects that it asks of."""
+    """Return the request with the set of written objects that it reads from."""
     named = (part.taken.partition(".")[0] for part in request.parts if isinstance(part, TakenPart))
     asked = {name for name in named if name in names.sets} | ({removes} if removes else set())
     if request.adds is not None and asked <= {request.adds}:
@@ -139,7 +139,7 @@ def _takes(part: schema_requests.RequestPart) -> tuple[Take, ...]:
 def _read_raw(
     name: str, part: schema_requests.RequestPart, names: Names, path: Path
 ) -> Request | list[Mistake]:
-    """A request of another protocol than HTTP."""
+    """Return a request of another protocol than HTTP."""
     url = (part.tcp or "").strip()
     split = _RAW_URL.fullmatch(url)
     if not split:
@@ -176,7 +176,7 @@ def _read_raw(
 def _commands(
     part: schema_requests.RequestPart, path: Path
 ) -> tuple[tuple[Protocol, list[list[str]]] | None, list[Mistake]]:
-    """The protocol whose commands it has, with the words of each; what is wrong with them."""
+    """Return the protocol of its commands, with the words of each; or what is wrong with them."""
     for protocol in PROTOCOLS:
         written = getattr(part, protocol.name)
         if not written:
@@ -197,7 +197,7 @@ def _templates(commands: list[list[str]], names: Names) -> tuple[tuple[Template,
 
 
 def _words(command: str | list[str]) -> list[str]:
-    """A command's words; none where its quotes do not match."""
+    """Return a command's words; none if its quotes do not match."""
     if not isinstance(command, str):
         return command
     try:
@@ -208,7 +208,7 @@ def _words(command: str | list[str]) -> list[str]:
 
 def _turn(part: schema_requests.TurnPart, names: Names) -> Turn:
     plain = part.model_dump(exclude={"send", "read"})
-    # A `${…}` that only a request can know has stayed a text.
+    # A `${…}` that only a request can resolve is still a text.
     read: Any = part.read
     return Turn(
         send=None if part.send is None else template(part.send, names),

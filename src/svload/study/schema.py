@@ -1,5 +1,5 @@
-"""The study file as pydantic models: what may be written where. The same models check a
-case once its `${…}` are resolved."""
+"""The study file as pydantic models: its keys and values. The same models check a case once its `${…}` are
+resolved."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ from svload.study.values import (
 
 
 class Service(Part):
-    """A service: a kit and its options; or `run`, a command of your own; or `at`, something that runs already."""
+    """A service: a kit and its options; or `run`, your own command; or `at`, a server that is already
+    running."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -80,18 +81,18 @@ class Service(Part):
 
     @property
     def kind(self) -> str:
-        """The kit's name, short forms included."""
+        """Return the kit's name, short forms included."""
         return self.kit or ("command" if self.run is not None else "external")
 
     def options(self) -> dict[str, Any]:
-        """All that is said of it, the kit's name apart."""
+        """Return everything in it except the kit's name."""
         said = self.model_dump(exclude_unset=True)
         said.pop("kit", None)
         return said
 
 
 class Objects(Part):
-    """A set of objects that a store is filled with."""
+    """A set of objects with which a store is filled."""
 
     service: str = Field(alias="in", description="the service that stores them")
     accounts: Annotated[Count, AtMost(CONTAINERS)] = Field(
@@ -123,7 +124,7 @@ class Objects(Part):
 
 
 class HotPart(Part):
-    """Of a feeder's rows, this share from the first on gets this share of the requests."""
+    """The first rows of a feeder, as a share of all, and the share of the requests that they get."""
 
     rows: Annotated[float, Field(gt=0, lt=1), OrReference()] = Field(0.1, description="share of the rows")
     requests: Annotated[float, Field(gt=0, lt=1), OrReference()] = Field(
@@ -132,8 +133,8 @@ class HotPart(Part):
 
 
 class FeederPart(Part):
-    """Rows for iterations: of a set of objects (columns path, size_bytes, digest), a file, a
-    list or a range (column value)."""
+    """Rows for iterations: from a set of objects (columns path, size_bytes, digest), a file, a list or a
+    range (column value)."""
 
     source: str | None = Field(None, alias="from", description="the name of a set under data")
     csv: str | None = Field(
@@ -240,8 +241,8 @@ SysctlName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(\.[A-Za-z0-9_
 
 
 class OrFile:
-    """Beside the mapping, the name of a file that holds it: for editors alone, since files are
-    read before a study is checked."""
+    """Besides the mapping, the name of a file that contains it: only for editors, since files are read before
+    a study is checked."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -250,8 +251,8 @@ class OrFile:
 
 
 class SetPart(Part):
-    """A parameter set: options of services and settings of the kernel, put over the
-    study where `tuning` names the set."""
+    """A parameter set: options of services and settings of the kernel, applied to the study if `tuning` names
+    the set."""
 
     lab: dict[Name, dict[str, Any]] = Field({}, description="service: its options, tuning among them")
     sysctl: dict[SysctlName, ScalarText] = Field({}, description="settings of the kernel")
@@ -305,7 +306,7 @@ Width = Annotated[float, BeforeValidator(_width), WithJsonSchema({"type": "strin
 
 
 class MeasurePart(Part):
-    """How long and how often. A level's field may say it: `${users.time}`."""
+    """How long and how often to measure. The value may be a level's field: `${users.time}`."""
 
     duration: SpanNs = Field(description="the measured time of each trial, ramps apart: 60s")
     replicates: Count = Field(
@@ -404,14 +405,14 @@ class ThresholdPart(Part):
 
     @classmethod
     def hint(cls, key: str, said: Any) -> str:
-        """What k6's `abortOnFail` would be here."""
+        """Return the equivalent of k6's `abortOnFail`."""
         told = "A threshold is judged when its trial is over; abort_if ends a run while load is made (response.p95 > 2 s, api.rss > 2 GiB)."
         return told if key == ABORTS else ""
 
 
 class OrByMetric:
-    """Beside the annotated shapes k6's, `http_req_duration: [p(95)<200]`: for editors alone, since
-    `k6_thresholds` has put it in our words before a study is checked."""
+    """Besides the annotated shapes that of k6, `http_req_duration: [p(95)<200]`: only for editors, since
+    `k6_thresholds` has converted it before a study is checked."""
 
     FORM: ClassVar[dict[str, Any]] = {
         "type": "object",
@@ -432,7 +433,7 @@ VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]
 
 
 class StudyFile(Part):
-    """A study: what varies, what load, what is watched."""
+    """A study: its factors, its load, and what is watched."""
 
     name: FileName = Field(description="the study's name, also of its runs' folders")
     question: str = Field("", description="what it shall answer, in a sentence")

@@ -13,7 +13,7 @@ KINDS = ("stop", "kill", "start", "pause", "limit")
 
 
 class DiskRatePart(Part):
-    """Rates of a service's disk from then on."""
+    """Rates of a service's disk from that moment on."""
 
     read: BytesPerS | None = Field(None, description="what it may read, such as 20 MB/s")
     write: BytesPerS | None = Field(None, description="what it may write, such as 10 MB/s")
@@ -26,7 +26,7 @@ class DiskRatePart(Part):
 
 
 class LinkPart(Part):
-    """What a service's link carries and adds from then on."""
+    """Rates and latency of a service's link from that moment on."""
 
     rate: BytesPerS | None = Field(None, description="what it carries each way, such as 10 Mbit/s")
     latency: SpanNs | None = Field(None, description="what it adds to a round trip, such as 20 ms")
@@ -39,7 +39,7 @@ class LinkPart(Part):
 
 
 class LimitsPart(Part):
-    """Limits of a service as one, all its processes and their children, as they are written under lab."""
+    """Limits of a whole service, all its processes and their children, written as under lab."""
 
     cpus: Annotated[float, Field(gt=0), OrReference()] | None = Field(None, description="CPU quota in cores")
     memory: SizeBytes | None = Field(None, description="memory, swap included")
@@ -55,7 +55,7 @@ class LimitsPart(Part):
 
 
 class FaultPart(Part):
-    """A planned fault: at that moment of each trial, one of stop, kill, start, pause, limit."""
+    """A planned fault at one moment of each trial: one of stop, kill, start, pause, limit."""
 
     when: When = {}
     at: SpanNs = Field(description="when, from the begin of measuring (ramps apart): 10s")

@@ -1,4 +1,4 @@
-"""Requests of the study file as pydantic models: what may be written of one."""
+"""Requests of the study file as pydantic models."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class BodyPart(Part):
 
 
 class TakePart(Part):
-    """A variable taken from the answer: a header, a place in a JSON body, or what a
-    regular expression finds in the body."""
+    """A variable taken from the answer: a header, a place in a JSON body, or a match of a regular expression
+    in the body."""
 
     header: str | None = Field(None, description="the header's name")
     json_path: str | None = Field(None, alias="json", description="a path: access.token, items[0].id")
@@ -93,7 +93,7 @@ class TakePart(Part):
 
 
 class OrOfRequest(OrReference):
-    """Beside the annotated type a text that holds a `${…}`, in a case too: a request may know what it is."""
+    """Besides the annotated type a text that contains a `${…}`, also in a case: a request may resolve it."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def check(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
@@ -215,13 +215,13 @@ class RequestPart(Part):
 
     @property
     def method(self) -> str:
-        """get, head …"""
+        """Return get, head …"""
         return next(method for method in (*METHODS, "tcp") if getattr(self, method) is not None)
 
 
 def spelled(value: Any) -> Any:
-    """`GET http://service/path` as the mapping that it means; anything else as it is. Raises
-    ValueError for an unknown method."""
+    """Return the mapping for `GET http://service/path`; anything else unchanged. Raises ValueError for an
+    unknown method."""
     if not isinstance(value, str) or not (match := re.fullmatch(r"([A-Za-z]+)\s+(\S.*)", value.strip())):
         return value
     if match[1].lower() not in METHODS:
@@ -230,14 +230,14 @@ def spelled(value: Any) -> Any:
 
 
 NamedRequest = Annotated[RequestPart, OrAlone(spelled, {"type": "string"})]
-"""What stands under requests: a request, or its method and URL alone."""
+"""An entry under requests: a request, or only its method and URL."""
 
 
 class RequestForm(Decided):
     """A request's name, `GET http://service/path`, or the request itself."""
 
     def read(self, value: Any, context: Any) -> Any:
-        """The name or the request."""
+        """Return the name or the request."""
         value = spelled(value)
         if isinstance(value, str):
             return value

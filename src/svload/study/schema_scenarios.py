@@ -1,4 +1,5 @@
-"""Scenarios and set-up of the study file as pydantic models: requests in order, and those before the load."""
+"""Scenarios and set-up of the study file as pydantic models: requests in order, and requests before the
+load."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from svload.study.values import NoLonger, OrReference, Part, TimeNs
 
 
 class ScenarioStepPart(Part):
-    """A step of a scenario. It is due when the step before it has ended and its think time is over."""
+    """A step of a scenario. It is due when the previous step has ended and its think time is over."""
 
     request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
     think_time: ThinkTime = Field(
@@ -34,14 +35,14 @@ class ScenarioStepPart(Part):
 
 
 class StepForm:
-    """What has a request, or that request alone."""
+    """A mapping with a request, or the request alone."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.whole, handler(source))
 
     @staticmethod
     def whole(value: Any) -> Any:
-        """The mapping that `value` means."""
+        """Return the mapping that `value` stands for."""
         words = value.split()[:1] if isinstance(value, str) else value if isinstance(value, Mapping) else ()
         if words and all(str(word).lower() in PAUSES for word in words):
             hint = "Write the pause at the step before it: {request: NAME, think_time: 2s}."

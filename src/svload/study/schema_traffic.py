@@ -1,4 +1,4 @@
-"""Traffic groups of the study file as pydantic models: what may be written of each executor's."""
+"""Traffic groups of the study file as pydantic models: the keys of each executor."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ Executor = Literal[
 
 @with_options
 class GroupPart(Part):
-    """What every traffic group has."""
+    """The common part of all traffic groups."""
 
-    if TYPE_CHECKING:  # of those that `with_options` adds, what is used by name
+    if TYPE_CHECKING:  # fields that `with_options` adds and that are used by name
         client: str
         generators: int
 
@@ -84,7 +84,7 @@ class GroupPart(Part):
 
     @classmethod
     def hint(cls, key: str, said: Any) -> str:
-        """Which executor a key goes with that this one does not know, or that was left out."""
+        """Return the executor for a key that this executor does not know, or that is missing."""
         word = OTHER_WORDS.get(key.lower(), key)
         if key == "executor":
             return _executor_of(said)
@@ -97,13 +97,14 @@ class GroupPart(Part):
 
     @classmethod
     def other_kind(cls, stranger: str, missing: str) -> bool:
-        """Stages with constant-vus: another executor is meant, and no number of users is missing."""
+        """Return whether constant-vus has stages: then another executor is meant, and the number of users is
+        not missing."""
         word = OTHER_WORDS.get(stranger.lower(), stranger)
         return missing != "executor" and word not in cls.model_fields and bool(_executors_with(word))
 
     @classmethod
     def gap(cls, said: Mapping[str, Any]) -> Gap | None:
-        """What it asks is told by one key."""
+        """Report a group without exactly one of request, scenario and mix, unless one was misspelt."""
         given = [key for key in ("request", "scenario", "mix") if said.get(key) is not None]
         if len(given) == 1 or any(
             closest(key, ("request", "scenario", "mix")) for key in said if key not in cls.model_fields
@@ -145,7 +146,7 @@ HOLD_FOR = "how long the last target is held after the stages"
 
 
 class Thinking(GroupPart):
-    """What every closed group has."""
+    """The common part of all closed groups."""
 
     think_time: ThinkTime = Field(ThinkTimePart(constant=0), description=THINK_TIME)
     pacing: TimeNs = Field(0, description=PACING)
@@ -183,27 +184,27 @@ class IterationsGroup(Thinking):
 
 
 class VusStage(Part):
-    """From as many users as before to `target`, in a straight line."""
+    """A straight line from the previous number of users to `target`."""
 
     duration: TimeNs = Field(description="how long it takes; 0s is a jump")
     target: UsersOrNone = Field(description="users at its end")
 
 
 class RateStage(Part):
-    """From the rate before to `target`, in a straight line."""
+    """A straight line from the previous rate to `target`."""
 
     duration: TimeNs = Field(description="how long it takes; 0s is a jump")
     target: RateOrZeroRps = Field(description="arrivals at its end: 500/s")
 
 
 class InStages(Part):
-    """What groups have whose load changes in stages: they must last, and bring something."""
+    """The common part of groups whose load changes in stages: they must last some time and make some load."""
 
     stages: Sequence[VusStage | RateStage]
     hold_for: TimeNs = Field(0, description=HOLD_FOR)
 
     start_level_field: ClassVar[str]
-    """The field that holds the users, or arrivals a second, at the start."""
+    """The field with the users, or arrivals per second, at the start."""
 
     @model_validator(mode="after")
     def _some_load(self) -> Self:
@@ -228,7 +229,7 @@ class RampingVusGroup(InStages, Thinking):
 
 
 class Arriving(GroupPart):
-    """What every open group has."""
+    """The common part of all open groups."""
 
     max_vus: Users | None = Field(None, description=MAX_VUS)
     arrivals: Annotated[Literal["constant", "poisson"], OrReference()] = Field("constant", description=ARRIVALS)  # fmt: skip
@@ -255,7 +256,7 @@ class RampingRateGroup(InStages, Arriving):
 
 
 class AnyGroup(GroupPart):
-    """A group whose executor is itself a `${…}`: checked again in each case."""
+    """A group whose executor is a `${…}`: checked again in each case."""
 
     executor: Annotated[Executor, OrReference()] = Field(description=EXECUTOR)
     vus: Users | None = Field(None, description=VUS)
@@ -305,11 +306,11 @@ _OF_K6 = {
     "gracefulStop": _GRACE,
     "gracefulRampDown": _GRACE,
 }
-"""Options of k6's executors that have another place here, or none."""
+"""Options of k6's executors that are elsewhere here, or do not exist."""
 
 
 def _executor_of(said: Mapping[str, Any]) -> str:
-    """Which executor to write, by what is said of the load."""
+    """Return the executor to write, from the description of the load."""
     if "stages" in said:
         return STAGES_HINT
     meant = _meant(said)
@@ -318,7 +319,7 @@ def _executor_of(said: Mapping[str, Any]) -> str:
 
 
 def _meant(said: Mapping[str, Any]) -> str | None:
-    """The executor that a group without one most likely means."""
+    """Return the executor that a group without one most likely means."""
     match said:
         case {"stages": [*stages]}:
             rates = any(isinstance(one, Mapping) and "/" in str(one.get("target")) for one in stages)
@@ -333,7 +334,8 @@ def _meant(said: Mapping[str, Any]) -> str | None:
 
 
 def _group_kind(value: Any) -> type[BaseModel]:
-    """What a group is checked as; one without an executor as what it most likely means, so that all else is told, too."""
+    """Return the kind to check a group as; without an executor the most likely one, so that its other
+    mistakes are reported too."""
     said = value if isinstance(value, Mapping) else {}
     executor = said.get("executor")
     if holds_reference(executor):

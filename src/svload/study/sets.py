@@ -1,7 +1,7 @@
-"""Parameter sets: parts of a study (`lab`, `sysctl`) under a name, in the study or in files beside it, and
-the one that `tuning` names is put over it.
+"""Parameter sets: named parts of a study (`lab`, `sysctl`), in the study or in files beside it; the one that
+`tuning` names is applied to the study.
 
-Files are read once, when the study is: the lock holds all sets, and nothing else is ever read for a run.
+Files are read once, with the study: the lock holds all sets, and a run reads nothing else.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ABSENT = object()
 
 
 def read_sets(tree: Node, folder: FilePath, problems: list[Problem]) -> Node:
-    """The study with each set that is a file's name replaced by what the file holds; mistakes
-    in it are told at its own lines."""
+    """Return the study with each set that is a file name replaced by the file's content; mistakes in it are
+    reported at its own lines."""
     sections = tree.value if isinstance(tree.value, dict) else {}
     sets = sections.get("sets")
     if sets is None or not isinstance(sets.value, dict):
@@ -57,15 +57,15 @@ def _read(name: str, child: Node, tree: Node, folder: FilePath, problems: list[P
 
 
 def set_files(data: Mapping[str, Any], folder: FilePath) -> Iterator[FilePath]:
-    """The files of a study's sets, before they are read."""
+    """Return the files of a study's sets, before they are read."""
     for name in section_of(data, "sets").values():
         if isinstance(name, str) and (file := file_beside(folder, name)) is not None:
             yield file
 
 
 def with_set(source: Mapping[str, Any], name: Any) -> dict[str, Any]:
-    """The study with the set of that name put over it; unchanged where there is none. Services that the
-    study lacks are told elsewhere."""
+    """Return the study with the set of that name applied; unchanged if there is none. Services that the study
+    lacks are reported elsewhere."""
     part = section_of(source, "sets").get(str(name)) if name is not None else None
     if not isinstance(part, dict):
         return dict(source)
@@ -78,15 +78,14 @@ def with_set(source: Mapping[str, Any], name: Any) -> dict[str, Any]:
 
 
 def options_of_set(source: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """What the set of that name says of the study's services, as `service.option`."""
+    """Return the options in the set of that name for the study's services, as `service.option`."""
     part = section_of(source, "sets").get(name)
     services = section_of(part, "lab") if isinstance(part, dict) else {}
     return tuple(f"{service}.{option}" for service in services for option in section_of(services, service))
 
 
 def set_mistakes(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iterator[Mistake]:
-    """Sets and settings that stand for nothing: unknown services, sets that no name is of,
-    settings that no study may change."""
+    """Report unknown services, unknown sets, and settings that no study may change."""
     services, sets = section_of(data, "lab"), section_of(data, "sets")
     for name, part in sets.items():
         for service, options in section_of(part, "lab").items() if isinstance(part, dict) else ():
@@ -107,8 +106,8 @@ def set_mistakes(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iter
 
 
 def _names(chosen: Any, factors: Mapping[str, Factor]) -> Iterable[str]:
-    """The sets that `tuning` can name: itself, or every level of the factor that it is; what is put together
-    of several shows in its cases."""
+    """Return the sets that `tuning` can name: itself, or every level of its factor; names combined from
+    several references are resolved in each case."""
     if not isinstance(chosen, str):
         return ()
     if not values.holds_reference(chosen):
@@ -129,7 +128,7 @@ def _settings(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
 
 
 def network_mistakes(sysctl: Mapping[str, str], services: Sequence[ServiceSpec]) -> Iterator[Mistake]:
-    """Servers that run already cannot be reached from a network of the lab's own."""
+    """Report servers that are already running: they cannot be reached from the lab's own network."""
     named = next((name for name in sysctl if is_network(name)), None)
     for spec in services:
         if named is not None and spec.kit == "external":
@@ -139,7 +138,7 @@ def network_mistakes(sysctl: Mapping[str, str], services: Sequence[ServiceSpec])
 
 
 def differing(data: Mapping[str, Any]) -> Iterator[Path]:
-    """What is not the same under every set: options, parameters of `tuning` and settings of the kernel."""
+    """Return what differs between sets: options, parameters of `tuning` and settings of the kernel."""
     names = list(section_of(data, "sets"))
     merged = [dict(_flat(with_set(data, name))) for name in names]
     for path in dict.fromkeys(path for one in merged for path in one):

@@ -1,4 +1,4 @@
-"""Turns as the default of a gate: where its sides fit side by side, and in one sentence why not. Pure."""
+"""Turns as the default of a gate: if its sides can run side by side; if not, why, in one sentence. Pure."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from svload.study.tree import section_of
 from svload.study.turns import side_mistakes, turn_mistakes
 
 LEFT_FREE = 0.25
-"""Of what is free beside the first side, the others leave at least this share."""
+"""The other sides must leave at least this share of what is free beside the first side."""
 
 
 class Free(NamedTuple):
-    """What this machine has left, in bytes."""
+    """What is free on this machine, in bytes."""
 
     memory: int
     disk: int
 
 
 def leaves_order_open(lock: Lock) -> bool:
-    """Whether the study has a gate and does not say in which order its trials run."""
+    """Return whether the study has a gate and does not set the order of its trials."""
     gated = any(one.fail_if for one in lock.comparisons)
     return gated and section_of(lock.source, "measure").get("order") is None
 
 
 def in_turns(lock: Lock) -> Lock:
-    """The same study as if it said `order: turns`."""
+    """Return the same study with `order: turns`."""
     return lock.model_copy(
         update={
             "measure": lock.measure.model_copy(update={"order": "turns"}),
@@ -43,7 +43,7 @@ def in_turns(lock: Lock) -> Lock:
 
 
 def why_not_side_by_side(lock: Lock, free: Free) -> str:
-    """Why the sides of a study's gate don't fit side by side, as a clause; empty: they do."""
+    """Return why the sides of a study's gate can't run side by side, as a clause; empty: they can."""
     return next(_hindrances(lock, free), "")
 
 
@@ -73,7 +73,7 @@ def _told(mistake: Mistake) -> str:
 def _too_large(
     cases: Sequence[Case], configs: Mapping[str, CaseConfig], turned: str, free: Free
 ) -> Iterator[str]:
-    """Declared memory and data of a set's sides, of which the first is as large as the largest."""
+    """Report sets whose sides declare too much memory or data; the largest side counts as the first."""
     for one in sets_of_cases(cases, turned):
         for what, available, of in (("memory", free.memory, _memory), ("data", free.disk, _data)):
             first, *others = sorted((of(configs[case.name]) for case in one), reverse=True)
@@ -86,14 +86,14 @@ def _too_large(
 
 
 def _memory(config: CaseConfig) -> int:
-    """What its services may take at most, of those that say it; what is within another is part of that one."""
+    """Return the declared memory limits of its services; what is within another is part of that one."""
     whole = [one for one in config.services if "within" not in one.options]
     written = (service.options.get("memory") for service in whole)
     return sum(size_bytes(one) for one in written if isinstance(one, str | int))
 
 
 def _data(config: CaseConfig) -> int:
-    """What its stores are filled with."""
+    """Return the size of the data in its stores."""
     return round(sum(one.count * _mean(one.size) for one in config.objects))
 
 

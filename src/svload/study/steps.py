@@ -1,7 +1,7 @@
-"""The steps of a group's iterations as the study file writes them: where each stands and what results call it.
+"""The steps of a group's iterations as the study file writes them: the place of each and its name in results.
 
-Reads plain data that may be broken anywhere; what is no mapping, list or text is passed
-over here and told by the schema.
+Reads plain data that may be broken anywhere; values that are not a mapping, list or text are skipped here,
+since the schema reports them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from svload.study.tree import Path
 
 INLINE = "request"
-"""What a request without a name of its own is called."""
+"""The name of a request that has none."""
 
 
 @dataclass(frozen=True)
 class RawStep:
-    """A step as written, where it stands, and its name in results."""
+    """A step as written, its place, and its name in results."""
 
     name: str
     path: Path
@@ -26,7 +26,7 @@ class RawStep:
 
     @property
     def request(self) -> tuple[Any, Path]:
-        """Its request as written, and where that stands."""
+        """Return its request as written, and the place of it."""
         if isinstance(self.raw, Mapping) and "request" in self.raw:
             return self.raw["request"], (*self.path, "request")
         return self.raw, self.path
@@ -34,7 +34,7 @@ class RawStep:
 
 @dataclass(frozen=True)
 class RawScenario:
-    """A scenario of a group as written; `known` is False for a name that stands for nothing."""
+    """A scenario of a group as written; `known` is False for a name that does not exist."""
 
     name: str
     weight: Any
@@ -43,7 +43,7 @@ class RawScenario:
 
 
 def raw_scenarios(group: Mapping[str, Any], path: Path, data: Mapping[str, Any]) -> tuple[RawScenario, ...]:
-    """The scenarios of a group's `scenario` or `mix`; none where it has a request alone."""
+    """Return the scenarios of a group's `scenario` or `mix`; none if it has only a request."""
     names = _Names()
     mix = group.get("mix")
     if isinstance(mix, Mapping):
@@ -57,7 +57,7 @@ def raw_scenarios(group: Mapping[str, Any], path: Path, data: Mapping[str, Any])
 
 
 def _named(name: str, weight: Any, data: Mapping[str, Any], names: _Names) -> RawScenario:
-    """A scenario by its name, or a request by its name as one step."""
+    """Return a scenario by its name, or a request by its name as one step."""
     scenarios, requests = data.get("scenarios"), data.get("requests")
     if isinstance(scenarios, Mapping) and isinstance(scenarios.get(name), list):
         return RawScenario(name, weight, tuple(_steps(scenarios[name], ("scenarios", name), names)))
@@ -74,7 +74,7 @@ def _steps(raw: Iterable[Any], path: Path, names: _Names) -> Iterable[RawStep]:
 
 
 class _Names:
-    """Gives each step a name of its own: the request's, with a number from the second on."""
+    """Gives each step a unique name: the request's, with a number from the second on."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
@@ -89,7 +89,8 @@ class _Names:
 
 
 def step_owners(data: Mapping[str, Any]) -> list[str]:
-    """`group.step` of every group with several steps: whom the metric grammar may name beside the group."""
+    """Return `group.step` for every group with several steps: owners in the metric grammar besides the
+    group."""
     traffic = data.get("traffic")
     owners = []
     for name, group in traffic.items() if isinstance(traffic, Mapping) else ():
@@ -100,7 +101,7 @@ def step_owners(data: Mapping[str, Any]) -> list[str]:
 
 
 def populations(data: Mapping[str, Any]) -> set[str]:
-    """Traffic groups that populate before a trial: none of them is load, whatever the case."""
+    """Return traffic groups that populate before a trial: none of them is load, in any case."""
     steps = data.get("before_trial")
     named = (
         [step.get("populate") for step in steps if isinstance(step, Mapping)]
@@ -111,7 +112,7 @@ def populations(data: Mapping[str, Any]) -> set[str]:
 
 
 def hosts_of(lab: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a URL may name of a lab: services, and further ports of a service as `app.admin`."""
+    """Return what a URL may name in a lab: services, and further ports of a service as `app.admin`."""
     hosts = list(lab)
     for name, service in lab.items():
         ports = service.get("ports") if isinstance(service, Mapping) else None
@@ -120,14 +121,14 @@ def hosts_of(lab: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def secrets(data: Mapping[str, Any]) -> dict[str, str]:
-    """What requests call each of the study's secrets → the environment variable that holds it."""
+    """Return the name in requests of each of the study's secrets → the environment variable that holds it."""
     raw = data.get("secrets")
     named = raw.items() if isinstance(raw, Mapping) else ()
     return {f"secret.{name}": str(variable) for name, variable in named}
 
 
 def variables(data: Mapping[str, Any]) -> set[str]:
-    """Every variable that some request of the study takes, and its secrets."""
+    """Return every variable that some request of the study takes, and its secrets."""
     found: set[str] = set(secrets(data))
 
     def look(value: Any) -> None:

@@ -1,6 +1,8 @@
-"""What a study names by name: that it exists. Asked of the study as written, and of each case once its levels are in.
+"""Whether what a study names exists. Checked for the study as written, and for each case once its levels are
+resolved.
 
-Reads plain data that may be broken anywhere; what is no mapping or text is passed over here and told by the schema.
+Reads plain data that may be broken anywhere; values that are not a mapping or text are skipped here, since
+the schema reports them.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ _ON_SERVICES = {
     "restart": "start it anew",
     "drop_cache": "know its files",
 }
-"""Steps before a trial that name services → what cannot be done with one that svload did not start."""
+"""Steps before a trial that name services → what cannot be done with a service that svload did not start."""
 
 
 def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Services, sets of objects, feeders, requests and groups that are named by name, and do not exist; steps on
-    servers that svload does not start. A name that holds a reference is passed over."""
+    """Return services, sets of objects, feeders, requests and groups that are named and do not exist, and
+    steps on servers that svload does not start. A name that contains a reference is skipped."""
     services, groups = section_of(data, "lab"), section_of(data, "traffic")
 
     def named(path: Path, name: Any, kind: str, known: Iterable[str]) -> Iterable[Mistake]:

@@ -1,4 +1,5 @@
-"""Texts that a request fills in: cut at their references to rows, variables and what every request has."""
+"""Texts that a request fills in, split at their references to rows, variables and values that every request
+has."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from svload.study.references import COLUMNS, RAW, REFERENCE, REQUEST_TIME
 
 @dataclass(frozen=True)
 class Names:
-    """What a request of this case may name."""
+    """Names that a request of this case may use."""
 
     services: Collection[str]
     feeders: Mapping[str, tuple[str, ...] | None]
@@ -21,7 +22,8 @@ class Names:
 
 
 def template(text: str, names: Names) -> Template:
-    """`text` cut at its request-time references; `$${` is a literal `${`. Raises ValueError for any other reference."""
+    """Split `text` at its request-time references; `$${` is a literal `${`. Raises ValueError for any other
+    reference."""
     parts: list[Part] = []
     literal = ""
     at = 0
@@ -40,12 +42,12 @@ def template(text: str, names: Names) -> Template:
 
 
 def part_of(reference: str, names: Names) -> FeederPart | VarPart | TakenPart:
-    """What a reference stands for in a request. Raises ValueError if it is known to none."""
+    """Return the part for a reference in a request. Raises ValueError for an unknown reference."""
     bare = reference.removesuffix(RAW)
     raw = bare != reference
     head, _, column = bare.partition(".")
     if head in names.sets and column in COLUMNS:
-        # The path of a written object is the one that it was sent to, encoded then.
+        # The path of a written object is the one that it was sent to, already encoded.
         return TakenPart(taken=bare, raw=raw or column == "path")
     if head in names.feeders and column and column in (names.feeders[head] or (column,)):
         return FeederPart(feeder=head, column=column, raw=raw)

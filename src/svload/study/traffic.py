@@ -32,8 +32,8 @@ def read_group(
     scenarios: Sequence[Scenario],
     present: Collection[str],
 ) -> Group:
-    """The group of this case; `request` is its only one, or its scenarios' first. `start_when` is dropped
-    where the group it waits for is not `present`."""
+    """Return the group of this case; `request` is its only one, or the first of its scenarios. `start_when`
+    is dropped if its group is not `present`."""
     waits_for = (part.start_when or "").removesuffix(".ramped")
     options = {one.name: getattr(part, one.key) for one in group_options()}
     return Group(
@@ -74,7 +74,7 @@ def _thinking(part: schema_traffic.Thinking) -> dict[str, Any]:
 
 
 def read_think_time(think: distributions.ThinkTimePart) -> ThinkTime:
-    """A think time as data."""
+    """Return a think time as data."""
     law = think.lognormal
     return ThinkTime(
         constant_ns=think.constant,
@@ -97,7 +97,8 @@ def _stages(
 
 
 def group_mistakes(part: schema_traffic.GroupPart, path: Path, duration_ns: int | None) -> list[Mistake]:
-    """What only the resolved numbers show. `duration_ns` is the trial's measured time, None if that is broken."""
+    """Return mistakes that only the resolved numbers show. `duration_ns` is the trial's measured time, None
+    if that is broken."""
     executor = _executor(part)
     found = []
     if isinstance(executor, ClosedLoop) and part.generators > executor.most_vus:

@@ -1,7 +1,7 @@
-"""A study's text as a tree whose every node knows its `file:line`; profiles and overrides are merged on it.
+"""A study's text as a tree whose nodes know their `file:line`; profiles and overrides are merged into it.
 
-YAML here is data: no tags, no merge keys, a bound on size, depth and nodes (aliases are
-counted as often as they are used).
+YAML here is data: no tags, no merge keys, a bound on size, depth and nodes (aliases count each time they are
+used).
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ WHOLE = frozenset({"size", "think_time", "body"})
 
 @dataclass(frozen=True)
 class Node:
-    """A value and where it stands: a scalar, a mapping or a list of nodes."""
+    """A value and its place: a scalar, a mapping or a list of nodes."""
 
     value: Scalar | dict[str, Node] | list[Node]
     place: str
 
 
 def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
-    """The tree of one YAML document and what in it is no plain data (tags, keys twice); `file` is shown in places.
+    """Return the tree of one YAML document and what in it is not plain data (tags, duplicate keys); `file` is
+    shown in places.
 
-    A file that is called .json is one: read as such, its places are the file. Raises SvloadError study-syntax
-    where there is no tree at all.
+    A file called .json is read as JSON, and its places are the file. Raises SvloadError study-syntax if there
+    is no tree at all.
     """
     if not is_text(text):
         raise SvloadError(_syntax("half a surrogate pair is no text", file))
@@ -48,7 +49,7 @@ def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     yaml = YAML(typ="safe", pure=True)
-    yaml.composer.warn_double_anchors = False  # the later one counts from there on, as YAML 1.2 says
+    yaml.composer.warn_double_anchors = False  # the later one is used from there on, as in YAML 1.2
     try:
         root = yaml.compose(text)
     except MarkedYAMLError as why:
@@ -69,7 +70,7 @@ def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
 
 
 def _of_json(text: str, file: str) -> Node:
-    """The tree of one JSON document. Raises SvloadError study-syntax."""
+    """Return the tree of one JSON document. Raises SvloadError study-syntax."""
 
     def refuse(number: str) -> None:
         raise ValueError(f"“{_shortened(number)}” is not a usable number")
@@ -111,7 +112,7 @@ def _syntax(reason: str, place: str) -> Problem:
 
 
 class _Reader:
-    """Turns ruamel's composed nodes into ours and gathers what it cannot accept."""
+    """Converts ruamel's composed nodes to ours and collects what it cannot accept."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -119,7 +120,7 @@ class _Reader:
         self.count = 0
 
     def node(self, raw: Any, line: int | None, depth: int) -> Node:
-        """`raw` as ours; `line` is the key's where it has one."""
+        """Convert `raw`; `line` is the key's if it has one."""
         self.count += 1
         place = f"{self.file}:{raw.start_mark.line + 1 if line is None else line}"
         if self.count > VALUES.most:
@@ -146,7 +147,7 @@ class _Reader:
         return Node(mapping, place)
 
     def scalar(self, raw: Any, place: str) -> Scalar:
-        """A plain value; dates stay text."""
+        """Return a plain value; dates stay text."""
         tag, text = str(raw.tag).removeprefix("tag:yaml.org,2002:"), str(raw.value)
         if not is_text(text):
             self.faults.append(_syntax("half a surrogate pair is no text", place))
@@ -157,7 +158,7 @@ class _Reader:
             if raw.style is None and tag == "bool":
                 return text.lower() == "true"
             if tag in ("int", "float") and "_" in text:
-                return text  # refused where a number must stand: some read 1_000 as 1.000
+                return text  # rejected where a number is required: some read 1_000 as 1.000
             if raw.style is None and tag == "int":
                 if len(text) > DIGITS.most:
                     raise ValueError
@@ -184,7 +185,7 @@ class _Reader:
 
 
 def is_text(value: object) -> bool:
-    """False for a text that no file can hold: one with half a surrogate pair."""
+    """Return whether a text can be written to a file: False for half a surrogate pair."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -198,7 +199,7 @@ def _shortened(text: str) -> str:
 
 
 def plain(node: Node) -> Any:
-    """The tree as dicts, lists and scalars."""
+    """Return the tree as dicts, lists and scalars."""
     if isinstance(node.value, dict):
         return {key: plain(child) for key, child in node.value.items()}
     if isinstance(node.value, list):
@@ -207,7 +208,7 @@ def plain(node: Node) -> Any:
 
 
 def place_of(node: Node, path: Path) -> str:
-    """`file:line` of the deepest part of `path` that exists."""
+    """Return `file:line` of the deepest part of `path` that exists."""
     for step in path:
         if isinstance(node.value, dict) and step in node.value:
             node = node.value[str(step)]
@@ -219,9 +220,10 @@ def place_of(node: Node, path: Path) -> str:
 
 
 def merge(base: Node, over: Node, path: Path = ()) -> Node:
-    """`over` on top of `base`: mappings merge, everything else is replaced.
+    """Merge `over` into `base`: mappings merge, everything else is replaced.
 
-    A service whose kit changes is replaced whole, and so is a distribution. Places stay those of the origin.
+    A service whose kit changes is replaced as a whole, and so is a distribution. Places stay those of the
+    origin.
     """
     if not (isinstance(base.value, dict) and isinstance(over.value, dict)):
         return over
@@ -236,32 +238,33 @@ def merge(base: Node, over: Node, path: Path = ()) -> Node:
 
 
 def merge_plain(base: Any, over: Any) -> Any:
-    """The same of plain data."""
+    """Merge plain data in the same way."""
     place = ""
     return plain(merge(_from_plain(base, place), _from_plain(over, place)))
 
 
 def kit_of(service: Mapping[str, Any]) -> str | None:
-    """The kit that a service's mapping names, short forms included; None if it names none."""
+    """Return the kit that a service's mapping names, short forms included; None if it names none."""
     if isinstance(kit := service.get("kit"), str):
         return kit
     return "command" if "run" in service else "external" if "at" in service else None
 
 
 def section_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A section of a study as plain data; empty where it is missing, or no mapping."""
+    """Return a section of a study as plain data; empty if it is missing or no mapping."""
     raw = data.get(name)
     return raw if isinstance(raw, dict) else {}
 
 
 def sequence_of(data: Mapping[str, Any], name: str) -> list[Any]:
-    """A section of a study that is a list; empty where it is missing, or none."""
+    """Return a section of a study that is a list; empty if it is missing or no list."""
     raw = data.get(name)
     return raw if isinstance(raw, list) else []
 
 
 def value_at(data: Any, path: Path) -> Any:
-    """What plain data holds at `path`, or the text that stands for all of it (`${…}`); None where nothing is."""
+    """Return what plain data holds at `path`, or the text that stands for all of it (`${…}`); None if there
+    is nothing."""
     for step in path:
         if isinstance(data, str):
             return data
@@ -275,12 +278,13 @@ def value_at(data: Any, path: Path) -> Any:
 
 
 def dicts_of(raw: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Those of a section's entries that are mappings."""
+    """Return the entries of a section that are mappings."""
     return ((name, item) for name, item in raw.items() if isinstance(item, dict))
 
 
 def override(tree: Node, key: str, value: Any) -> Node:
-    """`tree` with the dotted `key` (`traffic.background.vus`) set; a text is read as a YAML scalar or flow value."""
+    """Set the dotted `key` (`traffic.background.vus`) in `tree`; a text is read as a YAML scalar or flow
+    value."""
     place = f"override {key}"
     if isinstance(value, str) and value.strip():
         value = plain(read_tree(value, place)[0])

@@ -1,4 +1,4 @@
-"""What of a study runs code that is not svload's own, or reaches beyond its lab."""
+"""What in a study runs code that is not svload's own, or acts outside its lab."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from svload.study.draft import Checks, Draft
 
 OfServices = Callable[[Sequence[ServiceSpec], Sequence[Request]], Sequence[str]]
-"""Services and the requests of a case → what of them needs trust (svload.lab.asks_trust): this room knows no kit."""
+"""Services and the requests of a case → which of them need trust (svload.lab.asks_trust): this package knows
+no kit."""
 
 
 def needs_trust(
     lock: Lock, of_services: OfServices, configs: Iterable[CaseConfig] | None = None
 ) -> list[str]:
-    """What may act outside the lab or read what is the user's: options as each case resolves them
+    """Return what may act outside the lab or read the user's own data: options as each case resolves them
     (`lab.app.run: …`), requests that write to servers that svload did not start, the code in the study's
-    folder, and variables that hold its secrets.
+    folder, and variables with its secrets.
 
-    `configs` are the valid cases', where they are known already.
+    `configs` are those of the valid cases, if they are known already.
     """
     found: list[str] = []
     labs: set[str] = set()
@@ -49,10 +50,10 @@ def needs_trust(
 
 
 def reads_here(lock: Lock) -> list[str]:
-    """What a lock would take from this machine beside what any study is asked about: files below the folder
-    that it names.
+    """Return what a lock would read from this machine besides what every study is checked for: files below
+    the folder that it names.
 
-    A study's own file cannot leave its folder; a lock that was made elsewhere names any folder.
+    A study's own file cannot leave its folder; a lock made elsewhere may name any folder.
     """
     return list(
         dict.fromkeys(one for case in lock.valid_cases for one in _read_by(resolve(lock, case), lock))
@@ -70,13 +71,13 @@ def _read_by(config: CaseConfig, lock: Lock) -> Iterator[str]:
 
 
 def requests_of(config: CaseConfig) -> list[Request]:
-    """All requests of a case: of its load, of what populates before it, and of its set-up."""
+    """Return all requests of a case: of its load, of what populates before it, and of its set-up."""
     found = [request for group in config.all_groups for request in group.requests]
     return [*found, *(part.request for part in config.set_up)]
 
 
 def must_be_sound(lock: Lock, place: str, checks: Checks) -> None:
-    """A lock that was made elsewhere passes every check of a study, and holds what its study says.
+    """Check that a lock made elsewhere passes every check of a study, and matches its study.
 
     Raises SvloadError run-damaged.
     """
@@ -95,7 +96,8 @@ def _unsound(place: str, problem: Problem) -> SvloadError:
 
 
 def _is_of(lock: Lock, draft: Draft) -> bool:
-    """Whether its factors are those of the study, and each case one of the study's with its name and levels."""
+    """Return whether its factors are those of the study, and each case one of the study's with its name and
+    levels."""
     levels = {case.name: case.levels for case in draft.cases}
     written, meant = ([(one.name, one.levels, one.open) for one in of.factors] for of in (lock, draft))
     return written == meant and all(levels.get(case.name) == case.levels for case in lock.cases)

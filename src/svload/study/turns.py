@@ -18,7 +18,7 @@ _OR = "or leave order: turns out"
 
 
 def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable[Mistake]:
-    """What must have the machine alone, and comparisons that turns can't answer."""
+    """Report what needs the machine alone, and comparisons that turns can't answer."""
     measure = section_of(data, "measure")
     if measure.get("order") != "turns":
         if measure.get("control") is True:
@@ -66,7 +66,7 @@ def turn_mistakes(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterabl
 
 
 def with_control(data: Mapping[str, Any], factors: Sequence[Factor]) -> list[Factor]:
-    """The factors; with `control: true` the turned one has its baseline once more, under another name."""
+    """Return the factors; with `control: true` the turned one has its baseline again, under another name."""
     measure = section_of(data, "measure")
     compared = next((item for item in sequence_of(data, "compare") if isinstance(item, dict)), {})
     if measure.get("order") != "turns" or measure.get("control") is not True:
@@ -110,7 +110,8 @@ def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable
 
 
 def _is_sampled(text: object, owners: dict[str, Source]) -> bool:
-    """Whether a metric comes from readings of a monitor, not from requests or from counters around the load."""
+    """Return whether a metric comes from a monitor's readings, not from requests or from counters around the
+    load."""
     try:
         metric = parse_metric(str(text), owners).metric
     except ValueError:
@@ -121,7 +122,7 @@ def _is_sampled(text: object, owners: dict[str, Source]) -> bool:
 def side_mistakes(
     data: Mapping[str, Any], cases: Sequence[Case], configs: Mapping[str, CaseConfig]
 ) -> Iterable[Mistake]:
-    """Sides that can't be up at once, or whose loads are not the same."""
+    """Report sides that can't be up together, or whose loads differ."""
     factors = [item.get("factor") for item in sequence_of(data, "compare") if isinstance(item, dict)]
     if section_of(data, "measure").get("order") != "turns" or not factors:
         return
@@ -142,7 +143,7 @@ def side_mistakes(
 
 
 def _between(first: CaseConfig, other: CaseConfig, factor: str) -> Iterable[Mistake]:
-    """What two sides may not have in common, and what they may not differ in."""
+    """Report what two sides share and must not, and differences that they may not have."""
     sides = f"{first.case.name} and {other.case.name}"
     if _load(first) != _load(other):
         told = f"{sides} differ in the load itself, so that a ratio would not be the servers'"
@@ -159,7 +160,7 @@ def _between(first: CaseConfig, other: CaseConfig, factor: str) -> Iterable[Mist
 
 
 def _load(config: CaseConfig) -> tuple[object, ...]:
-    """When how many requests are made, whatever they ask for and of whom."""
+    """Return when and how many requests are made, regardless of what they request and from whom."""
 
     def of(group: Group) -> tuple[object, ...]:
         scenarios = [
@@ -171,7 +172,7 @@ def _load(config: CaseConfig) -> tuple[object, ...]:
 
 
 def _ports(config: CaseConfig) -> Iterable[tuple[Path, int]]:
-    """The fixed ports of services that svload starts."""
+    """Return the fixed ports of services that svload starts."""
     for service in config.services:
         port = service.options.get("port")
         if "at" not in service.options and isinstance(port, int):

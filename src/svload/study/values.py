@@ -1,6 +1,6 @@
-"""Values that a study file holds, as pydantic types: quantities, counts, names, and what may stand in their place.
+"""Values in a study file as pydantic types: quantities, counts, names, and what is allowed instead of them.
 
-With the validation context `{"references": True}` (the file as written) a `${…}` may stand for any value.
+With the validation context `{"references": True}` (the file as written) a `${…}` is allowed for any value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AS_WRITTEN = {"references": True}
 
 
 class Part(BaseModel):
-    """A mapping of the study file: no unknown keys, every mistake told in the catalogue's codes."""
+    """A mapping of the study file: no unknown keys, every mistake reported with the catalogue's codes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False, defer_build=True)
 
@@ -62,17 +62,20 @@ class Part(BaseModel):
 
     @classmethod
     def hint(cls, key: str, said: Any) -> str:
-        """What to write where `key` is missing in `said`, or does not belong; empty: the schema's own words will do."""
+        """Return what to write if `key` is missing in `said`, or does not belong there; empty: the schema's
+        text is enough."""
         return ""
 
     @classmethod
     def other_kind(cls, stranger: str, missing: str) -> bool:
-        """Whether an unknown key shows that another kind of mapping was meant, which needs no `missing` key."""
+        """Return whether an unknown key shows that another kind of mapping was meant, which does not need
+        `missing`."""
         return False
 
     @classmethod
     def gap(cls, said: Mapping[str, Any]) -> Gap | None:
-        """What no field tells by itself: told beside the fields' own mistakes, which hide what looks at several."""
+        """Return what no single field reports: reported with the fields' own mistakes, which hide checks of
+        several fields."""
         return None
 
 
@@ -80,12 +83,12 @@ class Part(BaseModel):
 
 
 def holds_reference(value: object) -> bool:
-    """Whether a text holds a `${…}` (or its escape)."""
+    """Return whether a text contains a `${…}` (or its escape)."""
     return isinstance(value, str) and "${" in value
 
 
 class OrReference:
-    """Beside the annotated type, in the file as written, a text that holds a `${…}`."""
+    """Besides the annotated type, in the file as written, a text that contains a `${…}`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def check(value: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
@@ -102,7 +105,7 @@ class OrReference:
 
 
 class WithoutReference:
-    """A value that holds for the whole study: a `${…}` in its place is refused with the reason."""
+    """A value for the whole study: a `${…}` in its place is rejected with the reason."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -117,7 +120,7 @@ class WithoutReference:
 
 
 class OneOrMany:
-    """A list, or its only item written alone."""
+    """A list, or its only item written without the list."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def as_list(value: Any) -> Any:
@@ -133,7 +136,8 @@ class OneOrMany:
 
 
 class OrAlone:
-    """A mapping, or its one value written alone: `wrap` makes the mapping, `alone` is that value's JSON Schema."""
+    """A mapping, or its only value written alone: `wrap` makes the mapping, `alone` is the JSON Schema of the
+    value."""
 
     def __init__(self, wrap: Callable[[Any], Any], alone: dict[str, Any]) -> None:
         self.wrap, self.alone = wrap, alone
@@ -151,17 +155,18 @@ class OrAlone:
 
 
 class Decided(ABC):
-    """A value that `read` alone reads, asking the model it chooses; the annotated type, made first,
-    is what the JSON Schema shows.
+    """A value that only `read` reads, with the model it chooses; the JSON Schema is that of the annotated
+    type.
 
-    So a study pays only for the models that it uses: those of all executors cost a load as long as its own.
+    A study thus only pays for the models that it uses: building those of all executors takes as long as a
+    load does.
     """
 
     _source: Any
 
     @abstractmethod
     def read(self, value: Any, context: Any) -> Any:
-        """The value read. Raises ValueError or what a model's validation raises."""
+        """Return the value read. Raises ValueError or what a model's validation raises."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         self._source = source
@@ -176,7 +181,7 @@ class Decided(ABC):
 
 
 class Pick(Decided):
-    """A union whose member is chosen by `choose(value)`: only that member's mistakes are told."""
+    """A union whose member is chosen by `choose(value)`: only that member's mistakes are reported."""
 
     def __init__(self, choose: Callable[[Any], type[BaseModel]]) -> None:
         self.choose = choose
@@ -188,7 +193,7 @@ class Pick(Decided):
 
 
 class AtMost:
-    """A number up to a bound, whose reason is told."""
+    """A number up to a bound; the bound's reason is reported."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
@@ -208,7 +213,7 @@ class AtMost:
 
 
 class NoLonger:
-    """A list up to a bound, whose reason is told."""
+    """A list up to a bound; the bound's reason is reported."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
@@ -230,7 +235,7 @@ class NoLonger:
 
 
 def _with_unit(value: str | float, unit: float) -> str:
-    """A bare number of seconds, as k6 has them, as the study has it; "" for anything else."""
+    """Return a number of seconds without a unit, as in k6, in a study's notation; "" for anything else."""
     seconds = value if isinstance(value, (int, float)) else float("nan")
     return show_duration(seconds) if unit == TIME_UNIT and 0 < seconds <= TIME_S.most else ""
 
@@ -257,7 +262,7 @@ def _measured(
 
 
 TIME_UNIT = 1e9
-"""Nanoseconds in a second: what times are held in."""
+"""Nanoseconds per second: times are stored in ns."""
 QUANTITY: dict[str, Any] = {"type": ["string", "number"]}
 
 
@@ -269,7 +274,7 @@ def _quantity(
 
 
 def _rate_rps(value: str | float | int) -> float:
-    """A rate with its unit: 5 might be meant a second or a minute."""
+    """Return a rate, which needs its unit: 5 might mean per second or per minute."""
     if isinstance(value, str) and re.fullmatch(r"\s*[\d.,_eE+-]+\s*", value):
         value = float(value.replace(",", "").replace("_", ""))
     if not isinstance(value, str) and value != 0:
@@ -285,7 +290,7 @@ _RATE = _quantity(_rate_rps, 1e-9, "500/s", RATE_RPS)
 _RATE_OR_ZERO = _quantity(_rate_rps, 0, "500/s", RATE_RPS)
 PlainCount = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
 PlainWholeNumber = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
-"""The plain ones are read before the cases are made: no `${…}`."""
+"""Plain numbers are read before the cases are made: no `${…}`."""
 TimeNs = Annotated[int, _TIME[0], _TIME[1], OrReference()]
 SpanNs = Annotated[int, _SPAN[0], _SPAN[1], OrReference()]
 SizeBytes = Annotated[int, _SIZE[0], _SIZE[1], OrReference()]
@@ -295,7 +300,7 @@ RateOrZeroRps = Annotated[float, _RATE_OR_ZERO[0], _RATE_OR_ZERO[1], OrReference
 
 
 def time_up_to(bound: Bound, example: str) -> Any:
-    """A time with a bound of its own, in ns."""
+    """Return a type for times with this bound, in ns."""
     validator, shape = _quantity(duration_ns, 0, example, bound)
     return Annotated[int, validator, shape, OrReference()]
 
@@ -335,7 +340,7 @@ def _label(value: str) -> str:
 
 Name = Annotated[str, AfterValidator(_name)]
 Label = Annotated[str, AfterValidator(_label)]
-"""The name of a request or a traffic group: nothing outside svload takes it for a name."""
+"""The name of a request or a traffic group: it is only used as a name inside svload."""
 FileName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"),

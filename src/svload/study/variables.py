@@ -1,4 +1,4 @@
-"""What is wrong with the variables that requests take and use."""
+"""Mistakes in the variables that requests take and use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from svload.study.tree import Path, section_of
 
 
 def unknown_to(request: Request, known: Collection[str], path: Path) -> Iterator[Mistake]:
-    """Variables that a request uses before they are taken."""
+    """Return variables that a request uses before they are taken."""
     for part in request.parts:
         if isinstance(part, TakenPart) and part.taken not in {*known, *request.takes_under_way}:
             told = f"{request.name} uses ${{{part.taken}}}, which no earlier step nor setup takes"
@@ -20,7 +20,7 @@ def unknown_to(request: Request, known: Collection[str], path: Path) -> Iterator
 
 
 def secret_in_address(request: Request, secrets: Collection[str], path: Path) -> Iterator[Mistake]:
-    """An address is what tables, logs and errors name, here and at the server."""
+    """Report secrets in an address: tables, logs and errors name it, here and at the server."""
     for part in (*request.path, *(request.url or ())):
         if isinstance(part, TakenPart) and part.taken in secrets:
             told = f"{request.name} has ${{{part.taken}}} in its address, which logs and tables name"
@@ -34,14 +34,14 @@ def taken_twice(request: Request, known: Collection[str], path: Path) -> Iterato
 
 
 def written_apart(group: Group, path: Path) -> Iterator[Mistake]:
-    """Written objects are rows in one generator's memory."""
+    """Report written objects in several generators: their rows are in one generator's memory."""
     if group.generators > 1 and any(request.written for request in group.requests):
         told = "expected one generator: what it has written is known to it alone"
         yield bad_value((*path, "generators"), told, group.generators, "Leave it out.")
 
 
 def untaken(group: Group, path: Path, set_up: Sequence[SetUp], secrets: Collection[str]) -> Iterator[Mistake]:
-    """What is wrong with a group's variables."""
+    """Return what is wrong with a group's variables."""
     before = {name: part.once for part in set_up for name in part.request.takes}
     for request in group.requests:
         yield from secret_in_address(request, secrets, path)
@@ -66,8 +66,8 @@ def untaken(group: Group, path: Path, set_up: Sequence[SetUp], secrets: Collecti
 
 
 def of_itself(request: Request, held: Collection[str], path: Path) -> Iterator[Mistake]:
-    """Columns of what a request is about to upload, in what it sends: there is no such row before it has.
-    One that an earlier step of its scenario holds (`held`) is another."""
+    """Report columns of what a request is about to upload in what it sends: that row does not exist yet. A
+    row that an earlier step of its scenario holds (`held`) is another one."""
     if request.adds is None or request.adds in held:
         return
     own = {f"{request.adds}.{column}" for column in COLUMNS}
@@ -83,8 +83,8 @@ def of_itself(request: Request, held: Collection[str], path: Path) -> Iterator[M
 def gone_later(
     source: Mapping[str, Any], groups: Sequence[Group], restarted: Collection[str], replicates: int
 ) -> Iterator[Mistake]:
-    """Rows that are there at first, which one trial deletes and the next asks for; a store that is restarted
-    before each trial is filled again."""
+    """Report initial rows that one trial deletes and the next requests, unless the store is restarted before
+    each trial and thus filled again."""
     feeders, data = section_of(source, "feeders"), section_of(source, "data")
     for request in (request for group in groups for request in group.requests if request.removes):
         name = request.draws or ""
