@@ -1,7 +1,7 @@
-"""Generators of several machines as one: shares dealt to machines, one common start, results brought here.
+"""Generators of several machines as one: shares dealt to machines, one common start, results collected here.
 
-Each machine's part is followed by a thread of its own, as the generators of one machine are. Stamps of two machines
-meet nowhere: a start is told to each by its own clock, and what comes back counts from it.
+A thread follows each machine's part, as for the generators of one machine. Time stamps of two machines are
+never compared: each gets its start in its own clock, and its results count from it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ if TYPE_CHECKING:
     from svload.host.machines.remote import RemoteMachine
 
 START_MARGIN_NS = 400_000_000
-"""The common start lies this far ahead of the last machine's READY: its own message takes a while."""
+"""The common start is this long after the last machine's READY: sending the start takes a while."""
 READY_WITHIN_S = 120.0
 
 
 def seats(cores: Sequence[int]) -> tuple[int, ...]:
-    """The machine of each generator process: machines in turn, and again, one process a core of load."""
+    """Return the machine of each generator process: machines in turn, repeatedly, one process per core of
+    load."""
     return tuple(
         machine for turn in range(max(cores, default=0)) for machine, own in enumerate(cores) if turn < own
     )
 
 
 class CommonStart:
-    """All parts wait here until each is ready; then all know when to begin (this machine's clock)."""
+    """All parts wait here until each is ready; then all get the start (in this machine's clock)."""
 
     def __init__(self, parts: int, ready: Callable[[int], None]) -> None:
         self.at_ns = 0
@@ -51,7 +52,7 @@ class CommonStart:
         self._ready(self.at_ns)
 
     def wait(self) -> int:
-        """The start. Raises SvloadError generator-failed where another part was not ready."""
+        """Return the start. Raises SvloadError generator-failed if another part was not ready."""
         try:
             self._barrier.wait(READY_WITHIN_S)
         except threading.BrokenBarrierError:
@@ -59,7 +60,7 @@ class CommonStart:
         return self.at_ns
 
     def give_up(self) -> None:
-        """No start: whoever waits is told."""
+        """Report to the waiting parts that there is no start."""
         self._barrier.abort()
 
 
@@ -76,7 +77,7 @@ class MachineGenerators(Generators):
         self._here = Path()
 
     def measure_offset(self) -> Offset:
-        """How its clock stands now; the next start rests on it."""
+        """Measure its clock now; the next start uses the result."""
         self._offset = self.machine.offset()
         return self._offset
 
@@ -92,10 +93,10 @@ class MachineGenerators(Generators):
         self._agent.start_at(children, self._offset.there(at_ns))
 
     def _hear_begun(self, load: Load, start_at_ns: int) -> None:
-        """They began when they were told: the common start holds for all machines."""
+        """Ignore when they began: the common start is valid for all machines."""
 
     def _table(self, path: Path) -> str:
-        """The table there, put there once."""
+        """Return the table's path there, copying it once."""
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         if digest not in self._there:
@@ -115,8 +116,8 @@ class MachineGenerators(Generators):
 
 
 class FleetGenerators(Generators):
-    """The generator processes of all machines, as a run uses those of one. `agent` is the one of this machine,
-    whose servers are watched beside the load."""
+    """The generator processes of all machines, with the interface of those of one. `agent` is the one of this
+    machine, whose servers are watched during the load."""
 
     def __init__(self, agent: Agent, machines: Sequence[RemoteMachine]) -> None:
         super().__init__(agent, Path(), None)
@@ -125,11 +126,11 @@ class FleetGenerators(Generators):
         self._calibrated: list[float] = []
 
     def machine_of(self, process: int) -> str:
-        """Where the run's process of that number is."""
+        """Return the machine of the run's process with that number."""
         return self.parts[self.seats[process % len(self.seats)]].machine.name
 
     def _dealt(self, count: int) -> dict[int, list[int]]:
-        """Machine → numbers of the shares that run there."""
+        """Return machine → numbers of the shares that run there."""
         dealt: dict[int, list[int]] = {}
         for number in range(count):
             dealt.setdefault(self.seats[number % len(self.seats)], []).append(number)
@@ -142,19 +143,19 @@ class FleetGenerators(Generators):
             return list(pool.map(act, parts))
 
     def ensure(self, count: int) -> None:
-        """Have processes for `count` shares where they will run. Raises SvloadError."""
+        """Start processes for `count` shares where they will run. Raises SvloadError."""
         dealt = self._dealt(count)
         self._on_all(
             lambda part: part.ensure(len(dealt[self.parts.index(part)])), [self.parts[at] for at in dealt]
         )
 
     def children(self, count: int) -> list[str]:
-        """None of this machine's own."""
+        """Return none: this machine has none of its own."""
         self.ensure(count)
         return []
 
     def calibrate(self) -> float:
-        """As of one machine, by the one that has slowed down most since the first time."""
+        """As for one machine, from the machine that has slowed down most since the first time."""
         found = self._on_all(lambda part: part.calibrate(), self.parts)
         self._calibrated = self._calibrated or found
         slowest: float = max(now / first for now, first in zip(found, self._calibrated, strict=True))
@@ -175,7 +176,7 @@ class FleetGenerators(Generators):
         may_end: Callable[[str, int], bool] = lambda service, offset_ns: False,
         on_start: Callable[[int], None] | None = None,
     ) -> Load:
-        """As of one machine. A machine that is lost stops all others; what they saw then counts for nothing."""
+        """As for one machine. If a machine is lost, all others stop; their results then count for nothing."""
         dealt = {
             self.parts[at]: [shares[number] for number in numbers]
             for at, numbers in self._dealt(len(shares)).items()
@@ -223,7 +224,7 @@ class FleetGenerators(Generators):
 
 
 class _Follower:
-    """Follows each machine's part by a thread; one that fails stops the others."""
+    """Follows each machine's part in a thread; one that fails stops the others."""
 
     def __init__(self, should_stop: Callable[[], bool], start: CommonStart) -> None:
         self._should_stop, self._start = should_stop, start
@@ -241,7 +242,7 @@ class _Follower:
         def run() -> None:
             try:
                 done = part.load(shares, tables, out, self._hear, self._stop)
-            except BaseException as why:  # told by the thread that asked
+            except BaseException as why:  # reported by the thread that requested it
                 self.fail(why)
             else:
                 for result in done.results:
@@ -257,7 +258,7 @@ class _Follower:
         return self._failed.is_set() or self._should_stop()
 
     def fail(self, why: BaseException) -> None:
-        """The first one counts: what follows is what it caused."""
+        """Record the first failure: later ones are its consequences."""
         with self._lock:
             self._error = self._error or why
         self._failed.set()
@@ -269,13 +270,13 @@ class _Follower:
                 self._unseen[share] = continued(self._unseen.get(share), progress)
 
     def news(self) -> dict[str, dict[str, Any]]:
-        """Progress of all machines' shares since it was asked last."""
+        """Return the progress of all machines' shares since the last call."""
         with self._lock:
             heard, self._unseen = self._unseen, {}
             return heard
 
     def outcome(self, start_at_ns: int) -> Load:
-        """What all left. Raises what the first of them raised."""
+        """Return the results of all. Raises the first exception of any."""
         with self._lock:
             if self._error is not None:
                 raise self._error

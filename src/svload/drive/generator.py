@@ -1,8 +1,9 @@
-"""A generator: a process that makes load, speaking JSON lines with its agent (`python -m svload.drive.generator`).
+"""A generator: a process that makes load, exchanging JSON lines with its agent (`python -m
+svload.drive.generator`).
 
 It lives through many trials: prepare (share and tables) → ready; start_at_ns → progress … done; its tables go
-to the file that the share names. Between loads it is asked how fast its core is (calibrate). Only the
-standard library, the raw container and the native engine are imported: it must start fast.
+to the file that the share names. Between loads it measures the speed of its core on request (calibrate). Only
+the standard library, the raw container and the native engine are imported: it must start fast.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from svload.model.errors import error_line
 from svload.store.raw import write_tables
 
 PRIORITY = -10
-"""Nice value of a generator with cores of its own, where the machine allows one below 0: who
-else wakes there would delay it.
+"""Nice value of a generator with its own cores, if the machine allows one below 0: other processes that wake
+there would delay it.
 
-Beside servers on the same cores it would take their share; there the engine's short slices must do.
+On cores shared with servers it would take their time; there the engine's short slices must do.
 """
 LEAD_NS = 20_000_000
-"""A start that is left to the generator lies this far ahead, so that the engine has armed its timers."""
+"""A start chosen by the generator is this far ahead, so that the engine has armed its timers."""
 _tables: dict[str, dict[str, Any]] = {}
 _out = threading.Lock()
 
 
 def main() -> int:
-    """Read lines until the end of input. Returns 0; a failing share is told as an error line, never a traceback."""
+    """Read lines until the end of input. Return 0; a failing share is reported as an error line, never a
+    traceback."""
     with suppress(PermissionError):
         if len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
             os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
@@ -104,7 +106,7 @@ def _say(message: dict[str, Any]) -> None:
 
 
 def read_inputs(path: Path) -> dict[str, Any]:
-    """A table of inputs/ (CSV) as engine columns."""
+    """Return a table of inputs/ (CSV) as engine columns."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
         names = next(rows)
@@ -113,7 +115,7 @@ def read_inputs(path: Path) -> dict[str, Any]:
 
 
 def engine_column(name: str, values: list[str]) -> tuple[str, Any]:
-    """A column as the engine takes it: `…_bytes` as u64, all else as text."""
+    """Return a column in the engine's form: `…_bytes` as u64, all else as text."""
     if name.endswith("_bytes"):
         return "u64", b"".join(int(value).to_bytes(8, "little") for value in values)
     return "utf8", values
@@ -123,14 +125,15 @@ BLOCK = bytes(range(256)) * 256
 BURSTS, REPEATS = 6, 10
 GAP_S = 0.004
 WARM_NS = 3_000_000
-"""A core that slept is first brought to its speed, unmeasured."""
+"""How long a core that slept is first brought up to speed, unmeasured."""
 
 
 def fixed_work_ns() -> float:
-    """Lower quartile of `BURSTS` × `REPEATS` times of one SHA-256 over 64 KiB, ns: some 25 ms in all.
+    """Return the lower quartile of `BURSTS` × `REPEATS` times of one SHA-256 over 64 KiB, in ns: some 25 ms
+    in all.
 
-    The quartile leaves out what interrupts and other processes took (their own checks tell that), the gaps
-    between the bursts what disturbs a core for some milliseconds; both move with the core's clock.
+    The quartile leaves out the time of interrupts and other processes (they have their own checks), the gaps
+    between the bursts leave out what disturbs a core for some milliseconds; both move with the core's clock.
     """
     times = []
     for burst in range(BURSTS):

@@ -1,4 +1,5 @@
-"""The controller's side of the generators: processes that live through a run and are given one share each a trial.
+"""The controller's side of the generators: processes that live through a run and get one share each per
+trial.
 
 They are started before the study is read: nothing that knows a study is loaded here.
 """
@@ -24,23 +25,25 @@ if TYPE_CHECKING:
     from svload.model.clocks import MachineClock
 
 Progress = Callable[[dict[str, dict[str, Any]]], None]
-"""By share: what its generator has said since the last call."""
+"""Called with each share's progress since the last call."""
 START_MARGIN_NS = 100_000_000
-"""The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
+"""The common start is this long after the last READY, so that every generator has armed its timers."""
 LONE = 0
-"""A single generator without tables to take in, or whose load only prepares the servers, needs no common start: it
-begins as soon as it hears this, and says when that was."""
+"""A single generator without tables to read, or whose load only prepares the servers, needs no common start:
+it begins as soon as it gets this value, and reports when."""
 LOOK_S, ACT_S = 0.5, 0.01
-"""How long one look at the agent waits: rare looks disturb the measurement least; planted faults need the short one."""
+"""How long one query to the agent waits: rare queries disturb the measurement least; planned faults need the
+short wait."""
 STOP_GRACE_S = 2.0
-"""A stopped generator is silent at once; it has this long to hand over what it saw."""
+"""A stopped generator is silent immediately; it has this long to hand over its results."""
 LATE_S = 15.0
-"""A generator that is silent this long past its own end has failed."""
+"""A generator that is silent this long after its planned end has failed."""
 
 
 @dataclass
 class ShareResult:
-    """What one generator left: its summary JSON and the raw container with its tables; `machine` and `site` of a fleet."""
+    """The results of one generator: its summary JSON and the raw container with its tables; `machine` and
+    `site` in a fleet."""
 
     share: Share
     summary: dict[str, Any]
@@ -51,27 +54,27 @@ class ShareResult:
 
 @dataclass
 class Load:
-    """One load's outcome. `start_at_ns` is its common start; `stopped_ns` when it was
-    stopped before its end, as an offset."""
+    """The outcome of one load. `start_at_ns` is its common start; `stopped_ns` the offset at which it was
+    stopped early."""
 
     start_at_ns: int
     results: list[ShareResult] = field(default_factory=list)
     stopped_ns: int | None = None
 
     def begun_at(self, start_at_ns: int) -> None:
-        """A generator's own word on when it began."""
+        """Return the start that a generator reports."""
         if self.stopped_ns is not None:
             self.stopped_ns += self.start_at_ns - start_at_ns
         self.start_at_ns = start_at_ns
 
     @property
     def stopped(self) -> bool:
-        """Whether it was stopped before its end."""
+        """Return whether it was stopped before its end."""
         return self.stopped_ns is not None
 
 
 class Generators:
-    """The run's generator processes. Not for use from several threads at once. `clocks` are those of other
+    """The run's generator processes. Not for concurrent use by several threads. `clocks` are those of other
     machines in the last load."""
 
     def __init__(self, agent: Agent, folder: Path, cores: tuple[int, ...] | None) -> None:
@@ -84,7 +87,8 @@ class Generators:
         self.clocks: tuple[MachineClock, ...] = ()
 
     def ensure(self, count: int) -> None:
-        """Have at least `count` processes. Raises SvloadError (agent-refused, agent-lost)."""
+        """Start processes until there are at least `count`. Raises SvloadError (agent-refused,
+        agent-lost)."""
         new = [f"generator.{self._generation}.{number}" for number in range(len(self._children), count)]
         self._agent.prepare(
             [
@@ -101,12 +105,12 @@ class Generators:
         self._children += new
 
     def children(self, count: int) -> list[str]:
-        """The agent's names of the processes that a load of `count` shares uses."""
+        """Return the agent's names of the processes that a load of `count` shares uses."""
         self.ensure(count)
         return self._children[:count]
 
     def calibrate(self) -> float:
-        """How long the fixed piece of work takes now where the load runs, ns
+        """Return the current duration of the fixed piece of work where the load runs, in ns
         (`drive.calibration`). Raises SvloadError."""
         [child] = self.children(1)
         [said] = self._agent.prepare([Tell(child=child, message={"calibrate": True})])
@@ -131,15 +135,16 @@ class Generators:
     ) -> Load:
         """Run the shares to their end, one process each, from a common start.
 
-        `meanwhile`, if given, is called many times a second with the offset in ns (planted faults act there).
-        `may_end` is asked when a server's process ends, with the service and the offset: does the load go on?
-        `on_start` hears when it begins (CLOCK_MONOTONIC), to act beside it. Bounded by the shares' own end
-        plus their drain plus 15 s. Raises SvloadError generator-failed, service-died, agent-lost.
+        `meanwhile`, if given, is called many times per second with the offset in ns (planned faults act
+        there). `may_end` is called when a server's process ends, with the service and the offset: does the
+        load continue? `on_start` is called when it begins (CLOCK_MONOTONIC), for actions during the load.
+        Bounded by the shares' own end plus their drain plus 15 s. Raises SvloadError generator-failed,
+        service-died, agent-lost.
         """
         self.ensure(len(shares))
         share_of = dict(zip(self._children, shares, strict=False))
         self._agent.prepare([self._tell(child, share, tables, out) for child, share in share_of.items()])
-        # Nobody watches a load that only prepares: a start that its tables delay harms no number.
+        # Nobody watches a load that only prepares: a start delayed by its tables harms no number.
         exact = on_start is not None or (on_progress is not None and bool(shares[0].tables))
         lone = len(shares) == 1 and not exact
         start_at_ns = self._start_at_ns(lone)
@@ -230,7 +235,7 @@ class Generators:
 
 
 def ended_server(notice: Notice, start_at_ns: int, may_end: Callable[[str, int], bool]) -> SvloadError | None:
-    """The end of a server that was to live, as an error; None for any other notice."""
+    """Return the error for the end of a server that was to live; None for any other notice."""
     if notice.kind != "exit" or _is_awaited(notice, start_at_ns, may_end):
         return None
     return _died(notice)
@@ -246,7 +251,7 @@ def _died(notice: Notice) -> SvloadError | None:
 
 
 def _is_awaited(notice: Notice, start_at_ns: int, may_end: Callable[[str, int], bool]) -> bool:
-    """Whether it tells the end of a server that may end."""
+    """Return whether it reports the end of a server that may end."""
     if notice.kind != "exit" or notice.data.get("role") != "server":
         return False
     return may_end(notice.child.split(".", 1)[0], notice.monotonic_ns - start_at_ns)

@@ -7,24 +7,24 @@ from typing import NamedTuple
 from svload.model.study import CaseConfig
 
 MANY_CORES = 1 << 16
-"""A process for each part."""
+"""Enough cores for one process per part."""
 _MOST_IN_A_NAME = 80
 
 
 class Part(NamedTuple):
-    """One generator's part of a group: the group's place in the case, and the generator's number."""
+    """One generator's part of a group: the group's index in the case, and the generator's number."""
 
     group: int
     number: int
 
 
 def packed(config: CaseConfig, cores: int) -> tuple[tuple[Part, ...], ...]:
-    """The parts of each process: one each while there are cores for them, else dealt in turn
-    to as many processes as cores.
+    """Return the parts of each process: one each while there are cores for them, else dealt in turn to as
+    many processes as cores.
 
     Two processes on one core take it from each other, and each sees the other as a wait for the scheduler
     (docs/method.md §3, run-queue wait); one thread serves several parts with the same work and no such wait.
-    However they are packed, the same requests are asked, and what each generator saw is kept apart.
+    The requests are the same however they are packed, and what each generator saw is kept separate.
     """
     parts = [
         Part(index, number) for index, group in enumerate(config.groups) for number in range(group.generators)
@@ -35,7 +35,7 @@ def packed(config: CaseConfig, cores: int) -> tuple[tuple[Part, ...], ...]:
 
 
 def _together(config: CaseConfig, dealt: list[list[Part]]) -> list[list[Part]]:
-    """Groups that share a set of written objects, in one process: the rows are in its memory alone."""
+    """Return groups that share a set of written objects in one process: the rows are only in its memory."""
     for one in config.sets:
         sharing = {
             index
@@ -50,7 +50,7 @@ def _together(config: CaseConfig, dealt: list[list[Part]]) -> list[list[Part]]:
 
 
 def name_of(config: CaseConfig, parts: tuple[Part, ...]) -> str:
-    """What a process of these parts is called in files and messages: `background.0+probe.0`."""
+    """Return the name in files and messages of a process with these parts: `background.0+probe.0`."""
     names = [f"{config.groups[part.group].name}.{part.number}" for part in parts]
     name = "+".join(names)
     return name if len(name) <= _MOST_IN_A_NAME else f"{names[0]}+{len(names) - 1} more"

@@ -1,5 +1,5 @@
-"""How many requests of an open loop may be under way at once (`max_vus`): as the study
-says, else by a rule of its own."""
+"""How many requests of an open loop may be in progress concurrently (`max_vus`): from the study, else by the
+rule here."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from svload.model.plan import Room
 from svload.model.traffic import Group
 
 RESERVE = 64
-"""Descriptors of a generator, and local ports of the machine, that are left to everything else."""
+"""Descriptors of a generator, and local ports of the machine, reserved for everything else."""
 ROOMY = Room()
-"""Linux's own limits for root, where nothing is known of the machine."""
+"""Linux's own limits for root, for a machine of which nothing is known."""
 
 
 class Places(NamedTuple):
-    """How many places an open group has over all its generators, and what decided it, in words."""
+    """The number of places of an open group over all its generators, and what determined it, in words."""
 
     most: int
     because: str
 
 
 def places_of(group: Group, room: Room, cores: int = MANY_CORES) -> Places | None:
-    """min(rate × timeout, descriptors − reserve) where the study says nothing; None for a closed
-    loop, whose users are its places.
+    """Return min(rate × timeout, descriptors − reserve) if the study sets nothing; None for a closed loop,
+    whose users are its places.
 
-    No more than that many can be under way, chance in Poisson arrivals apart. Beyond that rule the local
-    ports bound it too: a connection to one address takes one of each, and a request that finds none would
-    fail by the generator's doing instead of waiting for the server's. `cores` are those of the load:
-    generators beyond them share a process, and its descriptors.
+    No more can be in progress, apart from chance in Poisson arrivals. Local ports bound it too: a connection
+    to one address takes one of each, and a request that finds none would fail because of the generator
+    instead of waiting for the server. `cores` are those of the load: generators beyond them share a process,
+    and its descriptors.
     """
     executor = group.executor
     if not isinstance(executor, OpenLoop):

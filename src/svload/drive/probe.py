@@ -1,4 +1,4 @@
-"""`svload probe URL`: a few transfers measured as curl does, without a lab, a run or an agent."""
+"""`svload probe URL`: a few transfers measured as by curl, without a lab, a run or an agent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VARIABLES = (
     "time_redirect",
     "time_total",
 )
-"""curl's eleven, in the paper's words; times in s, sizes in bytes, speed in bytes/s."""
+"""curl's eleven variables, in the paper's words; times in s, sizes in bytes, speed in bytes/s."""
 
 
 def probe(
@@ -47,7 +47,8 @@ def probe(
     body: BodySpec | None = None,
     verify: bool = True,
 ) -> list[dict[str, Any]]:
-    """`count` transfers of `url`, one after another: a dict of `VARIABLES` each, with `http_code` and `error`.
+    """Make `count` transfers of `url`, one after another: returns a dict of `VARIABLES` each, with
+    `http_code` and `error`.
 
     Raises SvloadError: url-bad, unauthorised-target (before any packet), usage.
     """
@@ -100,7 +101,7 @@ def _share(
 
 
 def rows_of(samples: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
-    """A samples table of the engine as one dict a request."""
+    """Return a samples table of the engine as one dict per request."""
     columns = {}
     for name, code in SAMPLES.items():
         data = samples[name][1]
@@ -114,7 +115,8 @@ def rows_of(samples: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
 
 
 def curl_variables(row: dict[str, int]) -> dict[str, Any]:
-    """curl's eleven variables of one request (docs/method.md §6): times in s from the start of the transfer."""
+    """Return curl's eleven variables of one request (docs/method.md §6): times in s from the start of the
+    transfer."""
     begun, done = row["begun_ns"], row["done_ns"]
     total_s = max(done - begun, 0) / 1e9 if done >= 0 else 0.0
     first_byte = row["first_byte_ns"]

@@ -1,4 +1,4 @@
-"""What generators say while they make load, put together for a look at it. Pure."""
+"""Generators' progress reports during a load, merged for display. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ PERCENTILES = ("response_p50_ns", "response_p95_ns", "response_p99_ns")
 
 
 def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
-    """A share's progress, with what it said just before and nobody was shown: `last` is of
-    the time since the report before."""
+    """Merge a share's progress with its previous report, if that was not shown; `last` is of the time since
+    the report before."""
     for group, earlier in zip(now["groups"], before["groups"] if before else (), strict=False):
         last, unseen = group.get("last", {}), earlier.get("last", {})
         for key in ("ok", "failed"):
@@ -21,10 +21,10 @@ def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, A
 
 
 def merge_progress(parts: Any) -> dict[str, Any]:
-    """Progress of several shares as one: counts added by group, the offset the latest,
-    percentiles the worst (a picture only).
+    """Return the progress of several shares as one: counts added by group, the latest offset, the worst
+    percentiles (for display only).
 
-    `cpu_s` is the CPU time that the generators' processes have used since they began.
+    `cpu_s` is the CPU time that the generators' processes have used since they started.
     """
     groups: dict[str, dict[str, Any]] = {}
     offset_ns, cpu_s = 0, 0.0

@@ -1,4 +1,4 @@
-"""What the engine would refuse of a case, found by its own checks before anything is started."""
+"""What the engine would reject in a case, found by its own checks before anything is started."""
 
 from __future__ import annotations
 
@@ -44,16 +44,18 @@ Columns = Mapping[str, Sequence[object]]
 
 
 class CaseChecks:
-    """Finds, case after case of one study, the first thing that the engine would not run, at the study's place of it.
+    """Finds, for each case of a study in turn, the first thing that the engine would not run, with its place
+    in the study.
 
-    Nothing is started; no packet is sent. A pattern that was taken once is not made again: that may cost 10 ms.
+    Nothing is started; no packet is sent. A pattern that was accepted once is not compiled again: that may
+    cost 10 ms.
     """
 
     def __init__(self) -> None:
         self.proven: set[str] = set()
 
     def __call__(self, config: CaseConfig, duration_ns: int, folder: Path) -> Iterator[Mistake]:
-        """What is wrong with a case; `folder` is the study's."""
+        """Return what is wrong with a case; `folder` is the study's."""
         yield from _authorities(config, folder)
         alone = _alone(config, folder)
         try:
@@ -73,7 +75,7 @@ class CaseChecks:
             if fault is None:
                 self.proven |= patterns
             elif fault[0].endswith(".stop_offset_ns"):
-                return  # too many intervals: told with all times of the trial (plan-too-large)
+                return  # too many intervals: reported with all times of the trial (plan-too-large)
             elif share is before:
                 yield refused(("setup",), fault[1])
             else:
@@ -82,13 +84,13 @@ class CaseChecks:
                 return
 
     def _unproven(self, into: set[str], pattern: Pattern) -> str:
-        """A plain pattern in place of one that was taken already; the others are gathered."""
+        """Return a plain pattern in place of one already accepted; collect the others."""
         into.add(pattern)
         return "x" if pattern in self.proven else pattern
 
 
 def encoded_rows(configs: Iterable[CaseConfig], folder: Path) -> Iterator[str]:
-    """Name the rows of the study's own tables that requests encode, since more than a value would be read there."""
+    """Name the rows of the study's own tables that requests encode: unencoded they would change a request."""
     tables: dict[TableSource, dict[str, list[str]]] = {}
     told: set[tuple[str, str, str]] = set()
     for config in configs:
@@ -127,7 +129,8 @@ _NUMBER = ""
 
 
 def _odd_rows(table: Columns) -> dict[str, list[str]]:
-    """The rows with a value that holds more than unreserved characters, and their numbers from 1."""
+    """Return the rows with a value that contains more than unreserved characters, and their numbers from
+    1."""
     names = list(table)
     odd = [
         (str(number), *map(str, row))
@@ -138,14 +141,14 @@ def _odd_rows(table: Columns) -> dict[str, list[str]]:
 
 
 def _alone(config: CaseConfig, folder: Path) -> CaseConfig:
-    """The case with all its groups, each made by one generator."""
+    """Return the case with all its groups, each made by one generator."""
     whole = placed(config, folder)
     groups = tuple(group.model_copy(update={"generators": 1}) for group in whole.all_groups)
     return whole.model_copy(update={"groups": groups})
 
 
 def _shares(alone: CaseConfig, duration_ns: int) -> list[Share]:
-    """The shares of a case before its lab is up. Raises SvloadError, KeyError."""
+    """Return the shares of a case before its lab is up. Raises SvloadError, KeyError."""
     variables = {name: "x" for part in alone.set_up for name in part.request.takes}
     taken = Taken({**alone.secrets, **variables})
     times = timeline(alone, duration_ns)
@@ -153,7 +156,7 @@ def _shares(alone: CaseConfig, duration_ns: int) -> list[Share]:
 
 
 def _somewhere(config: CaseConfig) -> dict[str, Endpoint]:
-    """An endpoint of the right scheme for each target."""
+    """Return an endpoint of the right scheme for each target."""
     requests = [request for group in config.groups for request in group.requests]
     requests += [part.request for part in config.set_up]
     return {
@@ -166,7 +169,7 @@ def _somewhere(config: CaseConfig) -> dict[str, Endpoint]:
 
 
 def _authorities(config: CaseConfig, folder: Path) -> Iterable[Mistake]:
-    """Files of certificate authorities that are not there, lie elsewhere, or hold none."""
+    """Return files of certificate authorities that are missing, lie elsewhere, or contain none."""
     for service in config.services:
         name = service.options.get("ca_file")
         if not isinstance(name, str):
@@ -186,7 +189,7 @@ def _authorities(config: CaseConfig, folder: Path) -> Iterable[Mistake]:
 
 
 def _tls_fault(pem: str) -> str:
-    """What the engine has against an authority; empty for nothing."""
+    """Return why the engine rejects an authority; empty: it does not."""
     origin = "https://x"
     request = RequestSpec(name="x", method="GET", endpoint=origin, path=(TextPart("/"),), timeout_ns=1)
     group = GroupSpec(
@@ -206,7 +209,7 @@ def _tls_fault(pem: str) -> str:
 
 
 def _tables(config: CaseConfig, folder: Path) -> dict[str, Columns]:
-    """Tables as the share asks for them: as many rows as there are, or as are checked."""
+    """Return tables in the share's form: with all rows, or as many as are checked."""
     users = max(
         (group.executor.most_vus for group in config.groups if isinstance(group.executor, ClosedLoop)),
         default=1,
@@ -235,7 +238,7 @@ def _columns(table: Columns) -> dict[str, tuple[str, Any]]:
 
 
 def _at_its_place(field: str, problem: str, groups: Sequence[Group]) -> Mistake:
-    """A fault of the share at what the study wrote."""
+    """Return a fault of the share at its place in the study."""
     match = _GROUP.fullmatch(field)
     if match is None:
         return refused(("traffic",), shortened(f"{field} {problem}"))
@@ -259,7 +262,8 @@ def _request_at(request: Request, path: Place) -> Place:
 
 
 def _inside(field: str, request: Request) -> Place:
-    """`checks[1]` → check, 1; `take[0]` → take and the variable's name; `redis.commands[2][0]` → redis, 2."""
+    """Split a place: `checks[1]` → check, 1; `take[0]` → take and the variable's name; `redis.commands[2][0]`
+    → redis, 2."""
     entry = _ENTRY.match(field)
     if entry is None:
         return (field.partition(".")[0],) if field else ()

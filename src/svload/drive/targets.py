@@ -24,8 +24,8 @@ LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 @dataclass(frozen=True)
 class Target:
-    """A URL taken apart. `host` is as written, without brackets; of a Unix socket `socket` is
-    the file, and `host` only a name.
+    """The parts of a URL. `host` is as written, without brackets; for a Unix socket `socket` is the file, and
+    `host` only a name.
 
     `connect_to` is the (host, port) that connections really go to; None: the URL's own.
     """
@@ -39,23 +39,24 @@ class Target:
 
     @property
     def endpoint(self) -> str:
-        """`scheme://host[:port]`, the key of a share's endpoint table; the port where it is not the scheme's own."""
+        """Return `scheme://host[:port]`, the key of a share's endpoint table; the port only if it is not the
+        scheme's default."""
         return f"{self.scheme}://{self.authority}"
 
     @property
     def authority(self) -> str:
-        """`host[:port]`, as the Host header has it."""
+        """Return `host[:port]`, as in the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host + ("" if self.port == _PORTS.get(self.scheme) else f":{self.port}")
 
 
 _PORTS = {"http": 80, "https": 443}
 RAW = ("tcp", "tls")
-"""Schemes of raw dialogues; they have no port of their own."""
+"""Schemes of raw dialogues; they have no default port."""
 
 
 def parse_url(url: str, raw: bool = False) -> Target:
-    """The target of `url`; `raw`: it may be tcp:// or tls:// too. Raises SvloadError url-bad."""
+    """Return the target of `url`; `raw`: tcp:// and tls:// are allowed too. Raises SvloadError url-bad."""
     text = url if "://" in url else f"http://{url}"
     if local := split_unix_url(text):
         return Target(
@@ -85,7 +86,7 @@ def parse_url(url: str, raw: bool = False) -> Target:
 
 
 def parse_connect_to(text: str) -> tuple[str, int]:
-    """Host and port of `host:port`, `[::1]:8443`. Raises SvloadError url-bad."""
+    """Return host and port of `host:port`, `[::1]:8443`. Raises SvloadError url-bad."""
     try:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port
@@ -97,11 +98,11 @@ def parse_connect_to(text: str) -> tuple[str, int]:
 
 
 def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, int]:
-    """Address and port of `target` (of a Unix socket `unix:` with its path, and 0), looked up once and
+    """Return address and port of `target` (for a Unix socket `unix:` with its path, and 0), looked up once and
     only if its host may be loaded.
 
-    Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name, or a name with two
-    families of which only one answers is left to the connection).
+    Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name). If a name has two
+    families of which only one answers, this shows at the connection.
     """
     if target.socket:
         return _local_socket(target, authorised)
@@ -119,13 +120,13 @@ def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, in
             url=target.endpoint,
             reason=f"its host is not known ({getattr(why, 'strerror', None) or why})",
         ) from why
-    # IPv4 first where a name has both: one family for a whole run (docs/method.md §3, localhost in two families)
+    # IPv4 first if a name has both: one family for a whole run (docs/method.md §3, localhost in two families)
     *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
     return str(address[0]), port
 
 
 def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
-    """`find_target` as an endpoint of the lab's."""
+    """Return `find_target` as an endpoint of the lab."""
     from svload.model.facts import Endpoint
 
     address, port = find_target(target, authorised)
@@ -150,8 +151,8 @@ def _local_socket(target: Target, authorised: Sequence[str]) -> tuple[str, int]:
 
 @cache
 def system_authorities() -> str:
-    """This system's certificate authorities as PEM, as curl trusts them. Raises
-    SvloadError lab-failed if there are none."""
+    """Return this system's certificate authorities as PEM, as curl trusts them. Raises SvloadError lab-failed
+    if there are none."""
     import ssl
 
     known = ssl.create_default_context().get_ca_certs(binary_form=True)
@@ -165,19 +166,20 @@ def system_authorities() -> str:
 
 
 def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
-    """Loopback by literal address or its standard names, or a host that the user named exactly."""
+    """Return whether the target is loopback by literal address or its standard names, or a host that the user
+    named exactly."""
     if host in LOOPBACK_NAMES or host in tuple(authorised):
         return True
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    return address.is_loopback and "%" not in host  # behind it a zone may say anything
+    return address.is_loopback and "%" not in host  # a zone after it may contain anything
 
 
 def allowed_blocks(endpoints: Iterable[Endpoint]) -> list[str]:
-    """What `connect()` may reach: loopback and the exact addresses of `endpoints`, as CIDR
-    blocks; sockets by their path."""
+    """Return what `connect()` may reach: loopback and the exact addresses of `endpoints`, as CIDR blocks;
+    sockets by their path."""
     blocks = list(LOOPBACK)
     for endpoint in endpoints:
         if endpoint.address.startswith(PREFIX):

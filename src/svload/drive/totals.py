@@ -1,4 +1,4 @@
-"""What the shares of one load came to, put together: totals by group, and each generator's own cost. Pure."""
+"""Results of the shares of one load, merged: totals by group, and each generator's own cost. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MAPS = ("errors", "status", "checks_failed")
 
 
 def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) -> tuple[GroupSummary, ...]:
-    """Totals by group over all shares: counts are added exactly; the longest silence is the least
-    of the shares' (an upper bound)."""
+    """Return totals by group over all shares: counts are added exactly; the longest silence is the least of
+    the shares' (an upper bound)."""
     merged: list[GroupSummary] = []
     for index, name in enumerate(group_names):
         parts = [
@@ -50,7 +50,7 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
 
 
 def _merge_steps(parts: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[StepSummary, ...]:
-    """Each step's totals over the shares, which all have the same steps."""
+    """Return each step's totals over the shares, which all have the same steps."""
     merged = []
     for steps in zip(*parts, strict=True):
         fields: dict[str, Any] = {"name": steps[0]["name"]}
@@ -63,7 +63,7 @@ def _merge_steps(parts: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[StepSumm
 
 
 def generator_costs(results: Sequence[ShareResult]) -> tuple[GeneratorSummary, ...]:
-    """Each share's own cost, its threads added (the longest loop pass is a maximum)."""
+    """Return the cost of each share, summed over its threads (the longest loop pass is a maximum)."""
     costs = []
     for result in results:
         threads = result.summary.get("threads", [])

@@ -1,4 +1,4 @@
-"""What the generators saw of themselves while they made load, as readings among the monitors' (monitor `generator`)."""
+"""Generators' observations of themselves during load, as monitor readings (monitor `generator`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METRICS: Mapping[str, str] = {
     "stops_beyond": "per thread of the load, where it had more than 4,096 gaps or passes above 5 ms: number "
     "of those that are not told one by one, at the last that is",
 }
-"""By metric: its meaning. The entity is `share/thread`."""
+"""Metric → meaning. The entity is `share/thread`."""
 _COLUMNS: Mapping[str, str] = {
     "hiccup_seconds": "gap_ns",
     "loop_pass_seconds": "pass_ns",
@@ -28,14 +28,14 @@ _COLUMNS: Mapping[str, str] = {
     "run_queue_seconds_total": "run_queue_ns",
 }
 _OF_KIND = ("gap_seconds", "pass_gap_seconds")
-"""What a row of the engine's table `stops` becomes, by its kind."""
+"""The metrics for a row of the engine's table `stops`, by its kind."""
 
 Table = dict[str, tuple[str, Any]]
 
 
 def with_witnesses(monitors: Table, shares: Iterable[tuple[str, Mapping[str, Table]]]) -> Table:
-    """`monitors` (columns of `model.columns.MONITORS`) and the rows that the engine's tables `witness` and
-    `stops` of (share, tables) become.
+    """Return `monitors` (columns of `model.columns.MONITORS`) with rows from the engine's tables `witness`
+    and `stops` of (share, tables).
 
     A share without such tables adds nothing.
     """
@@ -47,7 +47,7 @@ def with_witnesses(monitors: Table, shares: Iterable[tuple[str, Mapping[str, Tab
 
 
 class _Rows:
-    """The monitors' table as it grows."""
+    """The monitors' table while it grows."""
 
     def __init__(self, monitors: Table) -> None:
         self._offsets, self._values = array("q"), array("d")
@@ -58,7 +58,7 @@ class _Rows:
         }
 
     def add(self, metric: str, entities: list[str], offsets_ns: array[int], values: Iterable[float]) -> None:
-        """Readings of one metric."""
+        """Add readings of one metric."""
         self._offsets.extend(offsets_ns)
         self._values.extend(array("d", values))
         self._names["entity"] += entities

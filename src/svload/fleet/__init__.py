@@ -1,4 +1,5 @@
-"""Many machines: the user's Ansible inventory, what each machine can bear, and svload on all of them."""
+"""Many machines: the user's Ansible inventory, the load that each machine can make, and svload on all of
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check`, `install`, `status` and `clean`: each a play on all machines of an inventory, and what it found."""
+"""`check`, `install`, `status` and `clean`: each a play on all machines of an inventory, and its results."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from svload.host.clock.offset import estimate
 from svload.model.errors import Problem, fail
 
 LIMITS: Mapping[str, str] = {"net.core.somaxconn": "65535", "net.ipv4.ip_local_port_range": "16384 60999"}
-"""Settings of every machine of a fleet. Servers listen below the ports that connections take."""
+"""Settings of every machine of a fleet. Servers listen below the ports that connections use."""
 _ANSWERS_FOR_S = 300
 _LEFT_OUT = ("runs", "__pycache__", ".git")
 Step = Callable[[str, str], None]
-"""Called with a machine and a step as Ansible begins it."""
+"""Called with a machine and a step when Ansible begins it."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """What is installed: a wheel, the pinned requirements beside it (None: pip resolves), packages
-    for machines without an index."""
+    """What is installed: a wheel, the pinned requirements beside it (None: pip resolves), packages for
+    machines without an index."""
 
     wheel: Path
     requirements: Path | None = None
@@ -40,8 +40,8 @@ class Package:
 
     @staticmethod
     def find(wheel: Path | None, wheelhouse: Path | None) -> Package:
-        """The wheel named, else the newest one in dist/; its requirements.txt stands beside it.
-        Raises SvloadError fleet-no-wheel."""
+        """Return the wheel named, else the newest one in dist/; its requirements.txt is beside it. Raises
+        SvloadError fleet-no-wheel."""
         named = wheel or Path("dist")
         found = sorted(named.glob("svload-*.whl"), key=_age) if named.is_dir() else [named]
         if not found or not found[-1].is_file() or found[-1].suffix != ".whl":
@@ -57,7 +57,7 @@ class Package:
 
     @property
     def digest(self) -> str:
-        """Of all that decides what comes to be installed."""
+        """Return a digest of all that determines what is installed."""
         held = hashlib.sha256(self.wheel.read_bytes())
         if self.requirements is not None:
             held.update(self.requirements.read_bytes())
@@ -65,8 +65,8 @@ class Package:
 
 
 def check(inventory: Path, step: Step) -> FleetResult:
-    """Read every machine, measure its clock and its link from here, one machine after
-    another; changes nothing there."""
+    """Read every machine, measure its clock and its link from here, one machine after another; changes
+    nothing there."""
     fleet, word = _fleet(inventory), secrets.token_hex(16)
     played = _play("check", fleet, inventory, step, svload_word=word, svload_seconds=_ANSWERS_FOR_S)
     return FleetResult(tuple(_measured(member, played[member.name], word) for member in fleet.members))
@@ -75,8 +75,8 @@ def check(inventory: Path, step: Step) -> FleetResult:
 def install(
     inventory: Path, package: Package, step: Step, study: Path | None = None, profile: str | None = None
 ) -> FleetResult:
-    """svload on every machine, the study's servers on those that serve, limits set. A
-    second time it changes nothing."""
+    """Install svload on every machine and the study's servers on those that serve, and set limits. A second
+    run changes nothing."""
     fleet = _fleet(inventory)
     with tempfile.TemporaryDirectory(prefix="svload-fleet-") as folder:
         files = [package.wheel, *([package.requirements] if package.requirements else [])]
@@ -97,7 +97,7 @@ def install(
 
 
 def status(inventory: Path, step: Step) -> FleetResult:
-    """What is installed and set on every machine."""
+    """Return what is installed and set on every machine."""
     fleet = _fleet(inventory)
     played = _play("status", fleet, inventory, step)
     return FleetResult(
@@ -106,7 +106,7 @@ def status(inventory: Path, step: Step) -> FleetResult:
 
 
 def clean(inventory: Path, step: Step) -> FleetResult:
-    """Labs ended, settings put back, svload's folder removed, on every machine."""
+    """End labs, restore settings and remove svload's folder on every machine."""
     fleet = _fleet(inventory)
     played = _play("clean", fleet, inventory, step)
     return FleetResult(tuple(_told(member, played[member.name], "clean") for member in fleet.members))
@@ -145,7 +145,7 @@ def _told(member: Member, played: Played, last: str) -> MachineTold:
 
 
 def _measured(member: Member, played: Played, word: str) -> MachineTold:
-    """The machine with its clock and its link, as far as they can be had from here."""
+    """Return the machine with its clock and its link, as far as they can be measured from here."""
     told = _told(member, played, "answer")
     facts = told.facts
     if facts is None or "answer" not in played.said:
@@ -172,7 +172,7 @@ def _measured(member: Member, played: Played, word: str) -> MachineTold:
 
 
 def _archive(folder: Path, to: Path) -> Path:
-    """The folder's files in one, the same bytes whenever it is made."""
+    """Return the folder's files as one archive, always with the same bytes."""
     with tarfile.open(to, "w") as archive:
         for path in sorted(folder.iterdir()):
             if path.is_file():
@@ -188,7 +188,7 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _staged(study: Path, to: Path) -> Path:
-    """The study's folder without what runs left in it. Raises SvloadError study-not-found."""
+    """Copy the study's folder to `to`, without leftovers of runs. Raises SvloadError study-not-found."""
     source = study if study.is_dir() else study.parent
     if not (source / "study.yaml").is_file():
         raise fail("study-not-found", path=study)

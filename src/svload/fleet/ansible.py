@@ -1,4 +1,4 @@
-"""Ansible, called: an inventory read, a play run on its machines. What it said is understood elsewhere (`played`)."""
+"""Call Ansible: read an inventory, run a play on its machines. `played` interprets its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Event = Mapping[str, Any]
 
 
 def list_inventory(path: Path) -> dict[str, Any]:
-    """The inventory as `ansible-inventory --list` has it. Raises SvloadError fleet-inventory, or tool-missing."""
+    """Return the inventory as `ansible-inventory --list` prints it. Raises SvloadError fleet-inventory, or
+    tool-missing."""
     if not path.exists():
         raise fail("fleet-inventory", str(path), reason="there is no such file")
     done = subprocess.run(
@@ -50,10 +51,10 @@ def play(
     variables: Mapping[str, Any],
     on_event: Callable[[Event], None],
 ) -> None:
-    """Run plays/NAME.yaml on `machines`; every event goes to `on_event`. A machine's failure
-    is an event and raises nothing.
+    """Run plays/NAME.yaml on `machines`; every event goes to `on_event`. A machine's failure is an event and
+    raises nothing.
 
-    Raises SvloadError fleet-ansible where Ansible itself failed, tool-missing without it; KeyboardInterrupt.
+    Raises SvloadError fleet-ansible if Ansible itself failed, tool-missing without it; KeyboardInterrupt.
     """
     _program("ansible-playbook")
     import ansible_runner
@@ -92,9 +93,10 @@ def play(
 
 
 def _settings() -> dict[str, str]:
-    """Variables for Ansible beside the user's own; the user's ansible.cfg counts wherever Ansible is started.
+    """Return variables for Ansible besides the user's own; the user's ansible.cfg is used wherever Ansible is
+    started.
 
-    One that another user could have put there does not: it names plug-ins, which Ansible runs.
+    A file that another user could have put there is not: it names plug-ins, which Ansible runs.
     """
     found = {
         "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
@@ -110,7 +112,7 @@ def _settings() -> dict[str, str]:
 
 
 def _is_the_users(file: Path) -> bool:
-    """Whether only this user and root may write the file and its folder."""
+    """Return whether only this user and root may write the file and its folder."""
     facts = (file.stat(), file.parent.stat())
     return all(one.st_uid in (0, os.geteuid()) and not one.st_mode & 0o022 for one in facts)
 
@@ -127,7 +129,7 @@ def _program(name: str) -> str:
 
 
 def _why(said: str) -> str:
-    """What Ansible says is wrong, in a line."""
+    """Return Ansible's description of the failure, in one line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     chosen = (
         [line for line in lines if "ERROR" in line]

@@ -1,4 +1,4 @@
-"""What each machine can bear, and what speaks against it. Pure."""
+"""The load that each machine can make, and obstacles to its use. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from svload.model.errors import ExitCode, Problem
 from svload.model.units import show_duration, show_size
 
 LEAST_FREE_BYTES = 2_000_000_000
-"""svload, its libraries, and their packages while they are installed."""
+"""Space for svload, its libraries, and their packages during installation."""
 MOST_WALL_OFF_NS = 1_000_000_000
-"""Wall clocks only name moments in logs and certificates; loads start by measured offsets of the monotonic ones."""
+"""Wall clocks only date moments in logs and certificates; loads start by measured offsets of the monotonic
+ones."""
 _OWN_FILES = 64
-"""Descriptors that a generator has beside its connections."""
+"""Descriptors that a generator has besides its connections."""
 
 
 @dataclass(frozen=True)
 class Bears:
-    """The load that a machine can carry: `connections` at a time to one address, `cores` that make load,
-    bytes/s each way (None: unknown)."""
+    """The load that a machine can make: concurrent `connections` to one address, `cores` for load, bytes/s
+    each way (None: unknown)."""
 
     connections: int
     cores: int
@@ -35,7 +36,8 @@ class Bears:
 
 @dataclass(frozen=True)
 class MachineTold:
-    """One machine after a command. `clock` is its monotonic clock against this machine's, `wall` its time of day."""
+    """One machine after a command. `clock` is its monotonic clock relative to this machine's, `wall` its time
+    of day."""
 
     member: Member
     facts: Mapping[str, Any] | None = None
@@ -48,12 +50,12 @@ class MachineTold:
 
     @property
     def bears(self) -> Bears | None:
-        """None where the machine was not read."""
+        """Return the load that it can make; None if the machine was not read."""
         return None if self.facts is None else bears(self.facts, self.link)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is no failure and worth knowing."""
+        """Return what is not a failure but worth knowing."""
         return () if self.facts is None else tuple(notes(self.facts, self.clock, self.said))
 
 
@@ -65,22 +67,22 @@ class FleetResult:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Of all machines, in their order."""
+        """Return the problems of all machines, in their order."""
         return tuple(problem for machine in self.machines for problem in machine.problems)
 
     @property
     def changed(self) -> int:
-        """Steps that changed something, on all machines."""
+        """Return how many steps changed something, on all machines."""
         return sum(machine.changed for machine in self.machines)
 
     @property
     def exit_code(self) -> ExitCode:
-        """The winning code of all problems."""
+        """Return the exit code of the most important of all problems."""
         return ExitCode.worst([problem.kind.exit_code for problem in self.problems])
 
 
 def bears(facts: Mapping[str, Any], link: Link | None) -> Bears:
-    """The least of descriptors and ports decides."""
+    """Return the load that it can make: the smaller of descriptors and ports decides."""
     files, ports = int(facts["open_files"]) - _OWN_FILES, int(facts["local_ports"])
     return Bears(
         connections=max(0, min(files, ports)),
@@ -92,7 +94,7 @@ def bears(facts: Mapping[str, Any], link: Link | None) -> Bears:
 
 
 def against(member: Member, facts: Mapping[str, Any], wall: Offset | None) -> list[Problem]:
-    """What must be mended before the machine can be used."""
+    """Return what must be fixed before the machine can be used."""
     found = []
     if not facts.get("installed") and int(facts["free_bytes"]) < LEAST_FREE_BYTES:
         free = f" ({show_size(float(facts['free_bytes']))} free)"
@@ -107,7 +109,7 @@ def against(member: Member, facts: Mapping[str, Any], wall: Offset | None) -> li
 
 
 def notes(facts: Mapping[str, Any], clock: Offset | None, said: Mapping[str, Any]) -> list[str]:
-    """Sentences on what bounds the machine."""
+    """Return sentences on what bounds the machine."""
     found = []
     if facts.get("clock_source") not in ("tsc", "kvm-clock"):
         found.append(

@@ -1,4 +1,5 @@
-"""An ordinary Ansible inventory as svload reads it: who makes load, who serves, and at which site. Pure."""
+"""An ordinary Ansible inventory as svload reads it: which machines make load, which serve, and at which site.
+Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Member:
 
     @property
     def does(self) -> str:
-        """In words: what it is there for."""
+        """Return its roles in words."""
         return " and ".join(
             word for word, is_so in (("generates", self.generates), ("serves", self.serves)) if is_so
         )
@@ -41,16 +42,16 @@ class Fleet:
     path: str
     members: tuple[Member, ...]
     servers: tuple[str, ...] = ()
-    """The names of those that serve, in their group's order."""
+    """The names of the machines that serve, in their group's order."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Their names, as Ansible knows them."""
+        """Return their names, as Ansible knows them."""
         return tuple(member.name for member in self.members)
 
 
 def read_inventory(listing: Mapping[str, Any], path: str) -> Fleet:
-    """What `ansible-inventory --list` said, understood; groups that svload does not know are the user's own.
+    """Read the output of `ansible-inventory --list`; groups that svload does not know are the user's own.
 
     Raises SvloadError fleet-group (no generators) and fleet-inventory, with everything that is wrong.
     """
@@ -103,7 +104,7 @@ def _address(name: str, variables: Mapping[str, Any]) -> str:
 
 
 def _sites(listing: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Host → the groups directly below `sites` that hold it."""
+    """Return host → the groups directly below `sites` that contain it."""
     at: dict[str, list[str]] = {}
     for site in listing.get(SITES, {}).get("children", ()):
         for name in _hosts(listing, site):
@@ -112,7 +113,7 @@ def _sites(listing: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _hosts(listing: Mapping[str, Any], group: str, seen: tuple[str, ...] = ()) -> list[str]:
-    """Hosts of a group and of all groups below it, once each."""
+    """Return the hosts of a group and of all groups below it, once each."""
     if group in seen:
         return []
     held = listing.get(group, {})

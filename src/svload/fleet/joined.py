@@ -1,6 +1,7 @@
-"""The workers of a Dask cluster that somebody else runs, as machines that make load.
+"""The workers of a running Dask cluster, as machines that make load.
 
-How it is encrypted says the user's own configuration of Dask. Nothing is known there of sites and of what the workers do beside.
+The user's own configuration of Dask determines its encryption. Sites, and what else the workers do, are not
+known there.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _SECURE = "Name it as Dask does, tls://HOST:PORT or tcp://HOST:PORT; certificate
 
 
 def workers_of(scheduler: str) -> tuple[Reach, ...]:
-    """All of its workers, by name. Raises SvloadError fleet-scheduler, fleet-other-svload (each worker that lacks this version),
-    fleet-worker, tool-missing."""
+    """Return all of its workers, by name. Raises SvloadError fleet-scheduler, fleet-other-svload (each worker
+    that lacks this version), fleet-worker, tool-missing."""
     if not _is_address(scheduler):
         raise fail(
             "fleet-scheduler", address=scheduler, reason="that is not a scheduler's address", hint=_SECURE
@@ -45,7 +46,7 @@ def workers_of(scheduler: str) -> tuple[Reach, ...]:
         _silent(stack)
         try:
             client = Client(scheduler, timeout=_SCHEDULER_WITHIN_S, set_as_default=False)  # type: ignore[no-untyped-call]
-        except Exception as why:  # Dask raises whatever its transports and its configuration raise
+        except Exception as why:  # Dask raises anything that its transports and its configuration raise
             raise fail("fleet-scheduler", address=scheduler, reason=_in_words(why), hint=_SECURE) from why
         stack.callback(client.close, timeout=_END_WITHIN_S)
         workers: Mapping[str, Any] = client.scheduler_info()["workers"]
@@ -60,7 +61,7 @@ def workers_of(scheduler: str) -> tuple[Reach, ...]:
 
 
 def reaches_of(scheduler: str, names: Mapping[str, str]) -> tuple[Reach, ...]:
-    """Machines of workers: address → name. Raises SvloadError fleet-worker."""
+    """Return machines of workers: address → name. Raises SvloadError fleet-worker."""
     found: dict[str, Reach] = {}
     for address, told in sorted(names.items(), key=lambda one: (one[1], one[0])):
         place = urlsplit(address)
@@ -70,7 +71,7 @@ def reaches_of(scheduler: str, names: Mapping[str, str]) -> tuple[Reach, ...]:
                 host=told or address,
                 reason=f"it is at {address}, which no connection reaches",
             )
-        # A worker without a name of its own has its address for one; a name becomes part of a folder's there.
+        # A worker without a name uses its address as one; a name becomes part of a folder's name there.
         own = told if told and told != address else place.netloc
         name = re.sub(r"[^\w.:-]+", "-", own)
         name = name if name not in found else f"{name}-{place.port}"
@@ -97,7 +98,7 @@ def _must_have_svload(client: Client, workers: tuple[Reach, ...]) -> None:
             reason = f"it took no task within {_WORKER_WITHIN_S:.0f} s; it is busy"
             problems.append(Problem("fleet-worker", {"host": one.name, "reason": reason}))
             continue
-        except Exception as why:  # whatever Dask raises for a worker that goes
+        except Exception as why:  # anything that Dask raises for a worker that leaves
             problems.append(Problem("fleet-worker", {"host": one.name, "reason": _in_words(why)}))
             continue
         if version != svload.__version__:
@@ -112,7 +113,8 @@ def _must_have_svload(client: Client, workers: tuple[Reach, ...]) -> None:
 
 
 def _silent(stack: contextlib.ExitStack) -> None:
-    """What is wrong is told in our own words; Dask sets its loggers' levels when it is imported."""
+    """Silence Dask's loggers, since svload reports failures itself; Dask sets their levels when it is
+    imported."""
     import distributed  # noqa: F401
 
     for name in list(logging.root.manager.loggerDict):
@@ -131,7 +133,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_own(address: str) -> bool:
-    """Whether this machine has that address: it can listen there."""
+    """Return whether this machine has that address: it can listen there."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -142,7 +144,7 @@ def _is_own(address: str) -> bool:
 
 
 def _in_words(why: BaseException) -> str:
-    """The last cause says what happened; Dask wraps it."""
+    """Return the last cause, which states what happened; Dask wraps it."""
     while why.__cause__ is not None:
         why = why.__cause__
     return " ".join(str(why).split())[:300] or type(why).__name__

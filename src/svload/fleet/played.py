@@ -1,4 +1,4 @@
-"""What a play did, from Ansible's events: for each machine what its steps said, how much was
+"""The results of a play, from Ansible's events: for each machine the output of its steps, how much was
 changed, and what failed. Pure."""
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ELSE = "See that it is up, that its SSH port is open to this machine, and that 
 
 @dataclass
 class Played:
-    """One machine: the last JSON object of each step by the step's name, how many steps
-    changed something, what failed."""
+    """One machine: the last JSON object of each step by the step's name, how many steps changed something,
+    what failed."""
 
     said: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     changed: int = 0
@@ -39,7 +39,7 @@ class Played:
 
 
 def understand(events: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Played]:
-    """Machine → what happened on it; every name is there."""
+    """Return machine → what happened on it; every machine in `names` is included."""
     machines = {name: Played() for name in names}
     for event in events:
         kind, data = event.get("event"), event.get("event_data") or {}
@@ -67,7 +67,7 @@ def _object(text: object) -> Mapping[str, Any] | None:
 
 
 def _unreachable(host: str, message: str) -> Problem:
-    if "temporary directory" in message:  # Ansible calls that unreachable, too
+    if "temporary directory" in message:  # Ansible reports that as unreachable, too
         reason = "Ansible can't make its temporary folder there: no permission, or no room"
         return Problem("fleet-step", {"host": host, "step": "begin", "reason": reason})
     reason = _one_line(_SSH.sub("", message))
@@ -92,6 +92,6 @@ def _failed(host: str, step: str, result: Mapping[str, Any]) -> Problem:
 
 
 def _one_line(text: str) -> str:
-    """The last line that says something, without a full stop."""
+    """Return the last line that is not empty, without a full stop."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].rstrip(".")[:400] if lines else "no reason was given"

@@ -1,4 +1,4 @@
-"""From an inventory to how svload itself reaches its machines: Ansible's variables become SSH's words."""
+"""How svload itself connects to an inventory's machines: Ansible's variables converted to SSH options."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LOOPBACK = "127.0.0.1"
 
 
 def reaches(inventory: Path, on: Collection[str] = ()) -> tuple[Reach, ...]:
-    """The machines that make load, and those that a study calls `on`. Raises SvloadError fleet-inventory, fleet-group,
-    fleet-on, tool-missing."""
+    """Return the machines that make load, and those that a study names with `on`. Raises SvloadError
+    fleet-inventory, fleet-group, fleet-on, tool-missing."""
     listing = ansible.list_inventory(inventory)
     fleet = read_inventory(listing, str(inventory))
     variables: Mapping[str, Any] = listing.get("_meta", {}).get("hostvars", {})
@@ -39,7 +39,7 @@ def reaches(inventory: Path, on: Collection[str] = ()) -> tuple[Reach, ...]:
 
 
 def names_of(name: str, servers: Sequence[str]) -> tuple[str, ...]:
-    """What a study may call a machine that serves: by its place in the group, or by its name. Pure."""
+    """Return a study's names for a machine that serves: its index in the group, or its name. Pure."""
     return (f"{SERVERS}[{servers.index(name)}]", name)
 
 
@@ -56,7 +56,7 @@ def _no_server(on: str, names: Mapping[str, tuple[str, ...]], inventory: str) ->
 
 
 def reach_of(member: Member, variables: Mapping[str, Any]) -> Reach:
-    """One machine. Pure."""
+    """Return how to connect to one machine. Pure."""
     home = str(variables.get("svload_home", "")).rstrip("/")
     python = str(variables.get("svload_python") or (f"{home}/venv/bin/python" if home else PYTHON))
     ssh: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def reach_of(member: Member, variables: Mapping[str, Any]) -> Reach:
 
 
 def _ssh_words(variables: Mapping[str, Any]) -> list[str]:
-    """As Ansible's own SSH connection has them."""
+    """Return SSH options as in Ansible's own SSH connection."""
     words = []
     if port := variables.get("ansible_port") or variables.get("ansible_ssh_port"):
         words += ["-p", str(port)]

@@ -38,7 +38,7 @@ def cache_dir() -> Path:
 
 
 def refuse_strange(folder: Path) -> Path:
-    """`folder`, if it is absent or this user's own, link and all: another's would say what
+    """Return `folder` if it is absent or this user's own, links included: another user's could decide what
     is undone, trusted and run here.
 
     Raises SvloadError not-yours.

@@ -1,21 +1,21 @@
-"""What controller and agent say to each other: nine messages, JSON lines over a Unix socket (SSH
-or Dask only carry them later).
+"""Messages between controller and agent: nine kinds, JSON lines over a Unix socket (SSH and Dask only
+forward them).
 
-The agent is one machine's hands and knows no kit: services, generators and monitors reach it as processes to
-start, settings to change and files to write. Everything it does is in its undo journal before it is done.
+The agent acts on one machine and knows no kit: services, generators and monitors are for it processes to start,
+settings to change and files to write. It writes every action to its undo journal before carrying it out.
 
 request (controller → agent)      reply
 HELLO {version, owner, lease}     HELLO {version, agent_pid, machine, cores, root}
 CLOCK {}                          CLOCK {monotonic_ns, wall}
-PREPARE {actions: […]}            READY {results: […]} (one a action, in order; stops at the first failure) or error
+PREPARE {actions: […]}            READY {results: […]} (one per action, in order; stops at the first failure) or error
 START_AT {children, at_ns}        READY {}
 STATUS {since, wait_s}            STATUS {next, notices: […], children: {name: exit | null}} (waits up to wait_s for the first)
 STOP {children | all, grace_s, now, end}    READY {exits} (`end`: the lease ends too)
 COLLECT {path, offset, max_bytes} COLLECT {data (base64), more}
 PUT {path, offset, data, more, mode, temporary}  READY {} (in order; the file takes its name with the last part)
-Every request carries `id`, its reply the same `id` and either its fields or `error` {code, details}.
+Every request has an `id`, its reply the same `id` and either its fields or `error` {code, details}.
 
-Plain dataclasses: an agent has started its first child before anything that validates whole studies would be loaded.
+Plain dataclasses: an agent starts its first child before libraries that validate studies could be loaded.
 """
 
 from __future__ import annotations
@@ -122,12 +122,12 @@ class GroupLimits(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class MakeGroup(Message):
-    """Make a control group, below the group `within` if that is given; removed with the lab. One that is
-    there gets these limits in place.
+    """Make a control group, below the group `within` if given; removed with the lab. An existing group gets
+    these limits.
 
-    `open_to` names limits that it has not, and that `SetLimits` may give it later.
-    Rates of disks are those of the disks that `folders` are on.
-    Result: {"paths": folder by controller, "found": the limits as the kernel holds them}.
+    `open_to` names limits that are not set, and that `SetLimits` may set later.
+    Disk rates apply to the disks that contain `folders`.
+    Result: {"paths": folder by controller, "found": the limits as the kernel reports them}.
     """
 
     do: Literal["group"] = "group"
@@ -186,12 +186,11 @@ class OpenLinks(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class MakeLink(Message):
-    """Make a network namespace that is joined to the lab's; removed with the lab. A link that is
-    there gets this rate in place.
+    """Make a network namespace joined to the lab's; removed with the lab. An existing link gets this rate.
 
-    A link with a latency carries nothing until a delay line does. Result: {"address": within it, "outside",
+    A link with a latency carries nothing until its delay line runs. Result: {"address": inside it, "outside",
     "inside": its interfaces, "network", "fabric": files of its namespace and of the lab's,
-    "rate_bytes_per_s": as the kernel holds it}.
+    "rate_bytes_per_s": as the kernel reports it}.
     """
 
     do: Literal["link"] = "link"
@@ -209,12 +208,12 @@ class DropLink(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Spawn(Message):
-    """Start a process in a session of its own that dies with the agent; with `group` it is in that control
-    group from its birth, with `link` in that link's network.
+    """Start a process in a new session that dies with the agent; with `group` it starts in that control group,
+    with `link` in that link's network.
 
     Role `generator` and `monitor` speak JSON lines on stdin and stdout (below); a `server`'s output goes to
     `log`; a `tool` runs to its end within `timeout_s` and returns {exit, tail}. It inherits the agent's
-    variables but the `withheld` ones. Result: {"pid": machine pid, "start_ticks"}.
+    variables except those `withheld`. Result: {"pid": machine pid, "start_ticks"}.
     """
 
     do: Literal["spawn"] = "spawn"
@@ -246,12 +245,12 @@ class WriteFile(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldSysctls(Message):
-    """Hold these settings of the kernel (by name: `net.core.somaxconn`), and put back what was held
-    before and is not named any more.
+    """Set and keep these settings of the kernel (by name: `net.core.somaxconn`), and restore settings kept
+    before and no longer named.
 
-    What the whole machine has is left as it is unless `host`. Old values stand in the journal. A refusal
+    Settings of the whole machine are only changed with `host`. The journal keeps the old values. A refusal
     is no error. Result: {"settings": [{"name", "asked", "old", "found", "layer": network | machine,
-    "why": "" or why it is not as asked}]}.
+    "why": "" or why it differs from the requested value}]}.
     """
 
     do: Literal["sysctl"] = "sysctl"
@@ -331,7 +330,7 @@ class Notice(Message):
 
 # Lines between agent and its speaking children (generators, monitors):
 #   → {"prepare": {…}}            ← {"ready": true, …} or {"error": {"code", "details"}}
-#   → {"calibrate": true}         ← {"ready": true, "calibration_ns": t}, of a generator between two loads
-#   → {"start_at_ns": n}          ← {"progress": {…}} about once a second, then {"done": {…, "start_at_ns"}} (n = 0: at once, at a moment of its own)
+#   → {"calibrate": true}         ← {"ready": true, "calibration_ns": t}, by a generator between two loads
+#   → {"start_at_ns": n}          ← {"progress": {…}} about once a second, then {"done": {…, "start_at_ns"}} (n = 0: immediately, at a moment it chooses)
 #   → {"stop": true}              ← {"done": {…}}
 #   → end of input: the child ends.

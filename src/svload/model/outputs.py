@@ -12,12 +12,12 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def output(path: Path, mode: int | None = None, *, synced: bool = False) -> Iterator[Path]:
-    """Yield an empty file of a name nobody can foresee beside `path`, with its ending; after the block it is `path`.
+    """Yield an empty file with an unpredictable name beside `path`, with its ending; after the block it is `path`.
 
-    It takes `mode`, or what the umask leaves of 0666. With `synced` the disk has it at the end. Nothing is left
-    of it, and the old file stays, where the block raises. Raises OSError, which names `path`.
+    It gets `mode`, or 0666 less the umask. With `synced` it is on disk at the end. If the block raises, the file
+    is removed and the old one stays. Raises OSError, which names `path`.
     """
-    # With the pid, by which leftovers are known, and the ending, which some writers go by.
+    # With the pid, which identifies leftovers, and the ending, which some writers depend on.
     fresh = path.with_name(f".{path.name}.{os.getpid()}.x{secrets.token_hex(4)}{path.suffix}")
     try:
         os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

@@ -336,14 +336,15 @@ class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its option
     """One traffic group of a case, with the options of `model.options`. An iteration is one `request`, or the
     steps of one of `scenarios`. `start_when` names the group whose ramp must have ended first.
 
-    Over HTTP/2 `streams` users (or requests at once) share a connection; `preferred`: a server may choose HTTP/1.1.
+    Over HTTP/2 `streams` users (or concurrent requests) share a connection; `preferred`: a server may choose
+    HTTP/1.1.
 
-    `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections
-    leave from `source_addresses` in turn; empty: from where the kernel says. `close: reset` ends them with
-    RST, which leaves no port in TIME_WAIT.
+    `graceful_stop_ns` is how long requests due by the end are followed; None: until their time-out.
+    Connections use `source_addresses` in turn; empty: the kernel's choice. `close: reset` ends them with RST,
+    which leaves no port in TIME_WAIT.
 
-    What waits for its time begins only at multiples of `pacing_quantum_ns` from the trial's start (0: when
-    due); due times stay exact, so the wait is generator lag.
+    Requests that wait for their time begin only at multiples of `pacing_quantum_ns` from the trial's start
+    (0: when due); due times stay exact, so the wait is generator lag.
     """
 
     name: str

@@ -190,8 +190,8 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
 
 @lru_cache(maxsize=64)
 def _fault(kind: str, file: FilePath, changed_ns: int, size_bytes: int) -> str:
-    """Return what is wrong with a file's rows; empty: nothing. A study's profiles query the same files
-    again."""
+    """Return what is wrong with a file's rows; empty: nothing. Cached, since profiles ask for the same
+    files again."""
     try:
         read_file(kind, file)
     except (OSError, ValueError) as why:

@@ -249,8 +249,8 @@ def in_our_words(
     other_kind: OtherKind = lambda stranger, missing: False,
     more: Sequence[InitErrorDetails] = (),
 ) -> ValidationError:
-    """`why` in the catalogue's codes, and what is wrong beside it; `known` maps the keys of the checked mapping to
-    their lines of documentation."""
+    """Return `why` with the catalogue's codes, and the further mistakes `more`; `known` maps the keys of the
+    checked mapping to their lines of documentation."""
     errors = why.errors(include_url=False)[: TOLD.most]
     strangers = [
         str(error["loc"][0])

@@ -1,1 +1,1 @@
-"""The engine's share, typed, and everything that makes one. No other room writes a share."""
+"""The engine's share, typed, and all code that makes one. No other package writes a share."""

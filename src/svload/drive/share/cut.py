@@ -1,6 +1,7 @@
-"""Cut a trial's plan into shares for the engine: pure, so that one or ten generators ask for the same requests.
+"""Divide a trial's plan into shares for the engine: pure, so that one or ten generators make the same
+requests.
 
-What the engine makes of a share stands in engine/README.md. Offsets count from the trial's common start.
+engine/README.md describes what the engine makes of a share. Offsets count from the trial's common start.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ from svload.model.traffic import Feeder, Group, WrittenSet
 
 @dataclass(frozen=True)
 class Share:
-    """One generator process's part: what the engine is asked, and whose parts its groups are, in order.
+    """One generator process's part: the engine's input, and the parts that its groups are, in order.
 
-    `tables` are those of inputs/ that it needs; `values` are more tables (name → column → rows),
-    which are never written to disk.
+    `tables` are those of inputs/ that it needs; `values` are further tables (name → column → rows), which are
+    never written to disk.
     """
 
     name: str
@@ -66,7 +67,7 @@ class Share:
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """Which of the case's groups each of its groups is: several may be generators of one."""
+        """Return which of the case's groups each of its groups is: several may be generators of one."""
         return tuple(part.group for part in self.parts)
 
 
@@ -80,10 +81,11 @@ def build_shares(
     taken: Taken | None = None,
     cores: int = MANY_CORES,
 ) -> list[Share]:
-    """The shares of one trial, one for each generator process. `endpoints` is keyed `scheme://host`;
-    `allowed` are CIDR blocks; `taken` is what set-up took; `cores` are those of the load (`drive.packing`).
+    """Return the shares of one trial, one for each generator process. `endpoints` is keyed `scheme://host`;
+    `allowed` are CIDR blocks; `taken` is the result of set-up; `cores` are those of the load
+    (`drive.packing`).
 
-    Raises KeyError for a host that no service has and no authorised address stands for.
+    Raises KeyError for a host that is neither a service nor an authorised address.
     """
     taken = taken or Taken()
     shares = []
@@ -111,7 +113,7 @@ def around(
     allowed: Sequence[str],
     parts: tuple[Part, ...] = (),
 ) -> Share:
-    """The share of these groups, whose specs and writers are given in the same order."""
+    """Return the share of these groups, whose specs and writers are given in the same order."""
     reached = [origin for group in groups for origin in _endpoints(group, endpoints).items()]
     share = ShareSpec(
         id=name,
@@ -133,7 +135,7 @@ def around(
 
 
 def _sets_of(config: CaseConfig, groups: Sequence[Group]) -> list[WrittenSet]:
-    """The sets of written objects that these groups name."""
+    """Return the sets of written objects that these groups name."""
     named = {request.written for group in groups for request in group.requests}
     return [one for one in config.sets if one.name in named]
 
@@ -146,7 +148,7 @@ def _cut(
     places: Places | None,
     writer: Writer,
 ) -> GroupSpec:
-    """One group of a share, with its part of the group's users or arrivals."""
+    """Return one group of a share, with its part of the group's users or arrivals."""
     group = config.groups[part.group]
     ramp_of = {other.name: other.executor.ramp_up_ns for other in config.groups}
     start_ns = ramp_of.get(group.start_when or "", 0)
@@ -165,7 +167,7 @@ def group_spec(
     writer: Writer,
     report_taken: bool = False,
 ) -> GroupSpec:
-    """A group that begins and stops at these offsets."""
+    """Return a group that begins and stops at these offsets."""
     feeders = {feeder.name: feeder for feeder in config.feeders}
     renewed = {name for one in group.scenarios if one.renew_ns for name in one.steps[0].request.takes}
     writer = replace(writer, renewed=frozenset(renewed))
@@ -197,35 +199,37 @@ def group_spec(
 
 
 def handed_on(group: Group) -> dict[str, Any]:
-    """The options that the engine takes as the study has them."""
+    """Return the options that the engine takes unchanged from the study."""
     return {one.name: getattr(group, one.name) for one in fields(EngineOptions)}
 
 
 def group_seed(seed: int, *parts: object) -> int:
-    """A 63-bit seed from the study's seed and any parts (positions, never names that a reader could change)."""
+    """Return a 63-bit seed from the study's seed and any parts (positions, never names that a reader could
+    change)."""
     text = "/".join(str(part) for part in (seed, *parts))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def asks_for(share: Share, feeder: str) -> int | None:
-    """Which of the share's groups takes rows of `feeder`; None where none does."""
+    """Return which of the share's groups uses rows of `feeder`; None if none does."""
     takers = (at for at, group in enumerate(share.spec.groups) if feeder in group.feeders)
     return next(takers, None)
 
 
 def _stop_ns(executor: Executor, start_ns: int, end_ns: int) -> int:
-    """Nothing is due from then on: the trial's end, or where the stages end before it."""
+    """Return when nothing is due any more: the trial's end, or the end of the stages if earlier."""
     return end_ns if executor.stages_ns is None else min(end_ns, start_ns + executor.stages_ns)
 
 
 def _connection(group: Group) -> Any:
-    """As the engine has it: the places of an open loop share their connections anyway."""
+    """Return the connection mode for the engine: the places of an open loop share their connections
+    anyway."""
     alike = group.connection == "shared" and isinstance(group.executor, OpenLoop)
     return "keep-alive" if alike else group.connection
 
 
 def _executor(group: Group, part: int, places: Places | None) -> spec.ExecutorSpec:
-    """The executor's options of one generator: its users, or its arrivals and places."""
+    """Return the executor's options for one generator: its users, or its arrivals and places."""
     executor = group.executor
     match executor:
         case ConstantVus():
@@ -260,7 +264,7 @@ def _executor(group: Group, part: int, places: Places | None) -> spec.ExecutorSp
 
 
 def _users(executor: ClosedLoop, group: Group, part: int) -> dict[str, Any]:
-    """Fields of `LoopOptions`."""
+    """Return the fields of `LoopOptions`."""
     mine = _dealt(executor.most_vus, group, part)
     return {
         "vus": len(mine),
@@ -273,7 +277,7 @@ def _users(executor: ClosedLoop, group: Group, part: int) -> dict[str, Any]:
 
 
 def _arrivals(executor: OpenLoop, group: Group, part: int, places: int) -> dict[str, Any]:
-    """Fields of `Places`."""
+    """Return the fields of `Places`."""
     return {
         "index_from": part,
         "index_step": group.generators,
@@ -284,8 +288,8 @@ def _arrivals(executor: OpenLoop, group: Group, part: int, places: int) -> dict[
 
 
 def _dealt(count: int, group: Group, part: int) -> range:
-    """Which of `count` users or places are a generator's: every g-th of g generators; who
-    share a connection stay together."""
+    """Return which of `count` users or places are a generator's: every g-th of g generators; those that share
+    a connection stay together."""
     if group.streams == 1:
         return range(part, count, group.generators)
     connections = group.connections(count)
@@ -303,7 +307,7 @@ def _stages(stages: Sequence[Stage], whole: bool = False) -> tuple[spec.Stage, .
 
 
 def think_time(think: ThinkTime) -> spec.ThinkTime:
-    """A think time in a share."""
+    """Return a think time of a share."""
     if think.uniform_ns is not None:
         return spec.ThinkTime(uniform_ns=think.uniform_ns)
     if think.exponential_ns is not None:
@@ -343,7 +347,8 @@ def _scenarios(group: Group, origins: Mapping[str, str], writer: Writer) -> tupl
 
 
 def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, EndpointSpec]:
-    """The group's own targets; every service's where an answer may name any of them: in a redirect, or a variable."""
+    """Return the group's own targets; every service's if an answer may name any of them, in a redirect or a
+    variable."""
     anywhere = any(request.goes_anywhere for request in group.requests)
     for name in group.endpoints:
         if name not in endpoints:
@@ -359,7 +364,8 @@ def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, End
 
 
 def origin_of(name: str, endpoint: Endpoint) -> str:
-    """What the server itself is called: one outside the lab is asked by its own host, never by the service's name."""
+    """Return the server's own name: one outside the lab is requested by its own host, never by the service's
+    name."""
     scheme, _, host = name.partition("://")
     return f"{_AS_HTTP.get(scheme, scheme)}://{endpoint.authority or host}"
 
@@ -369,7 +375,7 @@ _AS_HTTP = {"tcp": "http", "tls": "https"}
 
 
 def endpoint_spec(name: str, endpoint: Endpoint) -> EndpointSpec:
-    """Where an endpoint is reached, and how it is verified."""
+    """Return where an endpoint is reached, and how it is verified."""
     origin = urlsplit(origin_of(name, endpoint))
     tls = None
     if origin.scheme == "https":
@@ -378,10 +384,10 @@ def endpoint_spec(name: str, endpoint: Endpoint) -> EndpointSpec:
 
 
 def redirect_tls(groups: Sequence[Group], endpoints: Mapping[str, Endpoint]) -> TlsSpec | None:
-    """None where no request follows a redirect, or nothing is trusted.
+    """Return the TLS options of redirects; None if no request follows one, or nothing is trusted.
 
-    Any certificate will do where the study says so of a target; else the endpoints' authorities
-    and this system's are trusted.
+    Any certificate is accepted if the study says so of a target; else the endpoints' authorities and this
+    system's are trusted.
     """
     if not any(request.follow_redirects for group in groups for request in group.requests):
         return None

@@ -1,6 +1,6 @@
 """Executors of a share: for each of engine/engine/src/executor/ a class with the fields of its `Options`.
 
-Numbers of VUs, iterations and rates are of all shares together, but for `vus` and `max_vus`, which are this share's.
+Numbers of VUs, iterations and rates cover all shares, except `vus` and `max_vus`, which are this share's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_PAUSE = ThinkTime(constant_ns=0)
 
 @dataclass(frozen=True)
 class Stage:
-    """From the level before to `target` in a straight line: VUs, or arrivals a second."""
+    """A straight line from the level before to `target`: VUs, or arrivals per second."""
 
     duration_ns: int
     target: float
@@ -34,7 +34,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopOptions:
-    """What every closed executor has: of all VUs, this share's are `vu_from`, `vu_from + vu_step` …"""
+    """The options of every closed executor: of all VUs, this share's are `vu_from`, `vu_from + vu_step` …"""
 
     vus: int
     vus_total: int | None = None
@@ -46,7 +46,7 @@ class LoopOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ConstantVus(LoopOptions):
-    """A fixed set of VUs that come during a ramp, or spread."""
+    """A fixed set of VUs that start during a ramp, or spread."""
 
     kind: Literal["constant-vus"] = "constant-vus"
     ramp_up_ns: int = 0
@@ -65,7 +65,7 @@ class RampingVus(LoopOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedIterations(LoopOptions):
-    """So many iterations of all VUs together."""
+    """A number of iterations for all VUs together."""
 
     kind: Literal["shared-iterations"] = "shared-iterations"
     spread_ns: int = 0
@@ -74,7 +74,7 @@ class SharedIterations(LoopOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PerVuIterations(LoopOptions):
-    """So many iterations of each VU."""
+    """A number of iterations for each VU."""
 
     kind: Literal["per-vu-iterations"] = "per-vu-iterations"
     spread_ns: int = 0
@@ -83,8 +83,8 @@ class PerVuIterations(LoopOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """What every open executor has. This share's arrivals are `index_from`,
-    `index_from + index_step` … below `limit`."""
+    """The options of every open executor. This share's arrivals are `index_from`, `index_from + index_step` …
+    below `limit`."""
 
     index_from: int = 0
     index_step: int = 1

@@ -1,4 +1,4 @@
-"""Requests of a share, as engine/engine/src/request_spec.rs has them: the same names, fields and units."""
+"""Requests of a share, with the names, fields and units of engine/engine/src/request_spec.rs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from svload.model.protocols import NAMES
 
 @dataclass(frozen=True)
 class TextPart:
-    """A literal piece of a text."""
+    """A literal part of a text."""
 
     text: str
 
 
 Raw = Literal[True] | None
-"""Whether a value is sent as it is, in place of encoded."""
+"""Whether a value is sent unchanged instead of encoded."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class FeederPart:
 
 @dataclass(frozen=True)
 class VarPart:
-    """A value that each request has."""
+    """A value that every request has."""
 
     var: Literal["request.id", "vu", "iteration"]
     raw: Raw = None
@@ -56,7 +56,7 @@ class VarPart:
 
 @dataclass(frozen=True)
 class TakenPart:
-    """A variable that an earlier answer gave."""
+    """A variable taken from an earlier answer."""
 
     taken: str
     raw: Raw = None
@@ -78,7 +78,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class SizeLaw(OneOf):
-    """How long generated bodies are, in bytes; `lognormal` is (median, p99)."""
+    """The length of generated bodies, in bytes; `lognormal` is (median, p99)."""
 
     bytes: int | None = None
     uniform: tuple[int, int] | None = None
@@ -87,7 +87,7 @@ class SizeLaw(OneOf):
 
 @dataclass(frozen=True)
 class BodySpec(OneOf):
-    """What a request carries."""
+    """The body of a request."""
 
     text: Parts | None = None
     random: SizeLaw | None = None
@@ -104,7 +104,7 @@ class TakeTurn:
 
 @dataclass(frozen=True)
 class TurnSpec(OneOf):
-    """A turn of a dialogue, but for the one until the peer ends."""
+    """A turn of a dialogue, except the one that reads until the peer closes."""
 
     send: Parts | None = None
     send_hex: str | None = None
@@ -120,14 +120,14 @@ Turn = TurnSpec | Literal["until_close"]
 
 @dataclass(frozen=True)
 class CommandsSpec:
-    """Commands of a protocol, each a list of words; they leave together."""
+    """Commands of a protocol, each a list of words; they are sent together."""
 
     commands: tuple[tuple[Parts, ...], ...]
 
 
 @dataclass(frozen=True)
 class TextTest(OneOf):
-    """What a text of the answer must be, unless it must only be there."""
+    """A condition on a text of the answer; without one the text must only exist."""
 
     equals: Parts | None = None
     contains: Parts | None = None
@@ -147,7 +147,7 @@ class StatusCheck:
 
 @dataclass(frozen=True)
 class SizeCheck:
-    """The body is so long, or as long as a column or a variable says."""
+    """The body has this length, or the length in a column or a variable."""
 
     name: str
     size_bytes: int | FeederPart | TakenPart
@@ -234,12 +234,12 @@ class RequestSpec:
     removes: bool = False
 
     def uses(self, feeder: str) -> bool:
-        """Whether it asks for rows of a feeder: in its address, a header, its body, a turn or a check."""
+        """Return whether it uses rows of a feeder: in its address, a header, its body, a turn or a check."""
         return any(isinstance(part, FeederPart) and part.feeder == feeder for part in self.parts)
 
     @property
     def parts(self) -> Iterator[Part]:
-        """Every piece of its texts, those of its checks too."""
+        """Return every part of its texts, those of its checks too."""
         yield from self.path
         yield from self.url or ()
         for _, value in self.headers:

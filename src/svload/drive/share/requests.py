@@ -1,4 +1,4 @@
-"""A case's requests as a share has them, with what set-up took already put in."""
+"""A case's requests as a share has them, with the results of set-up already in place."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ from svload.model.traffic import (
 SET_UP = "setup"
 """The feeder that hands each VU the variables that set-up took for it."""
 SECRET = "secret."
-"""How the names of the study's secrets begin; no other variable's does."""
+"""The prefix of the names of the study's secrets; no other variable has it."""
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes requests of one group. `trial`: variables of the whole trial; `vus`: variable → values by VU number."""
+    """Writes requests of one group. `trial`: variables of the whole trial; `vus`: variable → values by VU
+    number."""
 
     group: str = ""
     trial: Mapping[str, str] = field(default_factory=dict)
     vus: Mapping[str, Sequence[str]] = field(default_factory=dict)
     renewed: frozenset[str] = frozenset()
-    """Variables of the trial that the group takes anew."""
+    """Variables of the trial that the group renews."""
 
     @property
     def tables(self) -> dict[str, Mapping[str, Sequence[str]]]:
-        """The table of the group's own feeder."""
+        """Return the table of the group's own feeder."""
         return {self._table: self.vus} if self.vus else {}
 
     def feeder(self, vus: int) -> dict[str, FeederSpec]:
-        """The feeder that hands out `vus`."""
+        """Return the feeder that hands out `vus`."""
         return {SET_UP: FeederSpec(table=self._table, take="vu", vus_total=vus)} if self.vus else {}
 
     @property
@@ -61,7 +62,8 @@ class Writer:
     def request(
         self, request: Request, origins: Mapping[str, str], name: str | None = None
     ) -> spec.RequestSpec:
-        """A request, called `name` if that is given. `origins`: an endpoint's name in the study → in the share.
+        """Return a request, called `name` if given. `origins`: an endpoint's name in the study → in the
+        share.
 
         Raises KeyError for an endpoint that is not among them.
         """
@@ -132,7 +134,7 @@ class Writer:
         )
 
     def _commands(self, said: Commands | None) -> dict[str, Any]:
-        """In the field of their protocol."""
+        """Return the commands in the field of their protocol."""
         if said is None:
             return {}
         commands = (tuple(self.template(word) for word in command) for command in said.commands)
@@ -171,18 +173,18 @@ class Writer:
 
 @dataclass(frozen=True)
 class Taken:
-    """What set-up took: variables of the trial, and, by group, those of each VU (values by VU number)."""
+    """Variables from set-up: those of the trial, and, by group, those of each VU (values by VU number)."""
 
     trial: Mapping[str, str] = field(default_factory=dict)
     vus: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     def writer(self, group: str) -> Writer:
-        """What writes the requests of a group."""
+        """Return the writer for the requests of a group."""
         return Writer(group, self.trial, self.vus.get(group, {}))
 
 
 def feeders_of(requests: Iterable[Request]) -> list[str]:
-    """The feeders whose rows the requests ask for, in the order of their first mention."""
+    """Return the feeders whose rows the requests use, in the order of their first use."""
     parts = (part for request in requests for part in request.parts)
     return list(dict.fromkeys(part.feeder for part in parts if isinstance(part, FeederPart)))
 

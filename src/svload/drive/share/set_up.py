@@ -1,7 +1,7 @@
-"""Set-up before a trial's load: its requests as shares of their own, and what they took. Pure.
+"""Set-up before a trial's load: its requests as separate shares, and the variables that they took. Pure.
 
-What is asked once for a trial is one iteration of all those requests in order; what is asked once for a VU is
-an iteration of each VU of a group. Neither is part of the load: nothing of it stands in the trial's tables.
+The requests for a trial are one iteration of all of them in order; those for a VU are an iteration of each VU
+of a group. Neither is part of the load: the trial's tables contain nothing of it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Http2, Scenario, SetUp, Step, TakenPart
 
 APART_NS = 1_000_000
-"""VUs are set up this far apart: a thousand a second."""
+"""Time between the set-ups of two VUs: a thousand per second."""
 ITSELF = "setup"
 
 
 class VuSetUp(NamedTuple):
-    """The share that sets up each of so many VUs."""
+    """The share that sets up each of a group's VUs."""
 
     share: Share
     vus: int
@@ -35,7 +35,8 @@ class VuSetUp(NamedTuple):
 def trial_set_up(
     config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
 ) -> Share | None:
-    """The share that sets up the trial; None where nothing is to be done once a trial. `taken` holds the secrets."""
+    """Return the share that sets up the trial; None if nothing is to be done once per trial. `taken` holds
+    the secrets."""
     parts = [part for part in config.set_up if part.once == "trial"]
     if not parts:
         return None
@@ -46,7 +47,8 @@ def trial_set_up(
 def vu_set_ups(
     config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
 ) -> dict[str, VuSetUp]:
-    """The shares that set up each VU, by the group that they serve: its requests use a variable of `once: vu`."""
+    """Return the shares that set up each VU, by the group that they serve: its requests use a variable of
+    `once: vu`."""
     parts = [part for part in config.set_up if part.once == "vu"]
     given = {name for part in parts for name in part.request.takes}
     found = {}
@@ -67,8 +69,8 @@ def _used(group: Group) -> set[str]:
 
 
 def _spoken(parts: Sequence[SetUp], groups: Sequence[Group]) -> Http2:
-    """HTTP/2 if all these requests go to what the groups ask over it; a server of
-    another kind may know HTTP/1.1 alone."""
+    """Return HTTP/2 if the groups use it for the targets of all these requests; a server of another kind may
+    only know HTTP/1.1."""
     told = {endpoint: group.http2 for group in groups if group.http2 for endpoint in group.endpoints}
     said = {told.get(part.request.endpoint, False) for part in parts}
     return said.pop() if len(said) == 1 else False
@@ -84,7 +86,8 @@ def _share(
     allowed: Sequence[str],
     taken: Taken,
 ) -> Share:
-    """One iteration of all `parts` in order by each of the executor's VUs, who tell what they took."""
+    """Return one iteration of all `parts` in order by each of the executor's VUs, which report the variables
+    they took."""
     steps = tuple(Step(name=f"{number}", request=part.request) for number, part in enumerate(parts))
     group = Group(
         name=ITSELF,
@@ -107,7 +110,8 @@ def _share(
 
 
 def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> dict[str, list[str]]:
-    """Variable → values by VU number, of a set-up's share. Raises SvloadError set-up-failed if a VU has none."""
+    """Return variable → values by VU number, from a set-up's share. Raises SvloadError set-up-failed if a VU
+    has none."""
     group = summary["groups"][0]
     by_vu = {one["vu"]: one["values"] for one in group.get("taken", [])}
     if len(by_vu) < vus:
@@ -121,7 +125,7 @@ def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> di
 
 
 def _why(step: Mapping[str, Any], group: Mapping[str, Any]) -> str:
-    """`capture (a variable was not found in the answer), status 401`."""
+    """Return `capture (a variable was not found in the answer), status 401`."""
     words: dict[str, int] = step["errors"]
     told = [_WORDS.get(name, str(name)) for name in words]
     if "status" in words:

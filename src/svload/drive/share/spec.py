@@ -1,6 +1,7 @@
 """The share, with the names, fields, units and defaults of engine/engine/src/share.rs.
 
-A test holds both equal (tests/drive/test_share_mirror.py). A new field is a line here and one there.
+A test checks that both are equal (tests/drive/test_share_mirror.py). A new field needs a line here and one
+there.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class StepSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioSpec:
-    """Steps in order; of several an iteration takes one by weight."""
+    """Steps in order; with several scenarios an iteration takes one by weight."""
 
     weight: int = 1
     renew_ns: int | None = None
@@ -84,7 +85,7 @@ class ScenarioSpec:
 class GroupSpec(EngineOptions):
     """One traffic group. An iteration is its one `request`, or the steps of one of `scenarios`.
 
-    Those of its options that the engine takes as the study has them are `EngineOptions`.
+    The options that the engine takes unchanged from the study are `EngineOptions`.
     """
 
     name: str
@@ -107,15 +108,15 @@ class GroupSpec(EngineOptions):
 
     @property
     def requests(self) -> tuple[RequestSpec, ...]:
-        """All requests of an iteration, in order."""
+        """Return all requests of an iteration, in order."""
         steps = tuple(step.request for scenario in self.scenarios for step in scenario.steps)
         return steps if self.request is None else (self.request,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShareSpec:
-    """All that one generator is asked to do. Offsets count from `start_at_ns`, which the
-    generator sets (`write.begun`)."""
+    """The complete task of one generator. Offsets count from `start_at_ns`, which the generator sets
+    (`write.begun`)."""
 
     format: int = FORMAT
     id: str
@@ -128,7 +129,7 @@ class ShareSpec:
     spin_ns: int = 0
     window_ns: tuple[int, int]
     turns_ns: tuple[tuple[int, int], ...] | None = None
-    """[begin, end) of real time in which alone the load runs; all other offsets are then load time"""
+    """[begin, end) of the real times in which the load runs; all other offsets are then load time"""
     endpoints: Mapping[str, EndpointSpec]
     redirect_tls: TlsSpec | None = None
     allowed: tuple[str, ...]
@@ -136,11 +137,12 @@ class ShareSpec:
 
     @property
     def end_ns(self) -> int:
-        """When its last request may end, as an offset of real time."""
+        """Return when its last request may end, as an offset in real time."""
         return max(self._real_ns(group.stop_offset_ns) + group.graceful_stop_ns for group in self.groups)
 
     def _real_ns(self, stop_ns: int) -> int:
-        """When a load time is over: in the turn that it ends in, if there are turns."""
+        """Return the real time at the end of a load time: in the turn in which it ends, if there are
+        turns."""
         for begin_ns, end_ns in self.turns_ns or ():
             if stop_ns <= end_ns - begin_ns:
                 return begin_ns + stop_ns

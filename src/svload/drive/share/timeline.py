@@ -1,6 +1,7 @@
-"""A trial's clock: when load and kept window begin and end, and how wide the intervals of its series are. Pure.
+"""A trial's clock: when load and kept window begin and end, and the width of the intervals of its series.
+Pure.
 
-Its times are load time, which stands still between turns; only `turns_ns` and what is named real are not.
+Times are load time, which stands still between turns, except `turns_ns` and those named real.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
     from svload.analysis.turn_plan import Turn
 
 MSER_OBSERVATIONS = 600
-"""docs/method.md §1: the interval is duration/600, at most 1 s, so that MSER-5 has its observations."""
+"""docs/method.md §1: the interval is duration/600, at most 1 s, so that MSER-5 has enough observations."""
 MIN_INTERVAL_NS = 1_000_000
 WORK_INTERVAL_NS = 100_000_000
-"""The widest interval where all load is a fixed amount of work, whose end nobody knows before."""
+"""The widest interval if all load is a fixed amount of work, whose end is not known in advance."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """A trial's clock in ns from its start: load begins at 0, the kept window is [ramp, end), the drain follows.
+    """A trial's clock in ns from its start: load begins at 0, the kept window is [ramp, end), the drain
+    follows.
 
-    `turns_ns` are the times in which alone there is load; empty: there always is.
+    `turns_ns` are the only times with load; empty: there always is load.
     """
 
     ramp_ns: int
@@ -37,29 +39,29 @@ class Timeline:
 
     @property
     def end_ns(self) -> int:
-        """Where nothing new is due any more."""
+        """Return when nothing new is due any more."""
         return self.ramp_ns + self.duration_ns
 
     @property
     def real_end_ns(self) -> int:
-        """The end in real time."""
+        """Return the end in real time."""
         return self.turns_ns[-1][1] if self.turns_ns else self.end_ns
 
     def load_ns(self, real_ns: int) -> int:
-        """How much load there was until a moment of real time."""
+        """Return the load time that has passed at a moment of real time."""
         if not self.turns_ns:
             return real_ns
         return sum(max(0, min(real_ns, end_ns) - begin_ns) for begin_ns, end_ns in self.turns_ns)
 
     def until(self, stopped_ns: int) -> tuple[int, int]:
-        """The kept window of a load that was stopped at a moment of real time: whole intervals, none if it was still in its
-        ramp."""
+        """Return the kept window of a load that was stopped at a moment of real time: whole intervals, none
+        if it was still in its ramp."""
         whole_ns = self.load_ns(stopped_ns) // self.interval_ns * self.interval_ns
         return self.ramp_ns, max(self.ramp_ns, min(self.end_ns, whole_ns))
 
     @property
     def interval_ns(self) -> int:
-        """Width of the series' intervals. One divides a turn."""
+        """Return the width of the series' intervals. It divides a turn evenly."""
         if self.turns_ns:
             begin_ns, end_ns = self.turns_ns[0]
             return (end_ns - begin_ns) // limits.TURN_INTERVALS
@@ -68,7 +70,7 @@ class Timeline:
 
 
 def timeline(config: CaseConfig, duration_ns: int) -> Timeline:
-    """The trial's timeline: ramps first, then `duration_ns`."""
+    """Return the trial's timeline: ramps first, then `duration_ns`."""
     work_only = all(group.executor.shape == "finite" for group in config.groups)
     return Timeline(config.ramp_ns, duration_ns, work_only)
 
@@ -76,9 +78,9 @@ def timeline(config: CaseConfig, duration_ns: int) -> Timeline:
 def shortened(
     times: Timeline, groups: Sequence[GroupSummary]
 ) -> tuple[tuple[int, int], tuple[GroupSummary, ...]]:
-    """The kept window and the groups' totals over it.
+    """Return the kept window and the groups' totals over it.
 
-    Where all load is a fixed amount of work that was done before the time was over, the window ends with the
+    If all load is a fixed amount of work that was done before its time was over, the window ends with the
     interval of the last answer. Nothing was in flight after that, so a time average over the shorter window
     is the same area over less time.
     """

@@ -1,4 +1,4 @@
-"""The share that warms a cache: every row of a feeder once, asked as the case asks for it."""
+"""The share that warms a cache: every row of a feeder once, requested as in the case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from svload.model.facts import Endpoint
 SLOTS = 32
 PATIENCE_NS = 120_000_000_000
 ROW_PATIENCE_NS = 20_000_000
-"""A warming is given up after this: two minutes, and as long as 50 rows a second take."""
+"""A warming ends after two minutes plus the time that the rows take at 50 per second."""
 
 
 def warm_share(
@@ -26,13 +26,14 @@ def warm_share(
     endpoints: Mapping[str, Endpoint],
     allowed: Sequence[str],
 ) -> Share:
-    """Asks for each of the first `rows` rows of `feeder` exactly once through `endpoint`, by `SLOTS` users.
+    """Return a share that requests each of the first `rows` rows of `feeder` exactly once through `endpoint`,
+    by `SLOTS` users.
 
-    Each has rows of its own that follow one another. Neighbours in a table often share what a server looks up for
-    them: asked at one moment, each would have it looked up anew; one after another, the first of them does.
+    Each user has its own consecutive rows. Neighbours in a table often share what a server looks up for them:
+    requested concurrently, each would cause a look-up; in sequence, only the first does.
 
-    It reuses the request of `template`'s group `at` (a share of the case), so that what is warmed is what is asked.
-    `rows` are those of its table, or 1.
+    It reuses the request of `template`'s group `at` (a share of the case), so that the same is warmed that is
+    requested later. `rows` are those of its table, or 1.
     """
     group = template.spec.groups[at]
     origin = origin_of(endpoint, endpoints[endpoint])
@@ -49,7 +50,7 @@ def warm_share(
         stop_offset_ns=end_ns,
         graceful_stop_ns=0,
         pacing_quantum_ns=0,
-        # What is asked counts, not how it gets there: another service, or its other port, may speak HTTP/1.1 alone.
+        # The rows count, not the protocol: another service, or its other port, may only speak HTTP/1.1.
         http2=group.http2 if asked.endpoint == origin else None,
         executor=ConstantVus(vus=vus, limit=1 if group.feeders[feeder].take == "first" else None),
         feeders={name: _walked(one, name == feeder) for name, one in group.feeders.items()},
@@ -70,7 +71,8 @@ def warm_share(
 
 
 def _walked(feeder: FeederSpec, asked: bool) -> FeederSpec:
-    """Each user's own part of it, once. Another feeder is walked from the same place, as long as it takes."""
+    """Return each user's own part of it, once. Another feeder is walked from the same place, for the same
+    length."""
     if feeder.take == "first":
         return FeederSpec(table=feeder.table, take="first")
     if asked:
@@ -79,7 +81,7 @@ def _walked(feeder: FeederSpec, asked: bool) -> FeederSpec:
 
 
 def _asking_for(group: GroupSpec, feeder: str) -> RequestSpec:
-    """The group's first request that asks for rows of `feeder`, without what only its scenario knows."""
+    """Return the group's first request that uses rows of `feeder`, without what only its scenario knows."""
     request = next(one for one in group.requests if one.uses(feeder))
     known = tuple(
         (name, parts)

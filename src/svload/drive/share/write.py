@@ -1,4 +1,5 @@
-"""The only place where a share becomes JSON. It imports the standard library alone, since generators import it too."""
+"""The only place that converts a share to JSON. Only imports the standard library, since generators import it
+too."""
 
 from __future__ import annotations
 
@@ -10,15 +11,16 @@ from typing import Any
 
 
 class Pattern(str):
-    """A regular expression of a share: what is slow to be made, and checked once a study."""
+    """A regular expression of a share: slow to compile, and therefore checked once per study."""
 
     __slots__ = ()
 
 
 def plain(value: Any, pattern: Callable[[Pattern], str] = str) -> Any:
-    """A dataclass of this room as JSON has it; what is None is left out, since the engine has the same default.
+    """Return a dataclass of this package as JSON data; None is left out, since the engine has the same
+    default.
 
-    `pattern` may put another text in place of a regular expression.
+    `pattern` may replace a regular expression by another text.
     """
     if isinstance(value, str):
         return pattern(value) if isinstance(value, Pattern) else value
@@ -34,13 +36,13 @@ def plain(value: Any, pattern: Callable[[Pattern], str] = str) -> Any:
 
 
 def text_of(share: Any, pattern: Callable[[Pattern], str] = str) -> str:
-    """A share as the engine takes it."""
+    """Return a share as the engine's input."""
     return json.dumps(plain(share, pattern))
 
 
 def begun(share: Mapping[str, Any], start_at_ns: int, stop_fd: int) -> str:
-    """The share that a generator was sent, with what that process alone knows: its
-    start, and where it hears of a stop."""
+    """Return the share sent to a generator with what only that process knows: its start, and where it
+    receives a stop."""
     return json.dumps({**share, "start_at_ns": start_at_ns, "stop_fd": stop_fd})
 
 

@@ -1,1 +1,2 @@
-"""Programs that run on a machine before svload is there: the standard library alone, from Python 3.11 on."""
+"""Programs that run on a machine before svload is installed: only the standard library, from Python 3.11
+on."""

@@ -35,7 +35,7 @@ _CAP_SYS_RESOURCE = 24
 
 
 class Refused(Exception):
-    """A failure with its code of the catalogue."""
+    """A failure with its code in the catalogue."""
 
     def __init__(self, problem: str, **details: Any) -> None:
         super().__init__(problem)
@@ -43,7 +43,7 @@ class Refused(Exception):
 
 
 def facts(home: Path) -> dict[str, Any]:
-    """What decides how much load the machine bears."""
+    """Return what determines how much load the machine can make."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     low, high = _read("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999").split()
     place = home
@@ -69,7 +69,7 @@ def facts(home: Path) -> dict[str, Any]:
 
 
 def claim(home: Path) -> dict[str, Any]:
-    """The folder, ours by a mark; a folder with something else in it is never taken."""
+    """Make the folder and mark it as ours; a folder that contains anything else is never taken."""
     if (home / MARK).exists():
         return {"changed": False}
     if home.exists() and any(home.iterdir()):
@@ -80,7 +80,7 @@ def claim(home: Path) -> dict[str, Any]:
 
 
 def install(home: Path, wheel: str, digest: str, requirements: str, wheelhouse: str) -> dict[str, Any]:
-    """An environment with the wheel in it; nothing is done where that very wheel is there already."""
+    """Install the wheel in an environment; do nothing if that very wheel is installed already."""
     if (_kept(home / INSTALLED) or {}).get("digest") == digest and (home / "venv/bin/svload").exists():
         return {"changed": False}
     (home / INSTALLED).unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def install(home: Path, wheel: str, digest: str, requirements: str, wheelhouse: 
 
 
 def limits(home: Path, wanted: dict[str, str]) -> dict[str, Any]:
-    """Set kernel settings of the network; the old values stand in the folder before anything is set."""
+    """Set kernel settings of the network; the folder keeps the old values, written before anything is set."""
     if os.geteuid() != 0:
         return {"changed": False, "refused": sorted(wanted)}
     kept = _kept(home / LIMITS) or {}
@@ -126,7 +126,7 @@ def limits(home: Path, wanted: dict[str, str]) -> dict[str, Any]:
 
 
 def put_back(home: Path) -> list[str]:
-    """Settings back to what they were, where they still are as they were set; their names."""
+    """Restore settings that still have the values we set; return their names."""
     kept = _kept(home / LIMITS)
     if kept is None or kept.get("where") != _where():
         return []
@@ -140,7 +140,7 @@ def put_back(home: Path) -> list[str]:
 
 
 def status(home: Path) -> dict[str, Any]:
-    """What is installed, whether it runs, and which settings are ours."""
+    """Return what is installed, whether it runs, and which settings are ours."""
     kept, settings = _kept(home / INSTALLED), _kept(home / LIMITS)
     version = ""
     if kept is not None:
@@ -157,7 +157,7 @@ def status(home: Path) -> dict[str, Any]:
 
 
 def clean(home: Path) -> dict[str, Any]:
-    """All that was done here undone; a folder without our mark is not touched."""
+    """Undo everything done here; a folder without our mark is not touched."""
     if not home.exists():
         return {"changed": False, "back": []}
     if not (home / MARK).exists():
@@ -195,7 +195,7 @@ def _run(words: list[str], within_s: float = PIP_WITHIN_S) -> str:
 
 
 def _unpack(archive: tarfile.TarFile, to: Path) -> None:
-    """Its plain files, all into one folder (extraction filters are there from Python 3.11.4 on alone)."""
+    """Extract its plain files into one folder (extraction filters only exist from Python 3.11.4 on)."""
     for entry in archive:
         held = archive.extractfile(entry) if entry.isfile() else None
         if held is not None:
@@ -224,12 +224,13 @@ def _normal(value: str) -> str:
 
 
 def _where() -> str:
-    """Names this boot and this network: settings are of both."""
+    """Return names of this boot and this network: settings belong to both."""
     return f"{_read('/proc/sys/kernel/random/boot_id')} {os.readlink('/proc/self/ns/net')}"
 
 
 def _most_open_files(hard: int) -> int:
-    """Descriptors that a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to fs.nr_open."""
+    """Return how many descriptors a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to
+    fs.nr_open."""
     most = int(_read("/proc/sys/fs/nr_open", str(hard)))
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", _read("/proc/self/status"), re.MULTILINE)
     may_raise = found is not None and bool(int(found[1], 16) >> _CAP_SYS_RESOURCE & 1)
@@ -252,7 +253,7 @@ def _kept(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    """Whole or not there."""
+    """Write the whole file or nothing."""
     fresh = path.with_name(f".{path.name}.new")
     with open(fresh, "w") as file:
         file.write(json.dumps(value) + "\n")
@@ -271,7 +272,7 @@ VERBS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def main(words: list[str]) -> int:
-    """One verb; its answer on stdout."""
+    """Run one verb; its answer goes to stdout."""
     verb, home, rest = words[0], Path(words[1]).expanduser().absolute(), words[2:]
     try:
         said = limits(home, json.loads(rest[0])) if verb == "limits" else VERBS[verb](home, *rest)
