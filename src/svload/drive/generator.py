@@ -37,8 +37,7 @@ _out = threading.Lock()
 
 
 def main() -> int:
-    """Read lines until the end of input. Return 0; a failing share is reported as an error line, never a
-    traceback."""
+    """Read lines until the end of input. Return 0; a failing share gives an error line, never a traceback."""
     with suppress(PermissionError):
         if len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
             os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
@@ -129,8 +128,7 @@ WARM_NS = 3_000_000
 
 
 def fixed_work_ns() -> float:
-    """Return the lower quartile of `BURSTS` × `REPEATS` times of one SHA-256 over 64 KiB, in ns: some 25 ms
-    in all.
+    """Return the lower quartile of `BURSTS` × `REPEATS` times of one SHA-256 over 64 KiB, in ns: some 25 ms.
 
     The quartile leaves out the time of interrupts and other processes (they have their own checks), the gaps
     between the bursts leave out what disturbs a core for some milliseconds; both move with the core's clock.

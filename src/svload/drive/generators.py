@@ -1,5 +1,4 @@
-"""The controller's side of the generators: processes that live through a run and get one share each per
-trial.
+"""The controller's side of the generators: processes that live through a run and get a share each per trial.
 
 They are started before the study is read: nothing that knows a study is loaded here.
 """
@@ -32,8 +31,8 @@ LONE = 0
 """A single generator without tables to read, or whose load only prepares the servers, needs no common start:
 it begins as soon as it gets this value, and reports when."""
 LOOK_S, ACT_S = 0.5, 0.01
-"""How long one query to the agent waits: rare queries disturb the measurement least; planned faults need the
-short wait."""
+"""How long one query to the agent waits: rare ones disturb measurements least; planned faults need short
+ones."""
 STOP_GRACE_S = 2.0
 """A stopped generator is silent immediately; it has this long to hand over its results."""
 LATE_S = 15.0
@@ -42,8 +41,8 @@ LATE_S = 15.0
 
 @dataclass
 class ShareResult:
-    """The results of one generator: its summary JSON and the raw container with its tables; `machine` and
-    `site` in a fleet."""
+    """One generator's results: summary JSON and raw container with tables; `machine` and `site` in a
+    fleet."""
 
     share: Share
     summary: dict[str, Any]
@@ -87,8 +86,7 @@ class Generators:
         self.clocks: tuple[MachineClock, ...] = ()
 
     def ensure(self, count: int) -> None:
-        """Start processes until there are at least `count`. Raises SvloadError (agent-refused,
-        agent-lost)."""
+        """Ensure that there are `count` processes. Raises SvloadError (agent-refused, agent-lost)."""
         new = [f"generator.{self._generation}.{number}" for number in range(len(self._children), count)]
         self._agent.prepare(
             [
@@ -136,10 +134,9 @@ class Generators:
         """Run the shares to their end, one process each, from a common start.
 
         `meanwhile`, if given, is called many times per second with the offset in ns (planned faults act
-        there). `may_end` is called when a server's process ends, with the service and the offset: does the
-        load continue? `on_start` is called when it begins (CLOCK_MONOTONIC), for actions during the load.
-        Bounded by the shares' own end plus their drain plus 15 s. Raises SvloadError generator-failed,
-        service-died, agent-lost.
+        there). `may_end` is called when a server's process ends, with service and offset: does the load
+        continue? `on_start` is called when it begins (CLOCK_MONOTONIC). Bounded by the shares' own end plus
+        their drain plus 15 s. Raises SvloadError generator-failed, service-died, agent-lost.
         """
         self.ensure(len(shares))
         share_of = dict(zip(self._children, shares, strict=False))

@@ -47,8 +47,7 @@ def probe(
     body: BodySpec | None = None,
     verify: bool = True,
 ) -> list[dict[str, Any]]:
-    """Make `count` transfers of `url`, one after another: returns a dict of `VARIABLES` each, with
-    `http_code` and `error`.
+    """Make `count` transfers of `url` in sequence: a dict of `VARIABLES` each, with `http_code` and `error`.
 
     Raises SvloadError: url-bad, unauthorised-target (before any packet), usage.
     """
@@ -115,8 +114,8 @@ def rows_of(samples: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
 
 
 def curl_variables(row: dict[str, int]) -> dict[str, Any]:
-    """Return curl's eleven variables of one request (docs/method.md §6): times in s from the start of the
-    transfer."""
+    """Return curl's eleven variables of one request (docs/method.md §6): times in s from the transfer's
+    start."""
     begun, done = row["begun_ns"], row["done_ns"]
     total_s = max(done - begun, 0) / 1e9 if done >= 0 else 0.0
     first_byte = row["first_byte_ns"]

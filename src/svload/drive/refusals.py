@@ -44,11 +44,9 @@ Columns = Mapping[str, Sequence[object]]
 
 
 class CaseChecks:
-    """Finds, for each case of a study in turn, the first thing that the engine would not run, with its place
-    in the study.
+    """Finds, for each case of a study, the first thing that the engine would not run, with its place there.
 
-    Nothing is started; no packet is sent. A pattern that was accepted once is not compiled again: that may
-    cost 10 ms.
+    Nothing is started; no packet is sent. A pattern accepted once is not compiled again: that may cost 10 ms.
     """
 
     def __init__(self) -> None:
@@ -129,8 +127,7 @@ _NUMBER = ""
 
 
 def _odd_rows(table: Columns) -> dict[str, list[str]]:
-    """Return the rows with a value that contains more than unreserved characters, and their numbers from
-    1."""
+    """Return rows with a value that contains more than unreserved characters, and their numbers from 1."""
     names = list(table)
     odd = [
         (str(number), *map(str, row))
@@ -262,8 +259,8 @@ def _request_at(request: Request, path: Place) -> Place:
 
 
 def _inside(field: str, request: Request) -> Place:
-    """Split a place: `checks[1]` → check, 1; `take[0]` → take and the variable's name; `redis.commands[2][0]`
-    → redis, 2."""
+    """Split `checks[1]` into check, 1; `take[0]` into take, the variable; `redis.commands[2][0]` into redis,
+    2."""
     entry = _ENTRY.match(field)
     if entry is None:
         return (field.partition(".")[0],) if field else ()

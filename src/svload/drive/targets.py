@@ -39,8 +39,8 @@ class Target:
 
     @property
     def endpoint(self) -> str:
-        """Return `scheme://host[:port]`, the key of a share's endpoint table; the port only if it is not the
-        scheme's default."""
+        """Return `scheme://host[:port]`, the key of a share's endpoint table; without the scheme's default
+        port."""
         return f"{self.scheme}://{self.authority}"
 
     @property
@@ -166,8 +166,8 @@ def system_authorities() -> str:
 
 
 def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
-    """Return whether the target is loopback by literal address or its standard names, or a host that the user
-    named exactly."""
+    """Return whether it is loopback by literal address or standard name, or a host that the user named
+    exactly."""
     if host in LOOPBACK_NAMES or host in tuple(authorised):
         return True
     try:

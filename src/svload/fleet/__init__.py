@@ -1,5 +1,4 @@
-"""Many machines: the user's Ansible inventory, the load that each machine can make, and svload on all of
-them."""
+"""Many machines: the user's Ansible inventory, the load each machine can make, and svload on all of them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Event = Mapping[str, Any]
 
 
 def list_inventory(path: Path) -> dict[str, Any]:
-    """Return the inventory as `ansible-inventory --list` prints it. Raises SvloadError fleet-inventory, or
+    """Return `ansible-inventory --list` of the inventory. Raises SvloadError fleet-inventory, or
     tool-missing."""
     if not path.exists():
         raise fail("fleet-inventory", str(path), reason="there is no such file")

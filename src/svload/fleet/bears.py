@@ -16,8 +16,7 @@ from svload.model.units import show_duration, show_size
 LEAST_FREE_BYTES = 2_000_000_000
 """Space for svload, its libraries, and their packages during installation."""
 MOST_WALL_OFF_NS = 1_000_000_000
-"""Wall clocks only date moments in logs and certificates; loads start by measured offsets of the monotonic
-ones."""
+"""Wall clocks only date moments in logs and certificates; loads start by offsets of the monotonic ones."""
 _OWN_FILES = 64
 """Descriptors that a generator has besides its connections."""
 
@@ -36,8 +35,8 @@ class Bears:
 
 @dataclass(frozen=True)
 class MachineTold:
-    """One machine after a command. `clock` is its monotonic clock relative to this machine's, `wall` its time
-    of day."""
+    """One machine after a command. `clock` is its monotonic clock relative to this machine's, `wall` its
+    time."""
 
     member: Member
     facts: Mapping[str, Any] | None = None

@@ -1,5 +1,4 @@
-"""An ordinary Ansible inventory as svload reads it: which machines make load, which serve, and at which site.
-Pure."""
+"""An Ansible inventory as svload reads it: which machines make load, which serve, and at which site. Pure."""
 
 from __future__ import annotations
 

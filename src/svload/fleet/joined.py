@@ -113,8 +113,7 @@ def _must_have_svload(client: Client, workers: tuple[Reach, ...]) -> None:
 
 
 def _silent(stack: contextlib.ExitStack) -> None:
-    """Silence Dask's loggers, since svload reports failures itself; Dask sets their levels when it is
-    imported."""
+    """Silence Dask's loggers, since svload reports failures itself; importing Dask sets their levels."""
     import distributed  # noqa: F401
 
     for name in list(logging.root.manager.loggerDict):

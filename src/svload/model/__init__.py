@@ -1,2 +1,2 @@
-"""Types and versions of all artefacts, the events, and the catalogues of metrics and errors. Imports no other
-part of svload."""
+"""Types and versions of all artefacts, the events, the catalogues of metrics and errors. Imports nothing of
+ours."""

@@ -1,5 +1,4 @@
-"""What all artefacts share: they are frozen, reject unknown keys, carry a format number and can be read
-alone."""
+"""What all artefacts share: they are frozen, reject unknown keys, have a format number, can be read alone."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ _NO_FORMAT: Final = 1_000_000
 
 
 class Artefact(Frozen):
-    """A file of a run. `FORMAT` is the newest format that this svload writes; `upgrade` converts older
-    ones."""
+    """A file of a run. `FORMAT` is the newest that this svload writes; `upgrade` converts older ones."""
 
     FORMAT: ClassVar[int] = 1
     format: int = 1
@@ -55,8 +53,7 @@ class Artefact(Frozen):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the artefact at `path`. Raises SvloadError: run-damaged, format-newer; FileNotFoundError if
-        absent."""
+        """Read the artefact at `path`. Raises SvloadError run-damaged, format-newer; FileNotFoundError."""
         if path.exists() and not path.is_file():
             raise fail("run-damaged", path=path, reason="it is not a regular file")
         try:

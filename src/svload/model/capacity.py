@@ -49,8 +49,7 @@ class CapacityTrial(Frozen):
     load: int
     """its load"""
     look: bool
-    """made on the way to the limit, at twice the load before or half way between two; false: part of a
-    round"""
+    """made on the way to the limit, at twice the load before or half way between two; false: in a round"""
     outcome: Literal["holds", "breaks", "no number"]
     """whether this trial alone keeps the criteria"""
     low: float | None
@@ -80,8 +79,7 @@ class CapacityGate(Frozen):
     at_least: int
     """the required load"""
     outcome: Literal["pass", "fail", "open"]
-    """pass: the whole interval of the limit is at or above it; fail: wholly below; open: it lies inside the
-    interval"""
+    """pass: the limit's whole interval is at or above it; fail: wholly below; open: it lies inside"""
     sentence: str
     """the outcome in words"""
 
@@ -105,8 +103,7 @@ class CapacityResult(Frozen):
     """found: the limit has an interval; above, below: it is outside the allowed loads; undecided: there were
     too few trials, or their results do not depend on the load"""
     limit: float | None = None
-    """the load at which the criteria are just met, from a line fitted to all trials near it; null: not
-    known"""
+    """the load at which the criteria are just met, from a line through all trials near it; null: not known"""
     low: int | None = None
     """lower end of its 95 % interval, rounded down; until that is known, the largest load that held"""
     high: int | None = None

@@ -23,7 +23,7 @@ class Place(Frozen):
 
 
 class InstrumentLevel(Frozen):
-    """One service time: durations logged by the truth server and durations seen by the load, in ns over `n`
+    """One service time: durations in the truth server's log and as seen by the load, in ns over `n`
     requests."""
 
     service_ns: int
@@ -51,8 +51,7 @@ class InstrumentLevel(Frozen):
 
 
 class InstrumentCertificate(Artefact):
-    """The load compared with the truth server (docs/method.md §2). The bias includes the way over loopback,
-    both ways."""
+    """The load compared with the truth server (docs/method.md §2). The bias includes loopback, both ways."""
 
     FORMAT: ClassVar[int] = 1
     place: Place
@@ -77,11 +76,10 @@ class Floor(Frozen):
     sd: float
     """standard deviation of the log ratios"""
     certified: bool = False
-    """true from 59 pairs on: their maximum then lies above the true quantile with 95 % confidence; false:
+    """true from 59 pairs on: their maximum is above the true quantile with 95 % confidence; false:
     estimated"""
     strangers: float | None = None
-    """mean share of the machine used by other processes during its pairs; null: not read, or by an older
-    svload"""
+    """mean share of the machine used by others during its pairs; null: not read, or by an older svload"""
 
 
 class AaCertificate(Artefact):
@@ -107,8 +105,8 @@ class AaCertificate(Artefact):
 
 
 class Certificates(Artefact):
-    """certificates.json: what was known of the instrument and of the lab's own noise when the run began;
-    null: nothing."""
+    """certificates.json: what was known of the instrument and the lab's own noise when the run began; null:
+    nothing."""
 
     FORMAT: ClassVar[int] = 1
     instrument: InstrumentCertificate | None = None

@@ -6,7 +6,7 @@ from svload.model.base import Frozen
 
 
 class MachineClock(Frozen):
-    """The clock of one machine that made load: its monotonic clock minus the controller's, over the whole
+    """Clock of one machine that made load: its monotonic clock minus the controller's, over the whole
     load."""
 
     machine: str

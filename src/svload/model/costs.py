@@ -9,8 +9,7 @@ from svload.model.base import Frozen
 
 
 class Costs(Frozen):
-    """A service's share of a run's time on two cores. Rough estimates: they serve planning and judge
-    nothing."""
+    """A service's share of a run's time on two cores. Rough: they only serve planning."""
 
     up_s: float = Field(default=0.5, description="until it is ready")
     reset_s: float = Field(default=0.0, description="one reset before a trial")

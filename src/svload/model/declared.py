@@ -62,14 +62,12 @@ class Limit:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A counter that grows when something was turned away, lost or made to wait because a limit was
-    reached."""
+    """A counter that grows when something is turned away, lost or made to wait because a limit is reached."""
 
     counter: str
     """the metric, a `…_total`"""
     means: str
-    """what it counts, as the end of a sentence that begins with a number: sessions dropped for a full
-    queue"""
+    """what it counts, to end a sentence that begins with a number: sessions dropped for a full queue"""
     resource: Resource
     """what ran out"""
     kind: Refused = "refused"

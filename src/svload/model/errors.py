@@ -186,8 +186,7 @@ class Problem:
 MOST_SIGNS = 200
 """Most characters of a file or command that a message repeats."""
 _OWN_WORDS = ("reason", "hint", "tail", "what")
-"""Details that are sentences of svload or the last output of a server: their makers have already shortened
-quoted text."""
+"""Details that are sentences of svload or a server's last output: already shortened where they were made."""
 
 
 def _cut(key: str, value: object) -> object:
@@ -216,8 +215,8 @@ class SvloadError(Exception):
 
 
 def fail(code: str, place: str = "", **details: object) -> SvloadError:
-    """Return the error to raise: `raise fail("run-not-found", path=p)`. Raises KeyError for a code outside
-    the catalogue."""
+    """Return the error to raise: `raise fail("run-not-found", path=p)`. Raises KeyError for an unknown
+    code."""
     CATALOGUE[code]
     return SvloadError(Problem(code, details, place))
 
@@ -232,8 +231,8 @@ def error_line(why: Exception, file: object) -> dict[str, object]:
 
 
 def error_of(name: str, line: object) -> SvloadError:
-    """Return the error that such a line of the process `name` reports; for an unknown code generator-failed
-    with the whole line."""
+    """Return the error in such a line of the process `name`; generator-failed with the line for an unknown
+    code."""
     said: dict[str, Any] = line if isinstance(line, dict) else {}
     details: dict[str, object] = dict(said.get("details") or {})
     code = str(said.get("code", ""))

@@ -38,8 +38,7 @@ EventKind = Literal[
 
 @dataclass(frozen=True)
 class Event:
-    """One event: `wall` in Unix seconds, `monotonic_ns` of CLOCK_MONOTONIC, `data` plain JSON (keys
-    above)."""
+    """One event: `wall` in Unix seconds, `monotonic_ns` of CLOCK_MONOTONIC, `data` plain JSON (see above)."""
 
     kind: EventKind
     data: dict[str, object] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""Evidence of limits in a trial and in a case: how near each was, which counters of refusals grew, and which
-came first."""
+"""Evidence of limits in a trial and a case: how near each was, which counters of refusals grew, which
+first."""
 
 from __future__ import annotations
 

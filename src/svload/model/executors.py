@@ -19,8 +19,7 @@ from svload.model.stages import (
 )
 
 FIRST_CYCLE_NS = 5_000_000
-"""VUs without think time and without a ramp start spread over this time (docs/method.md §1: spread over the
-first cycle)."""
+"""VUs without think time and ramp start spread over this (docs/method.md §1: spread over the first cycle)."""
 
 
 class ThinkTime(Frozen):
@@ -108,8 +107,8 @@ class Spread(ClosedLoop):
         return max(round(self.cycle_ns), FIRST_CYCLE_NS) if self.start == "spread" else 0
 
     def users_ns(self, low_ns: float, high_ns: float) -> float:
-        """Return Σ over VUs of the time after their planned first request (for a fixed amount of work: if it
-        never ended)."""
+        """Return Σ over VUs of the time after their planned first request (fixed amount of work: if it never
+        ended)."""
         return present_ns(0.0, self.spread_ns / self.vus, self.vus, low_ns, high_ns)
 
 
@@ -146,7 +145,7 @@ class FixedWork(Spread):
 
 
 class SharedIterations(FixedWork):
-    """A number of iterations for all VUs together (k6's shared-iterations); several generators divide them
+    """A number of iterations for all VUs together (k6's shared-iterations); generators divide them
     beforehand."""
 
     kind: Literal["shared-iterations"] = "shared-iterations"
@@ -198,8 +197,8 @@ class InStages(Frozen):
 
 
 class RampingVus(InStages, ClosedLoop):
-    """Closed loop whose number of VUs follows stages (k6's ramping-vus); a VU that leaves finishes its
-    request first."""
+    """Closed loop whose number of VUs follows stages (k6's ramping-vus); leaving VUs finish their request
+    first."""
 
     kind: Literal["ramping-vus"] = "ramping-vus"
     start_vus: int = 0

@@ -1,5 +1,4 @@
-"""Facts that kits report about their services: endpoints, processes, counters, settings read back; and a
-trial's lab.json."""
+"""Facts from kits about their services: endpoints, processes, counters, settings; and a trial's lab.json."""
 
 from __future__ import annotations
 
@@ -84,7 +83,7 @@ GROUP_SETTINGS = (CPUS, "memory_bytes", "pids", DISK_READ, DISK_WRITE)
 LINK_RATE = "rate_limit"
 """The setting for the bytes per second that may leave by a link that the server itself simulates."""
 LINK_SPEED, LINK_LATENCY = "link_rate_bytes_per_s", "link_latency_s"
-"""The settings for the bytes per second of a service's link each way, and for the latency it adds to a round
+"""The settings for the bytes per second of a service's link each way, and for its addition to a round
 trip."""
 FILES, RESIDENT_FILES = "file_bytes", "file_resident_bytes"
 """Counters of a service that sends files: the size of the files, and how much of it is in the page cache."""
@@ -170,7 +169,7 @@ class ServiceFacts(Frozen):
     settings: tuple[Setting, ...] = ()
     """settings read back when the service was ready"""
     groups: tuple[GroupFact, ...] = ()
-    """control groups that contain its processes, its own first; empty: neither it nor what contains it has a
+    """control groups that contain its processes, its own first; empty: neither it nor its parent has a
     limit"""
     links: tuple[LinkFact, ...] = ()
     """its servers' own links; empty: they listen in the lab's shared network"""
@@ -191,8 +190,7 @@ class Death(Frozen):
     cause: Literal["oom_kill", "exit"]
     """killed by the kernel for lack of memory, or ended by itself"""
     process: str = ""
-    """the part of the service that ended, such as varnishd; empty: a process that the service had started
-    itself"""
+    """the part of the service that ended, such as varnishd; empty: one that the service started itself"""
     exit: int | None = None
     """its exit code, negative for a signal; null: svload had not started this part"""
     kills: int = 0
@@ -259,8 +257,7 @@ class TrialLab(Artefact):
     phases_s: dict[str, float]
     """seconds by phase of the trial, until this file was written"""
     settings: tuple[Setting, ...] = ()
-    """settings of the kernel that the study requests (`sysctl`), as the lab's network or the machine had
-    them"""
+    """settings of the kernel that the study requests (`sysctl`), as found in the lab's network or machine"""
     deaths: tuple[Death, ...] = ()
     """services that ended in this trial, as the study allows; they were up again for the next one"""
     faults: tuple[FaultEvent, ...] = ()
@@ -286,8 +283,8 @@ class TrialLab(Artefact):
 
 
 def newest_programs(built: Iterable[tuple[float, Mapping[str, str]]]) -> dict[str, str]:
-    """Return each program of some trials (time of sealing, programs) as in the last trial that was started
-    from it."""
+    """Return each program of some trials (when sealed, programs) as the last trial that started from it has
+    it."""
     found: dict[str, str] = {}
     for _, programs in sorted(built, key=lambda one: one[0]):
         found |= programs

@@ -1,4 +1,4 @@
-"""The failed requests of a case, as findings have them: only counts, which nothing that disturbs times can
+"""A case's failed requests, as findings have them: only counts, which nothing that disturbs times can
 change."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Names of a package that are loaded when first used, so that no command spends time on what it does not
-need."""
+"""Names of a package that are loaded when first used, so that commands only load what they need."""
 
 from __future__ import annotations
 

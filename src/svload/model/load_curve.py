@@ -32,8 +32,7 @@ class ResourceUse(Frozen):
 
 
 class GroupLoad(Frozen):
-    """What a traffic group's users did in a trial's window, before any warm-up cut: the terms of N = X·(R +
-    Z)."""
+    """A traffic group's users in a trial's window, before any warm-up cut: the terms of N = X·(R + Z)."""
 
     users: float | None
     """planned users of a closed loop; null: an open loop"""
@@ -44,12 +43,11 @@ class GroupLoad(Frozen):
     window_s: float
     """length of the window"""
     longest_cycle_s: float | None
-    """longest response plus mean pause: how far the window's edges can shift the result; null: a request did
-    not end"""
+    """longest response plus mean pause, by which the edges may shift it; null: a request did not end"""
 
 
 class RampBreak(Frozen):
-    """The load at which a group's response or errors leave the line that they followed while load rose in
+    """The load at which a group's response or errors leave the line they followed while load rose in
     stages."""
 
     group: str
@@ -152,8 +150,7 @@ class LoadLimit(Frozen):
 
 
 class LoadCurve(Frozen):
-    """Throughput and response of one group over the levels of a factor that is its load, all else being
-    equal."""
+    """Throughput and response of one group over the levels of a factor that is its load, all else equal."""
 
     factor: str
     """the factor"""
@@ -166,8 +163,7 @@ class LoadCurve(Frozen):
     points: tuple[LoadPoint, ...]
     """by `at`, ascending"""
     demands: tuple[DemandFound, ...]
-    """demands, the first resource to be full first; empty: no resource was read, or none grows with
-    throughput"""
+    """demands, the first to be full first; empty: no resource was read, or none grows with throughput"""
     limits: tuple[LoadLimit, ...]
     """limits from the laws"""
     top_rps: float | None
@@ -177,8 +173,7 @@ class LoadCurve(Frozen):
     agree: bool | None
     """N* and N_break lie within 25 % of each other; null: one of them is not bracketed"""
     law_off: float | None
-    """largest relative deviation of X·(R + Z) from N over the levels, with its sign; null: it cannot be
-    checked"""
+    """largest relative deviation of X·(R + Z) from N over the levels, with sign; null: not checkable"""
     law_allowed: float
     """deviation up to which the law holds: what the windows' edges can explain, at least 3 %"""
     scalability: tuple[float, float, float] | None

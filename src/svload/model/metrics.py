@@ -262,8 +262,7 @@ def without_limit(name: str) -> str:
 
 
 def metric_name(key: str) -> str:
-    """Return the metric of a full name: `probe.response.p50` → `response`; the owner may be a step
-    (`group.step`)."""
+    """Return the metric of a full name: `probe.response.p50` → `response`; the owner may be a step."""
     words = without_limit(key).split(".")
     return next((word for word in words[2:0:-1] if word in _NAMES), words[len(words) > 1])
 

@@ -40,8 +40,7 @@ def output(path: Path, mode: int | None = None, *, synced: bool = False) -> Iter
 
 
 def write_output(path: Path, data: str | bytes, mode: int | None = None, *, synced: bool = False) -> None:
-    """Write a file in this way; parent folders are created. Characters that UTF-8 cannot encode are written
-    with a backslash."""
+    """Write a file in this way; creates parent folders. What UTF-8 cannot encode gets a backslash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with output(path, mode, synced=synced) as fresh:
         fresh.write_bytes(data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)

@@ -1,5 +1,4 @@
-"""Parameters: what can be set in a server, in the lab's network or on the machine, and what changing it
-requires."""
+"""Parameters: what can be set in a server, the lab's network or the machine, and what a change requires."""
 
 from __future__ import annotations
 

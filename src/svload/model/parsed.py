@@ -7,8 +7,7 @@ from typing import Any
 
 
 def parsed(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError also for text that is nested far too deeply: json itself raises
-    RecursionError then."""
+    """Parse JSON. Raises ValueError also for text nested far too deeply, where json raises RecursionError."""
     try:
         return json.loads(text)
     except RecursionError as why:

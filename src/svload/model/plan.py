@@ -36,8 +36,7 @@ class TrialPlan(Frozen):
     restart: bool = False
     """services are started again before it"""
     instead_of: str | None = None
-    """the trial that it replaces, because that one or its partner was REFUSED; null: it is in the first
-    batch"""
+    """the trial that it replaces, since that one or its partner was REFUSED; null: of the first batch"""
     at: Point = Point()
     """values of open factors, and the measured time"""
     serves: tuple[str, ...] = ()

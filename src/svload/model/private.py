@@ -1,5 +1,4 @@
-"""Files and folders private to this user, whatever the umask: created so, and trusted only while they still
-are."""
+"""Files and folders private to this user, whatever the umask: created so, and trusted only if still so."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def append_private(path: Path, line: str) -> int:
-    """Add a line to a file of mode 0600; return its new size. A line cut short by a kill does not damage the
-    next one."""
+    """Add a line to a file of mode 0600; return its size. A line cut by a kill does not damage the next."""
     private_folder(path.parent)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -13,8 +13,7 @@ def _one(words: Sequence[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A protocol on a stream of bytes: a request is a list of commands sent together, and each has one
-    reply."""
+    """A protocol on a byte stream: a request is a list of commands sent together, each with one reply."""
 
     name: str
     """name of the request's field, in a study and in a share"""

@@ -1,5 +1,5 @@
-"""The most likely meaning of each error of a request, and what to do: the hint that summaries print beside
-its name."""
+"""The likely meaning of each error of a request, and what to do: the hint that summaries print beside its
+name."""
 
 from __future__ import annotations
 

@@ -114,8 +114,7 @@ class Verdict(Frozen):
     server: ServerState
     """UNKNOWN: no steady state was expected or seen, or the instrument can't tell"""
     reasons: tuple[str, ...]
-    """sentences: checks that doubt a number that the study asks for, REFUSED first, then the server's
-    behaviour"""
+    """sentences: checks that doubt a number the study asks for, REFUSED first, then the server's state"""
     checks: tuple[CheckResult, ...]
     """every check, with its sentence"""
     remedy: str = ""
@@ -173,7 +172,7 @@ class Estimate(Frozen):
 
     @property
     def within(self) -> tuple[float | None, float | None]:
-        """Return its interval, widened by disturbances: it is printed beside the number, and decides its
+        """Return its interval, widened by disturbances, as printed beside the number and used by
         thresholds."""
         below, above = (self.belief.below, self.belief.above) if self.belief else (0.0, 0.0)
         if below is None or above is None:
@@ -251,15 +250,14 @@ class TrialResult(Frozen):
     verdict: Verdict
     """both verdicts and every check"""
     metrics: dict[str, Estimate]
-    """full name → estimate, in the kept window after the cut or over the whole trial, depending on the
-    metric"""
+    """full name → estimate, in the kept window after the cut or over the whole trial, as the metric
+    requires"""
     cut_ns: int = 0
     """warm-up cut of its case, from the beginning of `window_ns`; 0: none"""
     deaths: tuple[str, ...] = ()
     """limited services that ended in it, one sentence each: a finding if the study has `on_death: finding`"""
     outages: tuple[Outage, ...] = ()
-    """when a server was gone without a planned fault; if it did not come back, times are of the part
-    before"""
+    """when a server was gone without a planned fault; if it stayed away, times are of the part before"""
     stages: tuple[StageResult, ...] = ()
     """each ramp and level of groups in stages; `metrics` cover all of them"""
     loads: dict[str, GroupLoad] = {}
@@ -308,8 +306,7 @@ class CaseResult(Frozen):
     refused: tuple[str, ...]
     """the REFUSED ones among them"""
     metrics: dict[str, Estimate]
-    """full name → estimate over the trials in which that number is not REFUSED; null if there are fewer than
-    three"""
+    """full name → estimate over the trials in which it is not REFUSED; null if fewer than three are"""
     reasons: tuple[str, ...] = ()
     """sentences on what is doubted about its trials, and why, as in the report"""
     load_model: dict[str, str] = {}
@@ -340,8 +337,7 @@ class ClaimTurns(Frozen):
 
 
 class Claim(Frozen):
-    """The outcome of a comparison: `ratio` of treatment over baseline with its interval, p, and
-    conclusion."""
+    """A comparison's outcome: `ratio` of treatment over baseline with its interval, p, and conclusion."""
 
     name: str
     """the comparison's name, with the treatment or the pair of cases if it makes several claims"""
@@ -384,7 +380,7 @@ class Claim(Frozen):
     by: str | None = None
     """factor between whose levels the effect is compared (an interaction); null: a plain comparison"""
     by_levels: tuple[str, str] | None = None
-    """for an interaction: the level of `by`, and the first level, with which it is compared; null: a plain
+    """for an interaction: the level of `by`, and the first one to compare it with; null: a plain
     comparison"""
     single: tuple[float, float] | None = None
     """95 % interval of this claim alone; that of `ratio` holds for all claims of the study together
@@ -393,8 +389,8 @@ class Claim(Frozen):
     """p of sign flips of single pairs, before adjustment: a check that assumes no distribution, exact if the
     treatment has no effect anywhere; null: no pair"""
     unit: Literal["block", "bring-up"] = "block"
-    """the independent unit that `blocks` counts. block: blocks share bring-ups, and the claim only holds for
-    these"""
+    """the independent unit that `blocks` counts. block: blocks share bring-ups, the claim is about these
+    only"""
     bring_ups: int = 0
     """independent bring-ups behind its pairs; 0: unknown"""
     evidence: tuple[PairRatio, ...] = ()
@@ -435,8 +431,7 @@ class Claim(Frozen):
     overloaded: tuple[int, int] = (0, 0)
     """trials of the baseline and of the treatment whose server was OVERLOADED"""
     success_interval: tuple[float, float] | None = None
-    """95 % interval of the treatment's success rate minus the baseline's, over pairs; null: fewer than three
-    units"""
+    """95 % interval of the treatment's success rate minus the baseline's; null: fewer than three units"""
     why_open: str = ""
     """why an open claim is open, as a clause; empty: only its interval, or it is not open"""
 
@@ -473,8 +468,7 @@ class ThresholdResult(Frozen):
     overloaded: bool = False
     """it failed because the server is OVERLOADED, which is worse than any limit, whatever was measured"""
     levels: tuple[LevelOutcome, ...] = ()
-    """for a load in stages: each level separately; `outcome` is over all stages and does not depend on
-    them"""
+    """for a load in stages: each level alone; `outcome` is over all stages and independent of these"""
 
 
 class Finding(Frozen):
@@ -514,8 +508,7 @@ class Findings(Artefact):
     analysis_version: int
     """version of the rules that judged; results of other rules are judged again"""
     own_verdicts: OwnVerdicts | None = None
-    """the run's own grades, if other rules judge it now: everything is exploratory then; null: the same
-    rules"""
+    """the run's own grades, if other rules judge it now: then all is exploratory; null: the same rules"""
     study: str
     """the study's name"""
     question: str
@@ -543,8 +536,7 @@ class Findings(Artefact):
     thresholds: tuple[ThresholdResult, ...] = ()
     """each threshold on each case that it applies to"""
     failures: tuple[Failures, ...] = ()
-    """failures of each case's groups, or of their steps, by status, error and check; empty: no request
-    failed"""
+    """failures of each case's groups, or their steps, by status, error and check; empty: none failed"""
     curves: tuple[LoadCurve, ...] = ()
     """throughput and response over each factor that is a load, with the limits from the laws"""
     findings: tuple[Finding, ...] = ()

@@ -18,16 +18,15 @@ from svload.model.units import show_level
 
 
 class Stage(Frozen):
-    """A straight line from the level before to `target` (users, or arrivals per second); without a duration,
-    a jump."""
+    """A straight line from the level before to `target` (users, or arrivals per second); a jump if of no
+    duration."""
 
     duration_ns: int = Field(ge=0)
     target: float = Field(ge=0)
 
 
 class LabelledStage(NamedTuple):
-    """A stage as every output names it: `50 users` or `300/s` if it holds a level, `0 → 50 users` on a
-    ramp."""
+    """A stage as outputs name it: `50 users` or `300/s` if it holds a level, `0 → 50 users` on a ramp."""
 
     label: str
     holds: bool
@@ -110,8 +109,8 @@ def users_ns(start_vus: int, stages: Sequence[Stage], low_ns: float, high_ns: fl
 
 
 def present_ns(first_ns: float, step_ns: float, count: int, low_ns: float, high_ns: float) -> float:
-    """Return Σ of the time between two moments over `count` users that arrive every `step_ns` from `first_ns`
-    on and stay."""
+    """Return Σ of time between two moments of `count` users that arrive every `step_ns` from `first_ns`
+    on."""
     if high_ns <= low_ns:
         return 0.0
     if step_ns <= 0:

@@ -42,7 +42,7 @@ class Case(Frozen):
     """One combination of levels."""
 
     name: str
-    """from the study's table of names, else its distinguishing levels (`pool-8`), else `case-` and its
+    """from the study's table of names, else its distinguishing levels (`pool-8`), else `case-` and a
     number"""
     levels: dict[str, str]
     """factor → level"""
@@ -85,11 +85,9 @@ Order = Literal["randomised-blocks", "as-listed", "turns"]
 
 
 class Measure(Frozen):
-    """How long and how often to measure, and whether CPUs are kept awake. Durations exclude ramps, which come
-    before.
+    """How long and how often to measure, and whether CPUs are kept awake. Durations exclude the ramps before.
 
-    In the lock of a study whose cases differ: the largest value of any case. A case's own values follow from
-    its levels.
+    In a lock whose cases differ: the largest value of any. A case's own values follow from its levels.
     """
 
     duration_ns: int
@@ -100,18 +98,16 @@ class Measure(Frozen):
     """order of cases in a block: at random, as listed in the study, or in turns: cases that differ in the
     compared factor run side by side, and the load alternates between them"""
     until: float | None = None
-    """blocks are added until half of each comparison's interval is no wider than this share; null: none are
+    """blocks are added until half of each comparison's interval is at most this share; null: none are
     added"""
     at_most: int | None = None
     """the largest number of blocks then; null: four times the planned ones"""
     within_s: float | None = None
     """seconds of the run in which a block may be added (--for); null: no bound"""
     bring_ups: int = Field(default=1, ge=1)
-    """bring-ups of the lab over which the blocks are spread evenly; a factor that needs a restart makes
-    more"""
+    """bring-ups over which the blocks are spread evenly; a factor that needs a restart makes more"""
     control: bool = False
-    """with turns: a second server of the baseline is a further side, so that the baseline is compared with
-    itself"""
+    """with turns: a second server of the baseline is a further side, to compare the baseline with itself"""
     awake: bool = False
     """CPUs are kept from sleeping between requests while load is made"""
 
@@ -232,8 +228,7 @@ class CaseConfig(Frozen):
 
     @property
     def ramp_ns(self) -> int:
-        """Return the time from the load's start until every ramp has ended: excluded from measurement by
-        definition."""
+        """Return the time until every ramp has ended: excluded from measurement by definition."""
         return max((group.executor.ramp_up_ns for group in self.groups), default=0)
 
 
@@ -282,8 +277,7 @@ class CapacitySearch(Frozen):
 
 
 class Lock(Artefact):
-    """study.lock.json: the study as resolved under one profile. `source` is the merged study as plain
-    data."""
+    """study.lock.json: the study resolved under one profile. `source` is the merged study as plain data."""
 
     FORMAT: ClassVar[int] = 1
     name: str
@@ -327,8 +321,7 @@ class Lock(Artefact):
     @model_validator(mode="before")
     @classmethod
     def _without_replace_refused(cls, data: Any) -> Any:
-        """Read an older svload's lock: trials are no longer refused because of strangers, so none is
-        replaced."""
+        """Read an older svload's lock: trials are no longer refused for strangers, so none is replaced."""
         if not isinstance(data, dict):
             return data
         found = dict(data)

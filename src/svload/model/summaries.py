@@ -112,8 +112,7 @@ class GroupSummary(Frozen):
     body_bytes: int = 0
     """bytes of all answers' bodies, for all requests that ended"""
     early_repeats: int = 0
-    """rows that a VU requested again before it had requested all; open loop: beyond whole rounds of the
-    table"""
+    """rows that a VU requested again before it had all; open loop: beyond whole rounds of the table"""
     unasked_data: int = 0
     """connections that ended because bytes arrived while they were idle"""
     request_ns: int = 0
@@ -127,11 +126,9 @@ class GroupSummary(Frozen):
     active_ns: int = 0
     """Σ over VUs of the time that they were present; 0 in an open loop"""
     in_flight_mean: float = 0.0
-    """requests due and not done, time average over the window, from a counter that does not track single
-    requests"""
+    """requests due and not done, time average over the window; the counter does not track single requests"""
     left_at_end: int = -1
-    """requests due and not done when the load ended, by the same counter; −1: an older svload did not record
-    it"""
+    """requests due and not done at the load's end, same counter; −1: an older svload did not record it"""
     residence_ns: int = 0
     """Σ due → done, or the load's end"""
     longest_silence_ns: int = 0
@@ -336,8 +333,7 @@ class TrialSummary(Artefact):
     start_at_ns: int
     """the load's start on CLOCK_MONOTONIC: offsets count from here"""
     window_ns: tuple[int, int]
-    """[begin, end) as offsets: after all ramps; ends early if a fixed amount of work was done, or at a
-    stop"""
+    """[begin, end) as offsets: after all ramps; ends early with a finished fixed amount of work, or a stop"""
     interval_ns: int
     """width of the intervals of the tables"""
     groups: tuple[GroupSummary, ...]
@@ -347,15 +343,13 @@ class TrialSummary(Artefact):
     generators: tuple[GeneratorSummary, ...]
     """by share: `share` in samples is the index, from 0"""
     parts: tuple[GeneratorPart, ...] = ()
-    """by traffic group and generator, for groups with several generators; empty in summaries of an older
-    svload"""
+    """by traffic group and generator, for groups with several; empty in summaries of an older svload"""
     places: tuple[PlacePart, ...] = ()
     """by traffic group, machine and site, for a load made by several machines"""
     unauthorised: tuple[str, ...] = ()
     """scheme://host:port of requests to targets that are not authorised: no packet was sent"""
     stopped: Literal["end", "stop_fd", "interrupted"] = "end"
-    """end: by itself; stop_fd: stopped early because the run's time was over; interrupted: stopped by the
-    user"""
+    """end: by itself; stop_fd: stopped since the run's time was over; interrupted: stopped by the user"""
     seed: int | None = None
     """seed of everything random in its load; null: an older svload did not record it, or another load tester
     made the load"""

@@ -1,5 +1,4 @@
-"""The load of a case, every `${…}` resolved except those that only a request knows (feeder rows,
-request.id)."""
+"""The load of a case, every `${…}` resolved except those only a request knows (feeder rows, request.id)."""
 
 from __future__ import annotations
 
@@ -155,8 +154,7 @@ class Turn(Frozen):
 
 
 class Commands(Frozen):
-    """Commands of one of `model.protocols`, each a list of words; they are sent together, and each has one
-    reply."""
+    """Commands of one of `model.protocols`, each a list of words; sent together, each with one reply."""
 
     protocol: str
     commands: tuple[tuple[Template, ...], ...] = Field(min_length=1)
@@ -372,8 +370,7 @@ class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its option
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Return the hosts that its requests name; if variables form an address, the empty host is one of
-        them."""
+        """Return the hosts that its requests name; if variables form an address, also the empty host."""
         return frozenset(request.host for request in self.requests)
 
     @property
@@ -388,8 +385,7 @@ class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its option
 
     @property
     def longest_iteration_ns(self) -> float:
-        """Return the longest duration of an iteration whose requests are all answered just in time; with mean
-        think times."""
+        """Return the longest iteration, with every request answered just in time and mean think times."""
         lengths = [
             sum(step.request.timeout_ns + step.think_time.mean_ns for step in scenario.steps)
             for scenario in self.scenarios

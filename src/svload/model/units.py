@@ -89,8 +89,7 @@ def ambiguous(text: str, number: str) -> str:
 
 
 def written_dimension(text: str) -> Dimension | None:
-    """Return the dimension of a quantity's unit; None for a number without a unit, or text that is no
-    quantity."""
+    """Return the dimension of a quantity's unit; None without a unit, or if it is no quantity."""
     match = _QUANTITY.match(text)
     return _UNITS[match[2]][0] if match and match[2] in _UNITS else None
 
@@ -115,7 +114,7 @@ def size_bytes(text: str | float | int) -> int:
 
 
 def bytes_per_s(text: str | float | int) -> int:
-    """Return a data rate as whole bytes per second, from bytes or bits: `20 MB/s`, `10 Mbit/s`. Raises
+    """Return a data rate, from bytes or bits, as whole bytes per second: `20 MB/s`, `10 Mbit/s`. Raises
     ValueError."""
     told = "write a rate of data, such as 20 MB/s or 10 Mbit/s"
     if not isinstance(text, str) or not text.strip().endswith("/s"):
@@ -170,8 +169,7 @@ def three_figures(number: float) -> str:
 
 
 def show_percent(share: float, figures: int = 3) -> str:
-    """Return a share in percent with this number of significant figures, never with an exponent: `12.3 %`,
-    `1,240 %`."""
+    """Return a share in percent with this number of significant figures, no exponent: `12.3 %`, `1,240 %`."""
     return f"{rounded(100 * share, figures)} %"
 
 

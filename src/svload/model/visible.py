@@ -38,8 +38,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def plain_cell(text: str) -> str:
-    """Return a text that a spreadsheet may read: formulas get an apostrophe in front; numbers stay
-    numbers."""
+    """Return a text for a spreadsheet: formulas get an apostrophe in front; numbers stay numbers."""
     return f"'{text}" if text[:1] and text[0] in FORMULA and not _NUMBER.fullmatch(text) else text
 
 
@@ -51,7 +50,7 @@ class PlainStream(io.TextIOWrapper):
 
     @property
     def obeyed(self) -> io.TextIOBase:
-        """Return the underlying stream, for callers that draw on a terminal and make their text plain
+        """Return the underlying stream, for callers that draw on a terminal and clean their text
         themselves."""
         return _Obeyed(self)
 

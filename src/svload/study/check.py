@@ -103,8 +103,7 @@ def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
 
 
 def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Return names used twice: groups, services and feeders share one grammar; factors and feeders share
-    `${…}`."""
+    """Return names used twice: groups, services, feeders share one grammar; factors and feeders `${…}`."""
     for first, second in (
         ("lab", "traffic"),
         ("lab", "feeders"),
@@ -298,8 +297,7 @@ def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:
 
 
 def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mistake]:
-    """Return comparisons without a pair of cases: their baseline, or all that it is compared with, is
-    excluded."""
+    """Return comparisons without a pair of cases: baseline, or all it is compared with, is excluded."""
     if all(case.excluded is not None for case in cases):
         return  # reported as such
     for index, item in enumerate(sequence_of(data, "compare")):

@@ -79,8 +79,7 @@ def resolve(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> CaseConfig:
 
 
 def measure_of(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> Measure:
-    """Return how long and how often a case is measured: `resolve(…).measure`, without the rest. Raises as
-    `resolve` does."""
+    """Return how long and how often a case is measured: only `resolve(…).measure`. Raises like `resolve`."""
     if not any(map(holds_reference, section_of(lock.source, "measure").values())):
         return _as_locked(lock.measure, lock, at)
     reader = _Reader(lock.source, lock.factors, case, at.values)
@@ -114,8 +113,8 @@ def resolve_case(
     case: Case,
     values: Mapping[str, int | float] = MappingProxyType({}),
 ) -> tuple[CaseConfig | None, list[Mistake]]:
-    """Return the configuration of `case` at the `values` of open factors, or what in `source` cannot be
-    resolved in it."""
+    """Return the configuration of `case` at the open factors' `values`, or what in `source` is not
+    resolvable."""
     config, mistakes = sound_part(source, factors, case, values)
     return (None if mistakes else config), mistakes
 
@@ -154,8 +153,7 @@ class _Entry:
 
 
 class _Reader:
-    """Reads the sections of one case. Mistakes are collected; a broken entry is skipped, so that all are
-    found in one pass."""
+    """Reads the sections of one case. Collects mistakes and skips broken entries, to find all in one pass."""
 
     def __init__(
         self,
@@ -499,7 +497,7 @@ class _Reader:
         return mistake
 
     def _targets(self) -> Iterator[Mistake]:
-        """Report unknown names, or names of servers that cannot be used there, once this case's levels are
+        """Report unknown names, or of servers that cannot be used there, once this case's levels are
         resolved."""
         known: dict[str, Any] = dict(self.source)
         for section in ("lab", "data", "feeders"):
@@ -570,8 +568,8 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 
 def _objects(name: str, part: schema.Objects, written: Any) -> ObjectSet:
-    """Return the object set of a case; one that is `written` with a reference has its own table in each case
-    that differs."""
+    """Return the object set of a case; one `written` with a reference has a table in each case that
+    differs."""
     size: BaseModel = part.size
     made = ObjectSet(
         name=name,

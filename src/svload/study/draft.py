@@ -76,8 +76,7 @@ class Found:
         return len(self.paths) >= bounds.TOLD.most
 
     def add(self, mistakes: Iterable[Mistake]) -> None:
-        """Add the new mistakes of a pass (several may be in one place), and continue with the corrected
-        study."""
+        """Add the new mistakes of a pass (several may be in one place); continue with the corrected study."""
         left = bounds.TOLD.most - len(self.paths)
         fresh = list(islice((mistake for mistake in mistakes if not self._known(mistake.path)), max(left, 0)))
         self.paths += [mistake.path for mistake in fresh]
@@ -159,8 +158,8 @@ class Checks:
         return Draft(data, changes(data, factors, self.kits), cases, found.problems, measures)
 
     def _too_much(self, data: dict[str, Any], factors: Sequence[Factor]) -> Mistake | None:
-        """Report more cases, or more values in all cases of the study and its profiles, than a plan can
-        process in time."""
+        """Report more cases, or more values in all cases of study and profiles, than a plan processes in
+        time."""
         count = math.prod(len(factor.levels) for factor in factors)
         if count > bounds.CASES.most:
             return bad_value(("factors",), bounds.CASES.told, f"{count:,}")
@@ -232,7 +231,7 @@ class Checks:
                 yield mistake
 
     def _lab_mistakes(self, specs: Sequence[ServiceSpec], chosen: bool) -> Iterable[Mistake]:
-        """Report what the lab's own check finds; the kits of a profile that is not run may be another
+        """Report what the lab's check finds; the kits of a profile that is not run may be another
         machine's."""
         if self.check_lab is None:
             return
@@ -296,8 +295,7 @@ def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistak
 def cases_of(
     data: dict[str, Any], factors: Sequence[Factor], folder: FilePath, strict: bool
 ) -> tuple[tuple[Case, ...], list[Mistake]]:
-    """Return the cases and what is wrong with their names and exclusions. `strict`: also rows with levels
-    that do not exist."""
+    """Return the cases and mistakes in their names and exclusions. `strict`: also rows of unknown levels."""
     mistakes: list[Mistake] = []
     names: dict[tuple[str, ...], str] = {}
     valid: dict[str, bool] = {}

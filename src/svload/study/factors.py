@@ -109,8 +109,7 @@ def _open_factor(name: str, ends: list[Any], path: Path) -> tuple[Factor | None,
 
 
 def matches(when: Mapping[str, Any], levels: Mapping[str, str]) -> bool:
-    """Return whether a case with `levels` (factor → level name) matches `when` (factor → level, or a list of
-    them)."""
+    """Return whether a case with `levels` (factor → level) matches `when` (factor → level, or several)."""
     return all(levels.get(factor) in _names(wanted) for factor, wanted in when.items())
 
 
@@ -119,8 +118,7 @@ def _names(wanted: Any) -> list[str]:
 
 
 def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Iterable[str]) -> Iterator[Mistake]:  # fmt: skip
-    """Report unknown factors and levels in a `when`; a factor whose own text is broken (`unsure`) is
-    skipped."""
+    """Report unknown factors and levels in a `when`; a factor whose text is broken (`unsure`) is skipped."""
     for name, wanted in when.items() if isinstance(when, dict) else ():
         if name in unsure:
             continue
@@ -185,8 +183,7 @@ def _plain(level: str) -> str:
 
 
 def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[dict[tuple[str, ...], str], dict[str, bool], list[Mistake]]:  # fmt: skip
-    """Read a table `case, <factor>…[, valid]`: (level names → case name in the table's order, case → valid,
-    mistakes).
+    """Read a table `case, <factor>…[, valid]`: (level names → case name in order, case → valid, mistakes).
 
     Rows with levels that the study does not have are reported; `file` names the table in places.
     """

@@ -146,8 +146,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _least_bytes(field: Any) -> int:
-    """Return the smallest size of each row of a column. Raises ValueError for a column with more than one
-    value per row."""
+    """Return the least size of each row of a column. Raises ValueError for several values per row."""
     from pyarrow import types
 
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
@@ -190,8 +189,7 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
 
 @lru_cache(maxsize=64)
 def _fault(kind: str, file: FilePath, changed_ns: int, size_bytes: int) -> str:
-    """Return what is wrong with a file's rows; empty: nothing. Cached, since profiles ask for the same
-    files again."""
+    """Return what is wrong with a file's rows, or "". Cached, since profiles ask for the same files again."""
     try:
         read_file(kind, file)
     except (OSError, ValueError) as why:
@@ -208,8 +206,7 @@ def read_set(name: str, part: schema.FeederPart, tables: Mapping[str, str]) -> W
 def read_feeder(
     name: str, part: schema.FeederPart, tables: Mapping[str, str]
 ) -> tuple[Feeder, TableSource | None]:
-    """Return the feeder of a case, and its table if the study itself brings it. A file's path is as written
-    in the study.
+    """Return a case's feeder, and its table if the study itself brings it. A file's path is as in the study.
 
     `tables`: set under data → table with its content in this case.
     """

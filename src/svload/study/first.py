@@ -91,7 +91,6 @@ def _name(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a YAML double-quoted scalar (JSON texts are valid ones; YAML accepts fewer characters
-    unescaped)."""
+    """Return a YAML double-quoted scalar (JSON texts are valid; YAML accepts fewer characters unescaped)."""
     written = json.dumps(text, ensure_ascii=False)
     return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in written)

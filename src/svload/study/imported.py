@@ -13,8 +13,7 @@ from typing import Any
 from svload.model.units import show_duration
 
 NOWHERE = "http://imported.invalid"
-"""The server's address in an imported study: by RFC 2606 nothing answers there, and an imported run sends no
-request."""
+"""The server's address in an imported study: by RFC 2606 nothing answers there, and nothing is sent to it."""
 _TOTALS = (("response.mean", "mean response"), ("throughput", "throughput"))
 _SINGLE = (
     ("response.p50", "median response"),
@@ -44,8 +43,8 @@ def imported_study(
     percentiles: bool,
     case_names: str,
 ) -> str:
-    """Return the text of the study. Every level is compared with the first by response and throughput of the
-    last group.
+    """Return the study's text. Every level is compared with the first by response and throughput of the last
+    group.
 
     `percentiles`: the files hold single requests, so that percentiles exist. `case_names` is the table that
     names the cases.
@@ -94,8 +93,7 @@ def imported_study(
 
 
 def _levels_are_users(factor: str, cases: Sequence[ImportedCase], groups: Sequence[str]) -> bool:
-    """Return whether the levels are the numbers of users in the files, so that the factor is the load
-    itself."""
+    """Return whether the levels are the numbers of users in the files: the factor is the load itself."""
     if len(groups) != 1 or not re.fullmatch(r"users|vus|threads|n", factor, re.IGNORECASE):
         return False
     return all(

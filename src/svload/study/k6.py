@@ -26,7 +26,7 @@ WORDS = "p(N), avg, med, min, max, rate, errors, success, goodput(200ms)"
 
 @dataclass(frozen=True)
 class K6Metric:
-    """The equivalent of a k6 metric: as a time, and as one number for each of its words (`rate`, `count`).
+    """The equivalent of a k6 metric: as a time, and as a number for each of its words (`rate`, `count`).
 
     `apart` states why ours is not quite the same: then a threshold on it is rejected, with ours as the
     nearest.
@@ -171,8 +171,7 @@ def _metric(of: str | None, what: str) -> tuple[str, Dimension, str]:
 
 
 def _stat(what: str) -> str:
-    """Return svload's word for a k6 statistic; empty if it is none. Raises NoCriterion for a percentile that
-    is not kept."""
+    """Return our word for a k6 statistic, or "". Raises NoCriterion for a percentile that is not kept."""
     if found := _PERCENTILE.fullmatch(what):
         if (stat := f"p{found[1]}") in STATS:
             return stat

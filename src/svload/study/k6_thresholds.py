@@ -12,13 +12,12 @@ from svload.study.tree import Node, Path, plain
 
 SECTION = "thresholds"
 ABORTS = "abortOnFail"
-"""In k6's long form, `{threshold: p(95)<200, abortOnFail: true}`: a study has no such threshold, and says
-so."""
+"""In k6's `{threshold: p(95)<200, abortOnFail: true}`: a study has no such threshold, and says so."""
 
 
 def in_our_criteria(tree: Node) -> tuple[Node, list[Mistake]]:
-    """Return `tree` with its thresholds in svload's notation, and those of k6 that mean nothing here.
-    Anything else stays unchanged."""
+    """Return `tree` with its thresholds in our notation, and those of k6 that mean nothing here; keep the
+    rest."""
     written = tree.value.get(SECTION) if isinstance(tree.value, dict) else None
     entries = _entries(written) if written else []
     if not entries or written is None or not isinstance(tree.value, dict):
@@ -29,16 +28,14 @@ def in_our_criteria(tree: Node) -> tuple[Node, list[Mistake]]:
 
 
 def _entries(written: Node) -> list[Node]:
-    """Return the thresholds one by one, including those of a mapping by k6's metrics; none for anything
-    else."""
+    """Return the thresholds one by one, those of a mapping by k6's metrics too; none for anything else."""
     if isinstance(written.value, list):
         return [one for entry in written.value for one in (_by_metric(entry) or [entry])]
     return _by_metric(written)
 
 
 def _by_metric(entry: Node) -> list[Node]:
-    """Return the thresholds of `{http_req_duration: [p(95)<200, …]}`, with the `when` beside them; none for
-    any other node."""
+    """Return the thresholds of `{http_req_duration: [p(95)<200, …]}`, with their `when`; else none."""
     said = entry.value
     if not isinstance(said, dict) or not all(key == "when" or is_k6(key) for key in said):
         return []

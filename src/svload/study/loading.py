@@ -46,8 +46,7 @@ def find_study(name_or_path: str | FilePath) -> FilePath:
 
 
 def _in_its_folder(file: FilePath) -> FilePath:
-    """Raise SvloadError study-linked for a link that leads out of its folder: nobody chose to show that
-    file."""
+    """Raise SvloadError study-linked for a link out of its folder: nobody chose to show that file."""
     if file.is_symlink() and file.parent.resolve() not in file.resolve().parents:
         raise fail("study-linked", path=file, target=file.resolve())
     return file
@@ -130,8 +129,8 @@ def _digest(file: FilePath, data: Any) -> str:
 
 
 def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
-    """Return the study without its profiles, and the profiles; misspelt sections of either are reported and
-    corrected."""
+    """Return the study without profiles, and the profiles; reports and corrects misspelt sections of
+    either."""
     base = _mend_sections(tree, SECTIONS, problems)
     if not isinstance(base.value, dict) or "profiles" not in base.value:
         return base, {}
@@ -152,8 +151,7 @@ SECTIONS = tuple(field.alias or name for name, field in schema.StudyFile.model_f
 
 
 def _mend_sections(tree: Node, known: Sequence[str], problems: list[Problem]) -> Node:
-    """Return `tree` with its misspelt sections renamed; a section allowed only in a study is removed from a
-    profile."""
+    """Return `tree` with misspelt sections renamed; a profile loses sections allowed only in a study."""
     strangers = [key for key in tree.value if key not in known] if isinstance(tree.value, dict) else []
     # `profiles` within a profile is not a misspelt `profile`.
     words = {

@@ -85,7 +85,7 @@ def listed(known: Iterable[str]) -> str:
 
 
 def unknown_key(path: Path, known: Iterable[str], hint: str = "") -> Mistake:
-    """Report a key that does not belong there; without a `hint` the nearest one is named, and put in its
+    """Report a key that does not belong there; without a `hint` the nearest is named, and put in its
     place."""
     words, key = list(known), str(path[-1])
     details: dict[str, object] = {
@@ -174,8 +174,7 @@ class Gap:
 
 
 _NOT_WRITTEN = ("[key]", "constant")
-"""Parts of pydantic's paths that are in no file: a key itself, and a value written without its
-distribution."""
+"""Parts of pydantic's paths that are in no file: a key itself, and a value without its distribution."""
 _EXPECTED = {
     "string_type": "expected a text",
     "int_type": "expected a whole number",
@@ -195,8 +194,7 @@ Hint = Callable[[str], str]
 
 
 OtherKind = Callable[[str, str], bool]
-"""An unknown key, a missing one → whether the first shows that another kind of mapping was meant, which does
-not need the second."""
+"""Whether an unknown key shows that another kind of mapping was meant, without need of the missing one."""
 
 
 def _explained(
@@ -206,8 +204,7 @@ def _explained(
     hinted: Hint,
     other_kind: OtherKind,
 ) -> PydanticCustomError | None:
-    """Return one pydantic error with our codes; None for a missing key that one of the `strangers` (unknown
-    keys) explains."""
+    """Return one pydantic error with our codes; None for a missing key that one of `strangers` explains."""
     kind, context, key = (
         error["type"],
         dict(error.get("ctx", {})),

@@ -75,8 +75,7 @@ def _has_own_page(data: Mapping[str, Any], service: str) -> bool:
 
 
 def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source]) -> Iterator[Mistake]:
-    """Check `abort_if`, evaluated while load is made: it may only use what monitors read and what clients
-    see."""
+    """Check `abort_if`, evaluated while load is made: it may use what monitors read and clients see."""
     for path, text in texts:
         if not isinstance(text, str):
             continue

@@ -139,15 +139,13 @@ def draw(seed: int, *what: str | int) -> int:
 
 
 def _bring_up(lock: Lock, block: int) -> int:
-    """Return the bring-up of a block, from 0; blocks beyond the planned ones get new bring-ups, of the same
-    size."""
+    """Return the bring-up of a block, from 0; blocks beyond the planned get new ones, of the same size."""
     bring_ups = min(lock.measure.bring_ups, lock.measure.replicates)
     return (block - 1) * bring_ups // lock.measure.replicates
 
 
 def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int) -> Iterator[list[tuple[int, Case]]]:  # fmt: skip
-    """Return the block's cases by combination of restart factors, combinations and cases in the order they
-    run."""
+    """Return the block's cases by combination of restart factors, both levels in the order they run."""
     plots: dict[tuple[int, ...], list[tuple[int, Case]]] = {}
     for index, case in numbered:
         plots.setdefault(plot_of(lock, case), []).append((index, case))

@@ -9,8 +9,7 @@ from svload.model.traffic import Group, Request, Step, TableSource
 
 
 def placed(config: CaseConfig, folder: FilePath) -> CaseConfig:
-    """Return the configuration with its files as paths that are valid everywhere on this machine; `folder` is
-    the study's."""
+    """Return the configuration with file paths valid everywhere on this machine; `folder` is the study's."""
     return config.model_copy(
         update={
             "groups": tuple(_placed_group(group, folder) for group in config.groups),

@@ -1,5 +1,4 @@
-"""Which files of a study's folder are executed: the programs and settings that its commands name, never their
-data."""
+"""Which files of a study's folder are executed: programs and settings that its commands name, never data."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ from svload.study.tree import section_of
 
 CODE_FOLDERS = ("kits", "monitors", "checks", "reporters")
 MOST_FILES, MOST_BYTES = 20_000, 200 << 20
-"""Bounds for the files that a study's commands name; of further files only the sizes and times count, not the
-content."""
+"""Bounds for files that a study's commands name; of further files only the sizes and times count."""
 _ENDINGS = (
     "py sh bash rb pl js mjs cjs ts php lua jar war class so wasm go rs c h cc cpp hpp java kt scala cs r sql mk vcl "
     "conf cfg ini toml yaml yml xml properties env"
@@ -29,8 +27,8 @@ _NO_CODE = frozenset((".git", "__pycache__", ".venv", "node_modules", "runs"))
 
 
 def study_programs(folder: Path, data: Any) -> dict[str, str]:
-    """Return `named_programs` of all servers that a study in `folder` may start, and of svload's own kinds of
-    code there."""
+    """Return `named_programs` of all servers that a study in `folder` may start, and of its code for
+    svload."""
     parts = [data, *section_of(data, "profiles").values()] if isinstance(data, dict) else []
     sections = [
         part.get(name) for part in parts if isinstance(part, dict) for name in ("lab", "factors", "sets")
@@ -101,7 +99,7 @@ def _commands(value: Any) -> Iterator[list[str]]:
 
 
 def _named(folder: Path, word: str) -> Iterator[Path]:
-    """Return the paths in the folder that a word of a command names: itself, after its “=”, or as a module
+    """Return the paths in the folder named by a word: itself, after its “=”, or as a module
     (`app.main:app`)."""
     module = word.partition(":")[0]
     for name in dict.fromkeys((word, word.partition("=")[2], module, module.replace(".", "/") + ".py")):

@@ -39,8 +39,8 @@ MISSING = _Missing()
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Every name that a reference of the study may use. A factor whose own text is broken (`unsure`) may have
-    any field."""
+    """Every name a reference of the study may use. A factor whose text is broken (`unsure`) may have any
+    field."""
 
     factors: Mapping[str, Factor]
     feeders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
@@ -95,7 +95,7 @@ NOTHING_ELSE, IN_REQUESTS, IN_LAB = Allowed(), Allowed(request_time=True), Allow
 
 
 def allowed_at(path: Path) -> Allowed:
-    """Return what is allowed at `path`: requests know their feeders' rows, a service its port and those of
+    """Return what is allowed at `path`: requests know feeders' rows, a service its port and those of
     others."""
     in_group = path[:1] == ("traffic",) and path[2:3] in (("request",), ("scenario",))
     if path[:1] in (("requests",), ("scenarios",), ("setup",)) or in_group:
@@ -127,8 +127,7 @@ def unclosed(path: Path, text: str) -> Mistake | None:
 
 
 def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[str, str | None] | None:
-    """Return why `reference` can never be resolved, and which one was probably meant; None if some level can
-    resolve it."""
+    """Return why no level can resolve `reference`, and which one was probably meant; None if one can."""
     words = allowed.words(vocabulary)
     head, _, rest = reference.partition(".")
     if allowed.keeps(vocabulary)(reference) or head in vocabulary.unsure:
@@ -162,7 +161,7 @@ def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
 
 
 def level_value(level: Level) -> Any:
-    """Return the value of `${factor}`: the value, or the name of a level with fields (unless one is called
+    """Return the value of `${factor}`: the value, or the name of a level with fields (but none called
     `value`)."""
     return level.fields.get("value", level.name) if level.fields or level.value is None else level.value
 
@@ -241,8 +240,7 @@ class Resolver:
         return MISSING if missing and "headers" in path else resolved
 
     def _grown_together(self, resolved: str, path: Path, stays: Stays) -> Mistake | None:
-        """Return the mistake of a reference that only the inserted values formed, such as `$` before
-        `{x}`."""
+        """Return the mistake of a reference that only inserted values formed, such as `$` before `{x}`."""
         if "${" not in resolved:
             return None
         for reference in references_in(resolved):

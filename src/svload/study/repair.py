@@ -10,8 +10,7 @@ from svload.study.tree import Node
 
 
 def repaired(tree: Node, mistakes: Iterable[Mistake]) -> Node:
-    """Return `tree` with every mistake corrected for which the nearest word is known; a part of a `when`
-    without one is left out."""
+    """Return `tree` with mistakes replaced by their nearest words; drops parts of a `when` without one."""
     for mistake in mistakes:
         tree = _mended(tree, mistake)
     return tree

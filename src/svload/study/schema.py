@@ -54,8 +54,7 @@ from svload.study.values import (
 
 
 class Service(Part):
-    """A service: a kit and its options; or `run`, your own command; or `at`, a server that is already
-    running."""
+    """A service: a kit and its options; or `run`, your own command; or `at`, a server already running."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 

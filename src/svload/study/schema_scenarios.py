@@ -1,5 +1,4 @@
-"""Scenarios and set-up of the study file as pydantic models: requests in order, and requests before the
-load."""
+"""Scenarios and set-up of the study file as pydantic models: requests in order, or before the load."""
 
 from __future__ import annotations
 

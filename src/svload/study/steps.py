@@ -89,8 +89,7 @@ class _Names:
 
 
 def step_owners(data: Mapping[str, Any]) -> list[str]:
-    """Return `group.step` for every group with several steps: owners in the metric grammar besides the
-    group."""
+    """Return `group.step` for groups with several steps: owners in the metric grammar besides the group."""
     traffic = data.get("traffic")
     owners = []
     for name, group in traffic.items() if isinstance(traffic, Mapping) else ():

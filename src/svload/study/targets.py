@@ -1,8 +1,7 @@
-"""Whether what a study names exists. Checked for the study as written, and for each case once its levels are
-resolved.
+"""Whether what a study names exists: in the study as written, and in each case with resolved levels.
 
-Reads plain data that may be broken anywhere; values that are not a mapping or text are skipped here, since
-the schema reports them.
+Reads plain data that may be broken anywhere; values that are not a mapping or text are skipped: the schema
+reports them.
 """
 
 from __future__ import annotations

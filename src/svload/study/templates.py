@@ -1,5 +1,4 @@
-"""Texts that a request fills in, split at their references to rows, variables and values that every request
-has."""
+"""Texts that a request fills in, split at references to rows, variables and values of every request."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ class Names:
 
 
 def template(text: str, names: Names) -> Template:
-    """Split `text` at its request-time references; `$${` is a literal `${`. Raises ValueError for any other
-    reference."""
+    """Split `text` at its request-time references; `$${` is a literal `${`. Raises ValueError for others."""
     parts: list[Part] = []
     literal = ""
     at = 0

@@ -97,8 +97,7 @@ def _stages(
 
 
 def group_mistakes(part: schema_traffic.GroupPart, path: Path, duration_ns: int | None) -> list[Mistake]:
-    """Return mistakes that only the resolved numbers show. `duration_ns` is the trial's measured time, None
-    if that is broken."""
+    """Return mistakes that only resolved numbers show. `duration_ns`: the measured time, None if broken."""
     executor = _executor(part)
     found = []
     if isinstance(executor, ClosedLoop) and part.generators > executor.most_vus:

@@ -263,8 +263,7 @@ def sequence_of(data: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def value_at(data: Any, path: Path) -> Any:
-    """Return what plain data holds at `path`, or the text that stands for all of it (`${…}`); None if there
-    is nothing."""
+    """Return what plain data holds at `path`, or the text that stands for all of it (`${…}`), or None."""
     for step in path:
         if isinstance(data, str):
             return data
@@ -283,8 +282,7 @@ def dicts_of(raw: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def override(tree: Node, key: str, value: Any) -> Node:
-    """Set the dotted `key` (`traffic.background.vus`) in `tree`; a text is read as a YAML scalar or flow
-    value."""
+    """Set the dotted `key` (`traffic.background.vus`) in `tree`; reads text as YAML scalar or flow value."""
     place = f"override {key}"
     if isinstance(value, str) and value.strip():
         value = plain(read_tree(value, place)[0])

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from svload.study.draft import Checks, Draft
 
 OfServices = Callable[[Sequence[ServiceSpec], Sequence[Request]], Sequence[str]]
-"""Services and the requests of a case → which of them need trust (svload.lab.asks_trust): this package knows
-no kit."""
+"""Services and the requests of a case → which need trust (svload.lab.asks_trust): we know no kit here."""
 
 
 def needs_trust(
@@ -96,7 +95,7 @@ def _unsound(place: str, problem: Problem) -> SvloadError:
 
 
 def _is_of(lock: Lock, draft: Draft) -> bool:
-    """Return whether its factors are those of the study, and each case one of the study's with its name and
+    """Return whether its factors are the study's, and each case one of the study's with its name and
     levels."""
     levels = {case.name: case.levels for case in draft.cases}
     written, meant = ([(one.name, one.levels, one.open) for one in of.factors] for of in (lock, draft))

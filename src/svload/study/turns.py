@@ -110,8 +110,7 @@ def _comparisons(data: Mapping[str, Any], owners: dict[str, Source]) -> Iterable
 
 
 def _is_sampled(text: object, owners: dict[str, Source]) -> bool:
-    """Return whether a metric comes from a monitor's readings, not from requests or from counters around the
-    load."""
+    """Return whether a metric comes from a monitor, not from requests or from counters around the load."""
     try:
         metric = parse_metric(str(text), owners).metric
     except ValueError:

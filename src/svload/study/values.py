@@ -62,20 +62,19 @@ class Part(BaseModel):
 
     @classmethod
     def hint(cls, key: str, said: Any) -> str:
-        """Return what to write if `key` is missing in `said`, or does not belong there; empty: the schema's
-        text is enough."""
+        """Return what to write if `key` is missing in `said`, or wrong there; empty: the schema's text is
+        enough."""
         return ""
 
     @classmethod
     def other_kind(cls, stranger: str, missing: str) -> bool:
-        """Return whether an unknown key shows that another kind of mapping was meant, which does not need
-        `missing`."""
+        """Return whether an unknown key shows that another kind of mapping was meant, without `missing`."""
         return False
 
     @classmethod
     def gap(cls, said: Mapping[str, Any]) -> Gap | None:
-        """Return what no single field reports: reported with the fields' own mistakes, which hide checks of
-        several fields."""
+        """Return what no single field reports; reported with their mistakes, which hide checks across
+        fields."""
         return None
 
 
@@ -136,8 +135,7 @@ class OneOrMany:
 
 
 class OrAlone:
-    """A mapping, or its only value written alone: `wrap` makes the mapping, `alone` is the JSON Schema of the
-    value."""
+    """A mapping, or its only value written alone: `wrap` makes the mapping, `alone` is the value's schema."""
 
     def __init__(self, wrap: Callable[[Any], Any], alone: dict[str, Any]) -> None:
         self.wrap, self.alone = wrap, alone

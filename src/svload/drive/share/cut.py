@@ -1,7 +1,7 @@
-"""Divide a trial's plan into shares for the engine: pure, so that one or ten generators make the same
+"""Divide a trial's plan into shares for the engine: pure, so that any number of generators make the same
 requests.
 
-engine/README.md describes what the engine makes of a share. Offsets count from the trial's common start.
+engine/README.md describes what the engine makes of a share. Offsets count from the trial's start.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def build_shares(
     taken: Taken | None = None,
     cores: int = MANY_CORES,
 ) -> list[Share]:
-    """Return the shares of one trial, one for each generator process. `endpoints` is keyed `scheme://host`;
+    """Return the shares of one trial, one per generator process. `endpoints` is keyed `scheme://host`;
     `allowed` are CIDR blocks; `taken` is the result of set-up; `cores` are those of the load
     (`drive.packing`).
 
@@ -204,8 +204,7 @@ def handed_on(group: Group) -> dict[str, Any]:
 
 
 def group_seed(seed: int, *parts: object) -> int:
-    """Return a 63-bit seed from the study's seed and any parts (positions, never names that a reader could
-    change)."""
+    """Return a 63-bit seed from the study's seed and any parts (positions, never names, which may change)."""
     text = "/".join(str(part) for part in (seed, *parts))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
@@ -222,8 +221,7 @@ def _stop_ns(executor: Executor, start_ns: int, end_ns: int) -> int:
 
 
 def _connection(group: Group) -> Any:
-    """Return the connection mode for the engine: the places of an open loop share their connections
-    anyway."""
+    """Return the connection mode for the engine: places of an open loop share their connections anyway."""
     alike = group.connection == "shared" and isinstance(group.executor, OpenLoop)
     return "keep-alive" if alike else group.connection
 
@@ -347,8 +345,7 @@ def _scenarios(group: Group, origins: Mapping[str, str], writer: Writer) -> tupl
 
 
 def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, EndpointSpec]:
-    """Return the group's own targets; every service's if an answer may name any of them, in a redirect or a
-    variable."""
+    """Return the group's own targets; every service's if an answer may name them (redirect or variable)."""
     anywhere = any(request.goes_anywhere for request in group.requests)
     for name in group.endpoints:
         if name not in endpoints:
@@ -364,8 +361,7 @@ def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, End
 
 
 def origin_of(name: str, endpoint: Endpoint) -> str:
-    """Return the server's own name: one outside the lab is requested by its own host, never by the service's
-    name."""
+    """Return the server's own name: one outside the lab is requested by its host, not the service's name."""
     scheme, _, host = name.partition("://")
     return f"{_AS_HTTP.get(scheme, scheme)}://{endpoint.authority or host}"
 

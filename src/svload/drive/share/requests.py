@@ -37,7 +37,7 @@ SECRET = "secret."
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes requests of one group. `trial`: variables of the whole trial; `vus`: variable → values by VU
+    """Writes requests of one group. `trial`: variables of the trial; `vus`: variable → values by VU
     number."""
 
     group: str = ""
@@ -62,8 +62,7 @@ class Writer:
     def request(
         self, request: Request, origins: Mapping[str, str], name: str | None = None
     ) -> spec.RequestSpec:
-        """Return a request, called `name` if given. `origins`: an endpoint's name in the study → in the
-        share.
+        """Return a request, named `name` if given. `origins`: endpoint's name in the study → in the share.
 
         Raises KeyError for an endpoint that is not among them.
         """

@@ -35,8 +35,8 @@ class VuSetUp(NamedTuple):
 def trial_set_up(
     config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
 ) -> Share | None:
-    """Return the share that sets up the trial; None if nothing is to be done once per trial. `taken` holds
-    the secrets."""
+    """Return the share that sets up the trial; None if nothing is done once per trial. `taken`: the
+    secrets."""
     parts = [part for part in config.set_up if part.once == "trial"]
     if not parts:
         return None
@@ -47,8 +47,7 @@ def trial_set_up(
 def vu_set_ups(
     config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
 ) -> dict[str, VuSetUp]:
-    """Return the shares that set up each VU, by the group that they serve: its requests use a variable of
-    `once: vu`."""
+    """Return the shares that set up each VU, by the group whose requests use a variable of `once: vu`."""
     parts = [part for part in config.set_up if part.once == "vu"]
     given = {name for part in parts for name in part.request.takes}
     found = {}
@@ -86,8 +85,8 @@ def _share(
     allowed: Sequence[str],
     taken: Taken,
 ) -> Share:
-    """Return one iteration of all `parts` in order by each of the executor's VUs, which report the variables
-    they took."""
+    """Return one iteration of all `parts` in order by each of the executor's VUs, which report their
+    variables."""
     steps = tuple(Step(name=f"{number}", request=part.request) for number, part in enumerate(parts))
     group = Group(
         name=ITSELF,
@@ -110,8 +109,8 @@ def _share(
 
 
 def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> dict[str, list[str]]:
-    """Return variable → values by VU number, from a set-up's share. Raises SvloadError set-up-failed if a VU
-    has none."""
+    """Return variable → values by VU number, from set-up. Raises SvloadError set-up-failed if a VU has
+    none."""
     group = summary["groups"][0]
     by_vu = {one["vu"]: one["values"] for one in group.get("taken", [])}
     if len(by_vu) < vus:

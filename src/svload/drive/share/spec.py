@@ -1,7 +1,6 @@
 """The share, with the names, fields, units and defaults of engine/engine/src/share.rs.
 
-A test checks that both are equal (tests/drive/test_share_mirror.py). A new field needs a line here and one
-there.
+tests/drive/test_share_mirror.py checks that both are equal: a new field needs a line here and one there.
 """
 
 from __future__ import annotations
@@ -141,8 +140,7 @@ class ShareSpec:
         return max(self._real_ns(group.stop_offset_ns) + group.graceful_stop_ns for group in self.groups)
 
     def _real_ns(self, stop_ns: int) -> int:
-        """Return the real time at the end of a load time: in the turn in which it ends, if there are
-        turns."""
+        """Return the real time at the end of a load time: with turns, in the turn in which it ends."""
         for begin_ns, end_ns in self.turns_ns or ():
             if stop_ns <= end_ns - begin_ns:
                 return begin_ns + stop_ns

@@ -1,5 +1,4 @@
-"""A trial's clock: when load and kept window begin and end, and the width of the intervals of its series.
-Pure.
+"""A trial's clock: begin and end of load and kept window, and the interval width of its series. Pure.
 
 Times are load time, which stands still between turns, except `turns_ns` and those named real.
 """
@@ -26,8 +25,7 @@ WORK_INTERVAL_NS = 100_000_000
 
 @dataclass(frozen=True)
 class Timeline:
-    """A trial's clock in ns from its start: load begins at 0, the kept window is [ramp, end), the drain
-    follows.
+    """A trial's clock in ns from its start: load begins at 0, kept window is [ramp, end), then the drain.
 
     `turns_ns` are the only times with load; empty: there always is load.
     """

@@ -26,8 +26,8 @@ def warm_share(
     endpoints: Mapping[str, Endpoint],
     allowed: Sequence[str],
 ) -> Share:
-    """Return a share that requests each of the first `rows` rows of `feeder` exactly once through `endpoint`,
-    by `SLOTS` users.
+    """Return a share that requests each of `feeder`'s first `rows` rows exactly once from `endpoint`, by
+    `SLOTS` users.
 
     Each user has its own consecutive rows. Neighbours in a table often share what a server looks up for them:
     requested concurrently, each would cause a look-up; in sequence, only the first does.
@@ -71,8 +71,7 @@ def warm_share(
 
 
 def _walked(feeder: FeederSpec, asked: bool) -> FeederSpec:
-    """Return each user's own part of it, once. Another feeder is walked from the same place, for the same
-    length."""
+    """Return each user's own part of it, once. Another feeder is walked from the same place, as far."""
     if feeder.take == "first":
         return FeederSpec(table=feeder.table, take="first")
     if asked:

@@ -1,5 +1,5 @@
-"""The only place that converts a share to JSON. Only imports the standard library, since generators import it
-too."""
+"""The only place that converts a share to JSON. Imports the standard library only, as generators import
+it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Pattern(str):
 
 
 def plain(value: Any, pattern: Callable[[Pattern], str] = str) -> Any:
-    """Return a dataclass of this package as JSON data; None is left out, since the engine has the same
+    """Return a dataclass of this package as JSON data, without None, for which the engine has the same
     default.
 
     `pattern` may replace a regular expression by another text.

@@ -1,2 +1,1 @@
-"""Programs that run on a machine before svload is installed: only the standard library, from Python 3.11
-on."""
+"""Programs that run on a machine before svload is installed: only standard library, from Python 3.11 on."""

@@ -229,7 +229,7 @@ def _where() -> str:
 
 
 def _most_open_files(hard: int) -> int:
-    """Return how many descriptors a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to
+    """Return the descriptors a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to
     fs.nr_open."""
     most = int(_read("/proc/sys/fs/nr_open", str(hard)))
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", _read("/proc/self/status"), re.MULTILINE)
