@@ -32,8 +32,7 @@ READY_WITHIN_S = 120.0
 
 
 def seats(cores: Sequence[int]) -> tuple[int, ...]:
-    """Return the machine of each generator process: machines in turn, repeatedly, one process per load
-    core."""
+    """Return the machine of each generator process: machines in turn, repeatedly, one per load core."""
     return tuple(
         machine for turn in range(max(cores, default=0)) for machine, own in enumerate(cores) if turn < own
     )

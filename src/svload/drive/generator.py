@@ -1,9 +1,9 @@
-"""A generator: a process that makes load, exchanging JSON lines with its agent (`python -m
-svload.drive.generator`).
+"""A generator: a process that makes load, exchanging JSON lines with its agent.
 
-It lives through many trials: prepare (share and tables) → ready; start_at_ns → progress … done; its tables go
-to the file that the share names. Between loads it measures the speed of its core on request (calibrate). Only
-the standard library, the raw container and the native engine are imported: it must start fast.
+`python -m svload.drive.generator` lives through many trials: prepare (share and tables) → ready; start_at_ns
+→ progress … done; its tables go to the file that the share names. Between loads it measures its core's speed
+(calibrate). It only imports the standard library, the raw container and the native engine: it must start
+fast.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ LONE = 0
 """A single generator without tables to read, or whose load only prepares the servers, needs no common start:
 it begins as soon as it gets this value, and reports when."""
 LOOK_S, ACT_S = 0.5, 0.01
-"""How long one query to the agent waits: rare ones disturb measurements least; planned faults need short
-ones."""
+"""How long one query to the agent waits: rare ones disturb least; planned faults need short ones."""
 STOP_GRACE_S = 2.0
 """A stopped generator is silent immediately; it has this long to hand over its results."""
 LATE_S = 15.0
@@ -41,8 +40,7 @@ LATE_S = 15.0
 
 @dataclass
 class ShareResult:
-    """One generator's results: summary JSON and raw container with tables; `machine` and `site` in a
-    fleet."""
+    """One generator's results: summary JSON, raw container with tables; `machine` and `site` in a fleet."""
 
     share: Share
     summary: dict[str, Any]

@@ -114,8 +114,7 @@ def rows_of(samples: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
 
 
 def curl_variables(row: dict[str, int]) -> dict[str, Any]:
-    """Return curl's eleven variables of one request (docs/method.md §6): times in s from the transfer's
-    start."""
+    """Return curl's eleven variables of a request (docs/method.md §6): times in s from its start."""
     begun, done = row["begun_ns"], row["done_ns"]
     total_s = max(done - begun, 0) / 1e9 if done >= 0 else 0.0
     first_byte = row["first_byte_ns"]

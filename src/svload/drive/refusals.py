@@ -259,8 +259,7 @@ def _request_at(request: Request, path: Place) -> Place:
 
 
 def _inside(field: str, request: Request) -> Place:
-    """Split `checks[1]` into check, 1; `take[0]` into take, the variable; `redis.commands[2][0]` into redis,
-    2."""
+    """Split `checks[1]` into check, 1; `take[0]` into take, name; `redis.commands[2][0]` into redis, 2."""
     entry = _ENTRY.match(field)
     if entry is None:
         return (field.partition(".")[0],) if field else ()

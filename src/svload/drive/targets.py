@@ -39,8 +39,7 @@ class Target:
 
     @property
     def endpoint(self) -> str:
-        """Return `scheme://host[:port]`, the key of a share's endpoint table; without the scheme's default
-        port."""
+        """Return `scheme://host[:port]`, the key in a share's endpoint table; without a default port."""
         return f"{self.scheme}://{self.authority}"
 
     @property
@@ -166,8 +165,7 @@ def system_authorities() -> str:
 
 
 def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
-    """Return whether it is loopback by literal address or standard name, or a host that the user named
-    exactly."""
+    """Return whether it is loopback (literal address or standard name), or a host the user named exactly."""
     if host in LOOPBACK_NAMES or host in tuple(authorised):
         return True
     try:

@@ -1,2 +1,2 @@
-"""Types and versions of all artefacts, the events, the catalogues of metrics and errors. Imports nothing of
+"""Types and versions of artefacts, the events, the catalogues of metrics and errors. Imports nothing of
 ours."""

@@ -23,8 +23,7 @@ class Place(Frozen):
 
 
 class InstrumentLevel(Frozen):
-    """One service time: durations in the truth server's log and as seen by the load, in ns over `n`
-    requests."""
+    """One service time: durations in the truth server's log and as the load saw them, in ns."""
 
     service_ns: int
     """the service time that the truth server was set to"""
@@ -76,8 +75,7 @@ class Floor(Frozen):
     sd: float
     """standard deviation of the log ratios"""
     certified: bool = False
-    """true from 59 pairs on: their maximum is above the true quantile with 95 % confidence; false:
-    estimated"""
+    """true from 59 pairs on: their maximum is above the true quantile with 95 % confidence; else estimated"""
     strangers: float | None = None
     """mean share of the machine used by others during its pairs; null: not read, or by an older svload"""
 

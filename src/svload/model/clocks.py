@@ -6,8 +6,7 @@ from svload.model.base import Frozen
 
 
 class MachineClock(Frozen):
-    """Clock of one machine that made load: its monotonic clock minus the controller's, over the whole
-    load."""
+    """Clock of one machine that made load: its monotonic clock minus the controller's, over the load."""
 
     machine: str
     """its name in the inventory"""

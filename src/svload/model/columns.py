@@ -169,8 +169,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
 
 
 def bucket(value_ns: int) -> int:
-    """Return the histogram bucket of a value in ns: log-linear, 128 per power of two, width ≤ 1/128 of the
-    value."""
+    """Return a value's histogram bucket, in ns: log-linear, 128 per power of two, width ≤ 1/128 of it."""
     if value_ns < 128:
         return max(value_ns, 0)
     exponent = value_ns.bit_length() - 1

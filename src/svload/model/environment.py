@@ -26,7 +26,7 @@ fleet's clock answerer must know."""
 
 
 def state_dir() -> Path:
-    """Return where labs and trusted studies are kept ($SVLOAD_STATE), not created. Raises SvloadError
+    """Return where labs and trusted studies are ($SVLOAD_STATE), not created. Raises SvloadError
     not-yours."""
     return refuse_strange(_folder("SVLOAD_STATE", "XDG_STATE_HOME", ".local/state"))
 

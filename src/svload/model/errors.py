@@ -215,8 +215,7 @@ class SvloadError(Exception):
 
 
 def fail(code: str, place: str = "", **details: object) -> SvloadError:
-    """Return the error to raise: `raise fail("run-not-found", path=p)`. Raises KeyError for an unknown
-    code."""
+    """Return the error: `raise fail("run-not-found", path=p)`. Raises KeyError for an unknown code."""
     CATALOGUE[code]
     return SvloadError(Problem(code, details, place))
 
@@ -231,8 +230,8 @@ def error_line(why: Exception, file: object) -> dict[str, object]:
 
 
 def error_of(name: str, line: object) -> SvloadError:
-    """Return the error in such a line of the process `name`; generator-failed with the line for an unknown
-    code."""
+    """Return the error in such a line of process `name`; for an unknown code generator-failed with the
+    line."""
     said: dict[str, Any] = line if isinstance(line, dict) else {}
     details: dict[str, object] = dict(said.get("details") or {})
     code = str(said.get("code", ""))

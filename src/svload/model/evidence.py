@@ -1,5 +1,5 @@
-"""Evidence of limits in a trial and a case: how near each was, which counters of refusals grew, which
-first."""
+"""Evidence of limits in a trial and a case: how near each was, which counters of refusals grew, in which
+order."""
 
 from __future__ import annotations
 

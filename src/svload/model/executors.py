@@ -107,7 +107,7 @@ class Spread(ClosedLoop):
         return max(round(self.cycle_ns), FIRST_CYCLE_NS) if self.start == "spread" else 0
 
     def users_ns(self, low_ns: float, high_ns: float) -> float:
-        """Return Σ over VUs of the time after their planned first request (fixed amount of work: if it never
+        """Return Σ over VUs of the time after their planned first request (fixed work: as if it never
         ended)."""
         return present_ns(0.0, self.spread_ns / self.vus, self.vus, low_ns, high_ns)
 
@@ -197,8 +197,7 @@ class InStages(Frozen):
 
 
 class RampingVus(InStages, ClosedLoop):
-    """Closed loop whose number of VUs follows stages (k6's ramping-vus); leaving VUs finish their request
-    first."""
+    """Closed loop whose VUs follow stages (k6's ramping-vus); leaving VUs finish their request first."""
 
     kind: Literal["ramping-vus"] = "ramping-vus"
     start_vus: int = 0

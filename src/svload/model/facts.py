@@ -83,8 +83,7 @@ GROUP_SETTINGS = (CPUS, "memory_bytes", "pids", DISK_READ, DISK_WRITE)
 LINK_RATE = "rate_limit"
 """The setting for the bytes per second that may leave by a link that the server itself simulates."""
 LINK_SPEED, LINK_LATENCY = "link_rate_bytes_per_s", "link_latency_s"
-"""The settings for the bytes per second of a service's link each way, and for its addition to a round
-trip."""
+"""The settings for a link's bytes per second each way, and for the latency it adds to a round trip."""
 FILES, RESIDENT_FILES = "file_bytes", "file_resident_bytes"
 """Counters of a service that sends files: the size of the files, and how much of it is in the page cache."""
 

@@ -47,8 +47,7 @@ class GroupLoad(Frozen):
 
 
 class RampBreak(Frozen):
-    """The load at which a group's response or errors leave the line they followed while load rose in
-    stages."""
+    """The load at which response or errors of a group leave the line they followed while load rose."""
 
     group: str
     """the traffic group"""

@@ -42,8 +42,7 @@ class Message:
 
     @classmethod
     def read(cls, raw: Any) -> Self:
-        """Read a message from `raw`, a JSON object. Raises ValueError naming what is wrong with which
-        field."""
+        """Read a message from `raw`, a JSON object. Raises ValueError naming the field and its mistake."""
         if not isinstance(raw, dict):
             raise ValueError(f"{cls.__name__} is no object")
         kind: Any = cls
@@ -105,7 +104,7 @@ class Limits(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupLimits(Message):
-    """Limits that a control group's processes share, with children. `cpus` is a quota in cores. None: no
+    """Limits that a control group's processes share, with children. `cpus`: a quota in cores. None: no
     limit."""
 
     cpus: float | None = None

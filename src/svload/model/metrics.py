@@ -132,8 +132,8 @@ _K6_STAT = re.compile(r"^p\((\d+(?:\.\d+)?)\)$")
 
 @dataclass(frozen=True)
 class MetricRef:
-    """`[owner.]metric[.stat]`. `owner` is a traffic group, a service or a feeder; empty means the study's
-    main group.
+    """`[owner.]metric[.stat]`. `owner` is a traffic group, a service or a feeder; empty: the study's main
+    group.
 
     `limit_ns` is the limit of a metric that has one.
     """

@@ -1,8 +1,7 @@
-"""Whether a study's names fit together: every named factor, level, service, group, feeder, column and metric
+"""Whether a study's names fit together: every factor, level, service, group, feeder, column and metric
 exists.
 
-Reads plain data that may be broken anywhere; values that are not a mapping or text are skipped here, since
-the schema reports them.
+Reads plain data that may be broken anywhere; the schema reports what is no mapping or text.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ _PLAIN = re.compile(r"[\w@%+=:,./${}-]+", re.ASCII)
 
 
 def moved(command: str, here: Path, folder: Path) -> str:
-    """Return `command`, typed in `here`, with paths relative to `folder`: `./server a.yaml` → `../server
-    ../a.yaml`.
+    """Return `command`, typed in `here`, with paths relative to `folder`: `./a b.yaml` → `../a ../b.yaml`.
 
     A word is a path if something exists there: the program, a file (`x.py`, `--config=x.yaml`), a folder that
     is written as one or follows an option. A program on the PATH, an absolute path and everything else stay

@@ -47,7 +47,7 @@ class ComparedUrls:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Return names of the sides: the host, port, path or query that differs; `a` and `b` if none is
+        """Return names of the sides: the differing host, port, path or query; `a` and `b` if none is
         short."""
         for pair in _parts(self.request.url, self.second):
             if pair[0] != pair[1]:

@@ -79,7 +79,7 @@ def resolve(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> CaseConfig:
 
 
 def measure_of(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> Measure:
-    """Return how long and how often a case is measured: only `resolve(…).measure`. Raises like `resolve`."""
+    """Return how long and how often a case is measured: `resolve(…).measure` only. Raises like `resolve`."""
     if not any(map(holds_reference, section_of(lock.source, "measure").values())):
         return _as_locked(lock.measure, lock, at)
     reader = _Reader(lock.source, lock.factors, case, at.values)
@@ -113,8 +113,7 @@ def resolve_case(
     case: Case,
     values: Mapping[str, int | float] = MappingProxyType({}),
 ) -> tuple[CaseConfig | None, list[Mistake]]:
-    """Return the configuration of `case` at the open factors' `values`, or what in `source` is not
-    resolvable."""
+    """Return the configuration of `case` with open factors' `values`, or mistakes in `source`."""
     config, mistakes = sound_part(source, factors, case, values)
     return (None if mistakes else config), mistakes
 
@@ -497,8 +496,7 @@ class _Reader:
         return mistake
 
     def _targets(self) -> Iterator[Mistake]:
-        """Report unknown names, or of servers that cannot be used there, once this case's levels are
-        resolved."""
+        """Report unknown names, or of unsuitable servers, once this case's levels are resolved."""
         known: dict[str, Any] = dict(self.source)
         for section in ("lab", "data", "feeders"):
             named = section_of(self.source, section)
@@ -568,8 +566,7 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 
 def _objects(name: str, part: schema.Objects, written: Any) -> ObjectSet:
-    """Return the object set of a case; one `written` with a reference has a table in each case that
-    differs."""
+    """Return a case's object set; one `written` with a reference has a table in each case that differs."""
     size: BaseModel = part.size
     made = ObjectSet(
         name=name,

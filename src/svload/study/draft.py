@@ -110,7 +110,7 @@ class Checks:
     """number of values put into cases so far, for the study and its profiles"""
 
     def run(self, tree: Node, whole: bool, chosen: bool) -> Draft:
-        """Return the draft of a study; `whole`: neither profile nor override has removed anything from it.
+        """Return the draft of a study; `whole`: neither profile nor override has removed anything.
 
         `chosen`: this one will be run, so its kits must exist here; another profile may use kits of another
         machine.
@@ -158,8 +158,7 @@ class Checks:
         return Draft(data, changes(data, factors, self.kits), cases, found.problems, measures)
 
     def _too_much(self, data: dict[str, Any], factors: Sequence[Factor]) -> Mistake | None:
-        """Report more cases, or more values in all cases of study and profiles, than a plan processes in
-        time."""
+        """Report more cases, or values in all cases of study and profiles, than a plan processes in time."""
         count = math.prod(len(factor.levels) for factor in factors)
         if count > bounds.CASES.most:
             return bad_value(("factors",), bounds.CASES.told, f"{count:,}")
@@ -231,8 +230,7 @@ class Checks:
                 yield mistake
 
     def _lab_mistakes(self, specs: Sequence[ServiceSpec], chosen: bool) -> Iterable[Mistake]:
-        """Report what the lab's check finds; the kits of a profile that is not run may be another
-        machine's."""
+        """Report what the lab's check finds; kits of a profile that is not run may be another machine's."""
         if self.check_lab is None:
             return
         for mistake in self.check_lab(specs):

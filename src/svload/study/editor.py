@@ -41,8 +41,7 @@ def json_schema(kits: Mapping[str, Json] | None = None) -> Json:
 
 
 def _service(kit: str, options: Json, definitions: Json) -> Json:
-    """Return the schema of a service of `kit`; definitions that its options use move to the whole
-    schema's."""
+    """Return the schema of a service of `kit`; its options' definitions move to the whole schema's."""
     for name, part in options.pop("$defs", {}).items():
         definitions[f"{kit}.{name}"] = _renamed(part, f"{kit}.")
     own = _renamed(options, f"{kit}.")

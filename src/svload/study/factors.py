@@ -133,8 +133,8 @@ def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Ite
 
 
 def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, ...], str], study: str = "") -> tuple[Case, ...]:  # fmt: skip
-    """Return all combinations: first those that `names` (level names in factor order → case name) lists, in
-    its order, then the rest.
+    """Return all combinations: first those in `names` (level names in factor order → case name), in its
+    order.
 
     The rest are named by the levels in which cases differ, a single case by its study. An excluded case
     carries the first reason that matches.

@@ -43,11 +43,10 @@ def imported_study(
     percentiles: bool,
     case_names: str,
 ) -> str:
-    """Return the study's text. Every level is compared with the first by response and throughput of the last
+    """Return the study's text: each level is compared with the first by response and throughput of the last
     group.
 
-    `percentiles`: the files hold single requests, so that percentiles exist. `case_names` is the table that
-    names the cases.
+    `percentiles`: the files hold single requests. `case_names` is the table that names the cases.
     """
     groups: dict[str, dict[str, None]] = {}
     for case in cases:

@@ -26,10 +26,9 @@ WORDS = "p(N), avg, med, min, max, rate, errors, success, goodput(200ms)"
 
 @dataclass(frozen=True)
 class K6Metric:
-    """The equivalent of a k6 metric: as a time, and as a number for each of its words (`rate`, `count`).
+    """The equivalent of a k6 metric: as a time, and as a number for each word (`rate`, `count`).
 
-    `apart` states why ours is not quite the same: then a threshold on it is rejected, with ours as the
-    nearest.
+    `apart`: why ours is not quite the same; a threshold on it is rejected, with ours as the nearest.
     """
 
     time: str = ""

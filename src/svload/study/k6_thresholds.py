@@ -1,7 +1,6 @@
 """A study's thresholds in k6's notation: each is converted to its criterion before any check.
 
-k6 lists them by metric, `http_req_duration: [p(95)<200]`; here they are a list, and an entry may be such a
-pair.
+k6 lists them by metric, `http_req_duration: [p(95)<200]`; a study lists them, and an entry may be a pair.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ ABORTS = "abortOnFail"
 
 
 def in_our_criteria(tree: Node) -> tuple[Node, list[Mistake]]:
-    """Return `tree` with its thresholds in our notation, and those of k6 that mean nothing here; keep the
-    rest."""
+    """Return `tree` with its thresholds in our notation, and those of k6 that mean nothing here."""
     written = tree.value.get(SECTION) if isinstance(tree.value, dict) else None
     entries = _entries(written) if written else []
     if not entries or written is None or not isinstance(tree.value, dict):

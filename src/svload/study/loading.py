@@ -129,8 +129,7 @@ def _digest(file: FilePath, data: Any) -> str:
 
 
 def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
-    """Return the study without profiles, and the profiles; reports and corrects misspelt sections of
-    either."""
+    """Return the study without profiles, and these; reports and corrects misspelt sections of either."""
     base = _mend_sections(tree, SECTIONS, problems)
     if not isinstance(base.value, dict) or "profiles" not in base.value:
         return base, {}

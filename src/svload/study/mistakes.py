@@ -85,8 +85,7 @@ def listed(known: Iterable[str]) -> str:
 
 
 def unknown_key(path: Path, known: Iterable[str], hint: str = "") -> Mistake:
-    """Report a key that does not belong there; without a `hint` the nearest is named, and put in its
-    place."""
+    """Report a key that does not belong there; without `hint` the nearest is named and put in its place."""
     words, key = list(known), str(path[-1])
     details: dict[str, object] = {
         "key": show(key),
@@ -194,7 +193,7 @@ Hint = Callable[[str], str]
 
 
 OtherKind = Callable[[str, str], bool]
-"""Whether an unknown key shows that another kind of mapping was meant, without need of the missing one."""
+"""(unknown key, missing key) → whether the first shows that another kind of mapping was meant."""
 
 
 def _explained(

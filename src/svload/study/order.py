@@ -42,11 +42,11 @@ def first_batch(lock: Lock) -> Batch:
 def block_of(
     lock: Lock, block: int, made: Sequence[TrialPlan], only: Collection[str] | None = None
 ) -> list[TrialPlan]:
-    """Return the trials of one more block, in the order they run, after those planned so far. `only`: of
-    these cases.
+    """Return the trials of one more block, in running order, after those planned so far. `only`: of these
+    cases.
 
     Blocks come in pairs, of which the second has the reversed order of the first: the effect of a trial on
-    the next one then meets both sides equally (docs/method.md §2). With turns each set of sides has its own
+    the next then meets both sides equally (docs/method.md §2). With turns each set of sides has its own
     bring-up, unless svload starts none of the servers.
     """
     measures = {case.name: measure_of(lock, case) for case in lock.valid_cases}

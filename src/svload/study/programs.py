@@ -19,16 +19,14 @@ _ENDINGS = (
     "conf cfg ini toml yaml yml xml properties env"
 )
 _CODE = frozenset(_ENDINGS.split())
-"""File name endings of programs, their sources, and settings that may name commands. Other files count if
-they are executable, begin with #!, have no ending, or are the first file that a command names: an
-interpreter's program."""
+"""File name endings of programs, sources, and settings that may name commands. Other files count if they are
+executable, begin with #!, have no ending, or are the first that a command names: an interpreter's program."""
 _CODE_NAMES = frozenset(("makefile", "dockerfile", "requirements.txt", "go.mod", "cargo.lock"))
 _NO_CODE = frozenset((".git", "__pycache__", ".venv", "node_modules", "runs"))
 
 
 def study_programs(folder: Path, data: Any) -> dict[str, str]:
-    """Return `named_programs` of all servers that a study in `folder` may start, and of its code for
-    svload."""
+    """Return `named_programs` of all servers that a study may start, and of its code for svload."""
     parts = [data, *section_of(data, "profiles").values()] if isinstance(data, dict) else []
     sections = [
         part.get(name) for part in parts if isinstance(part, dict) for name in ("lab", "factors", "sets")
@@ -99,8 +97,7 @@ def _commands(value: Any) -> Iterator[list[str]]:
 
 
 def _named(folder: Path, word: str) -> Iterator[Path]:
-    """Return the paths in the folder named by a word: itself, after its “=”, or as a module
-    (`app.main:app`)."""
+    """Return paths in the folder that a word names: itself, after “=”, or as a module (`app.main:app`)."""
     module = word.partition(":")[0]
     for name in dict.fromkeys((word, word.partition("=")[2], module, module.replace(".", "/") + ".py")):
         if name and "\0" not in name and len(name) <= 1000:

@@ -1,8 +1,6 @@
-"""The study behind `svload load URL`: one service, one group, one trial; from there it is treated as any
-other study. Pure.
+"""The study behind `svload load URL`: one service, group and trial; then treated as any other study. Pure.
 
-`QuickLoad` is what was typed; `quick_study` turns it into a study. Contradictions are rejected in between, in
-one sentence.
+`QuickLoad` is what was typed; `quick_study` makes a study of it. Contradictions are rejected in between.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`${factor}`, `${factor.field}` and references that only a request can resolve: found, explained, resolved.
+"""`${factor}`, `${factor.field}` and references only a request can resolve: found, explained, resolved.
 
 A reference that is a whole scalar keeps its value's type; inside a text it is formatted. `$${` is a literal
 `${`.
@@ -39,7 +39,7 @@ MISSING = _Missing()
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Every name a reference of the study may use. A factor whose text is broken (`unsure`) may have any
+    """Every name a study's references may use. A factor whose text is broken (`unsure`) may have any
     field."""
 
     factors: Mapping[str, Factor]
@@ -95,8 +95,7 @@ NOTHING_ELSE, IN_REQUESTS, IN_LAB = Allowed(), Allowed(request_time=True), Allow
 
 
 def allowed_at(path: Path) -> Allowed:
-    """Return what is allowed at `path`: requests know feeders' rows, a service its port and those of
-    others."""
+    """Return what is allowed at `path`: requests know feeders' rows, a service its port and others'."""
     in_group = path[:1] == ("traffic",) and path[2:3] in (("request",), ("scenario",))
     if path[:1] in (("requests",), ("scenarios",), ("setup",)) or in_group:
         return IN_REQUESTS
@@ -161,7 +160,7 @@ def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
 
 
 def level_value(level: Level) -> Any:
-    """Return the value of `${factor}`: the value, or the name of a level with fields (but none called
+    """Return the value of `${factor}`: a value, or the name of a level with fields (unless one is
     `value`)."""
     return level.fields.get("value", level.name) if level.fields or level.value is None else level.value
 
@@ -183,8 +182,7 @@ class Resolver:
     def put_in(self, value: Any, path: Path) -> Any:
         """Return `value` with its references resolved; paths inside stay valid.
 
-        A key whose whole value is a field that this level lacks is left out, and so is a header that contains
-        one.
+        A key whose whole value is a field that this level lacks is left out, like a header containing one.
         """
         if isinstance(value, dict):
             resolved = {key: self.put_in(child, (*path, key)) for key, child in value.items()}

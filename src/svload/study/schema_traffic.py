@@ -97,8 +97,7 @@ class GroupPart(Part):
 
     @classmethod
     def other_kind(cls, stranger: str, missing: str) -> bool:
-        """Return whether constant-vus has stages: another executor is meant, no number of users is
-        missing."""
+        """Return whether constant-vus has stages: another executor is meant, no number is missing."""
         word = OTHER_WORDS.get(stranger.lower(), stranger)
         return missing != "executor" and word not in cls.model_fields and bool(_executors_with(word))
 
@@ -334,8 +333,7 @@ def _meant(said: Mapping[str, Any]) -> str | None:
 
 
 def _group_kind(value: Any) -> type[BaseModel]:
-    """Return the kind to check a group as; without an executor the likeliest, to report its other
-    mistakes."""
+    """Return the kind to check a group as; without an executor the likeliest, to report other mistakes."""
     said = value if isinstance(value, Mapping) else {}
     executor = said.get("executor")
     if holds_reference(executor):

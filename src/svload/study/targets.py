@@ -1,7 +1,6 @@
 """Whether what a study names exists: in the study as written, and in each case with resolved levels.
 
-Reads plain data that may be broken anywhere; values that are not a mapping or text are skipped: the schema
-reports them.
+Reads plain data that may be broken anywhere; the schema reports what is no mapping or text.
 """
 
 from __future__ import annotations

@@ -31,11 +31,10 @@ class Node:
 
 
 def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
-    """Return the tree of one YAML document and what in it is not plain data (tags, duplicate keys); `file` is
-    shown in places.
+    """Return the tree of a YAML document and what in it is not plain data (tags, duplicate keys).
 
-    A file called .json is read as JSON, and its places are the file. Raises SvloadError study-syntax if there
-    is no tree at all.
+    `file` is shown in places. A file called .json is read as JSON, and its places are the file. Raises
+    SvloadError study-syntax if there is no tree at all.
     """
     if not is_text(text):
         raise SvloadError(_syntax("half a surrogate pair is no text", file))
@@ -222,8 +221,7 @@ def place_of(node: Node, path: Path) -> str:
 def merge(base: Node, over: Node, path: Path = ()) -> Node:
     """Merge `over` into `base`: mappings merge, everything else is replaced.
 
-    A service whose kit changes is replaced as a whole, and so is a distribution. Places stay those of the
-    origin.
+    A service whose kit changes is replaced whole, like a distribution. Places stay those of the origin.
     """
     if not (isinstance(base.value, dict) and isinstance(over.value, dict)):
         return over

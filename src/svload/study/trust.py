@@ -95,8 +95,7 @@ def _unsound(place: str, problem: Problem) -> SvloadError:
 
 
 def _is_of(lock: Lock, draft: Draft) -> bool:
-    """Return whether its factors are the study's, and each case one of the study's with its name and
-    levels."""
+    """Return whether its factors are the study's, and each case is one of these, with its name and levels."""
     levels = {case.name: case.levels for case in draft.cases}
     written, meant = ([(one.name, one.levels, one.open) for one in of.factors] for of in (lock, draft))
     return written == meant and all(levels.get(case.name) == case.levels for case in lock.cases)

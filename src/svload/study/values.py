@@ -62,7 +62,7 @@ class Part(BaseModel):
 
     @classmethod
     def hint(cls, key: str, said: Any) -> str:
-        """Return what to write if `key` is missing in `said`, or wrong there; empty: the schema's text is
+        """Return what to write if `key` is missing in `said`, or wrong; empty: the schema's text is
         enough."""
         return ""
 
@@ -73,8 +73,7 @@ class Part(BaseModel):
 
     @classmethod
     def gap(cls, said: Mapping[str, Any]) -> Gap | None:
-        """Return what no single field reports; reported with their mistakes, which hide checks across
-        fields."""
+        """Return what no single field reports; goes with their mistakes, which hide checks across fields."""
         return None
 
 

@@ -1,5 +1,4 @@
-"""Divide a trial's plan into shares for the engine: pure, so that any number of generators make the same
-requests.
+"""Divide a trial's plan into shares for the engine: pure; any number of generators make the same requests.
 
 engine/README.md describes what the engine makes of a share. Offsets count from the trial's start.
 """
@@ -81,9 +80,8 @@ def build_shares(
     taken: Taken | None = None,
     cores: int = MANY_CORES,
 ) -> list[Share]:
-    """Return the shares of one trial, one per generator process. `endpoints` is keyed `scheme://host`;
-    `allowed` are CIDR blocks; `taken` is the result of set-up; `cores` are those of the load
-    (`drive.packing`).
+    """Return a trial's shares, one per generator process. `endpoints` is keyed `scheme://host`; `allowed` are
+    CIDR blocks; `taken` is the result of set-up; `cores` are the load's (`drive.packing`).
 
     Raises KeyError for a host that is neither a service nor an authorised address.
     """

@@ -37,8 +37,7 @@ SECRET = "secret."
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes requests of one group. `trial`: variables of the trial; `vus`: variable → values by VU
-    number."""
+    """Writes a group's requests. `trial`: variables of the trial; `vus`: variable → values by VU number."""
 
     group: str = ""
     trial: Mapping[str, str] = field(default_factory=dict)

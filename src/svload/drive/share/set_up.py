@@ -35,8 +35,7 @@ class VuSetUp(NamedTuple):
 def trial_set_up(
     config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
 ) -> Share | None:
-    """Return the share that sets up the trial; None if nothing is done once per trial. `taken`: the
-    secrets."""
+    """Return the share that sets up the trial; None if nothing is done once per trial. `taken`: secrets."""
     parts = [part for part in config.set_up if part.once == "trial"]
     if not parts:
         return None
@@ -85,8 +84,7 @@ def _share(
     allowed: Sequence[str],
     taken: Taken,
 ) -> Share:
-    """Return one iteration of all `parts` in order by each of the executor's VUs, which report their
-    variables."""
+    """Return one iteration of all `parts` in order by each VU of the executor, reporting its variables."""
     steps = tuple(Step(name=f"{number}", request=part.request) for number, part in enumerate(parts))
     group = Group(
         name=ITSELF,
@@ -109,8 +107,7 @@ def _share(
 
 
 def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> dict[str, list[str]]:
-    """Return variable → values by VU number, from set-up. Raises SvloadError set-up-failed if a VU has
-    none."""
+    """Return variable → values by VU number. Raises SvloadError set-up-failed if a VU has none."""
     group = summary["groups"][0]
     by_vu = {one["vu"]: one["values"] for one in group.get("taken", [])}
     if len(by_vu) < vus:

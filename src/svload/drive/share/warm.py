@@ -26,11 +26,10 @@ def warm_share(
     endpoints: Mapping[str, Endpoint],
     allowed: Sequence[str],
 ) -> Share:
-    """Return a share that requests each of `feeder`'s first `rows` rows exactly once from `endpoint`, by
-    `SLOTS` users.
+    """Return a share that requests each of `feeder`'s first `rows` rows exactly once from `endpoint`.
 
-    Each user has its own consecutive rows. Neighbours in a table often share what a server looks up for them:
-    requested concurrently, each would cause a look-up; in sequence, only the first does.
+    Each of the `SLOTS` users has its own consecutive rows. Neighbours in a table often share what a server
+    looks up for them: requested concurrently, each would cause a look-up; in sequence, only the first does.
 
     It reuses the request of `template`'s group `at` (a share of the case), so that the same is warmed that is
     requested later. `rows` are those of its table, or 1.

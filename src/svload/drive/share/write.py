@@ -1,5 +1,4 @@
-"""The only place that converts a share to JSON. Imports the standard library only, as generators import
-it."""
+"""The only place that converts a share to JSON. Imports only the standard library: generators import it."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ class Pattern(str):
 
 
 def plain(value: Any, pattern: Callable[[Pattern], str] = str) -> Any:
-    """Return a dataclass of this package as JSON data, without None, for which the engine has the same
-    default.
+    """Return a dataclass of this package as JSON data, without None, the engine's default.
 
     `pattern` may replace a regular expression by another text.
     """
