@@ -84,7 +84,7 @@ class Generators:
         self.clocks: tuple[MachineClock, ...] = ()
 
     def ensure(self, count: int) -> None:
-        """Ensure that there are `count` processes. Raises SvloadError (agent-refused, agent-lost)."""
+        """Ensure at least `count` processes. Raises SvloadError (agent-refused, agent-lost)."""
         new = [f"generator.{self._generation}.{number}" for number in range(len(self._children), count)]
         self._agent.prepare(
             [

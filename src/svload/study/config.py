@@ -496,7 +496,7 @@ class _Reader:
         return mistake
 
     def _targets(self) -> Iterator[Mistake]:
-        """Report unknown names, or of unsuitable servers, once this case's levels are resolved."""
+        """Report unknown names and unsuitable servers, once this case's levels are resolved."""
         known: dict[str, Any] = dict(self.source)
         for section in ("lab", "data", "feeders"):
             named = section_of(self.source, section)

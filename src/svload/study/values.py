@@ -73,7 +73,7 @@ class Part(BaseModel):
 
     @classmethod
     def gap(cls, said: Mapping[str, Any]) -> Gap | None:
-        """Return what no single field reports; goes with their mistakes, which hide checks across fields."""
+        """Return what no single field reports; added to their mistakes, which hide checks across fields."""
         return None
 
 

@@ -1,14 +1,14 @@
-"""What `svload fleet` does on a machine, whole and idempotent. Imports the standard library alone:
-Ansible hands it over as text.
+"""What `svload fleet` does on a machine, completely and idempotently. Only imports the standard
+library, since Ansible passes it as text.
 
-python - facts HOME               what the machine is
-python - claim HOME               make the folder ours
+python - facts HOME               describe the machine
+python - claim HOME               mark the folder as ours
 python - install HOME WHEEL DIGEST REQUIREMENTS WHEELHOUSE    (file names in HOME; "-": none)
-python - limits HOME JSON         set kernel settings, old values written down before
-python - status HOME              what is installed and set
-python - clean HOME               end labs, put settings back, remove the folder
+python - limits HOME JSON         set kernel settings, recording the old values first
+python - status HOME              report what is installed and set
+python - clean HOME               end labs, restore settings, remove the folder
 
-Each prints one JSON object; `changed` says whether anything was. A failure is {"problem": code, …} and exit 1.
+Each prints one JSON object; `changed` is whether anything changed. A failure is {"problem": code, …} and exit 1.
 """
 
 from __future__ import annotations
