@@ -365,10 +365,12 @@ def table(rows: list[Row], runs: int) -> str:
     lines = [
         "# Claims simulated",
         "",
-        f"`python -m benches.claims`: {runs:,} runs a cell, seed {SEED}; one claim, trials of 1.2 s on two cores. All in %.",
-        "False alarms: equal sides of which one is claimed to differ. Coverage: 95 % intervals that hold 1.1, the ratio of a quiet machine.",
-        f"Limits: false alarms ≤ {100 * FALSE_ALARMS_MAX:g} %, coverage ≥ {100 * COVERAGE_MIN:g} %, 1.1 read as “no difference” in ≤ 3 %, in every "
-        "cell that is held to them; cells in brackets are shown.",
+        f"`python -m benches.claims`: {runs:,} runs a cell, seed {SEED}; one claim, trials of 1.2 s, two cores. All values in %.",
+        "",
+        "- False alarms: the sides are equal, but a difference is claimed.",
+        "- Coverage: the 95 % interval contains 1.1, the ratio on a quiet machine.",
+        f"- Limits: false alarms ≤ {100 * FALSE_ALARMS_MAX:g} %, coverage ≥ {100 * COVERAGE_MIN:g} %, 1.1 called “no difference” in ≤ 3 %. "
+        "They don't apply to cells in brackets.",
         "",
         "| world | cases × blocks | false alarms | coverage | 1.05 decided | 1.1 | 1.3 | “no difference” of equal sides | of 1.1 |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -394,8 +396,8 @@ def gates(runs: int) -> tuple[str, bool]:
     """The table of gates, and whether a build at the margin hardly ever passes."""
     lines = [
         "",
-        f"Gates “worse by more than 5 %”, one case, trials of 5 s: from {FIRST} blocks on until half of the interval is {limits.GATE_WIDTH:g} of the "
-        f"margin, {MOST} at most. A build at the margin (1.05) may pass in 3 %.",
+        f"Gates “worse by more than 5 %”, one case, trials of 5 s, {FIRST} to {MOST} blocks: a gate stops when half of the interval is at most\n"
+        f"{limits.GATE_WIDTH:g} of the margin. A build at the margin (1.05) may pass in 3 %.",
         "",
         "| percentile | world | blocks | equal passes | 1.02 passes | 1.05 passes | 1.1 fails | 1.15 fails |",
         "|---|---|---|---|---|---|---|---|",
@@ -418,7 +420,7 @@ def success(runs: int) -> str:
     """What a gate says of success, by the share of requests that the candidate fails: its margin is 0.1 points."""
     lines = [
         "",
-        "Success: the baseline fails nothing, the candidate each request by chance; six blocks, margin 0.1 points. Passes / fails.",
+        "Success: no request of the baseline fails, each one of the candidate fails at random; six blocks, margin 0.1 points. Passes / fails.",
         "",
         "| requests a trial | 0 % fail | 0.05 % | 0.1 % | 1 % | 5 % |",
         "|---|---|---|---|---|---|",
@@ -452,8 +454,8 @@ def main() -> int:
 
 
 NOTES = """
-Below six bring-ups a claim speaks of these bring-ups alone: equal builds whose bring-ups differ by 2 % "differ" in half of all single ones. One case
-beside bursts of minutes has intervals that hold the ratio of *this* machine, less often that of a quiet one.
+With fewer than six bring-ups a claim covers only these bring-ups: equal builds whose bring-ups differ by 2 % "differ" in half of all single ones.
+With one case and bursts of minutes, intervals contain the ratio on *this* machine, and less often the ratio on a quiet one.
 """
 
 if __name__ == "__main__":

@@ -244,10 +244,10 @@ def equal_table(made: Sequence[Trial], seed: int) -> tuple[str, bool]:
         "histograms of all rows",
     ]
     head = (
-        f"# N machines beside one\n\n`python -m benches.fleet equal`, seed {seed}: {RATE} requests/s for {SECONDS} s, open loop, "
-        f"of 1 to {SPREAD[-1]} machines (namespaces of one guest of {os.cpu_count()} cores), a server with a service time of "
-        f"{SERVICE_MS} ms in a namespace and on a core of its own.\nMedians over trials; limits: counts exactly, throughput and "
-        f"median within {LIMIT:.0%} of one machine's, merged histograms those of all rows.\n\n"
+        f"# N machines compared with one\n\n`python -m benches.fleet equal`, seed {seed}: {RATE} requests/s for {SECONDS} s, open "
+        f"loop, from 1 to {SPREAD[-1]} machines (namespaces of one guest with {os.cpu_count()} cores).\nThe server has a service "
+        f"time of {SERVICE_MS} ms, its own namespace and its own core. Values are medians over trials.\nLimits: counts equal; "
+        f"throughput and median within {LIMIT:.0%} of one machine's; merged histograms equal to those of all rows.\n\n"
     )
     return head + markdown(columns, lines) + f"\n{'All kept.' if kept else '**Not all kept.**'}\n", kept
 
@@ -317,9 +317,9 @@ def ten() -> bool:
     kept = not left and len(summaries) == planned and len(places) == len(hosts) and not failed
     text = (
         f"# The first paper's study on ten machines\n\n`python -m benches.fleet ten`: {len(hosts)} machines (namespaces of one guest) "
-        "at three sites, each with what `svload fleet install` put there from a wheelhouse.\n\n"
+        "at three sites,\neach with only what `svload fleet install` installed from a wheelhouse.\n\n"
         + markdown(["step", "seconds"], [[f"`{name}`", f"{seconds:.0f}"] for name, seconds in took_s.items()])
-        + f"\n{len(summaries)} of {planned} trials sealed; load by {len(places)} machines; {ok:,} requests ok, {failed} failed; "
+        + f"\n{len(summaries)} of {planned} trials sealed; load from {len(places)} machines; {ok:,} requests ok, {failed} failed; "
         f"left on the machines after clean: {', '.join(left) or 'nothing'}. {'All kept.' if kept else '**Not all kept.**'}\n"
     )
     print(text)

@@ -356,11 +356,11 @@ def table(cases: Sequence[Case], seed: int) -> str:
     kept = sum(case.is_kept for case in cases)
     head = (
         f"# What is left when something dies\n\n`python -m benches.kills`, seed {seed}: {MACHINES} machines (namespaces of one guest "
-        f"of {os.cpu_count()} cores), {RATE} requests/s for {SECONDS} s, {TRIALS} trials. SIGKILL at a random moment, then `svload "
-        f"resume`. {kept} of {len(cases)} kills kept all that is promised:\nno request's identity twice in an attempt; of each trial "
-        "that counts as many requests at the server as rows; nothing left after 10 s; the load ended within "
-        f"{LOAD_ENDS_S:g} s; the plan complete.\n\nLongest until the last request: {max(case.last_request_s for case in cases):.2f} s; "
-        f"until the last generator was gone: {max(case.load_gone_s or 0 for case in cases):.2f} s.\n\n"
+        f"with {os.cpu_count()} cores), {RATE} requests/s for {SECONDS} s, {TRIALS} trials.\nEach kill is a SIGKILL at a random moment, "
+        f"followed by `svload resume`. {kept} of {len(cases)} kills kept all guarantees:\n\n- no request ID twice in an attempt\n- for each "
+        "trial that counts, as many requests at the server as rows\n- nothing left after 10 s\n- the load ended within "
+        f"{LOAD_ENDS_S:g} s\n- the plan complete\n\nLongest time to the last request: {max(case.last_request_s for case in cases):.2f} s; "
+        f"to the end of the last generator: {max(case.load_gone_s or 0 for case in cases):.2f} s.\n\n"
     )
     lines = []
     for case in cases:

@@ -267,11 +267,11 @@ def table(cases: Sequence[Case], seed: int) -> str:
         said = ("; ".join(sorted(found)) or "nothing" for found in (left, lost))
         rows.append((kind, len(mine), f"{min(times):.2f} to {max(times):.2f}", *said))
     return (
-        "# What commands of one machine leave when a process of theirs is killed\n\n"
-        f"`python -m benches.kills_local`, seed {seed}: SIGKILL at a random moment, {commands} times of the\n"
-        f"command itself and {len(cases) - commands} times of one of its processes.\n"
-        f"{clean} of {len(cases)} kills left and lost nothing.\n"
-        "The check saw a planted process, namespace, link, mount, control group and file.\n\n"
+        "# What is left when a command on one machine is killed\n\n"
+        f"`python -m benches.kills_local`, seed {seed}: SIGKILL at a random moment, {commands} times to the\n"
+        f"command itself and {len(cases) - commands} times to one of its processes.\n"
+        f"{clean} of {len(cases)} kills left nothing behind and lost nothing.\n"
+        "The check detected a planted process, namespace, link, mount, control group and file.\n\n"
         + markdown(("kind", "kills", "after s", "left", "lost"), rows)
     )
 

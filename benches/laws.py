@@ -263,15 +263,14 @@ def table(rows: Sequence[Row]) -> str:
         "# Laws simulated",
         "",
         f"`python -m benches.laws`: {sum(len(row.judged) for row in rows)} models, seed {SEED}; each at 5 to 9 "
-        f"numbers of users, {BLOCKS} runs of {REQUESTS:,} requests at each.",
-        "N* = (D + Z)/max(Dᵢ/mᵢ) follows from what a model is made of. Error: N* as found over that, less one. "
-        "Covered: its 95 % interval holds it. Told: the report",
-        "says that the levels bracket it (the rest: its interval reaches beyond them). Not bracketed: of models "
-        "whose N* lies outside the levels. Bounds broken: levels,",
-        "by the runs' own demands and by those that were found. N_break: median over N*, and how many lie within "
-        "25 %. Cells in brackets are shown, not held.",
-        f"Limits: error ≤ {100 * WITHIN:.0f} %, coverage ≥ {100 * COVERAGE_MIN:.0f} % over all held cells, not "
-        "bracketed in all, no bound broken, no peak (no model has one).",
+        f"numbers of users, with {BLOCKS} runs of {REQUESTS:,} requests at each.\n",
+        "- N* = (D + Z)/max(Dᵢ/mᵢ) follows from a model's structure. Error: N* found ÷ N* − 1. Covered: the 95 % interval contains N*.",
+        "- Told: the report says that the levels bracket N*; for the others its interval extends beyond the levels.",
+        "- Not bracketed: the report says so; only models whose N* lies outside the levels are counted.",
+        "- Bounds broken: levels that exceed a bound, by the runs' own demands and by those found.",
+        "- N_break/N*: the median; then how many lie within 25 %.",
+        f"- Limits: error ≤ {100 * WITHIN:.0f} %, coverage ≥ {100 * COVERAGE_MIN:.0f} % over all cells, not bracketed in all, no bound "
+        "broken, no peak (no model has one).\n  They don't apply to cells in brackets.",
         "",
         "| models | bracketed by the levels | median error, % | largest, % | covered | told | not bracketed | "
         "bounds broken | N_break/N* | within 25 % |",
@@ -281,7 +280,7 @@ def table(rows: Sequence[Row]) -> str:
     held = [one for row in rows if row.cell.held for one in row.inside]
     lines += [
         "",
-        f"Coverage over the {len(held)} models of held cells: {100 * coverage(rows):.1f} %. Largest error: "
+        f"Coverage over the {len(held)} models with limits: {100 * coverage(rows):.1f} %. Largest error: "
         f"{100 * max(abs(one.off) for one in held):.1f} %.",
     ]
     missed = [f"{row.cell.name}: {told}" for row in rows for told in row.missed]

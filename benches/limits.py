@@ -76,20 +76,20 @@ def _page(seen: Sequence[Seen], rounds: Sequence[Round], seed: int) -> str:
     machine, version = describe_machine(), 1 if cgroups.writes_escape() else 2
     return f"""# Limits that hold
 
-`python -m benches.limits`. Cores: {machine["cores"]}; Linux {machine["kernel"]}, version {version} of its control groups.
-nginx serves {FILES} files of {EACH_MIB} MiB, more than its memory holds; 4 users read them in turn, so that each read is one of the
-disk, and 8 ask for 1 KiB. A limit is lowered by a planned fault (`limit`) for {PHASE_S:g} s and put back by it. “Used” is what all
-workers together used, as the kernel counts it; of memory the most that was there, of latency the mean response of 8 users.
+`python -m benches.limits`. Cores: {machine["cores"]}; Linux {machine["kernel"]}, cgroup v{version}.
+nginx serves {FILES} files of {EACH_MIB} MiB, more than fits in its memory. 4 users read them in turn, so every read goes to the disk, and 8 users
+request 1 KiB. A planned fault (`limit`) lowers a limit for {PHASE_S:g} s and restores it. “Used” is the total of all workers as counted by the
+kernel: for memory the peak, for latency the mean response time of the 8 users.
 
 | workers | limit | asked | read back | put back to | used without it | used with it | |
 |---|---|---|---|---|---|---|---|
 {chr(10).join(map(_row, seen))}
 
-Then cpus, memory, disk_rate and link (rate and latency) are lowered together for {KILLED_PHASE_S:g} s and put back for {KILLED_PHASE_S:g} s, three times a trial, and svload is
-killed by SIGKILL at moments drawn with seed {seed}: the command (controller), the lower or the upper process of its agent
-(agent, keeper), or these three at once (all). Next is `svload lab reset`. Looked for, before it and after it: control groups of the
-lab in every hierarchy, processes of svload and in the lab's networks, journals. The machine's interfaces and queueing disciplines
-must be as they were. “Put right” is how many things that command said it undid.
+Second part: cpus, memory, disk_rate and link (rate and latency) are lowered together for {KILLED_PHASE_S:g} s and restored for {KILLED_PHASE_S:g} s, three times per trial.
+svload gets SIGKILL at random moments (seed {seed}): the command (controller), the lower or the upper process of its agent (agent, keeper),
+or all three at once (all). `svload lab reset` follows. Before and after it the bench looks for the lab's control groups in every hierarchy,
+processes of svload and in the lab's networks, and journals. The machine's interfaces and queueing disciplines must be unchanged.
+“Put right” is the number of things that `lab reset` reported as undone.
 
 **Nothing was left after {clean} of {len(rounds)} kills.**
 

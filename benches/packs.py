@@ -21,7 +21,7 @@ TABLE = page(__file__)
 DECIDED = ("decided", "no difference")
 HEAD = """# The committed packs' claims
 
-Every comparison of every committed run, judged by today's rules from its sealed trials. Made by `python -m benches.packs`.
+Every comparison of every committed run, judged by today's rules from its sealed trials. Written by `python -m benches.packs`.
 
 | pack | claims | decided | no difference | open |
 |---|--:|--:|--:|--:|
@@ -55,7 +55,7 @@ def reason(one: Claimed) -> str:
     if low is None or high is None:
         return "no interval"
     if low <= 1 <= high:
-        return "the interval reaches over “no change”, and too far to say “no difference”"
+        return "the interval includes “no change” and is too wide for “no difference”"
     return "its direction is not sure over all comparisons of the study"
 
 
@@ -72,7 +72,7 @@ def main() -> int:
     reasons = Counter(reason(one) for one in claims if one.outcome not in DECIDED)
     left = reasons.total()
     rows.append(f"| **all** | {len(claims)} | {counts['decided']} | {counts['no difference']} | {left} |")
-    text = HEAD + "\n".join(rows) + "\n\nWhat stays open, and why:\n\n"
+    text = HEAD + "\n".join(rows) + "\n\nReasons why comparisons stay open:\n\n"
     text += "".join(f"- {count} × {why}\n" for why, count in reasons.most_common()) + "\n"
     text += "| pack | comparison | seen (95 % interval) | open because | what would decide it |\n|---|---|---|---|---|\n"
     text += "\n".join(line for path, findings in found for line in open_rows(path, findings)) + "\n"

@@ -251,7 +251,7 @@ def main(given: Sequence[str] | None = None) -> int:
         print("there is more to run: call it again", file=sys.stderr)
         return MORE_TO_RUN
     if asked.only == names and asked.shares == list(SHARES):
-        title = f"# Beside strangers\n\n`python -m benches.shared --times {asked.times}`\n\n"
+        title = f"# On a busy machine\n\n`python -m benches.shared --times {asked.times}`\n\n"
         page(__file__).write_text(title + text, encoding="utf-8")
     return 1 if any(one.missed for one in rows) else 0
 

@@ -443,11 +443,14 @@ def endings() -> str:
 
 HEAD = """# Turns simulated
 
-`python -m benches.turns`: {gates} gates a cell (a quarter with 500 requests), seed {seed}. A core has two speeds that nothing shows (the slow one 1.75 times as slow, spells of 2 s on
-average). Turns: 10 rounds of windows of 0.5 s; trials: 5 s a side, one after the other. Starts: how much the builds of a block differ by chance (standard
-deviation). Requests: in a window at full speed; the open loop keeps one server busy for 30 % of the time, at full speed; the closed one is one user who does not pause.
-All in %. False alarms (of equal builds) and coverage (of a build planted 15 % slower: of the mean over all its blocks) with 12 blocks. Gates “worse by more than
-5 %” add blocks from 6 to 24; the table gives how many equal builds took on average. A build at the margin is planted 5 % slower.
+`python -m benches.turns`: {gates} gates a cell (a quarter with 500 requests), seed {seed}. All values but the blocks in %.
+
+- The core has two hidden speeds: the slow one is 1.75 times as slow, spells last 2 s on average.
+- Order: turns are 10 rounds of windows of 0.5 s; trials take 5 s a side, one after the other.
+- Starts: random difference between the builds of a block (standard deviation).
+- Requests: per window at full speed. The open loop uses 30 % of a server at full speed; the closed loop is one user without think time.
+- False alarms (equal builds) and coverage (a build 15 % slower, the mean over all its blocks) are with 12 blocks.
+- Gates “worse by more than 5 %” use 6 to 24 blocks; “blocks” is the mean for equal builds. A build at the margin is 5 % slower.
 
 """
 
@@ -487,14 +490,14 @@ def simulate(gates: int) -> str:
 
 REAL_HEAD = """# Turns measured
 
-`python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), each block one start of both. Estimators: ratio of the candidate
-over main, and the scatter (standard deviation) of a block in %. “Weighted” is the product's, by random effects. Others had the share of the machine
-that svload read.
+`python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), one start of both per block.
+Estimators: the ratio candidate ÷ main, and the scatter (standard deviation) of a block in %. “Weighted” is the product's estimator (random effects).
+The share of other programs is the one that svload measured.
 
 """
 GATES_HEAD = """
-Gates “worse by more than 5 %” on sets drawn from these blocks: intervals that exclude “no change” / gates that pass / that fail in %, and the
-median half width in %.
+Gates “worse by more than 5 %” on random sets of these blocks, in %: intervals that exclude “no change” / gates that pass / gates that fail, and
+the median half width.
 
 """
 
