@@ -1,4 +1,5 @@
-"""Who answers for a server is who was started: proved by the sockets that listen on its ports."""
+"""Proof that the processes that were started answer for a server, from the sockets that listen on its
+ports."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from svload.model.facts import ProcessFact, ServiceFacts
 
 
 def proved(facts: ServiceFacts, started: Iterable[ProcessFact], log: object) -> list[str]:
-    """Make sure that nobody who ran before `started` listens on the server's ports, which were seen free before it was
-    started. Sentences for what the sockets can't prove. Raises SvloadError service-not-ours.
+    """Make sure that no process older than `started` listens on the server's ports, which were free before
+    the server started. Return a sentence for each thing that the sockets can't prove. Raises SvloadError
+    service-not-ours.
 
-    Another process that began after it may be its own, as a container's: that is said.
+    A process that started later may belong to the server, such as a container's: a sentence says so.
     """
     mine = {one.pid: one.start_ticks for one in started}
     first = min(mine.values(), default=0)
@@ -60,8 +62,8 @@ def _of_another(
 
 
 def _is_of(holder: linux.ProcessStat, mine: dict[int, int]) -> bool:
-    """Whether it is one of the started processes, or descends from one; else whether it was born in its control group or
-    with its mark, and after it."""
+    """Return whether the holder is one of the started processes or a descendant, or started later with the
+    same control group or mark."""
     for stat in _ancestors(holder):
         if stat.pid in mine or stat.session in mine or stat.group in mine:
             return True
@@ -83,7 +85,7 @@ def _ancestors(stat: linux.ProcessStat) -> Iterator[linux.ProcessStat]:
 
 
 def _child_of(pid: int) -> bytes:
-    """The mark that its agent gave it in its environment; empty where that can't be read."""
+    """Return the mark that the agent put in the process's environment; empty if it can't be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read().split(b"\0")

@@ -1,5 +1,5 @@
-"""A throw-away certificate authority: one a lab, its key only in memory, gone with the
-lab. Clients verify against it."""
+"""A throw-away certificate authority, one per lab. Its key exists only in memory and is gone with the lab.
+Clients verify against it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Authority:
 
     @property
     def ca_pem(self) -> str:
-        """The authority's certificate: what a client verifies with."""
+        """Return the authority's certificate, which clients verify against."""
         return self._cert.public_bytes(serialization.Encoding.PEM).decode()
 
     def issue(
         self, service: str, folder: Path, also: Sequence[str] = ("localhost", "127.0.0.1")
     ) -> Credentials:
-        """A certificate for `service` (and `also`), written into `folder`; keys are readable by the owner only."""
+        """Write a certificate for `service` (and `also`) into `folder`; only the owner can read the keys."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, service[:64])])
         names = x509.SubjectAlternativeName([_general_name(one) for one in dict.fromkeys((service, *also))])

@@ -1,5 +1,5 @@
-"""Building a target's own source: copied into the cache under a key of all that decides what
-comes out, built there once, kept."""
+"""Builds of a target's source: copied into the cache under a key of everything that affects the result, built
+there once, and kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from svload.model.private import private_folder
 from svload.study.beside import file_beside
 
 BUILD_VERSION = 1
-"""Raised when the same source would be built in another way."""
+"""Increased when the same source would be built differently."""
 MOST_SOURCE_BYTES, MOST_SOURCE_FILES = 200 * 2**20, 20_000
 POLL_S = 0.05
 DONE = "built"
@@ -36,8 +36,8 @@ _ERROR = re.compile(r"(?i)(\berror\b|^e\[|\bfatal\b|undefined reference|cannot f
 
 @dataclass(frozen=True)
 class Tool:
-    """One way to build. `commands(source, out, args)`, run in `source`; what was made is `made(source, out)`;
-    `leaves` are folders of its own."""
+    """One way to build: `commands(source, out, args)` run in `source`; the result is `made(source, out)`;
+    `leaves` are the folders that the tool creates in the source."""
 
     program: str
     packages: tuple[str, ...]
@@ -46,18 +46,19 @@ class Tool:
     leaves: frozenset[str] = frozenset()
     of_a_file: bool = False
     compiler: str = ""
-    """A programme that the tool calls and that comes by another package."""
+    """A program that the tool calls and that is in another package."""
     module: str = ""
-    """The file that makes a folder below the source a module, with what a build leaves of its own."""
+    """The file that marks a folder below the source as a module, where a build leaves folders too."""
 
     @property
     def needed(self) -> dict[str, str]:
-        """Programme → apt package."""
+        """Return each required program → its apt package."""
         return dict(zip([name for name in (self.program, self.compiler) if name], self.packages, strict=True))
 
 
 def _pip(source: Path, out: Path, args: Sequence[str]) -> list[list[str]]:
-    """An environment of its own with the packages of a requirements file, or with the project of a folder."""
+    """Build a separate environment with the packages of a requirements file, or with the project in a
+    folder."""
     files = [source] if source.is_file() else sorted(source.glob("requirements.txt"))
     what = ["-r", str(files[0])] if files else [str(source)]
     pip = python("-m", "pip", executable=str(out / "bin/python"))
@@ -66,7 +67,7 @@ def _pip(source: Path, out: Path, args: Sequence[str]) -> list[list[str]]:
 
 
 def _of_make(source: Path, out: Path) -> Path:
-    """Where a Makefile has a folder `build`, that one."""
+    """Return the folder `build` if the Makefile makes one."""
     return source / "build" if (source / "build").is_dir() else source
 
 
@@ -98,13 +99,13 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "pip": Tool(BASE, ("python3-venv",), _pip, lambda source, out: out, of_a_file=True),
 }
-"""By the word of the study file."""
+"""The tools by their names in the study file."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is built: by which tool, from which folder or file beside the study, with which
-    words added to the tool's command."""
+    """What is built: the tool, the source folder or file beside the study, and the arguments added to the
+    tool's command."""
 
     tool: str
     source: str
@@ -112,7 +113,7 @@ class Recipe:
 
 
 def read_recipe(written: Any) -> Any:
-    """`build` as its kit holds it. Raises ValueError."""
+    """Return `build` of a study as its kit stores it. Raises ValueError."""
     if isinstance(written, Recipe):
         return written
     if not isinstance(written, Mapping):
@@ -132,19 +133,20 @@ def _are_texts(words: Any) -> bool:
 
 
 def lacking(recipe: Recipe) -> list[Problem]:
-    """What the tool needs and this machine lacks."""
+    """Return a problem for each requirement of the tool that this machine lacks."""
     return programs.lacking("build", TOOLS[recipe.tool].needed)
 
 
 class Builder:
-    """Builds for one service. `build` returns at once where it was built before."""
+    """The builds of one service. `build` returns immediately if the same was built before."""
 
     def __init__(self, context: KitContext, within_s: float) -> None:
         self.context, self.within_s = context, within_s
         self.log = context.logs / "build.log"
 
     def build(self, recipe: Recipe) -> Path:
-        """What `${build}` stands for. Raises SvloadError build-failed with the compiler's own words, interrupted."""
+        """Return the value of `${build}`. Raises SvloadError build-failed with the compiler's output,
+        interrupted."""
         tool = TOOLS[recipe.tool]
         source = self._source(recipe)
         key = self._key(recipe, tool, source)
@@ -171,7 +173,7 @@ class Builder:
         return found
 
     def _key(self, recipe: Recipe, tool: Tool, source: Path) -> str:
-        """A digest of tool, words and every file: what is equal in all of it is built once."""
+        """Return a digest of tool, arguments and all files; equal digests share one build."""
         digest = hashlib.sha256(repr((BUILD_VERSION, recipe.tool, recipe.args, _identity(tool))).encode())
         files, size = 0, 0
         for path in source_files(source, tool):
@@ -237,7 +239,7 @@ class Builder:
 
     @contextmanager
     def _alone(self, home: Path) -> Iterator[None]:
-        """One builds, others wait and find it built."""
+        """Hold a lock, so that one process builds while the others wait for its result."""
         with home.with_suffix(".lock").open("w") as lock:
             while True:
                 try:
@@ -251,14 +253,14 @@ class Builder:
 
 
 def _identity(tool: Tool) -> tuple[str, int, int]:
-    """Which programme it is: another compiler makes another binary."""
+    """Return what identifies the tool's program, since another compiler makes another binary."""
     path = Path(program(tool.program) or tool.program).resolve()
     found = path.stat()
     return str(path), found.st_size, found.st_mtime_ns
 
 
 def source_files(source: Path, tool: Tool) -> Iterator[Path]:
-    """The plain files of a source in a fixed order, without what a build leaves behind."""
+    """Yield the regular files of a source in a fixed order, without the results of builds."""
     if source.is_file():
         yield source
         return
@@ -273,7 +275,7 @@ def source_files(source: Path, tool: Tool) -> Iterator[Path]:
 
 
 def _told(log: Path, begin: int) -> str:
-    """The compiler's first errors, or its last output."""
+    """Return the compiler's first errors, or else the end of its output."""
     try:
         with log.open("rb") as file:
             file.seek(begin)

@@ -1,4 +1,4 @@
-"""Which kits there are: every subclass of `Kit` in lab/kits/, and those that other packages offer by entry point."""
+"""The available kits: every subclass of `Kit` in lab/kits/, and those of other packages' entry points."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENTRY_POINTS = "svload.kits"
 
 
 class _Kits(Mapping[str, "type[Kit]"]):
-    """Every kit by name, loaded when it is asked for: a file of lab/kits/ bears its kit's name."""
+    """Every kit by name, loaded when first used; each file in lab/kits/ has the name of its kit."""
 
     def __init__(self) -> None:
         self._ours = {module.name for module in pkgutil.iter_modules(folder.__path__)}
@@ -61,7 +61,7 @@ class _Kits(Mapping[str, "type[Kit]"]):
 
 
 class _Options(Mapping[str, "type[KitOptions]"]):
-    """Each kit's options by the kit's name, loaded when asked for."""
+    """Each kit's options by the kit's name, loaded when first used."""
 
     def __getitem__(self, name: str) -> type[KitOptions]:
         return all_kits()[name].Options
@@ -75,13 +75,13 @@ class _Options(Mapping[str, "type[KitOptions]"]):
 
 @cache
 def all_kits() -> Mapping[str, type[Kit]]:
-    """Every kit by name; an in-tree one wins over another package's of the same name. Each
-    is loaded when it is asked for."""
+    """Return every kit by name, loaded when first used. In-tree kits take precedence over those of other
+    packages."""
     return _Kits()
 
 
 def kit_options() -> Mapping[str, type[KitOptions]]:
-    """Every kit's options model by the kit's name."""
+    """Return every kit's options model by the kit's name."""
     return _Options()
 
 
@@ -97,8 +97,7 @@ def _defined_in(module: ModuleType) -> Iterable[type[Kit]]:
 
 
 def check_specs(specs: Sequence[ServiceSpec]) -> tuple[dict[str, KitOptions], list[Mistake]]:
-    """Each service's options as its kit understands them, and all that is wrong with any of
-    them, at once. Starts nothing."""
+    """Return each service's options as validated by its kit, and all mistakes in them. Starts nothing."""
     options: dict[str, KitOptions] = {}
     found: list[Mistake] = []
     for spec in specs:
@@ -116,7 +115,8 @@ def check_specs(specs: Sequence[ServiceSpec]) -> tuple[dict[str, KitOptions], li
 
 
 def _option_mistakes(spec: ServiceSpec, kind: type[Kit], why: ValidationError) -> Iterable[Mistake]:
-    """What the kit's options do not accept, each option's first fault; a bad value is told with what the option is."""
+    """Yield the first mistake of each option that the kit rejects; for a bad value with the option's
+    description."""
     fields = kind.Options.model_fields
     known = {field.alias or name: field.description or "" for name, field in fields.items()}
     told: set[Path] = set()
@@ -129,8 +129,8 @@ def _option_mistakes(spec: ServiceSpec, kind: type[Kit], why: ValidationError) -
 
 
 def _of_the_option(mistake: Mistake, known: Mapping[str, str]) -> Mistake:
-    """A bad value at its option, of `tuning` at the parameter: the members of a union, which pydantic adds to the
-    path, are written nowhere."""
+    """Return a bad value's mistake at its option, or at its parameter of `tuning`, without the union members
+    that pydantic adds to the path, which no study contains."""
     depth = 4 if mistake.path[2:3] == ("tuning",) else 3
     path, hint = mistake.path[:depth], mistake.details.get("hint")
     meaning = known.get(str(path[-1]), "") if len(path) == 3 else ""
@@ -139,7 +139,7 @@ def _of_the_option(mistake: Mistake, known: Mapping[str, str]) -> Mistake:
 
 
 def _without_effect(spec: ServiceSpec, kind: type[Kit]) -> list[Mistake]:
-    """A study that sets what would have no effect is refused."""
+    """Return a mistake for each option that would have no effect."""
     found = []
     for key in kind.ignores:
         default = KitOptions.model_fields[key].default
@@ -150,7 +150,7 @@ def _without_effect(spec: ServiceSpec, kind: type[Kit]) -> list[Mistake]:
 
 
 def _too_large(spec: ServiceSpec, options: KitOptions) -> list[Mistake]:
-    """Numbers beyond all that a server takes: workers are started one by one."""
+    """Return a mistake for each number that is too large for any server: workers are started one by one."""
     found = []
     for key in options.model_fields_set:
         value = getattr(options, key)

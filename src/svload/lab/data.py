@@ -1,7 +1,7 @@
-"""Filling an object store and listing every URL back from it, over its API (`store_api`).
+"""Filling of an object store, and the listing of every URL in it, through its API (`store_api`).
 
-A store that keeps its data between runs names its `data_dir`; notes in it say what it holds (`kept_data`), so
-that it is filled once, and a filling that was killed goes on.
+A store that keeps its data between runs names its `data_dir`. Notes there record its contents (`kept_data`),
+so that it is filled only once and an interrupted filling continues.
 """
 
 from __future__ import annotations
@@ -31,21 +31,20 @@ from svload.model.facts import ServiceFacts
 from svload.model.study import ObjectSet
 
 SAMPLE = 64
-"""Containers that are listed before a store is believed to hold what it held: 10,000 of them would take minutes."""
+"""Containers that are listed to check that a store still has its data; listing 10,000 would take minutes."""
 SAY_EVERY = 200
 CONSISTENT_WITHIN_S = 30.0
-"""Listings of an eventually consistent store may lag behind its objects for so long."""
+"""How long the listings of an eventually consistent store may lag behind its objects."""
 OnProgress = Callable[[str, int, int], None]
-"""Called with what is done (make | put | list), how many, of how many."""
+"""Called with the current step (make | put | list), the number done, and the total."""
 Place = tuple[str, str]
 """Account and container."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A filled set: what the store lists. `reused`: it held it already; `put` objects were
-    written in `fill_s`, after the `resumed` ones of a filling that was stopped; `listed`
-    containers were listed in `list_s`.
+    """A filled set, as the store lists it. `reused`: the store had it already; `put` objects were written in
+    `fill_s`, after the `resumed` ones of an interrupted filling; `listed` containers were listed in `list_s`.
     """
 
     table: ObjectTable
@@ -66,12 +65,12 @@ def fill(
     on_progress: OnProgress | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Filled:
-    """Make `store` hold `objects` and list them back. Every request is bounded. Raises
-    SvloadError fill-failed, interrupted.
+    """Fill `store` with `objects` and list them. Every request has a timeout. Raises SvloadError fill-failed,
+    interrupted.
 
-    Sizes and MD5s of the listing are compared with what was sent. Of a store that was filled before, some
-    containers are listed and compared; where one differs, all are, and what is missing is put. `images` is
-    the folder that keeps pictures.
+    Sizes and MD5s in the listing are compared with what was sent. If the store was filled before, only some
+    containers are listed and compared; if one differs, all are, and missing objects are put. `images` is the
+    folder where pictures are kept.
     """
     api = StoreApi(store, should_stop)
     tell = on_progress or (lambda what, done, of: None)
@@ -100,12 +99,12 @@ def fill(
 
 
 def list_urls(objects: ObjectSet, store: ServiceFacts, on_progress: OnProgress | None = None) -> ObjectTable:
-    """Every object in the set's accounts, as the server itself lists them, page by page."""
+    """Return every object in the set's accounts, as the server lists them page by page."""
     return _list(StoreApi(store), objects, on_progress or (lambda what, done, of: None))
 
 
 def table_of(held: Held) -> ObjectTable:
-    """As a listing tells of it: by account, container and name."""
+    """Return the objects in the order of a listing: by account, container and name."""
     paths = sorted(held, key=lambda path: path.split("/"))
     return ObjectTable(
         tuple(paths), tuple(held[one][0] for one in paths), tuple(held[one][1] for one in paths)
@@ -113,7 +112,7 @@ def table_of(held: Held) -> ObjectTable:
 
 
 def entries(table: ObjectTable) -> Held:
-    """By path: size and digest."""
+    """Return size and digest by path."""
     rows = zip(table.paths, table.sizes_bytes, table.digests, strict=True)
     return {path: (size, digest) for path, size, digest in rows}
 
@@ -127,7 +126,7 @@ def _maker(objects: ObjectSet, seed: int, images: Path | None) -> Callable[[Plan
 
 
 class _Putting:
-    """Makes containers and puts objects, but for those that are noted; `count` were put."""
+    """The creation of those containers and objects that the notes do not list; `count` objects were put."""
 
     def __init__(
         self,
@@ -143,13 +142,14 @@ class _Putting:
 
     @property
     def sent(self) -> Held:
-        """All that was put, now or before."""
+        """Return everything that was put, now or earlier."""
         return self._kept.objects
 
     def containers(self) -> None:
-        """Those of the set, readable by anybody; an account's first before its others.
+        """Create the set's containers, readable by anybody; each account's first one before the others.
 
-        Swift makes an account with its first container, and answers 404 to a second one that comes meanwhile.
+        Swift creates an account with its first container, and answers 404 to a second one that arrives
+        meanwhile.
         """
         public, of = {"X-Container-Read": ".r:*"}, self._objects.containers
         paths = [f"/v1/{account}/{container}" for account, container in planned_containers(self._objects)]
@@ -166,7 +166,7 @@ class _Putting:
         self._api.each([path for path in left if path != first[path.rpartition("/")[0]]], make)
 
     def objects(self, planned: Sequence[PlannedObject]) -> None:
-        """Those that are not noted."""
+        """Put the objects that are not noted."""
 
         def put(session: Session, one: PlannedObject) -> None:
             body = self._make(one)
@@ -181,7 +181,7 @@ class _Putting:
         self.count += len(left)
 
     def again(self, planned: Sequence[PlannedObject], found: Mapping[str, tuple[int, str]]) -> None:
-        """Put what was noted and is not found: a store that was killed may have lost what it had just answered for."""
+        """Put noted objects that are missing: a killed store may have lost what it had just confirmed."""
         self._kept.forget_but(found)
         self.objects(planned)
 
@@ -189,7 +189,7 @@ class _Putting:
 def _listed(
     api: StoreApi, objects: ObjectSet, put: _Putting, planned: Sequence[PlannedObject], tell: OnProgress
 ) -> ObjectTable:
-    """The listing, once it is what was put. What a filling before this one put and is not there is put once more."""
+    """Return the listing once it equals what was put. Missing objects of an earlier filling are put again."""
     deadline = time.monotonic() + CONSISTENT_WITHIN_S
     mended = put.count == len(planned)
     while True:
@@ -211,7 +211,7 @@ def _listed(
 
 
 def _still_holds(api: StoreApi, objects: ObjectSet, held: Held) -> int:
-    """How many containers were listed and found as they were left; 0: one differs. Each time others are."""
+    """List a few containers, others each time; return how many are unchanged, or 0 if one differs."""
     planned = planned_containers(objects)
     sample = planned if len(planned) <= SAMPLE else sorted(random.sample(planned, SAMPLE))
     try:
@@ -226,7 +226,7 @@ def _still_holds(api: StoreApi, objects: ObjectSet, held: Held) -> int:
 
 
 def _list(api: StoreApi, objects: ObjectSet, tell: OnProgress) -> ObjectTable:
-    """Every account page by page, then every container of it that is of the set."""
+    """List every account page by page, then each of its containers that belongs to the set."""
     planned, accounts = set(planned_containers(objects)), planned_accounts(objects)
     names = api.each(accounts, lambda session, account: list(session.names(f"/v1/{account}")))
     places = [(account, name) for account, found in zip(accounts, names, strict=True) for name in found]

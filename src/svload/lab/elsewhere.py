@@ -1,8 +1,8 @@
-"""Servers on other machines (`on:`): `There` is their place as the controller sees it, `Hosted` what holds it on that
-machine, in the process that holds the agent.
+"""Servers on other machines (`on:`): `There` is their place in the controller, `Hosted` its counterpart on
+that machine, in the agent's process.
 
-Kits run where their servers do, so that no kit knows the difference: they write files there, find programs there, ask
-their servers there. What crosses is values alone (specs, facts, counters), events, and what went wrong.
+Kits run on the machine of their servers, so that they need no special cases: they write files, find programs
+and query servers there. Only values (specs, facts, counters), events and errors are transferred.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 HAND = "svload.lab.elsewhere:Hosted"
 MOST_STUDY_BYTES = 64 << 20
-"""Of a study's folder: what is copied to a machine where it serves."""
+"""The maximum size of a study's folder that is copied to a machine with servers."""
 _LEFT_BEHIND = frozenset({".git", ".venv", "__pycache__", "runs", "results", "build", "node_modules"})
 
 
 class There:
-    """The servers on `machine`. Files of the study are copied there first (`study`: its folder). Raises SvloadError."""
+    """The servers on `machine`. The study's folder, `study`, is copied there first. Raises SvloadError."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class There:
         self._ask("wipe")
 
     def _ask(self, method: str, *words: Any) -> Any:
-        """What `Hosted.do` answers; what it tells is told here, what it raises is raised here."""
+        """Return the answer of `Hosted.do`; its events and errors are emitted and raised here."""
         said = self._machine.tell("servers", "do", (method, words), self._look)
         for event in said["events"]:
             self._emit(event)
@@ -139,20 +139,21 @@ class There:
         return said["answer"]
 
     def _told(self, problem: Problem) -> Problem:
-        """With the machine before a path of it."""
+        """Return the problem with the machine's name before each path."""
         details = dict(problem.details)
         if "log" in details:
             details["log"] = f"{self._machine.name}:{details['log']}"
         return Problem(problem.code, details, problem.place)
 
     def _look(self) -> None:
-        """The user wants out: who waits there is told."""
+        """Tell those who wait on the machine if the user has interrupted."""
         if self._should_stop() and not self._stopped:
             self._stopped = True
             self._machine.tell("servers", "stop_waiting", (), lambda: None)
 
     def _brought(self, facts: ServiceFacts) -> ServiceFacts:
-        """Its facts, told with the machine, and with the key of a store here; a store's notes on what it keeps between runs stay there, unread."""
+        """Return the facts with the machine's name, and with a store's key copied here; a store's notes on
+        its kept data stay there, unread."""
         facts = facts.model_copy(update={"machine": self._machine.name})
         store = facts.admin.get("object_store")
         if store is None:
@@ -167,7 +168,7 @@ class There:
 
 
 def _numeric(machine: RemoteMachine) -> str:
-    """The machine's address as servers listen at it. Raises SvloadError fleet-on."""
+    """Return the numeric address at which the machine's servers listen. Raises SvloadError fleet-on."""
     try:
         return str(socket.getaddrinfo(machine.address, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as why:
@@ -179,7 +180,8 @@ def _numeric(machine: RemoteMachine) -> str:
 
 
 class Hosted:
-    """The place of a machine's servers, in the process that holds its `agent`. Nothing is raised: what went wrong is an answer."""
+    """The place of a machine's servers, in the process of its `agent`. Errors are part of the answer, never
+    raised."""
 
     def __init__(
         self,
@@ -224,7 +226,7 @@ class Hosted:
         self._here = Here(starter)
 
     def do(self, method: str, words: Sequence[Any]) -> dict[str, Any]:
-        """A method of `Here` by its name; its answer, what was told meanwhile, and what went wrong."""
+        """Call a method of `Here` by name; return its answer, the events meanwhile, and any error."""
         answer, problems, silent = None, list[Problem](), ""
         try:
             answer = getattr(self._here, method)(*words)
@@ -232,19 +234,19 @@ class Hosted:
             problems = [_plain(one) for one in why.problems]
         except OSError as why:
             silent = str(why) or type(why).__name__
-        except Exception as why:  # a mistake of svload's own: told, as nothing else would tell it there
+        except Exception as why:# a bug in svload: nothing else would report it there
             problems = list(fail("lab-failed", reason=f"{type(why).__name__}: {why}", hint="").problems)
         events = [self._events.pop(0) for _ in range(len(self._events))]
         answer = [_plain(one) for one in answer] if method == "lacks" and answer else answer
         return {"answer": answer, "events": events, "problems": problems, "silent": silent}
 
     def stop_waiting(self) -> None:
-        """Whoever waits for a server waits no longer."""
+        """End all waiting for servers."""
         self._stop.set()
 
 
 def _plain(problem: Problem) -> Problem:
-    """Without objects that only this machine knows."""
+    """Return the problem without objects that exist only on this machine."""
     details: dict[str, object] = {
         name: value if isinstance(value, (int, float, str, tuple, list)) else str(value)
         for name, value in problem.details.items()
@@ -253,8 +255,8 @@ def _plain(problem: Problem) -> Problem:
 
 
 def packed_folder(folder: Path) -> bytes:
-    """A study's folder as a tar file, without what runs and builds have left there. Raises SvloadError file-refused: it is
-    larger than MOST_STUDY_BYTES."""
+    """Return a study's folder as a tar file, without the results of runs and builds. Raises SvloadError
+    file-refused if it is larger than MOST_STUDY_BYTES."""
     out, size = io.BytesIO(), 0
     with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
         for path in _files(folder):
@@ -276,6 +278,6 @@ def _files(folder: Path) -> Iterable[Path]:
 
 
 def unpack(data: bytes, folder: Path) -> None:
-    """What `packed_folder` has packed; nothing is written outside `folder`."""
+    """Unpack the result of `packed_folder`; writes nothing outside `folder`."""
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
         tar.extractall(folder, filter="data")

@@ -1,5 +1,5 @@
-"""Planned faults, done to the servers of a lab that is up, and taken back: each is carried out in the
-caller's thread, in bounded time."""
+"""Planned faults: applied to the servers of a running lab and undone, each in the caller's thread within
+bounded time."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 _OF_LINKS = frozenset({LINK_SPEED, LINK_LATENCY})
 READY_WITHIN_S = 60.0
-"""How long a server that is started again may take until it answers."""
+"""How long a restarted server may take until it answers."""
 
 
 class Up(Protocol):
-    """A server that is up, as the lab holds it."""
+    """A running server as the lab knows it."""
 
     @property
     def kit(self) -> Kit:
-        """What knows it."""
+        """The server's kit."""
 
     @property
     def front(self) -> Server | None:
@@ -38,9 +38,9 @@ class Up(Protocol):
 
 @dataclass
 class FaultHands:
-    """What planned faults have done to a machine's servers, `up`, and have not yet taken back.
+    """The planned faults of a machine's servers, `up`, including those that are not yet undone.
 
-    Servers are named `web[2]`, parts as their kit spawned them (`object`; the empty one is the whole server).
+    Servers are named `web[2]`, parts as their kit spawned them (`object`; an empty part is the whole server).
     """
 
     up: Mapping[str, Up]
@@ -52,8 +52,8 @@ class FaultHands:
     _touched: set[str] = field(default_factory=set)
 
     def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
-        """Carry one act out; of limits what the kernel holds then. Raises SvloadError: what
-        was planned could not be done."""
+        """Carry out one act and return its limits as read back from the kernel. Raises SvloadError if it is
+        impossible."""
         if part and not all(one.parts(part) for one in self._servers(server, part)):
             raise fail("fault-failed", target=server, reason=f"it has no part {part} now")
         if do in ("limit", "restore"):
@@ -73,8 +73,8 @@ class FaultHands:
         return {}
 
     def heal(self) -> tuple[list[str], list[str]]:
-        """Take back all that faults have left: the servers' names, and those of them that were started again.
-        Raises SvloadError: a server does not come up again."""
+        """Undo all remaining faults; return the names of the affected servers, and of those that were
+        restarted. Raises SvloadError if a server does not come up."""
         started = list(self._halted)
         healed = [*self._paused, *(server for server, _ in self._limited), *self._halted]
         for server in list(self._paused):
@@ -88,7 +88,7 @@ class FaultHands:
         return list(dict.fromkeys(healed)), started
 
     def forget(self, server: str) -> None:
-        """It is taken down, and what faults did to it goes with it."""
+        """Forget the faults of a server that is taken down."""
         for held in (self._halted, self._paused):
             held.pop(server, None)
         for unit in [unit for unit in self._limited if unit[0] == server]:
@@ -96,20 +96,20 @@ class FaultHands:
         self._touched.discard(server)
 
     def is_down(self, server: str) -> bool:
-        """Whether any part of it is ended by a fault now."""
+        """Return whether any part of it is currently stopped by a fault."""
         return server in self._halted
 
     def was_ended(self, server: str) -> bool:
-        """Whether a fault has ended any part of it since all was healed."""
+        """Return whether a fault has ended any part of it since the last `heal`."""
         return server in self._touched
 
     def excuses(self, server: str, problem: Problem) -> bool:
-        """Whether it tells the end of a process that a fault has ended."""
+        """Return whether the problem reports the end of a process that a fault has ended."""
         ended = {f"{server}.{part}" for part in self._halted.get(server, ())}
         return problem.code == "service-died" and str(problem.details.get("service")) in ended
 
     def _servers(self, server: str, part: str) -> list[Server]:
-        """The server's own processes, and those of its TLS front where the whole of it is meant."""
+        """Return the server, and its TLS front too if the part is empty."""
         found = self.up.get(server)
         if found is None or not isinstance(found.kit, Server):
             raise fail("fault-failed", target=server, reason="svload did not start it")
@@ -152,14 +152,16 @@ class FaultHands:
 
 
 class LabFaults:
-    """The faults of a whole lab: each server's are done at its place. `renewed` is told of one that was started again."""
+    """The faults of a whole lab, each applied at its server's place. `renewed` is called with each restarted
+    server."""
 
     def __init__(self, place_of: Callable[[str], Place | None], renewed: Callable[[str], None]) -> None:
         self._place_of, self._renewed = place_of, renewed
         self._struck: set[Place] = set()
 
     def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
-        """Carry one act out; of limits what the kernel holds then. Raises SvloadError: what was planned could not be done."""
+        """Carry out one act and return its limits as read back from the kernel. Raises SvloadError if it is
+        impossible."""
         place = self._place_of(server)
         if place is None:
             raise fail("fault-failed", target=server, reason="svload did not start it")
@@ -170,7 +172,8 @@ class LabFaults:
         return found
 
     def heal(self) -> list[str]:
-        """Take back all that faults have left: the servers' names. Raises SvloadError: a server does not come up again."""
+        """Undo all remaining faults and return the affected servers' names. Raises SvloadError if one does
+        not come up."""
         healed: list[str] = []
         for place in self._struck:
             names, started = place.heal()
@@ -181,9 +184,9 @@ class LabFaults:
         return healed
 
     def is_down(self, server: str) -> bool:
-        """Whether any part of it is ended by a fault now."""
+        """Return whether any part of it is currently stopped by a fault."""
         return any(place.is_down(server) for place in tuple(self._struck))
 
     def was_ended(self, server: str) -> bool:
-        """Whether a fault has ended any part of it since all was healed."""
+        """Return whether a fault has ended any part of it since the last `heal`."""
         return any(place.was_ended(server) for place in tuple(self._struck))

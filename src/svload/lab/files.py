@@ -1,4 +1,4 @@
-"""Files that a server sends: made once, of stated sizes, and kept by what they are."""
+"""Files of given sizes that a server sends, made once and kept in the cache by their content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def read_files(written: Any) -> Any:
-    """`files` of a command as its kit holds it: a folder's name, or name → bytes. Raises ValueError."""
+    """Return `files` of a command as its kit stores it: a folder's name, or name → bytes. Raises
+    ValueError."""
     if isinstance(written, str):
         if not _FOLDER.fullmatch(written) or ".." in written.split("/"):
             raise ValueError(
@@ -46,8 +47,8 @@ def read_files(written: Any) -> Any:
 
 
 def made_files(files: Mapping[str, int], cache: Path) -> Path:
-    """The folder under `cache` that holds these files, made if it is not there. Their bytes are
-    random, the same ones everywhere."""
+    """Return the folder under `cache` with these files, created if missing. Their bytes are random, but the
+    same everywhere."""
     text = json.dumps(sorted(files.items()))
     folder = cache / "files" / hashlib.sha256(text.encode()).hexdigest()[:24]
     if folder.is_dir():
@@ -60,7 +61,7 @@ def made_files(files: Mapping[str, int], cache: Path) -> Path:
         _write(beside / name, size)
     try:
         beside.rename(folder)
-    except OSError:  # another svload was as fast
+    except OSError:  # another svload made them meanwhile
         shutil.rmtree(beside, ignore_errors=True)
     return folder
 

@@ -1,4 +1,4 @@
-"""Who needs whom: the order of bring-up, and what a change reaches. Pure."""
+"""Dependencies of services: the order of bring-up, and the services that a change affects. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Needs = Mapping[str, tuple[str, ...]]
 
 
 def needs_of(specs: Sequence[ServiceSpec]) -> dict[str, tuple[str, ...]]:
-    """Service → the services it needs: as its kit says, the machine that it is within, its `needs`, and those
-    that its options name (`${db.port}`)."""
+    """Return each service → the services it needs: those of its kit, the machine that it is within, its
+    `needs`, and those that its options refer to (`${db.port}`)."""
     kits, known = all_kits(), {spec.name: spec for spec in specs}
     machines = {spec.name for spec in specs if spec.kit == MACHINE}
     found = {}
@@ -30,14 +30,14 @@ def needs_of(specs: Sequence[ServiceSpec]) -> dict[str, tuple[str, ...]]:
 
 
 def said_needs(spec: ServiceSpec) -> list[str]:
-    """The services under `needs`, as written."""
+    """Return the services under `needs`, as written."""
     said = spec.options.get("needs")
     named = [said] if isinstance(said, str) else said
     return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
 
 
 def check_needs(needs: Needs) -> list[Mistake]:
-    """A mistake for each name that is no service, and for a circle."""
+    """Return a mistake for each unknown service, and for a cycle."""
     found = [
         unknown_name(("lab", name, "of"), other, "service", needs)
         for name, others in needs.items()
@@ -51,7 +51,8 @@ def check_needs(needs: Needs) -> list[Mistake]:
 
 
 def waves(needs: Needs) -> list[list[str]]:
-    """Services in the order of bring-up: each wave needs only earlier ones and may start in parallel."""
+    """Return the services in the order of bring-up: each wave needs only earlier ones and may start in
+    parallel."""
     done: set[str] = set()
     order: list[list[str]] = []
     while wave := [name for name in needs if name not in done and set(needs[name]) <= done]:
@@ -65,7 +66,7 @@ def _left_over(needs: Needs) -> set[str]:
 
 
 def reached(changed: set[str], needs: Needs) -> set[str]:
-    """`changed` and everything that needs one of them, directly or not."""
+    """Return `changed` and every service that needs one of them, directly or indirectly."""
     found = set(changed)
     while more := {name for name, others in needs.items() if name not in found and found & set(others)}:
         found |= more
@@ -73,10 +74,10 @@ def reached(changed: set[str], needs: Needs) -> set[str]:
 
 
 def costs_of(specs: Sequence[ServiceSpec]) -> dict[str, Costs]:
-    """Service → what it takes beside load. One that passes requests on answers those no faster than what
-    it needs.
+    """Return each service → the times that it takes besides load. A service that forwards requests answers no
+    faster than those it needs.
 
-    A service whose kit or needs are unknown costs what any kit does: `find_mistakes` tells such things.
+    A service with unknown kit or needs gets the default costs; `find_mistakes` reports it.
     """
     kits = all_kits()
     own = {spec.name: kits[spec.kit].costs if spec.kit in kits else Costs() for spec in specs}
@@ -94,7 +95,7 @@ def costs_of(specs: Sequence[ServiceSpec]) -> dict[str, Costs]:
 
 
 def needed(names: Collection[str], needs: Needs) -> set[str]:
-    """These services and all that they need, directly or not."""
+    """Return these services and all that they need, directly or indirectly."""
     found = set(names)
     while more := {other for name in found for other in needs[name] if other not in found}:
         found |= more

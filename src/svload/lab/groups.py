@@ -16,14 +16,14 @@ from svload.model.study import ServiceSpec
 from svload.study.mistakes import Mistake, bad_value, unknown_name
 
 REST = "rest"
-"""The group of all processes of a service that belong to none of its limited parts: with version 2 of the
-kernel's control groups one with processes has no other below it."""
+"""The group of a service's processes outside its limited parts: in version 2 of the kernel's control groups,
+a group with processes cannot have child groups."""
 MACHINE = "machine"
-"""The kit whose services are nothing but a group that others share."""
+"""The kit whose services are only groups that other services share."""
 
 
 def limits_of(options: KitOptions) -> GroupLimits:
-    """What holds the service as one."""
+    """Return the limits of the service as a whole."""
     disk = options.disk_rate
     return GroupLimits(
         cpus=options.cpus,
@@ -35,12 +35,14 @@ def limits_of(options: KitOptions) -> GroupLimits:
 
 
 def is_held(options: KitOptions) -> bool:
-    """Whether anything limits the service as one: its own limits, or those of the machine that it is within."""
+    """Return whether the service as a whole is limited, by its own limits or those of the machine that it is
+    within."""
     return bool(limits_of(options).kinds) or options.within is not None
 
 
 def group_mistakes(specs: Sequence[ServiceSpec], options: Mapping[str, KitOptions]) -> Iterator[Mistake]:
-    """Limits that could not act as they are written. `options` are those that a kit understands."""
+    """Yield a mistake for each limit that could not work as written. `options` are those that their kits
+    accept."""
     machines = {spec.name for spec in specs if spec.kit == MACHINE}
     for spec in specs:
         own = options.get(spec.name)
@@ -61,8 +63,8 @@ def group_mistakes(specs: Sequence[ServiceSpec], options: Mapping[str, KitOption
 
 
 def cautions(specs: Iterable[ServiceSpec], faults: Iterable[Fault] = ()) -> tuple[str, ...]:
-    """What the limits of these services, and those that planned faults set, cannot do on this machine, a sentence
-    each: numbers under them are WEAK at best."""
+    """Return a sentence for each thing that this machine cannot do for the limits of these services and of
+    planned faults: numbers under them are WEAK at best."""
     wanted = dict.fromkeys(spec.name for spec in specs if "write" in (spec.options.get("disk_rate") or ()))
     wanted |= dict.fromkeys(fault.target for fault in faults if DISK_WRITE in fault.limits)
     if not wanted or not cgroups.writes_escape():
@@ -93,23 +95,23 @@ def _within_mistakes(
 
 
 _WRITTEN = {"memory_bytes": "memory", DISK_READ: "disk_rate", DISK_WRITE: "disk_rate"}
-"""A limit → the option that says it, where that has another name."""
+"""Limit → its option, where the names differ."""
 
 
 class ServiceGroups:
-    """The groups of a lab's services, by the agent; one whose parts are to be limited alone has a group of each
-    of them, and one of the rest, within its own."""
+    """The groups of a lab's services, made by the agent. A service with separately limited parts has one
+    group for each of them and one for the rest, within its own."""
 
     def __init__(self, host: Host, open_to: Mapping[str, Sequence[str]] | None = None) -> None:
-        """`open_to`: of each service, or part of one (`backend.object`), the limits that may be given to it
-        while it runs."""
+        """Take `open_to`: service, or part of one (`backend.object`) → the limits that may be set while it
+        runs."""
         self._host, self._open_to = host, dict(open_to or {})
         self._made: dict[str, dict[str, str]] = {}
         self._parts: dict[str, tuple[str, ...]] = {}
         self._asked: dict[str, GroupLimits] = {}
 
     def make(self, name: str, options: KitOptions, folders: Sequence[Path] = ()) -> str | None:
-        """The group of this service, made; None where nothing limits it. Its files are in `folders`.
+        """Create and return the group of this service; None if nothing limits it. Its files are in `folders`.
         Raises SvloadError agent-refused."""
         service = service_of(name)
         open_to = tuple(self._open_to.get(service, ()))
@@ -118,7 +120,8 @@ class ServiceGroups:
             return None
         limits = limits_of(options)
         places = tuple(map(str, folders))
-        # Open to a quota in any case: the group of the CPU counts all that the service used, children too that nobody waited for.
+        # Always open to a quota: the CPU group counts everything that the service used, even by children
+        # never waited for.
         counted = (*open_to, CPUS) if CPUS not in open_to else open_to
         self._make(
             name, MakeGroup(name=name, limits=limits, within=options.within, open_to=counted, folders=places)
@@ -137,25 +140,27 @@ class ServiceGroups:
         self._made[name], self._asked[name] = dict(result["paths"]), order.limits
 
     def of_parts(self, name: str) -> dict[str, str]:
-        """Part → the group of its processes; the empty one: that of all others. Empty: they are all in the service's."""
+        """Return each part → the group of its processes; the empty part stands for all others. Empty if all
+        are in the service's group."""
         parts = self._parts.get(name, ())
         found = {part: _group_of(name, part) for part in parts}
         return {**found, "": _group_of(name, REST)} if parts else {}
 
     def drop(self, name: str) -> None:
-        """End what is left in it and remove it. Raises SvloadError agent-refused."""
+        """End the remaining processes and remove the group. Raises SvloadError agent-refused."""
         for one in (*self.of_parts(name).values(), name):
             if self._made.pop(one, None) is not None:
                 self._host.prepare([DropGroup(name=one)])
         self._parts.pop(name, None)
 
     def change(self, name: str, limits: Mapping[str, float], part: str = "") -> dict[str, float]:
-        """Let a running service, or a part of it, have these limits, as read back. Raises SvloadError agent-refused."""
+        """Set limits of a running service or part; return them as read back. Raises SvloadError
+        agent-refused."""
         return self._set(_group_of(name, part), limits, ())
 
     def restore(self, name: str, kinds: Sequence[str], part: str = "") -> dict[str, float]:
-        """Let it have those of these limits that it was brought up with, and no other of them.
-        Raises SvloadError agent-refused."""
+        """Reset limits of these kinds to those of the bring-up, and lift the others. Raises SvloadError
+        agent-refused."""
         name = _group_of(name, part)
         asked = self._asked[name].plain()
         held = {kind: asked[kind] for kind in kinds if asked[kind] is not None}
@@ -168,13 +173,13 @@ class ServiceGroups:
         return found
 
     def facts(self, name: str, options: KitOptions) -> tuple[GroupFact, ...]:
-        """Its own group, then the one that it is within."""
+        """Return the service's own group, then the one that it is within."""
         return tuple(self._fact(one) for one in (name, options.within) if one in self._made)
 
     def oom_kills(self, name: str) -> int:
-        """How many of the service's processes were killed for lack of memory since it was started."""
+        """Return how many of the service's processes were killed for lack of memory since its start."""
         own = [self._made[one] for one in (name, *self.of_parts(name).values()) if one in self._made]
-        counted = own[:1] if own and cgroups.UNIFIED in own[0] else own  # version 2 counts what is below, too
+        counted = own[:1] if own and cgroups.UNIFIED in own[0] else own  # version 2 includes the groups below
         return sum(cgroups.oom_kills(paths) or 0 for paths in counted)
 
     def _fact(self, name: str) -> GroupFact:

@@ -1,7 +1,7 @@
-"""JPEG files of any size from 1 KiB on: a ladder of pictures, drawn once and kept, each filled up with comments.
+"""JPEG files of any size from 1 KiB: a series of pictures, drawn once and kept, each padded with comments.
 
-A picture is whole and can be decoded; what makes an object unlike all others stands in its comments (COM
-segments), drawn from seed and path.
+Every picture is complete and can be decoded. Its comments (COM segments), drawn from seed and path, make each
+object unique.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from svload.lab.objects import LEAST_IMAGE_BYTES
 from svload.model.private import private_folder
 
 DRAWN_VERSION = 1
-"""Raised when the pictures change."""
+"""Increased when the pictures change."""
 QUALITY = 85
 LEAST_COMMENT_BYTES, MOST_COMMENT_BYTES = 4, 65_537
-"""Of one COM segment, marker and length included."""
+"""The largest COM segment, marker and length included."""
 LEAST_OWN_BYTES = 16
-"""Bytes of its own that each object has at least, beside its picture."""
+"""The minimum of unique bytes in each object, besides its picture."""
 _EDGE_PX, _NEXT_EDGE, _LAST_EDGE_PX = 8.0, 1.15, 1100.0
-"""A picture is a third larger than the one before it, up to a megabyte. Larger objects have it and more comments."""
+"""Each picture is a third larger than the previous one, up to a megabyte. Larger objects are the last one
+with more comments."""
 
 
 class Images:
@@ -35,7 +36,7 @@ class Images:
         self._home = folder / f"{DRAWN_VERSION}-{version('vl-convert-python')}"
 
     def content(self, path: str, size: int, seed: int) -> bytes:
-        """A JPEG file of exactly `size` bytes (≥ LEAST_IMAGE_BYTES)."""
+        """Return a JPEG file of exactly `size` bytes (≥ LEAST_IMAGE_BYTES)."""
         sizes = [len(one) for one in self._pictures]
         at = bisect.bisect_right(sizes, size - LEAST_COMMENT_BYTES - LEAST_OWN_BYTES) - 1
         if at < 0:
@@ -47,7 +48,7 @@ class Images:
 
     @cached_property
     def _pictures(self) -> tuple[bytes, ...]:
-        """By size, smallest first."""
+        """Return the pictures by size, smallest first."""
         if not self._home.is_dir():
             self._draw()
         return tuple(sorted((file.read_bytes() for file in self._home.glob("*.jpg")), key=len))
@@ -75,7 +76,7 @@ def _edges() -> list[int]:
 
 
 def _svg(number: int, edge: int) -> str:
-    """A sky, a few discs, and grain, which is what makes a photograph large."""
+    """Return a picture of a sky, a few discs, and grain, which is what makes a photograph large."""
     draw = random.Random(f"svload picture {number}")
 
     def colour() -> str:
@@ -96,7 +97,8 @@ def _svg(number: int, edge: int) -> str:
 
 
 def _after_header(picture: bytes) -> int:
-    """Where comments may begin: after the start and JFIF's own segment, which must be first."""
+    """Return the offset where comments may begin: after the start marker and the JFIF segment, which must be
+    first."""
     begin = 2
     while picture[begin] == 0xFF and 0xE0 <= picture[begin + 1] <= 0xEF:
         begin += 2 + int.from_bytes(picture[begin + 2 : begin + 4], "big")
@@ -104,7 +106,7 @@ def _after_header(picture: bytes) -> int:
 
 
 def _comments(own: bytes) -> bytes:
-    """As many bytes as `own` has, as COM segments that hold it but for their heads."""
+    """Return COM segments as long as `own`, with its bytes except where the segments' headers are."""
     parts, left = [], len(own)
     while left:
         take = min(left, MOST_COMMENT_BYTES)

@@ -1,4 +1,4 @@
-"""Installing what kits need: system packages by apt where root allows, with no daemon started."""
+"""Installation of what kits need: system packages by apt if root is available, without starting daemons."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ APT_WITHIN_S = 900.0
 
 
 def apt_install(packages: Sequence[str], root: bool) -> list[str]:
-    """Install `packages` without their recommendations; what was done. Raises
-    SvloadError tool-missing or lab-failed."""
+    """Install `packages` without recommended packages; return what was done. Raises SvloadError tool-missing
+    or lab-failed."""
     if not root:
         raise fail(
             "tool-missing",
@@ -34,8 +34,8 @@ def apt_install(packages: Sequence[str], root: bool) -> list[str]:
 
 @contextmanager
 def _no_daemons() -> Iterator[None]:
-    """Debian starts a daemon as soon as it is installed, unless policy-rc.d says no; one that
-    is there already is left alone."""
+    """Forbid by policy-rc.d that Debian starts a daemon once it is installed; an existing policy-rc.d is left
+    alone."""
     mine = not _GUARD.exists()
     if mine:
         write_output(_GUARD, "#!/bin/sh\nexit 101\n", 0o755)

@@ -1,4 +1,5 @@
-"""What a store's data folder is known to hold: a note on each object that was put, and a whole table at the end."""
+"""The known contents of a store's data folder: a note on each object that was put, and a full table at the
+end."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ FLUSH_LINES, FLUSH_S = 64, 0.5
 
 
 class KeptData:
-    """The notes on one set of objects, by its content key; without a folder there are none. Threads may note at once.
+    """The notes on one set of objects, by its content key; none without a folder. Threads may write notes
+    concurrently.
 
-    A note follows the store's own answer: what was put and not yet noted at a kill is put
-    once more, nothing is left out.
+    A note is written after the store's answer: objects that were put but not noted before a kill are put
+    again, and none is left out.
     """
 
     def __init__(self, folder: Path | None, key: str) -> None:
@@ -33,7 +35,7 @@ class KeptData:
         self.containers: set[str] = set()
 
     def whole(self) -> Held | None:
-        """What a finished filling put; None: there was none."""
+        """Return what a finished filling put; None if there was none."""
         if self._whole is None:
             return None
         try:
@@ -43,7 +45,7 @@ class KeptData:
             return None
 
     def go_on(self) -> int:
-        """Read the notes of a filling that was stopped, and note from now on; how many objects it had put."""
+        """Read the notes of an interrupted filling and continue them; return how many objects it had put."""
         if self._notes is None:
             return 0
         try:
@@ -75,14 +77,14 @@ class KeptData:
             self._say([path])
 
     def note_object(self, path: str, size: int, digest: str) -> int:
-        """It was put; how many were."""
+        """Note that an object was put; return how many were."""
         with self._lock:
             self.objects[path] = size, digest
             self._say([path, size, digest])
             return len(self.objects)
 
     def forget_but(self, right: Mapping[str, tuple[int, str]]) -> None:
-        """Only these are as they were put."""
+        """Forget the notes on all objects except these, which are as they were put."""
         with self._lock:
             self.objects = {path: found for path, found in self.objects.items() if right.get(path) == found}
 
@@ -96,14 +98,14 @@ class KeptData:
             self._unsaid, self._said_s = 0, time.monotonic()
 
     def close(self) -> None:
-        """Write what is not written; the notes stay."""
+        """Flush and close the notes, which are kept."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
                 self._file = None
 
     def finish(self) -> None:
-        """All is put and listed: from now on `whole` tells of it."""
+        """Record that everything is put and listed; `whole` returns it from now on."""
         self.close()
         if self._whole is None or self._notes is None:
             return

@@ -1,10 +1,10 @@
-"""The contract of a kit: what knows one kind of server. A new kit is a new file in
-lab/kits/ with one subclass of `Kit`.
+"""The interface of a kit, the code for one kind of server. A new kit is a new file in lab/kits/ with one
+subclass of `Kit`.
 
 check → install → up → ready → facts → reset → counters → read_back → down. A kit never starts a process or
-changes a setting by itself: it asks the machine's agent (`KitContext.host`), which undoes everything. Every
-method must end within its bound. `svload.lab.server.Server` is the usual base: it starts, watches and stops
-processes; a kit then says which.
+changes a setting itself: it asks the machine's agent (`KitContext.host`), which undoes everything. Every
+method must return within its bound. `svload.lab.server.Server` is the usual base class: it starts, watches
+and stops the processes that a kit defines.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ from svload.model.units import bytes_per_s, duration_ns, size_bytes
 Change = Literal["request", "live", "reload", "restart", "rebuild"]
 _WRITTEN = WithJsonSchema({"type": ["string", "integer"]})
 DurationNs = Annotated[int, BeforeValidator(duration_ns), Field(ge=0), _WRITTEN]
-"""Written `2 ms`, held in ns."""
+"""Written `2 ms`, stored in ns."""
 SizeBytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0), _WRITTEN]
-"""Written `1 GiB` or as whole bytes, held in bytes."""
+"""Written `1 GiB` or as an integer of bytes, stored in bytes."""
 _WRITTEN_AS_TEXT = WithJsonSchema({"type": "string"})
 Rate = Annotated[int, BeforeValidator(bytes_per_s), _WRITTEN_AS_TEXT]
-"""Written `20 MB/s` or `10 Mbit/s`, held in bytes a second."""
+"""Written `20 MB/s` or `10 Mbit/s`, stored in bytes per second."""
 
 Latency = Annotated[int, BeforeValidator(duration_ns), Field(gt=0, le=10_000_000_000), _WRITTEN_AS_TEXT]
-"""Written `20 ms`, held in ns."""
+"""Written `20 ms`, stored in ns."""
 
 LOOPBACK = "127.0.0.1"
-"""Where services listen that have no link of their own."""
+"""The address where services without a link listen."""
 
 
 class DiskRate(BaseModel):
-    """`{read: 20 MB/s, write: 10 MB/s}`: what a service may read from its disk and write to it."""
+    """`{read: 20 MB/s, write: 10 MB/s}`: the maximum rates at which a service may read from its disk and
+    write to it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     read: Rate | None = Field(None, description="what it may read, such as 20 MB/s")
@@ -68,7 +69,8 @@ class DiskRate(BaseModel):
 
 
 class Link(BaseModel):
-    """`{rate: 10 Mbit/s, latency: 20 ms}`: what a service's link carries each way, and what it adds to a round trip."""
+    """`{rate: 10 Mbit/s, latency: 20 ms}`: the rate of a service's link in each direction, and the latency
+    that it adds to a round trip."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     rate: Rate | None = Field(None, description="what it carries each way, such as 10 Mbit/s")
@@ -89,30 +91,32 @@ class Link(BaseModel):
 
 
 def option(default: Any = ..., *, change: Change = "restart", unit: str = "", doc: str, **bounds: Any) -> Any:
-    """A kit's option: its default, what changing it costs, its unit and one line of
+    """Define a kit's option: its default, what a change of it requires, its unit, and one line of
     documentation (shown by `svload schema`).
 
-    `bounds` are pydantic's (`ge`, `le`, …).
+    `bounds` are those of pydantic (`ge`, `le`, …).
     """
     bounds.setdefault("validate_default", unit in ("time", "size"))  # these are written with their unit
     return Field(default, description=doc, json_schema_extra={"change": change, "unit": unit}, **bounds)
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text, as a set of names."""
+    """Return the words of a text as a set of names."""
     return frozenset(text.split())
 
 
 @dataclass(frozen=True)
 class Permits:
-    """What the traffic of a study that is not trusted may ask of a kit's servers. A kit allows; it forbids nothing by name.
+    """What the traffic of an untrusted study may do on a kit's servers. This is a list of what is allowed,
+    never of what is forbidden.
 
-    `names` are what the server is told to allow, as it calls them: commands of Redis, privileges of MariaDB; none: its
-    protocol has nothing that changes the server, or the load reaches no port that takes it.
+    `names` are allowed in the server's configuration, in its own terms: commands of Redis, privileges of
+    MariaDB. They are empty if the protocol has nothing that changes the server, or no port for the load
+    accepts it.
     """
 
     text: str
-    """for people: what, and what holds the traffic to it"""
+    """for people: what is allowed, and what enforces it"""
     names: frozenset[str] = frozenset()
 
 
@@ -125,12 +129,13 @@ class KitOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """What `tuning` may hold and is not changed by a restart alone, declared before any server is asked."""
+    """The parameters of `tuning` whose change needs something other than a restart, declared before any
+    server runs."""
     bears: ClassVar[frozenset[str]] = words("stop kill start pause limit")
-    """Planned faults that such a service bears."""
+    """The planned faults that such a service supports."""
     parts: ClassVar[tuple[str, ...]] = ()
-    """Processes of it, by the names they are spawned with, that a fault may name: `backend.object`. One stands for
-    all whose names go on from its own: `object` for `object-1`, `object-2`."""
+    """The processes that a fault may name, by the names they are spawned with: `backend.object`. A name also
+    stands for those that continue it with a number: `object` for `object-1`, `object-2`."""
 
     tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
     port: int | None = option(
@@ -189,8 +194,8 @@ class KitOptions(BaseModel):
 
     @classmethod
     def change_of(cls, name: str, parameter: str | None = None) -> str:
-        """What a change of an option, or of one parameter of `tuning`, takes: request (nothing: the next request
-        goes elsewhere), live, reload, restart or rebuild; empty for what is no option."""
+        """Return what a change of an option, or of one parameter of `tuning`, requires: request (nothing: the
+        next request goes elsewhere), live, reload, restart or rebuild; empty if it is not an option."""
         if name == "tuning" and parameter is not None:
             known = cls.parameters.get(parameter)
             return known.change if known else "restart"
@@ -200,7 +205,7 @@ class KitOptions(BaseModel):
         return str(extra.get("change", "restart")) if isinstance(extra, dict) else "restart"
 
     def differing(self, other: KitOptions) -> Iterator[tuple[str, str | None]]:
-        """The options, and the parameters of `tuning`, that are not the same in another's."""
+        """Yield the options and the parameters of `tuning` that differ from `other`."""
         for name in type(self).model_fields:
             mine, theirs = getattr(self, name), getattr(other, name)
             if name == "tuning":
@@ -214,18 +219,20 @@ class Host(Protocol):
     """The part of the agent's client that a kit uses (svload.host.Agent has it)."""
 
     def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        """Carry the actions out in order; one result each. Raises SvloadError (agent-refused, agent-lost)."""
+        """Carry out the actions in order; return one result each. Raises SvloadError (agent-refused,
+        agent-lost)."""
 
     def stop(self, children: Sequence[str], grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
-        """Stop children by name; their exit codes. Bounded by grace_s, then killed."""
+        """Stop children by name and return their exit codes; after grace_s they are killed."""
 
     def exited(self, child: str) -> int | None:
-        """The exit code if the child has ended, else None."""
+        """Return the exit code if the child has ended, else None."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A service's throw-away certificate, signed by the lab's own authority. Files are readable by the owner only."""
+    """A service's throw-away certificate, signed by the lab's authority. Only the owner can read the
+    files."""
 
     cert_file: Path
     key_file: Path
@@ -235,17 +242,17 @@ class Credentials:
 
 @dataclass(frozen=True)
 class KitContext:
-    """A kit's surroundings: its name, folders, agent, limits, ports. `group` is the control group that its
-    processes are started in, `part_groups` those of its parts where they have groups of their own (the empty part:
-    of all others), `link` the link in whose network.
+    """The environment of a service: its name, folders, agent, limits, ports. Its processes are started in the
+    control group `group`, or in those of `part_groups` if parts have separate groups (the empty part: all
+    others), and in the network of `link`.
 
-    Folders: `work` is wiped on down, `logs` stays until the lab's owner wipes it, `cache`
-    is kept, `study` is the study's.
+    Folders: `work` is wiped by `down`, `logs` is kept until the lab's owner wipes it, `cache` is kept,
+    `study` is the study's.
 
-    `take_port(part, fixed)` gives a free port, the same one again for the same part. `stopped` turns true
-    when the user wants out: whoever waits then raises SvloadError interrupted. `secrets` are the study's:
-    name → the variable that holds it. `trusted`: the study is the user's own, so its traffic may administer
-    the server.
+    `take_port(part, fixed)` returns a free port, always the same one for the same part. `stopped` becomes
+    true when the user interrupts: those who wait then raise SvloadError interrupted. `secrets` are the
+    study's: name → the environment variable with its value. `trusted`: the study is the user's own, so its
+    traffic may administer the server.
     """
 
     service: str
@@ -266,29 +273,29 @@ class KitContext:
     trusted: bool = False
 
     def withheld(self, but: Sequence[str] = ()) -> tuple[str, ...]:
-        """Variables that its processes do not inherit: those that hold secrets, or name a file that
-        does, `but` for these secrets."""
+        """Return the variables that the processes do not inherit: those with secrets, or with the name of a
+        file that has them, except the secrets in `but`."""
         variables = [variable for secret, variable in self.secrets.items() if secret not in but]
         return tuple(name for variable in variables for name in (variable, f"{variable}_FILE"))
 
     def child(self, part: str) -> str:
-        """The agent's name of one of this service's processes."""
+        """Return the agent's name of one of this service's processes."""
         return f"{self.service}.{part}"
 
 
 class Kit(ABC):
-    """One kind of server. `Options` is its schema; `needs` names the services that must be ready first.
+    """One kind of server. `Options` is its schema; `needs` returns the services that must be ready first.
 
-    `ignores` names options of every service that mean nothing here: a study that sets one is refused, so that
-    none is without effect. `costs` say what it takes beside load, for plans. `own_tls`: it can terminate TLS
-    itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
+    `ignores` lists the options of every service that have no meaning for this kit: studies that set one are
+    refused. `costs` are the times that it takes besides load, for plans. `own_tls`: it can terminate TLS
+    itself (`tls: true`); `tls: hitch` works for every kit with `front`.
 
-    `harmless` names the kit's own options that can name no command, file, library, user or address,
-    whatever their value, and `harmless_tuning` such parameters of the server. `addresses` are the options
-    whose hosts the user authorises. A study that sets anything else needs the user's trust; a kit that
-    declares nothing needs it for every option of its own. `permits` says what the traffic may do until the study
-    is trusted; where it is None, nothing holds traffic to anything, and the kit itself needs trust. `starts`: its processes are svload's own, so that
-    their CPU and memory can be read.
+    `harmless` lists the kit's own options that can name no command, file, library, user or address, whatever
+    their value, and `harmless_tuning` such parameters of the server. `addresses` are the options whose hosts
+    the user authorises. A study that sets anything else needs the user's trust; a kit that declares nothing
+    needs it for every option of its own. `permits` defines what the traffic of an untrusted study may do; if
+    it is None, traffic is not restricted and the kit itself needs trust. `starts`: svload starts its
+    processes, so that their CPU and memory can be read.
     """
 
     name: ClassVar[str]
@@ -297,9 +304,9 @@ class Kit(ABC):
     costs: ClassVar[Costs] = Costs()
     own_tls: ClassVar[bool] = False
     balances: ClassVar[bool] = False
-    """It shares requests out over all replicas of the service behind it."""
+    """Whether it distributes requests over all replicas of the service behind it."""
     certified: ClassVar[bool] = False
-    """It has a certificate of the lab's authority whatever its options say."""
+    """Whether it always has a certificate of the lab's authority, whatever its options."""
     ignores: ClassVar[tuple[str, ...]] = ()
     front: ClassVar[bool] = True
     harmless: ClassVar[frozenset[str]] = frozenset()
@@ -307,7 +314,7 @@ class Kit(ABC):
     addresses: ClassVar[frozenset[str]] = frozenset()
     permits: ClassVar[Permits | None] = None
     starts: ClassVar[bool] = True
-    """False: it runs already, and need not be waited for as one that starts."""
+    """Whether it has to start; False if it runs already and no start must be awaited."""
 
     def __init__(self, options: KitOptions, context: KitContext) -> None:
         self.options = options
@@ -315,22 +322,23 @@ class Kit(ABC):
 
     @classmethod
     def needs(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Services that this one talks to, from its raw options (`of: backend`)."""
+        """Return the services that this one connects to, from its raw options (`of: backend`)."""
         return (str(options["of"]),) if options.get("of") else ()
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """The canonical counters that `counters()` gives under these raw options; None: it does not say."""
+        """Return the canonical counters that `counters()` provides with these raw options; None if
+        unknown."""
         return () if cls.counters is Kit.counters else None
 
     @classmethod
     def copies(cls, options: Mapping[str, Any]) -> int:
-        """How often it stores what is put, under these raw options."""
+        """Return how many copies of each object it stores with these raw options."""
         return 1
 
     @classmethod
     def measures(cls, options: Mapping[str, Any]) -> frozenset[str] | None:
-        """The metrics of a service (`svload.model.metrics`) that a trial can give; None: not known."""
+        """Return the metrics of a service (`svload.model.metrics`) that a trial can have; None if unknown."""
         counted = cls.counts(options)
         if counted is None:
             return None
@@ -341,12 +349,13 @@ class Kit(ABC):
     @classmethod
     @abstractmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """What this machine lacks for it, each with its remedy; empty if it can run. Quick; starts nothing."""
+        """Return what this machine lacks for it, each with its remedy; empty if it can run. Quick; starts
+        nothing."""
 
     @classmethod
     def install(cls, options: KitOptions, cache: Path, root: bool) -> list[str]:
-        """Install what `check` misses into `cache` (or by apt where root allows); what was
-        done, a line each. Idempotent."""
+        """Install what `check` found missing, into `cache` or as root by apt; return a line for each thing
+        done. Idempotent."""
         return []
 
     @abstractmethod
@@ -355,59 +364,62 @@ class Kit(ABC):
 
     @abstractmethod
     def ready(self, timeout_s: float) -> None:
-        """Return when it answers; raises SvloadError service-died or service-not-ready (with its log's tail)."""
+        """Wait until it answers. Raises SvloadError service-died or service-not-ready (with the end of its
+        log)."""
 
     @abstractmethod
     def facts(self) -> ServiceFacts:
-        """What it offers, after `ready`."""
+        """Return its facts; called after `ready`."""
 
     def started(self) -> Sequence[ProcessFact]:
-        """Every process that it started and that should run, svload's own helpers too."""
+        """Return every process that it started and that should be running, svload's helpers included."""
         return ()
 
     def reset(self) -> dict[str, Any]:
-        """Bring it to its state before any trial (empty cache, new counters) and return
-        the proof, read from the server."""
+        """Restore its state before any trial (empty cache, new counters) and return the proof, read from the
+        server."""
         return {}
 
     def counters(self) -> Counters | None:
-        """Canonical counters now, or None if it offers none."""
+        """Return the current canonical counters, or None if it has none."""
         return None
 
     def read_back(self) -> tuple[Setting, ...]:
-        """Each asked setting as the running service reports it."""
+        """Return each requested setting as the running service reports it."""
         return ()
 
     def adjust(self, options: KitOptions) -> bool:
-        """Take changed options and parameters whose change is `live` or `reload` into effect; False if this
-        kit can't, and must be restarted."""
+        """Apply changed options and parameters whose change is `live` or `reload`; return False if the
+        service must be restarted instead."""
         return False
 
     def parameters(self) -> Mapping[str, Parameter]:
-        """The running server's own parameters with the values in force; empty: it does not tell."""
+        """Return the running server's parameters with their current values; empty if it does not report
+        them."""
         return {}
 
     def set_parameter(self, name: str, value: str) -> None:
-        """Set one while it runs. Raises SvloadError with the server's words where it refuses."""
+        """Set one parameter while it runs. Raises SvloadError with the server's message if it refuses."""
         raise fail("lab-failed", reason=f"{self.name} takes no parameters while it runs")
 
     def hold(self, key: str) -> None:
-        """A store that keeps its data between runs: use the data of this name (a digest of
-        what it will hold) from now on."""
+        """Use the data of this name (a digest of the contents) from now on: for a store that keeps data
+        between runs."""
 
     def folders(self) -> tuple[Path, ...]:
-        """Folders with the files that it sends, whose pages `drop_cache` drops; none: it tells of none."""
+        """Return the folders with the files that it sends, whose pages `drop_cache` drops; empty if
+        unknown."""
         return ()
 
     def plant(self, fault: str | None) -> bool:
-        """Plant a fault for a demonstration (`no-hits`), or take all back (None); False
-        if it does not know that fault."""
+        """Plant a fault for a demonstration (`no-hits`), or undo all (None); return False if the fault is
+        unknown."""
         return False
 
     def alive(self) -> list[Problem]:
-        """service-died for each of its processes that has ended by itself. Quick."""
+        """Return service-died for each of its processes that has ended by itself. Quick."""
         return []
 
     @abstractmethod
     def down(self) -> None:
-        """Stop it and wipe its work folder. Never raises for a service that is gone already."""
+        """Stop it and wipe its work folder. Never raises if the service is gone already."""

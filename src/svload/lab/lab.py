@@ -1,4 +1,4 @@
-"""`Lab`: the services of a study on one machine, brought up by need, reset between trials, read,
+"""`Lab`: the services of a study, brought up in the order of their dependencies, reset between trials, read,
 and taken down without a trace."""
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from svload.model.study import ObjectSet, ServiceSpec
 from svload.model.units import show_size
 
 LIFE = datetime.timedelta(days=30)
-"""Of certificates: longer than any run, shorter than forgetting."""
+"""The validity of certificates: longer than any run, but not for ever."""
 
 
 @dataclass
 class _Up:
-    """A server that is up, or coming up, and where. `facts` are None until it answers."""
+    """A server that is up, or coming up, and its place. `facts` are None until it answers."""
 
     spec: ServiceSpec
     place: Place
@@ -50,18 +50,17 @@ class _Up:
 
 
 class Lab:
-    """The services of `specs`. Methods raise SvloadError; those that wait are bounded.
+    """The services of `specs`. Methods raise SvloadError; waiting is bounded.
 
-    Everything of a service lies in `work_dir`/services/<its name>, wiped by `down`, but for what it says
-    (logs/<its name>, left to the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data).
-    `server_cores` are the cores that all services are pinned to (None: no pin). A server that runs already
-    must take a connection within `answers_within_s`. `sysctl` are settings of the kernel, those of the whole
-    machine only with `host_settings`. `live_limits`: service, or part of one (`backend.object`), → limits of its
-    control group that faults will change. Variables that
-    hold `secrets` (as a case has them) reach no service that does not name them. `address` is the one of this
-    machine where servers listen; `elsewhere` are other machines' places, by what a service's `on` says. `trusted`: as `KitContext`. Labs that are up
-    beside each other give their servers ports from one register, `ports`, and keep data between runs each under a name of
-    its own, `keeps_as`.
+    The files of a service are in `work_dir`/services/<its name>, wiped by `down`, except its output
+    (logs/<its name>, left to the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data). All
+    services are pinned to `server_cores` (None: not pinned). A server that runs already must accept a
+    connection within `answers_within_s`. `sysctl` are settings of the kernel, those of the whole machine only
+    with `host_settings`. `live_limits`: service, or part of one (`backend.object`), → limits of its control
+    group that faults will change. Environment variables with `secrets` (as in a case) reach only services
+    that name them. Servers listen on this machine's `address`; `elsewhere` are other machines' places, by the
+    `on` of services. `trusted`: as in `KitContext`. Labs that are up simultaneously share a register of
+    `ports`, and each keeps data between runs under a separate name, `keeps_as`.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class Lab:
         self._take(specs)
 
     def _take(self, specs: Sequence[ServiceSpec]) -> None:
-        """Have these services from now on; none of them is touched. Raises SvloadError where one is wrong."""
+        """Adopt these services without touching any. Raises SvloadError if one has mistakes."""
         options = setup.validated(specs)
         self.specs, self._servers = tuple(specs), servers(specs)
         self._options = {name: options[service_of(name)] for name in self._servers}
@@ -134,18 +133,18 @@ class Lab:
     # before
 
     def check(self) -> list[Problem]:
-        """What this machine lacks for the lab; empty if it can come up. Starts nothing."""
+        """Return what this machine lacks for the lab; empty if it can come up. Starts nothing."""
         return self._lacks(self.specs)
 
     def _lacks(self, specs: Sequence[ServiceSpec]) -> list[Problem]:
-        """What the machine of each of these lacks for it."""
+        """Return what each service's machine lacks for it."""
         by_place: dict[Place, list[ServiceSpec]] = {}
         for spec in specs:
             by_place.setdefault(self._place_of(spec), []).append(spec)
         return [problem for place, own in by_place.items() for problem in place.lacks(own)]
 
     def _place_of(self, spec: ServiceSpec) -> Place:
-        """Where it runs. Raises SvloadError fleet-on."""
+        """Return the place where it runs. Raises SvloadError fleet-on."""
         on = spec.options.get("on")
         if on is None:
             return self._here
@@ -154,14 +153,15 @@ class Lab:
         return self._elsewhere[on]
 
     def install(self, root: bool | None = None) -> list[str]:
-        """Install what `check` misses; what was done, a line each. Raises SvloadError for what could not be."""
+        """Install what `check` found missing; return a line for each thing done. Raises SvloadError if one
+        fails."""
         return setup.install(self.specs, self._cache, root)
 
     # up and down
 
     def up(self) -> dict[str, ServiceFacts]:
-        """Start all services, independent ones in parallel, and return their facts. On
-        failure what had started is stopped."""
+        """Start all services, independent ones in parallel, and return their facts. After a failure all are
+        stopped."""
         if lacking := self.check():
             raise SvloadError(*lacking)
         try:
@@ -179,7 +179,7 @@ class Lab:
         self._tell_settings("", tuple(one for one in self._kernel.found if one not in before))
 
     def _tell_settings(self, whose: str, settings: Iterable[Setting]) -> None:
-        """Tell each setting that is not as it was asked."""
+        """Report each setting that differs from the requested value."""
         for one in settings:
             if one.asked is not None and (one.why or one.found not in (None, one.asked)):
                 what = f"{whose}{one.name}"
@@ -207,16 +207,16 @@ class Lab:
         self._starter.say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
 
     def down(self) -> None:
-        """Stop all services, those that need others first, free the ports that rest towards
-        them, and wipe the work folder.
+        """Stop all services, dependent ones first, free the ports of resting connections to them, and wipe
+        the work folder.
 
-        Never raises for what is gone.
+        Never raises if they are gone already.
         """
         self._take_down(set(self._up), self._order)
-        with suppress(SvloadError):  # the agent is gone, and with it what it held
+        with suppress(SvloadError):  # the agent is gone, and its settings with it
             self._kernel.hold({})
         for place in (self._here, *set(self._elsewhere.values())):
-            with suppress(SvloadError):  # one that is lost has ended by itself
+            with suppress(SvloadError):  # a lost one has ended by itself
                 place.free_ports()
                 place.wipe()
 
@@ -236,14 +236,14 @@ class Lab:
         objects: Sequence[ObjectSet] | None = None,
         sysctl: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Bring the lab to `specs`: only services whose options changed, and those that need them, are restarted.
+        """Change the lab to `specs`: only services with changed options, and those that need them, are
+        restarted.
 
-        With `restart` all are (a new bring-up). A change of live options alone is made in the running
-        service. One whose death was a finding comes up again, with those that need it. Stores that lost
-        their data are filled again, planted faults are taken back. `objects` are what the stores shall
-        hold from now on (None: as before): a store that holds another set is restarted empty, and
-        `fill_all` fills it. `sysctl` are the settings of the kernel from now on (None: as before).
-        Returns the names of what was restarted.
+        With `restart` all are (a new bring-up). If only live options change, the running service is adjusted.
+        A service whose death was a finding is started again, with those that need it. Stores that lost their
+        data are filled again, planted faults are undone. `objects` are the new contents of the stores (None:
+        unchanged): a store with another set is restarted empty, and `fill_all` fills it. `sysctl` are the new
+        settings of the kernel (None: unchanged). Returns the names of the restarted servers.
         """
         if restart:
             self._planted.clear()
@@ -270,21 +270,21 @@ class Lab:
         self._hold_settings(sysctl)
         for name in live:
             self._up[name].spec = self._servers[name]
-            if name not in stale:  # what it reports of itself has changed with the option
+            if name not in stale:  # its facts have changed with the option
                 self._describe(name)
                 self._tell_settings(f"{name}.", self._facts_of(name).settings)
         return self._again(stale)
 
     def restart(self, services: Iterable[str]) -> list[str]:
-        """Stop these services and those that need them, and start them anew; stores are
-        filled again. What was restarted."""
+        """Restart these services and those that need them, and fill stores again; return what was
+        restarted."""
         named = set(services)
         stale = reached({name for name in self._servers if service_of(name) in named}, self._order)
         self._take_down(stale, self._order)
         return self._again(stale)
 
     def _again(self, names: set[str]) -> list[str]:
-        """Start these servers, in the study's order, and give stores their data back."""
+        """Start these servers, in the study's order, and restore the data of stores."""
         wanted = [name for name in self._servers if name in names]
         self._fallen -= names
         if wanted and (lacking := self._lacks([self._servers[name] for name in wanted])):
@@ -305,7 +305,7 @@ class Lab:
     # while it runs
 
     def facts(self) -> dict[str, ServiceFacts]:
-        """What each running service offers, in the study's order."""
+        """Return the facts of each running service, in the study's order."""
         return {
             spec.name: self._facts_of(spec.name)
             for spec in self.specs
@@ -313,12 +313,13 @@ class Lab:
         }
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """`scheme://service` → where it listens."""
+        """Return `scheme://service` → where it listens."""
         return endpoints(self.facts())
 
     def alive(self) -> list[Problem]:
-        """service-died for each service that ended by itself, service-out-of-memory for one that lost a process to
-        its limit, but for those whose death is a finding: `deaths` tells these. link-died for each link.
+        """Return service-died for each service that ended by itself and service-out-of-memory for each that
+        lost a process to its limit, except those whose death is a finding (see `deaths`); link-died for each
+        link.
         """
         return [
             problem
@@ -328,7 +329,7 @@ class Lab:
         ]
 
     def deaths(self) -> list[Death]:
-        """Services that came to their end and whose death is a finding. The next `apply` brings them up again."""
+        """Return the services that have died and whose death is a finding. The next `apply` restarts them."""
         found = []
         for name, service in self._up.items():
             if self._options[name].on_death == "finding" and service.facts is not None:
@@ -345,8 +346,8 @@ class Lab:
         )
 
     def reset(self, services: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Bring these services to their state before any trial, in the given order; the
-        proofs, read from the servers."""
+        """Restore the state of these services before any trial, in the given order; return the proofs, read
+        from the servers."""
         proofs = {}
         for service in services:
             own = {}
@@ -357,10 +358,11 @@ class Lab:
         return proofs
 
     def drop_cache(self, services: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Drop the files of these services from the page cache; the proof, read by mincore(2).
+        """Drop the files of these services from the page cache; return the proof, read by mincore(2).
         Raises SvloadError reset-failed.
 
-        Pages that somebody maps or writes may stay: how many is in the proof, and a trial's check judges it.
+        Pages that are mapped or being written may remain: the proof has their number, and a trial's check
+        judges it.
         """
         proofs = {}
         for service in services:
@@ -369,7 +371,7 @@ class Lab:
         return proofs
 
     def counters(self) -> dict[str, Counters]:
-        """Canonical counters of every service that lives and offers them, read at the same time."""
+        """Return the canonical counters of every living service that has them, read simultaneously."""
         living = [name for name in self._up if name not in self._fallen and not self.faults.is_down(name)]
         found = dict(together(self._counters_of, living))
         own = {spec.name: [found.get(name) for name in spec.servers] for spec in self.specs}
@@ -385,8 +387,8 @@ class Lab:
 
     @contextmanager
     def _asking(self, name: str) -> Iterator[None]:
-        """A server that does not answer has died, or is told as one that does not answer:
-        never an error of svload's own."""
+        """Turn an OSError of a server into service-died, or into a report that it does not answer, never into
+        an internal error."""
         try:
             yield
         except OSError as why:
@@ -400,37 +402,38 @@ class Lab:
             ) from why
 
     def settle_s(self) -> float:
-        """How long after the load's end counters are complete."""
+        """Return the seconds after the load's end until counters are complete."""
         return max((facts.settle_s for facts in self.facts().values()), default=0.0)
 
     def settle(self, since_ns: int) -> float:
-        """Wait until `settle_s` has passed since `since_ns` (CLOCK_MONOTONIC); the seconds waited."""
+        """Wait until `settle_s` has passed since `since_ns` (CLOCK_MONOTONIC); return the seconds waited."""
         rest_s = self.settle_s() - (time.monotonic_ns() - since_ns) / 1e9
         if rest_s > 0:
             time.sleep(rest_s)
         return max(rest_s, 0.0)
 
     def free_ports(self) -> int:
-        """End connections towards this lab's servers that only rest (TIME_WAIT), whoever had opened
-        them; how many. 0 where it may not.
+        """End resting connections (TIME_WAIT) to this lab's servers, whoever opened them; return how many, 0
+        if it is not permitted.
 
-        `close: reset` spares the load's own; those that a TLS front opens to its server rest all the same.
+        `close: reset` avoids those of the load, but not those from a TLS front to its server.
         """
         return sum(place.free_ports() for place in {server.place for server in self._up.values()})
 
     def settings(self) -> tuple[Setting, ...]:
-        """Settings of the kernel that the study asked for, as they were found when they were set."""
+        """Return the settings of the kernel that the study requested, as read back when they were set."""
         return self._kernel.found
 
     def read_back(self) -> dict[str, tuple[Setting, ...]]:
-        """Each server's settings as it reports them now."""
+        """Return each server's settings as it currently reports them."""
         return {
             name: server.place.described(name, self._options[name]).settings
             for name, server in self._up.items()
         }
 
     def plant(self, service: str, fault: str) -> bool:
-        """Plant a fault for a demonstration, until the next `apply`; False if its kit does not know how."""
+        """Plant a fault for a demonstration until the next `apply`; return False if the kit does not know
+        it."""
         planted = False
         for name in self._own(service):
             with self._asking(name):
@@ -450,54 +453,56 @@ class Lab:
     def fill(
         self, objects: ObjectSet, seed: int, on_progress: OnProgress | None = None
     ) -> dict[str, list[Any]]:
-        """Fill the set's store (or find it filled), and list every URL back from it: columns path, size_bytes, digest.
+        """Fill the set's store (or find it filled) and list its URLs: columns path, size_bytes, digest.
 
         Raises SvloadError fill-failed. A store that keeps data between runs is filled once per content.
         """
         return self._stores.fill(objects, seed, on_progress).table.columns()
 
     def fill_all(self, objects: Sequence[ObjectSet], seed: int) -> dict[str, dict[str, list[Any]]]:
-        """Fill every set that its store does not hold yet, and list it: its `table` → columns. Raises as `fill`."""
+        """Fill every set that its store does not have yet, and list it: its `table` → columns. Raises like
+        `fill`."""
         return self._stores.fill_all(objects, seed)
 
     def listed(self, objects: ObjectSet) -> ObjectTable:
-        """Every URL of the set's accounts, listed page by page by the store's own API now.
+        """Return every URL of the set's accounts, listed now by the store's API, page by page.
         Raises SvloadError fill-failed."""
         return self._stores.listed(objects, self._facts_of(objects.service))
 
     def holds(self, objects: ObjectSet) -> bool:
-        """Whether its store was filled with exactly this set."""
+        """Return whether its store was filled with exactly this set."""
         return self._stores.holds(objects)
 
     def filled(self) -> dict[str, Filled]:
-        """What each filled set holds, and how long that took."""
+        """Return what each set contains and how long its filling took."""
         return self._stores.filled()
 
     def _standing_at(self, server: str) -> Place | None:
-        """The place of a server that is up."""
+        """Return the place of a server that is up, else None."""
         return self._up[server].place if server in self._up else None
 
     def _renewed(self, server: str) -> None:
-        """A fault is over and the server runs again: other processes, and what a store held in memory alone is gone."""
+        """Read a server's facts after a fault restarted it, and refill a store that had its data only in
+        memory."""
         facts = self._describe(server)
         store = facts.admin.get("object_store")
         if store is not None and not store.get("data_dir"):
             self._stores.refill({service_of(server)})
 
     def _hold(self, service: str, key: str) -> ServiceFacts:
-        """Let a store use the data of that name; what it offers then."""
+        """Make a store use the data of that name; return its facts."""
         name = self._own(service)[0]
         self._up[name].place.hold(name, f"{key}{self._keeps_as}")
         return self._describe(name)
 
     def _describe(self, server: str) -> ServiceFacts:
-        """Its facts, read anew."""
+        """Read its facts again and return them."""
         found = self._up[server]
         found.facts = facts = found.place.described(server, self._options[server])
         return facts
 
     def _own(self, service: str) -> list[str]:
-        """The servers of a service."""
+        """Return the servers of a service."""
         return [name for name in self._servers if service_of(name) == service]
 
     def _facts_of(self, service: str) -> ServiceFacts:
@@ -508,7 +513,7 @@ class Lab:
 
 
 def out_of_memory(facts: ServiceFacts, kills: int, log: object) -> list[Problem]:
-    """service-out-of-memory, if the kernel killed any of its processes at its limit."""
+    """Return service-out-of-memory for processes that the kernel killed at the service's limit."""
     if not kills:
         return []
     limit = next(
@@ -525,8 +530,8 @@ def out_of_memory(facts: ServiceFacts, kills: int, log: object) -> list[Problem]
 
 
 def death_of(facts: ServiceFacts, problems: Sequence[Problem], kills: int) -> Death | None:
-    """What happened to a service, of its problems; None if it lives. A kill for want of memory is
-    the cause of what ended with it."""
+    """Return a service's death from its problems; None if it lives. If any process was killed for
+    lack of memory, that is the cause."""
     died = next((problem for problem in problems if problem.code == "service-died"), None)
     if died is None and not kills:
         return None
@@ -544,7 +549,7 @@ def death_of(facts: ServiceFacts, problems: Sequence[Problem], kills: int) -> De
 
 
 def limits_of(facts: ServiceFacts) -> dict[str, float]:
-    """`group.limit` → what the kernel holds."""
+    """Return `group.limit` → the value in the kernel."""
     return {
         f"{group.name}.{limit.name}": value
         for group in facts.groups
@@ -558,7 +563,8 @@ def _number(limit: Setting) -> float | None:
 
 
 class KernelSettings:
-    """What a lab's agent holds. `host`: the user allows what the whole machine has to be changed."""
+    """The kernel settings of a lab's agent. `allowed`: the user permits changes to settings of the whole
+    machine."""
 
     def __init__(self, host: Host, *, allowed: bool) -> None:
         self._host, self._allowed = host, allowed
@@ -566,7 +572,7 @@ class KernelSettings:
         self.found: tuple[Setting, ...] = ()
 
     def hold(self, wanted: Mapping[str, str]) -> None:
-        """Set these, and put back what was held and is not among them. Raises SvloadError agent-refused."""
+        """Set these, and restore earlier ones that are not among them. Raises SvloadError agent-refused."""
         if not wanted and not self.asked:
             return
         order = HoldSysctls(values=dict(wanted), host=self._allowed)
@@ -575,7 +581,7 @@ class KernelSettings:
         self.found = tuple(_setting(one) for one in result["settings"])
 
     def needs_restart(self, wanted: Mapping[str, str]) -> bool:
-        """Whether servers must begin anew for the difference to act."""
+        """Return whether servers must be restarted for the difference to take effect."""
         differing = {name for name in {*wanted, *self.asked} if wanted.get(name) != self.asked.get(name)}
         return any(kernel_change(name) == "restart" for name in differing)
 
@@ -591,7 +597,8 @@ T = TypeVar("T")
 
 
 def together(act: Callable[[str], T], names: Sequence[str]) -> list[T]:
-    """`act` on every name in parallel; when some fail, all are awaited and one error carries every problem."""
+    """Run `act` on every name in parallel; if some fail, wait for all and raise one error with every
+    problem."""
     if len(names) < 2:
         return [act(name) for name in names]
     with ThreadPoolExecutor(max_workers=min(PARALLEL, len(names))) as pool:

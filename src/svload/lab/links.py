@@ -1,5 +1,5 @@
-"""A service's link: a network of its own, made before its processes and joined to the lab's;
-told as facts, removed after them."""
+"""A service's link: a separate network, created before its processes and joined to the lab's, reported in the
+facts, and removed after them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLL_S = 0.01
 
 
 def link_of(options: KitOptions) -> LinkLimits | None:
-    """What holds the service's link; None: it has none of its own."""
+    """Return the limits of the service's link; None if it has no link."""
     link = options.link
     if link is None:
         return None
@@ -33,12 +33,13 @@ def link_of(options: KitOptions) -> LinkLimits | None:
 
 
 def is_linked(spec: ServiceSpec) -> bool:
-    """Whether it has a link of its own."""
+    """Return whether the service has a link."""
     return spec.options.get("link") is not None
 
 
 def cannot_be_linked(specs: Iterable[ServiceSpec]) -> str | None:
-    """Why this machine cannot hold the links that these services ask for; None: it can, or none is asked for."""
+    """Return why this machine cannot provide the links of these services; None if it can or there are
+    none."""
     linked = [spec for spec in specs if is_linked(spec)]
     if not linked:
         return None
@@ -55,14 +56,15 @@ class _Made:
 
 
 class ServiceLinks:
-    """The links of a lab's services, by the agent. What delay lines tell lies in `folder`; they run on `cores`."""
+    """The links of a lab's services, made by the agent. Delay lines run on `cores` and write their output in
+    `folder`."""
 
     def __init__(self, host: Host, folder: Path, cores: tuple[int, ...] | None) -> None:
         self._host, self._folder, self._cores = host, folder, cores
         self._made: dict[str, _Made] = {}
 
     def make(self, name: str, options: KitOptions) -> str | None:
-        """The address of this service in a network of its own, made; None where it has no link.
+        """Create the service's network and return its address there; None if it has no link.
         Raises SvloadError agent-refused."""
         limits = link_of(options)
         if limits is None:
@@ -76,11 +78,11 @@ class ServiceLinks:
         return made.address
 
     def hub(self) -> str:
-        """The address by which linked services reach those that are not. Raises SvloadError agent-refused."""
+        """Return the address by which linked services reach the others. Raises SvloadError agent-refused."""
         return str(self._host.prepare([OpenLinks()])[0]["address"])
 
     def _delayed(self, name: str, made: _Made, latency_ns: int) -> Mapping[str, Any]:
-        """Half of the latency each way."""
+        """Delay each direction by half of the latency."""
         private_folder(self._folder)
         write_told(made.told, latency_ns // 2)
         child = f"{name}.{DELAY_LINE}"
@@ -109,7 +111,8 @@ class ServiceLinks:
         return process
 
     def change(self, name: str, limits: Mapping[str, float]) -> dict[str, float]:
-        """Let a running service's link have these limits (LINK_SPEED, LINK_LATENCY), as read back. Raises SvloadError."""
+        """Set limits of a running service's link (LINK_SPEED, LINK_LATENCY) and return them as read back.
+        Raises SvloadError."""
         made = self._made.get(name)
         if made is None:
             raise fail("fault-failed", target=name, reason="it has no link of its own")
@@ -120,7 +123,7 @@ class ServiceLinks:
         return _held(made)
 
     def restore(self, name: str, kinds: Sequence[str]) -> dict[str, float]:
-        """Let it have those of these limits that it was brought up with, and no other of them. Raises SvloadError."""
+        """Reset limits of these kinds to those of the bring-up, and lift the others. Raises SvloadError."""
         made = self._made.get(name)
         if made is None:
             return {}
@@ -140,7 +143,7 @@ class ServiceLinks:
         change_delay(made.told, latency_ns // 2)
 
     def drop(self, name: str) -> None:
-        """Remove it, and what delays it. Raises SvloadError agent-refused."""
+        """Remove the link and its delay line. Raises SvloadError agent-refused."""
         made = self._made.pop(name, None)
         if made is None:
             return
@@ -149,7 +152,7 @@ class ServiceLinks:
         self._host.prepare([DropLink(name=name)])
 
     def ends(self, name: str) -> list[Problem]:
-        """link-died where its delay line has ended by itself."""
+        """Return link-died if its delay line has ended by itself."""
         made, child = self._made.get(name), f"{name}.{DELAY_LINE}"
         if made is None or made.process is None or (code := self._host.exited(child)) is None:
             return []
@@ -157,7 +160,7 @@ class ServiceLinks:
         return [Problem("link-died", {"service": name, "exit": code, "tail": tail(log), "log": log}, name)]
 
     def facts(self, name: str) -> tuple[LinkFact, ...]:
-        """The service's link, with what holds it; nothing where it has none."""
+        """Return the service's link with its limits; empty if it has none."""
         made = self._made.get(name)
         if made is None:
             return ()
@@ -173,7 +176,7 @@ class ServiceLinks:
 
 
 def _held(made: _Made) -> dict[str, float]:
-    """What holds the link now; absent where there is none."""
+    """Return the current limits of the link; a missing one is absent."""
     found: dict[str, float] = {}
     if (rate := made.result["rate_bytes_per_s"]) is not None:
         found[LINK_SPEED] = rate
@@ -197,6 +200,6 @@ def _settings(made: _Made) -> Iterator[Setting]:
 def reached_from_links(
     specs: Mapping[str, ServiceSpec], needs: Mapping[str, Sequence[str]]
 ) -> frozenset[str]:
-    """Services without a link that a linked one needs: these listen where it reaches them."""
+    """Return the services without a link that a linked one needs: they listen where it can reach them."""
     needed = {other for name, spec in specs.items() if is_linked(spec) for other in needs.get(name, ())}
     return frozenset(name for name in needed if name in specs and not is_linked(specs[name]))

@@ -1,5 +1,5 @@
-"""memcached, for every kit that has one: its command line, its limits as it reports them,
-and the few words it is asked."""
+"""memcached, for all kits that use it: its command line, its limits as it reports them, and a few
+commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_BYTES = 1 << 20
 
 
 def argv(address: str, port: int, connections: int, item_memory_bytes: int, threads: int) -> list[str]:
-    """The command line, TCP only; as root it drops to nobody, for it reads no files."""
+    """Return the command line, TCP only; root becomes nobody, since memcached reads no files."""
     user = ["-u", "nobody"] if os.geteuid() == 0 else []
     limits = {"-c": connections, "-m": _mebibytes(item_memory_bytes), "-t": threads}
     words = [str(word) for pair in limits.items() for word in pair]
@@ -26,7 +26,7 @@ def argv(address: str, port: int, connections: int, item_memory_bytes: int, thre
 
 
 def settings(address: str, port: int, connections: int, item_memory_bytes: int) -> list[Setting]:
-    """`-c` and `-m` as the running memcached reports them."""
+    """Return `-c` and `-m` as the running memcached reports them."""
     found = stats(address, port, "settings")
     memory, held = str(item_memory_bytes), found.get("maxbytes")
     why = "memcached counts in MiB, and takes 2 at least" if held not in (None, memory) else ""
@@ -37,7 +37,7 @@ def settings(address: str, port: int, connections: int, item_memory_bytes: int) 
 
 
 def reset(server: Server, port: int) -> dict[str, Any]:
-    """`flush` as a service's reset. Raises SvloadError reset-failed."""
+    """Run `flush` as a service's reset. Raises SvloadError reset-failed."""
     try:
         return dict(flush(server.context.address, port))
     except OSError as why:
@@ -45,12 +45,13 @@ def reset(server: Server, port: int) -> dict[str, Any]:
 
 
 def _mebibytes(size_bytes: int) -> int:
-    """It counts in MiB, and takes 2 at least: its largest item has 1, which may be half of its memory."""
+    """Convert bytes to MiB, at least 2: the largest item has 1 MiB, which may be at most half of the
+    memory."""
     return max(2, size_bytes >> 20)
 
 
 def stats(address: str, port: int, what: str = "") -> dict[str, str]:
-    """`stats` (or `stats settings`, …) by name. Raises OSError."""
+    """Return `stats` (or `stats settings`, …) by name. Raises OSError."""
     lines = _ask(address, port, f"stats {what}".strip(), b"END\r\n").splitlines()
     return {
         name: value
@@ -60,7 +61,7 @@ def stats(address: str, port: int, what: str = "") -> dict[str, str]:
 
 
 def flush(address: str, port: int) -> dict[str, float]:
-    """Invalidate everything; proved by a key that was there before and is not after. Raises OSError."""
+    """Invalidate everything; proved by a key that exists before but not after. Raises OSError."""
     _ask(address, port, "set svload-proof 0 60 1\r\n1", b"STORED\r\n")
     _ask(address, port, "flush_all", b"OK\r\n")
     if _ask(address, port, "get svload-proof", b"END\r\n") != "END\r\n":

@@ -1,4 +1,5 @@
-"""Where a service tells of itself in Prometheus' text format: as a study writes it, and as the monitors are told."""
+"""The page where a service exports metrics in Prometheus' text format: as studies write it and as monitors
+get it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ _HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 def metrics_page(written: str) -> str:
-    """The text, if it is a path or a plain URL on this machine. Raises ValueError."""
+    """Return the text if it is a path or a plain URL on this machine. Raises ValueError."""
     if _PATH.fullmatch(written):
         return written
     parts = urlsplit(written)
@@ -31,8 +32,8 @@ def metrics_page(written: str) -> str:
 
 
 def with_metrics_page(facts: ServiceFacts, written: str | None) -> ServiceFacts:
-    """The facts with the page's address; as they are where the study names none, or a path
-    of a service without plain HTTP.
+    """Return the facts with the page's address; unchanged if the study names no page, or only a path and the
+    service has no plain HTTP.
     """
     if written is None:
         return facts

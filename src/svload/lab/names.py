@@ -1,5 +1,5 @@
-"""What a service's options may name of a running lab: `${port}`, `${build}` of its own, `${db.port}`,
-`${db.socket}` of another. Pure."""
+"""References in a service's options to a running lab: `${port}`, `${build}` to itself, `${db.port}`,
+`${db.socket}` to another service. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from svload.study.references import REFERENCE, references_in, strings_in
 
 PORT = "port"
 Find = Callable[[str], str | None]
-"""A reference's inner text → what it stands for; None: it stays as it is."""
+"""A reference's inner text → its value; None leaves it unchanged."""
 
 
 def put_in(value: Any, find: Find) -> Any:
-    """`value` with its references put in, wherever texts stand in it."""
+    """Return `value` with the references in all its texts replaced."""
     if isinstance(value, Mapping):
         return {key: put_in(child, find) for key, child in value.items()}
     if isinstance(value, list | tuple):
@@ -34,7 +34,7 @@ def put_in(value: Any, find: Find) -> Any:
 
 
 def named_in(value: Any, services: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(service, what of it) of each reference to another service."""
+    """Yield (service, name) of each reference to another service."""
     for _, text in strings_in(value, ()):
         for reference in references_in(text):
             service, _, what = reference.partition(".")
@@ -43,8 +43,8 @@ def named_in(value: Any, services: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def offered(facts: ServiceFacts) -> dict[str, str]:
-    """What other services may name of a running one: name → value. Of several replicas only what
-    they share, and all addresses."""
+    """Return what other services may refer to: name → value. For several replicas, only what they share and
+    all addresses."""
     main = [one for one in facts.endpoints if one.port]
     found = dict(facts.outputs)
     addresses = dict.fromkeys(one.connects_to for one in main)
@@ -55,8 +55,8 @@ def offered(facts: ServiceFacts) -> dict[str, str]:
 
 
 def of_others(facts: Mapping[str, ServiceFacts], service: str) -> Find:
-    """How references of `service` to its neighbours are found. Raises SvloadError
-    lab-failed for what one does not offer."""
+    """Return the look-up of references from `service` to its neighbours, which raises SvloadError lab-failed
+    for what they do not offer."""
 
     def find(reference: str) -> str | None:
         name, _, what = reference.partition(".")
@@ -76,7 +76,7 @@ def of_others(facts: Mapping[str, ServiceFacts], service: str) -> Find:
 
 
 def endpoints(facts: Mapping[str, ServiceFacts]) -> dict[str, Endpoint]:
-    """`scheme://service` → where it listens. Of several replicas none is meant."""
+    """Return `scheme://service` → where it listens; services with several replicas are left out."""
     found: dict[str, Endpoint] = {}
     for service, one in facts.items():
         for scheme, several in groupby(sorted(one.endpoints, key=_scheme), key=_scheme):

@@ -1,7 +1,7 @@
-"""nginx's directives that may stand in its http block: what `tuning` of the kit may hold.
+"""nginx's directives for its http block, which the kit's `tuning` may contain.
 
-As nginx 1.22.1 of Debian takes them there (`nginx -t` of each; tests/lab/test_real.py asks it again); blocks are
-left out, since a value alone is written.
+These are the ones that Debian's nginx 1.22.1 accepts there (`nginx -t` of each; tests/lab/test_real.py checks
+them); blocks are left out, since `tuning` has only values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ OWN = words(
     access_log client_body_temp_path default_type fastcgi_temp_path proxy_temp_path scgi_temp_path uwsgi_temp_path
     """
 )
-"""What the kit writes there itself; nginx takes it once, or the first one alone counts."""
+"""Directives that the kit writes itself: nginx accepts them only once, or uses only the first."""
 
 DIRECTIVES = words(
     """

@@ -1,4 +1,4 @@
-"""Which objects a store is to hold: names, sizes and contents, all drawn from the study's seed. Pure."""
+"""The objects of a store: names, sizes and contents, all drawn from the study's seed. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from svload.model.study import ObjectSet
 from svload.model.units import size_bytes
 
 CONTENT_VERSION = 2
-"""Raised when names, sizes or contents of the same set and seed change: filled data is
-kept under a key that holds it."""
+"""Increased when names, sizes or contents of the same set and seed change; part of the key of filled data."""
 LEAST_IMAGE_BYTES = 1024
-"""No JPEG is made smaller; a smaller size that a distribution draws is raised to it."""
+"""The smallest JPEG; smaller sizes drawn from a distribution are raised to it."""
 Z99 = 2.3263478740408408
 """The 0.99 quantile of the standard normal distribution."""
 
@@ -34,16 +33,16 @@ class PlannedObject:
 
     @property
     def path(self) -> str:
-        """As in a URL."""
+        """Return the path as in a URL."""
         return f"/v1/{self.account}/{self.container}/{self.name}"
 
 
 def planned_objects(objects: ObjectSet, seed: int) -> list[PlannedObject]:
-    """The set's objects in listing order: container i belongs to account i mod accounts, object i
-    to container i mod containers.
+    """Return the set's objects in listing order: container i belongs to account i mod accounts, object i to
+    container i mod containers.
 
-    The first object has its distribution's median size, so that `take: first` against
-    `take: walk` is not a matter of size.
+    The first object has the distribution's median size, so that `take: first` and `take: walk` do not differ
+    by size.
     """
     draw = random.Random(f"svload objects {seed}")
     sizes = [_size(objects.size, draw) for _ in range(objects.count)]
@@ -63,7 +62,7 @@ def planned_objects(objects: ObjectSet, seed: int) -> list[PlannedObject]:
 
 
 def planned_containers(objects: ObjectSet) -> list[tuple[str, str]]:
-    """(account, container) of the set, empty ones included."""
+    """Return (account, container) of the set, including empty ones."""
     return [
         (_account(number % objects.accounts), _container(objects, number))
         for number in range(objects.containers)
@@ -71,22 +70,22 @@ def planned_containers(objects: ObjectSet) -> list[tuple[str, str]]:
 
 
 def planned_accounts(objects: ObjectSet) -> list[str]:
-    """The set's accounts that hold containers (an object store makes the others when they are first used)."""
+    """Return the set's accounts with containers (an object store creates the others when first used)."""
     return [_account(number) for number in range(min(objects.accounts, objects.containers))]
 
 
 def content(path: str, size: int, seed: int) -> bytes:
-    """`size` random bytes, the same for the same path and seed (SHAKE-128)."""
+    """Return `size` random bytes, the same for the same path and seed (SHAKE-128)."""
     return hashlib.shake_128(f"svload object {seed} {path}".encode()).digest(size)
 
 
 def fill_key(sets: Sequence[ObjectSet], seed: int) -> str:
-    """The digest of everything that decides what a store will hold."""
+    """Return the digest of everything that determines the contents of a store."""
     plain = [json.loads(one.model_dump_json()) for one in sets]
     for one in plain:
-        del one["service"], one["table"]  # a service may be renamed, its data stays the same
+        del one["service"], one["table"]  # renaming a service does not change its data
         if one["content"] == "random":
-            del one["content"]  # as keys were before there was another
+            del one["content"]  # keeps the keys from before there were other contents
     text = json.dumps([CONTENT_VERSION, seed, plain], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -104,7 +103,7 @@ class ObjectTable:
 
     @property
     def sha256(self) -> str:
-        """The digest of the whole table."""
+        """Return the digest of the whole table."""
         lines = (
             f"{path} {size} {digest}\n"
             for path, size, digest in zip(self.paths, self.sizes_bytes, self.digests, strict=True)
@@ -112,7 +111,7 @@ class ObjectTable:
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def columns(self) -> dict[str, list[Any]]:
-        """By column: path, size_bytes, digest."""
+        """Return the columns path, size_bytes and digest."""
         return {"path": list(self.paths), "size_bytes": list(self.sizes_bytes), "digest": list(self.digests)}
 
 
@@ -121,7 +120,7 @@ def _account(number: int) -> str:
 
 
 def _container(objects: ObjectSet, number: int) -> str:
-    """Named after its set, so that two sets in one store keep apart."""
+    """Return a container's name, which contains the set's, so that sets in one store stay separate."""
     return f"{re.sub('[^a-z0-9]', '', objects.name.lower())}-{number:05d}"
 
 

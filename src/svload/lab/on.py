@@ -1,4 +1,4 @@
-"""What a service on another machine (`on:`) can't have. Pure."""
+"""Restrictions of services on other machines (`on:`). Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NOT_THERE: Mapping[str, str] = {
     "secrets": "secrets stay on the machine that commands the run",
     "within": "a group is shared on one machine",
 }
-"""Options that a server on another machine can't have, and why."""
+"""Options that a server on another machine can't have → why."""
 
 
 def elsewhere_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
-    """Options that mean nothing on another machine."""
+    """Yield a mistake for each option that has no meaning on another machine."""
     on = {spec.name: spec.options.get("on") for spec in specs}
     for spec in specs:
         for name, why in _NOT_THERE.items():
@@ -39,12 +39,12 @@ def elsewhere_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
 
 
 def is_elsewhere(spec: ServiceSpec) -> bool:
-    """Whether it is asked to run on another machine."""
+    """Return whether the service shall run on another machine."""
     return spec.options.get("on") is not None
 
 
 def machines_of(configs: Iterable[CaseConfig]) -> dict[str, str]:
-    """What the services of these cases call the machines that they run on → the first service that does."""
+    """Return the names of machines in these cases (`on`) → the first service with that name."""
     found: dict[str, str] = {}
     for config in configs:
         for spec in config.services:
@@ -54,7 +54,7 @@ def machines_of(configs: Iterable[CaseConfig]) -> dict[str, str]:
 
 
 def cannot_be_elsewhere(config: CaseConfig) -> str | None:
-    """What a case asks for that servers on other machines can't have, in words; None: nothing."""
+    """Return, in words, what a case requires and servers on other machines can't have; None if nothing."""
     away = {spec.name for spec in config.services if is_elsewhere(spec)}
     if not away:
         return None

@@ -1,7 +1,7 @@
-"""Where servers of a lab run: a machine, and what is done there to each of them, by its name.
+"""The places where servers of a lab run: machines, with the operations on each server by its name.
 
-`Lab` decides what is started, in which order, and what a change reaches; a place does it. `Here` is this
-machine; `elsewhere.There` hands the same calls on to a `Here` of another one.
+`Lab` decides what is started, in which order, and what a change affects; a place carries it out. `Here` is
+this machine; `elsewhere.There` forwards the same calls to a `Here` on another one.
 """
 
 from __future__ import annotations
@@ -26,63 +26,66 @@ Dropped = dict[str, int]
 
 
 class Place(Protocol):
-    """One machine's servers. Each method raises SvloadError, and OSError where a server does not answer."""
+    """One machine's servers. Every method may raise SvloadError, and OSError if a server does not answer."""
 
     def lacks(self, specs: Sequence[ServiceSpec]) -> list[Problem]:
-        """What the machine lacks for these services."""
+        """Return what the machine lacks for these services."""
 
     def start(
         self, spec: ServiceSpec, options: KitOptions, neighbours: Mapping[str, ServiceFacts], reached: bool
     ) -> ServiceFacts:
-        """Start a server and wait until it answers. Where it could not, what had been started of it stands until `stop`.
+        """Start a server and wait until it answers. After a failure, what was started of it remains until
+        `stop`.
 
-        `neighbours` are the facts of the services that it needs; `reached`: servers with links reach it.
+        `neighbours` are the facts of the services that it needs; `reached`: servers with links connect to it.
         """
 
     def stop(self, name: str) -> None:
-        """Stop it; what is gone already, or never was, is no error."""
+        """Stop it; it is no error if it is gone already or never existed."""
 
     def described(self, name: str, options: KitOptions) -> ServiceFacts:
-        """Its facts as it gives them now."""
+        """Return its current facts."""
 
     def adjust(self, name: str, options: KitOptions) -> bool:
-        """Take changed options into effect while it runs; False where it must be restarted."""
+        """Apply changed options while it runs; return False if it must be restarted instead."""
 
     def ends(self, name: str) -> tuple[list[Problem], int]:
-        """Those of its processes that have ended, but by a fault, and how many the kernel killed for lack of memory."""
+        """Return a problem for each process that has ended, except by a fault, and how many the kernel killed
+        for lack of memory."""
 
     def reset(self, name: str) -> dict[str, Any]:
-        """Bring it to its state before any trial; the proof."""
+        """Restore its state before any trial; return the proof."""
 
     def drop_cache(self, service: str, names: Sequence[str]) -> Dropped:
-        """Drop the files of these servers of a service from the page cache; the proof."""
+        """Drop the files of these servers of a service from the page cache; return the proof."""
 
     def counters(self, name: str) -> Counters | None:
-        """Its canonical counters now; `at_ns` by this machine's clock, wherever the server is."""
+        """Return its current canonical counters; `at_ns` is by this machine's clock, wherever the server
+        is."""
 
     def plant(self, name: str, fault: str | None) -> bool:
-        """As `Kit.plant`."""
+        """See `Kit.plant`."""
 
     def hold(self, name: str, key: str) -> None:
-        """As `Kit.hold`."""
+        """See `Kit.hold`."""
 
     def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
-        """As `FaultHands.act`."""
+        """See `FaultHands.act`."""
 
     def heal(self) -> tuple[list[str], list[str]]:
-        """As `FaultHands.heal`."""
+        """See `FaultHands.heal`."""
 
     def is_down(self, server: str) -> bool:
-        """As `FaultHands.is_down`."""
+        """See `FaultHands.is_down`."""
 
     def was_ended(self, server: str) -> bool:
-        """As `FaultHands.was_ended`."""
+        """See `FaultHands.was_ended`."""
 
     def free_ports(self) -> int:
-        """End connections at rest towards its servers; how many."""
+        """End resting connections (TIME_WAIT) to its servers; return how many."""
 
     def wipe(self) -> None:
-        """Remove the servers' folders, once all of them are stopped."""
+        """Remove the servers' folders after all servers are stopped."""
 
 
 class Here:

@@ -1,4 +1,5 @@
-"""Free ports for services: below the kernel's ephemeral range, so that no client's own port ever takes one."""
+"""Free ports for services, below the kernel's ephemeral range, so that outgoing connections never take
+one."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _NAMED = 3
 
 
 class Ports:
-    """Gives free ports, each once; the same (service, part) gets the same port again, so
-    that a restart keeps its address."""
+    """A source of free ports, each given once; the same (service, part) always gets the same port, so that
+    its address survives a restart."""
 
     def __init__(self, address: str = "127.0.0.1", seed: int | None = None) -> None:
         self._address = address
@@ -28,8 +29,9 @@ class Ports:
         self._lock = threading.Lock()
 
     def take(self, service: str, part: str, fixed: int | None = None) -> int:
-        """A port of `part`, seen free: also one that it had before, since a server that did not end would go on to answer
-        there. Raises SvloadError port-taken if it, or `fixed`, is in use or no port is free."""
+        """Return the port of `part`, checked to be free even if it was given before, since a server that did
+        not end would still answer there. Raises SvloadError port-taken if it, or `fixed`, is in use or no
+        port is free."""
         with self._lock:
             before = self._given.get((service, part))
             if before is not None and fixed in (None, before):
@@ -40,7 +42,7 @@ class Ports:
             return port
 
     def given(self) -> frozenset[int]:
-        """Every port that was given."""
+        """Return every port that was given."""
         with self._lock:
             return frozenset(self._given.values())
 
@@ -51,8 +53,9 @@ class Ports:
         return port
 
     def _wait_until_free(self, service: str, port: int) -> None:
-        """A killed process's sockets are closed a moment later. Closed connections at rest may keep it from us, and not
-        from a server that asks otherwise: what counts is that nobody listens."""
+        """Wait until nobody listens on the port, since a killed process's sockets close a moment later.
+        Closed connections at rest may prevent our probe from binding, but not a server with other socket
+        options: what counts is that nobody listens."""
         deadline = time.monotonic() + FREE_WITHIN_S
         while not is_free(self._address, port) and listening([port]):
             if time.monotonic() > deadline:
@@ -72,7 +75,7 @@ class Ports:
 
 
 def _taken(service: str, port: int) -> SvloadError:
-    """By whom, where that can be seen."""
+    """Return port-taken with the process that uses the port, if it is visible."""
     found = owners([port])
     holders = ", ".join(described(pid) for pid in sorted(found.pids or found.likely)[:_NAMED])
     return fail(
@@ -85,7 +88,7 @@ def _taken(service: str, port: int) -> SvloadError:
 
 
 def is_free(address: str, port: int) -> bool:
-    """Whether a listener could bind there now (TCP and UDP); connections that linger in TIME_WAIT don't matter."""
+    """Return whether a listener could bind there now (TCP and UDP); connections in TIME_WAIT don't matter."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         with socket.socket(family, kind) as probe:

@@ -1,5 +1,5 @@
-"""`replicas: n`: one service as several servers, `web[1]`, `web[2]` …, that the lab starts
-apart and tells of as one. Pure."""
+"""`replicas: n`: one service as several servers, `web[1]`, `web[2]` …, which the lab starts separately and
+reports as one. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ Needs = Mapping[str, tuple[str, ...]]
 
 
 def service_of(server: str) -> str:
-    """`web` of `web[2]`."""
+    """Return `web` for `web[2]`."""
     return server.partition("[")[0]
 
 
 def number_of(server: str) -> int:
-    """2 of `web[2]`; 1 of a service that has no replicas."""
+    """Return 2 for `web[2]`; 1 for a service without replicas."""
     return int(server.partition("[")[2].rstrip("]") or 1)
 
 
 def servers(specs: Sequence[ServiceSpec]) -> dict[str, ServiceSpec]:
-    """Every server of these services: its name → what it is. How many there are beside it is no part of that."""
+    """Return the name of each server of these services → its spec, which does not include the number of
+    replicas."""
     found = {}
     for spec in specs:
         own = {key: value for key, value in spec.options.items() if key != "replicas"}
@@ -34,7 +35,7 @@ def servers(specs: Sequence[ServiceSpec]) -> dict[str, ServiceSpec]:
 
 
 def needs_of_servers(specs: Sequence[ServiceSpec], needs: Needs) -> dict[str, tuple[str, ...]]:
-    """Server → the servers it needs: all of each service that its own needs."""
+    """Return each server → the servers it needs: all servers of the services that its service needs."""
     by_name = {spec.name: spec.servers for spec in specs}
     return {
         server: tuple(other for service in needs[name] for other in by_name.get(service, ()))
@@ -44,7 +45,8 @@ def needs_of_servers(specs: Sequence[ServiceSpec], needs: Needs) -> dict[str, tu
 
 
 def replica_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
-    """Several servers where only one can be: on one port, behind a server that forwards to one."""
+    """Yield a mistake for replicas where only one server is possible: on one port, or behind a server that
+    forwards to one."""
     kits = all_kits()
     many = {spec.name: count for spec in specs if (count := spec.replicas or 1) > 1}
     for spec in specs:
@@ -59,8 +61,8 @@ def replica_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
 
 
 def merged(service: str, parts: Sequence[ServiceFacts]) -> ServiceFacts:
-    """The facts of a service, from those of its servers. What asks one server by an address of its
-    own (`admin`) is none of several."""
+    """Return the facts of a service from those of its servers. Several servers have no `admin`, since its
+    addresses belong to one server each."""
     first = parts[0]
     if len(parts) == 1:
         return first.model_copy(update={"service": service})
@@ -90,7 +92,7 @@ def merged(service: str, parts: Sequence[ServiceFacts]) -> ServiceFacts:
 
 
 def _settings(parts: Sequence[ServiceFacts]) -> Iterator[Setting]:
-    """One for all where all have the same; a quota is the sum of theirs."""
+    """Yield one setting where all servers agree; a quota is the sum of theirs."""
     for name in dict.fromkeys(setting.name for one in parts for setting in one.settings):
         own = {one.service: setting for one in parts for setting in one.settings if setting.name == name}
         if name == CPUS:
@@ -108,7 +110,7 @@ def _sum(values: Iterator[str | None]) -> str | None:
 
 
 def added(parts: Sequence[Counters]) -> Counters:
-    """The counters of a service: those that all its servers give, added."""
+    """Return the sums of the counters that all servers of a service have."""
     names = set.intersection(*(set(one.values) for one in parts))
     return Counters(
         at_ns=max(one.at_ns for one in parts),

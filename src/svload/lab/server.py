@@ -1,4 +1,4 @@
-"""`Server`: the base of kits that start processes. It starts them through the agent, waits for a
+"""`Server`: the base class of kits that start processes. It starts them through the agent, waits for a
 condition, watches and stops them."""
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ TAIL_LINES = 6
 SEARCH_PATH = os.pathsep.join(
     (os.environ.get("PATH", "/usr/bin:/bin"), "/usr/local/sbin", "/usr/sbin", "/sbin")
 )
-"""Where programmes are looked for: Debian's servers lie in sbin, which a user's own path may lack."""
+"""The search path for programs: Debian's servers are in sbin, which a user's path may lack."""
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": SEARCH_PATH}
 
 
 class Server(Kit):
-    """A kit whose service is processes of this machine. A subclass gives `start`, `condition` and `describe`."""
+    """A kit whose service consists of processes on this machine. Subclasses define `start`, `condition` and
+    `describe`."""
 
     _processes: dict[str, ProcessFact]
     _helpers: set[str]
@@ -46,11 +47,11 @@ class Server(Kit):
 
     @abstractmethod
     def condition(self) -> bool:
-        """Whether it answers now. An OSError counts as no. Called again and again until it is true."""
+        """Return whether it answers now. An OSError counts as no. Called repeatedly until it is true."""
 
     @abstractmethod
     def describe(self) -> ServiceFacts:
-        """Facts without processes, settings and the settling time, which are added."""
+        """Return the facts without processes, settings and the settling time, which are added later."""
 
     # what the lab calls
 
@@ -62,11 +63,11 @@ class Server(Kit):
         self.start(neighbours)
 
     def ready(self, timeout_s: float) -> None:
-        """Wait for `condition`; raises SvloadError service-died or service-not-ready."""
+        """Wait for `condition`. Raises SvloadError service-died or service-not-ready."""
         self.wait_for(self.condition, timeout_s)
 
     def facts(self) -> ServiceFacts:
-        """What it offers; settings are read back once."""
+        """Return its facts; settings are read back once."""
         return self.describe().model_copy(
             update={
                 "processes": tuple(self._own()),
@@ -76,20 +77,21 @@ class Server(Kit):
         )
 
     def started(self) -> Sequence[ProcessFact]:
-        """Those that `spawn` started, helpers too."""
+        """Return the processes that `spawn` started, helpers included."""
         return tuple(self._processes.values())
 
     def read_back(self) -> tuple[Setting, ...]:
-        """Limits of open files of the process that started last, which faces the clients, and what `effective` adds."""
+        """Return the open-file limits of the process that was started last, which serves the clients, and the
+        settings from `effective`."""
         own = self._own() if self._processes else []
         return (*(_open_files(self.context.limits, own[-1].pid) if own else ()), *self.effective())
 
     def effective(self) -> Sequence[Setting]:
-        """The kit's own settings as the running service reports them."""
+        """Return the kit's settings as the running service reports them."""
         return ()
 
     def alive(self) -> list[Problem]:
-        """service-died for each process that has ended by itself."""
+        """Return service-died for each process that has ended by itself."""
         return [
             self._death(part, code)
             for part in self._processes
@@ -97,7 +99,7 @@ class Server(Kit):
         ]
 
     def down(self) -> None:
-        """Stop its processes, the last started first, and wipe its work folder."""
+        """Stop its processes in reverse order of their start, and wipe its work folder."""
         parts = getattr(self, "_processes", {})
         if parts:
             with contextlib.suppress(SvloadError):  # the agent is gone, and with it the processes
@@ -108,33 +110,36 @@ class Server(Kit):
     # what planned faults do to it
 
     def parts(self, part: str) -> list[str]:
-        """The processes that a part of it is; of the empty one all but helpers, in the order of their start."""
+        """Return the processes of a part, in the order of their start; for the empty part all except
+        helpers."""
         return [name for name in self._processes if name not in self._helpers and self.belongs(name, part)]
 
     def belongs(self, process: str, part: str) -> bool:
-        """Whether a process is the part's, as it is spawned; of the empty part all are."""
+        """Return whether a process, by its name at `spawn`, belongs to the part; all belong to the empty
+        part."""
         return part in ("", process)
 
     def halt(self, parts: Sequence[str], *, now: bool) -> None:
-        """End these processes, the last started first; `now`: by SIGKILL. Its folders stay as they are."""
+        """End these processes in reverse order; `now`: by SIGKILL. The service's folders are left
+        unchanged."""
         self.context.host.stop([self.context.child(part) for part in reversed(parts)], now=now)
 
     def start_again(self, parts: Sequence[str], ready_within_s: float | None) -> None:
-        """Start processes that were ended, as they were started before; waits until it answers unless
-        that is None. Raises SvloadError."""
+        """Start ended processes as before, and wait until the service answers unless `ready_within_s` is
+        None. Raises SvloadError."""
         for part in parts:
             self._run(part)
         if parts and ready_within_s is not None:
             self.wait_for(self.condition, ready_within_s)
 
     def signal(self, parts: Sequence[str], name: Literal["STOP", "CONT"]) -> None:
-        """Let these processes and all that they started stand still, or go on."""
+        """Pause or continue these processes and all that they started."""
         self.context.host.prepare([Signal(child=self.context.child(part), signal=name) for part in parts])
 
     # what subclasses use
 
     def write(self, name: str, text: str, mode: int = 0o600) -> Path:
-        """A file in the work folder."""
+        """Write a file in the work folder and return its path."""
         path = self.context.work / name
         self.context.host.prepare([WriteFile(path=str(path), text=text, mode=mode, temporary=True)])
         return path
@@ -152,8 +157,9 @@ class Server(Kit):
     ) -> ProcessFact:
         """Start one process of the service; its output goes to `<part>.log` in the work folder.
 
-        A `helper` is svload's own: watched and stopped with the service, but neither held by its limits nor
-        in its facts. The variables of the study's secrets are not inherited, but for those of `secrets`.
+        A `helper` belongs to svload: it is watched and stopped with the service, but has none of its limits
+        and is not in its facts. The environment variables of the study's secrets are not inherited, except
+        those of `secrets`.
         """
         self._orders[part] = Spawn(
             child=self.context.child(part),
@@ -173,7 +179,8 @@ class Server(Kit):
         return self._run(part)
 
     def _group_of(self, process: str) -> str | None:
-        """The control group that it is born in. Raises SvloadError lab-failed where two parts claim it."""
+        """Return the control group that it is started in. Raises SvloadError lab-failed if two parts claim
+        it."""
         groups = self.context.part_groups
         mine = [part for part in groups if part and self.belongs(process, part)]
         if len(mine) > 1:
@@ -219,8 +226,8 @@ class Server(Kit):
         return output
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> None:
-        """Poll `condition` until it holds; raises SvloadError service-died or service-not-ready
-        with the log's tail, interrupted."""
+        """Poll `condition` until it holds. Raises SvloadError service-died or service-not-ready with the end
+        of the log, interrupted."""
         deadline = time.monotonic() + timeout_s
         while True:
             if self.context.stopped():
@@ -248,21 +255,21 @@ class Server(Kit):
         return [process for part, process in self._processes.items() if part not in self._helpers]
 
     def log_of(self, part: str) -> Path:
-        """Where a process's output goes."""
+        """Return the log file of a process."""
         return self.context.logs / f"{part}.log"
 
     def reset_failed(self, part: str, why: OSError | SvloadError | str) -> SvloadError:
-        """Return reset-failed with its reason, and the log of the process that was to be reset."""
+        """Return reset-failed with its reason and the log of the process that was not reset."""
         reason = "; ".join(one.sentence for one in why.problems) if isinstance(why, SvloadError) else str(why)
         service, log = self.context.service, self.log_of(part)
         return fail("reset-failed", place=service, service=service, reason=reason, log=log)
 
     def http_endpoint(self, port: int) -> Endpoint:
-        """Its plain HTTP endpoint."""
+        """Return its plain HTTP endpoint."""
         return Endpoint(scheme="http", address=self.context.address, port=port)
 
     def https_endpoint(self, port: int, via: str) -> Endpoint:
-        """Its TLS endpoint, verified by the lab's authority."""
+        """Return its TLS endpoint, verified by the lab's authority."""
         credentials = self.context.credentials
         return Endpoint(
             scheme="https",
@@ -273,20 +280,20 @@ class Server(Kit):
         )
 
     def url(self, port: int, path: str = "/") -> str:
-        """An address for `svload.lab.web`."""
+        """Return a URL for `svload.lab.web`."""
         return f"http://{self.context.address}:{port}{path}"
 
     def answers(self, port: int, path: str) -> bool:
-        """Whether GET `path` is answered 200."""
+        """Return whether GET `path` is answered with 200."""
         return web.status(self.url(port, path), timeout_s=2.0) == 200
 
     def accepts(self, port: int) -> bool:
-        """Whether a TCP connection is accepted."""
+        """Return whether a TCP connection is accepted."""
         with socket.create_connection((self.context.address, port), timeout=2.0):
             return True
 
     def backlog_setting(self, name: str, asked: int | None, port: int) -> Setting:
-        """The accept queue's length as the kernel holds it: min(asked, net.core.somaxconn)."""
+        """Return the length of the accept queue in the kernel: min(asked, net.core.somaxconn)."""
         with self._in_its_network():
             found = backlog_of(self.context.address, port)
         return Setting(
@@ -296,7 +303,7 @@ class Server(Kit):
         )
 
     def _in_its_network(self) -> contextlib.AbstractContextManager[None]:
-        """This thread, where its sockets are: a linked service has a network of its own."""
+        """Move this thread into the network of the service's sockets: a linked service has a separate one."""
         if self.context.link is None or not self._processes:
             return contextlib.nullcontext()
         return linux.in_network(f"/proc/{next(iter(self._processes.values())).pid}/ns/net")
@@ -318,13 +325,13 @@ class Server(Kit):
 
 
 def upstream_of(neighbours: Mapping[str, ServiceFacts], name: str) -> Endpoint:
-    """The plain HTTP endpoint of a needed service. Raises SvloadError lab-failed if it has none."""
+    """Return the plain HTTP endpoint of a needed service. Raises SvloadError lab-failed if it has none."""
     return upstreams_of(neighbours, name)[0]
 
 
 def upstreams_of(neighbours: Mapping[str, ServiceFacts], name: str) -> list[Endpoint]:
-    """The plain HTTP endpoints of a needed service, one of each replica. Raises
-    SvloadError lab-failed if it has none."""
+    """Return the plain HTTP endpoints of a needed service, one for each replica. Raises SvloadError
+    lab-failed if it has none."""
     if found := [endpoint for endpoint in neighbours[name].endpoints if endpoint.scheme == "http"]:
         return found
     raise fail(
@@ -335,7 +342,7 @@ def upstreams_of(neighbours: Mapping[str, ServiceFacts], name: str) -> list[Endp
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a log on one line, or “(nothing)”."""
+    """Return the last lines of a log on one line, or “(nothing)”."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 4096))
@@ -348,7 +355,7 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
 
 
 def _open_files(limits: Limits, pid: int) -> Iterator[Setting]:
-    """Those limits that were asked for, as the kernel holds them of a process."""
+    """Yield the requested limits of open files, as the kernel has them for a process."""
     found = _nofile_of(pid)
     for name, asked, held in zip(
         ("nofile", "nofile_hard"), (limits.nofile, limits.nofile_hard), found, strict=True
@@ -360,7 +367,7 @@ def _open_files(limits: Limits, pid: int) -> Iterator[Setting]:
 
 
 def _nofile_of(pid: int) -> tuple[str | None, str | None]:
-    """The soft and the hard limit; None: they can't be read."""
+    """Return the soft and the hard limit; None if they can't be read."""
     try:
         for line in Path(f"/proc/{pid}/limits").read_text().splitlines():
             if line.startswith("Max open files"):
@@ -375,10 +382,11 @@ _ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
 
 
 def backlog_of(address: str, port: int) -> int | None:
-    """The smallest accept-queue limit of the TCP listeners on `port` (the kernel's
-    sk_max_ack_backlog); None if there is none.
+    """Return the smallest accept-queue limit of the TCP listeners on `port` (the kernel's
+    sk_max_ack_backlog); None if there are no listeners.
 
-    A listener on every address counts too. The value is min(what the server asked at listen(), net.core.somaxconn).
+    Listeners on all addresses are included. The value is min(the server's listen() argument,
+    net.core.somaxconn).
     """
     return min(
         (

@@ -1,4 +1,4 @@
-"""Before a lab comes up: what this machine lacks for it, and installing that."""
+"""The preparation of a lab: checks of its specs, what this machine lacks for it, and installing that."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from svload.study.tree import Node
 
 
 def find_mistakes(specs: Sequence[ServiceSpec]) -> list[Mistake]:
-    """All that is wrong with a lab as it is written: kits, options, TLS fronts, what would
-    have no effect, who needs whom."""
+    """Return all mistakes in a lab's specs: kits, options, TLS fronts, options without effect,
+    dependencies."""
     told = [*_unknown_needs(specs), *replica_mistakes(specs), *named_of_several(specs)]
     options, found = check_specs(specs)
     told += group_mistakes(specs, options)
@@ -40,7 +40,7 @@ def _unknown_needs(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
 
 
 def named_of_several(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
-    """`${web.port}` where web has several servers, each with a port of its own."""
+    """Yield a mistake for each `${web.port}` if web has several servers, which have different ports."""
     many = {spec.name: count for spec in specs if (count := spec.replicas or 1) > 1}
     for spec in specs:
         for other, what in named_in(spec.options, many):
@@ -51,7 +51,8 @@ def named_of_several(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
 
 
 def _ports_twice(specs: Sequence[ServiceSpec]) -> list[Mistake]:
-    """Services that ask for the same port: all are on one machine."""
+    """Return a mistake for each service that requests the same port as an earlier one, since all are on one
+    machine."""
     found, taken = [], dict[int, str]()
     for spec in specs:
         port = spec.options.get("port")
@@ -65,19 +66,19 @@ def _ports_twice(specs: Sequence[ServiceSpec]) -> list[Mistake]:
 
 
 def measures(specs: Sequence[ServiceSpec]) -> dict[str, frozenset[str] | None]:
-    """Service → the metrics of it that a trial can give, by its kit; None where that is not known."""
+    """Return each service → the metrics that a trial can have, by its kit; None if unknown."""
     kits = all_kits()
     return {spec.name: kits[spec.kit].measures(spec.options) if spec.kit in kits else None for spec in specs}
 
 
 def copies(specs: Sequence[ServiceSpec]) -> dict[str, int]:
-    """Service → how often it stores what is put, by its kit."""
+    """Return each service → how many copies of each object its kit stores."""
     kits = all_kits()
     return {spec.name: kits[spec.kit].copies(spec.options) for spec in specs if spec.kit in kits}
 
 
 def validated(specs: Sequence[ServiceSpec]) -> dict[str, KitOptions]:
-    """Each service's options as its kit reads them. Raises SvloadError with every mistake at once."""
+    """Return each service's options as validated by its kit. Raises SvloadError with all mistakes."""
     if found := find_mistakes(specs):
         raise _wrong(found)
     return check_specs(specs)[0]
@@ -89,10 +90,10 @@ def _wrong(found: Sequence[Mistake]) -> SvloadError:
 
 
 def check(specs: Sequence[ServiceSpec], cache: Path) -> list[Problem]:
-    """What this machine lacks for these services, each once; empty if they can come up. Starts
-    nothing, takes well under a second.
+    """Return what this machine lacks for these services, without repetition; empty if they can come up.
+    Starts nothing and takes well under a second.
 
-    They may be a part of a lab, whose others are up. Raises SvloadError where the options themselves are wrong.
+    They may be a part of a lab whose other services are up. Raises SvloadError if options are invalid.
     """
     options, found = check_specs(specs)
     if found:
@@ -106,8 +107,8 @@ def check(specs: Sequence[ServiceSpec], cache: Path) -> list[Problem]:
 
 
 def install(specs: Sequence[ServiceSpec], cache: Path, root: bool | None = None) -> list[str]:
-    """Install what `check` misses; what was done, a line each. Raises SvloadError for
-    what could not be had. Idempotent."""
+    """Install what `check` found missing; return a line for each thing done. Raises SvloadError for what
+    could not be installed. Idempotent."""
     root = os.geteuid() == 0 if root is None else root
     options = validated(specs)
     private_folder(cache)

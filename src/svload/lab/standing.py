@@ -1,4 +1,5 @@
-"""One server of a lab, with its TLS front if it has one: made, brought up until it answers, described, stopped."""
+"""One server of a lab, with its TLS front if it has one: created, started until it answers, described,
+stopped."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class Standing:
     kit: Kit
     front: Hitch | None
     programs: Mapping[str, str] = field(default_factory=dict)
-    """As `ServiceFacts.programs`."""
+    """See `ServiceFacts.programs`."""
 
     @property
     def parts(self) -> tuple[Kit, ...]:
@@ -54,11 +55,11 @@ class Standing:
 
 @dataclass
 class Starter:
-    """What the servers of one lab are started with.
+    """The starter of one lab's servers.
 
-    Each has a folder under `work`, wiped before it starts, and one under `logs`, which is left. All are
-    pinned to `cores` (None: no pin). `answers_within_s` bounds the wait for a server that runs already.
-    `address` is where those without a link listen. `trusted`: as `KitContext`.
+    Each server has a folder under `work`, wiped before it starts, and one under `logs`, which is kept. All
+    are pinned to `cores` (None: not pinned). `answers_within_s` bounds the wait for a server that runs
+    already. Servers without a link listen on `address`. `trusted`: as in `KitContext`.
     """
 
     host: Host
@@ -86,9 +87,10 @@ class Starter:
         *,
         reached: bool = False,
     ) -> Standing:
-        """A server that is not started yet. What its options name of its neighbours (`${db.port}`) is put in.
+        """Create a server without starting it. References to neighbours in its options (`${db.port}`) are
+        replaced.
 
-        `reached`: without a link of its own, it listens where linked ones reach it.
+        `reached`: it has no link, but listens where linked services can reach it.
         """
         if any(named_in(spec.options, neighbours)):
             options = type(options).model_validate(put_in(spec.options, of_others(neighbours, spec.name)))
@@ -99,7 +101,7 @@ class Starter:
     def bring_up(
         self, server: Standing, options: KitOptions, neighbours: Mapping[str, ServiceFacts]
     ) -> ServiceFacts:
-        """Start it; its facts, once it answers. Raises SvloadError."""
+        """Start it and return its facts once it answers. Raises SvloadError."""
         name, kit, front = server.spec.name, server.kit, server.front
         if kit.starts:
             server.programs = named_programs(self.study, server.spec.options)
@@ -117,7 +119,7 @@ class Starter:
         return facts
 
     def described(self, server: Standing, options: KitOptions) -> ServiceFacts:
-        """Its facts as it gives them now."""
+        """Return its current facts."""
         facts = with_metrics_page(server.kit.facts(), server.kit.options.metrics)
         facts = _with_front(facts, server.front.facts()) if server.front else facts
         name = server.spec.name
@@ -135,7 +137,7 @@ class Starter:
         )
 
     def stop(self, server: Standing) -> None:
-        """Stop it; what is gone already is no error."""
+        """Stop it; it is no error if it is gone already."""
         if server.front:
             with suppress(SvloadError):
                 server.front.down()
@@ -148,7 +150,7 @@ class Starter:
         self.say("down", server.spec.name)
 
     def say(self, state: str, service: str, **more: object) -> None:
-        """Tell that a service is `up`, `ready` or `down`."""
+        """Report that a service is `up`, `ready` or `down`."""
         self.tell(Event("service", {"service": service, "state": state, **more}))
 
     def _context(self, spec: ServiceSpec, options: KitOptions, reached: bool) -> KitContext:
@@ -179,7 +181,7 @@ class Starter:
 
     @cached_property
     def _authority(self) -> Authority:
-        """Made when the first certificate is needed: its library is slow to load."""
+        """Return the authority, created for the first certificate because its library is slow to load."""
         from svload.lab.authority import Authority
 
         return Authority(self.life)
@@ -192,7 +194,7 @@ def _front(service: str, context: KitContext) -> Hitch:
 
 
 def _with_front(facts: ServiceFacts, front: ServiceFacts) -> ServiceFacts:
-    """The service's facts with its front's endpoint, process and settings."""
+    """Return the service's facts with its front's endpoint, process and settings."""
     return facts.model_copy(
         update={
             "endpoints": facts.endpoints + front.endpoints,

@@ -1,6 +1,7 @@
-"""The small part of Swift's API that all our stores speak: tokens, PUT, listings page by page, over a few connections.
+"""The small part of Swift's API that all our stores support: tokens, PUT, listings page by page, over a few
+connections.
 
-The store's facts say where: `admin["object_store"]` is
+The store's facts have the address: `admin["object_store"]` is
 `{"url", "auth": {"kind": "none" | "tempauth", "user", "key_file"}, "data_dir"?}`.
 """
 
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 class StoreApi:
-    """A store as its facts describe it; `each` works through many items over a few connections."""
+    """A store as its facts describe it; `each` processes many items over a few connections."""
 
     def __init__(self, store: ServiceFacts, should_stop: Callable[[], bool] = lambda: False) -> None:
         where = store.admin.get("object_store")
@@ -50,11 +51,11 @@ class StoreApi:
         self._lock = threading.Lock()
 
     def failed(self, reason: str) -> Exception:
-        """fill-failed for this store."""
+        """Return fill-failed for this store."""
         return fail("fill-failed", place=self.service, service=self.service, reason=reason, log=self.log)
 
     def token(self, stale: str | None = None) -> str | None:
-        """The token to send, fetched once, and anew when the one in hand proved stale."""
+        """Return the token to send, fetched once, and again if the current one is `stale`."""
         if self.auth["kind"] == "none":
             return None
         with self._lock:
@@ -81,7 +82,8 @@ class StoreApi:
         return token
 
     def each(self, items: Sequence[T], act: Callable[[Session, T], Any]) -> list[Any]:
-        """`act` on every item, over a few keep-alive connections; results in order. The first failure ends it."""
+        """Run `act` on every item over a few keep-alive connections; return results in order. Stops at the
+        first failure."""
         waiting: queue.SimpleQueue[tuple[int, T]] = queue.SimpleQueue()
         for entry in enumerate(items):
             waiting.put(entry)
@@ -108,7 +110,7 @@ class StoreApi:
             try:
                 futures = [pool.submit(work) for _ in range(threads)]
                 wait(futures)
-            except BaseException:  # the user wants out: the threads end with what they have in hand
+            except BaseException:  # interrupted: the threads end after their current items
                 failed.set()
                 raise
         for future in futures:
@@ -137,11 +139,11 @@ class Session:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The body of an answer with one of `statuses`; once with a new token after a 401,
-        once anew after a lost connection.
+        """Send a request and return the body of an answer with one of `statuses`. It is repeated once with a
+        new token after a 401, and once after a lost connection.
 
-        A store that is overloaded for a moment (503) is asked again after a pause, `BUSY_TRIES` times in all.
-        Raises SvloadError fill-failed for any other answer.
+        While the store is overloaded (503) it is repeated after a pause, `BUSY_TRIES` times in all. Raises
+        SvloadError fill-failed for any other answer.
         """
         for tried in range(1, BUSY_TRIES + 1):
             token = self._api.token()
@@ -176,7 +178,7 @@ class Session:
         raise AssertionError("unreachable")
 
     def pages(self, path: str) -> Iterator[dict[str, Any]]:
-        """All entries of a JSON listing, page by page."""
+        """Yield all entries of a JSON listing, page by page."""
         marker = ""
         while True:
             query = urlencode({"format": "json", "limit": PAGE, **({"marker": marker} if marker else {})})
@@ -187,5 +189,5 @@ class Session:
             marker = page[-1]["name"]
 
     def names(self, path: str) -> Iterator[str]:
-        """The names in a listing."""
+        """Yield the names in a listing."""
         return (str(one["name"]) for one in self.pages(path))

@@ -1,4 +1,4 @@
-"""Which set of objects each store of a lab holds: filled once, and again where a restart has lost it."""
+"""The sets of objects in a lab's stores: filled once, and again after a restart that lost them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _OF = {"make": "containers", "put": "objects", "list": "objects"}
 
 
 class Stores:
-    """The sets that were filled. `hold(service, key)` lets a store use the data of that name and gives its facts.
+    """The sets that were filled. `hold(service, key)` makes a store use the data of that name and returns its
+    facts.
 
     `images` is the folder where pictures are kept.
     """
@@ -39,23 +40,24 @@ class Stores:
         self._sets: dict[str, tuple[ObjectSet, int, Filled]] = {}
 
     def filled(self) -> dict[str, Filled]:
-        """What each set holds."""
+        """Return the contents of each set."""
         return {name: filled for name, (_, _, filled) in self._sets.items()}
 
     def holds(self, objects: ObjectSet) -> bool:
-        """Whether exactly this set was filled."""
+        """Return whether exactly this set was filled."""
         held = self._sets.get(objects.name)
         return held is not None and held[0] == objects
 
     def fill_all(self, objects: Sequence[ObjectSet], seed: int) -> dict[str, dict[str, list[Any]]]:
-        """Fill what is not held yet: a set's table → columns. A store's data bear the name of all its sets."""
+        """Fill the sets that are missing; return each set's table → columns. The name of a store's data
+        depends on all its sets."""
         for service in {one.service for one in objects}:
             sets = [one for one in objects if one.service == service]
             self._keys.setdefault(service, fill_key(sets, seed))
         return {one.table: self.fill(one, seed).table.columns() for one in objects if not self.holds(one)}
 
     def fill(self, objects: ObjectSet, seed: int, on_progress: OnProgress | None = None) -> Filled:
-        """Fill a set, or find it filled. Raises SvloadError fill-failed."""
+        """Fill a set, or find it filled already. Raises SvloadError fill-failed."""
         name = objects.service
         facts = self._hold(name, self._keys.setdefault(name, fill_key([objects], seed)))
         found = fill(
@@ -76,18 +78,18 @@ class Stores:
         return found
 
     def listed(self, objects: ObjectSet, facts: ServiceFacts) -> ObjectTable:
-        """Every URL of the set's accounts, as its store lists them now."""
+        """Return every URL of the set's accounts, as its store lists them now."""
         return list_urls(objects, facts, self._say_progress(objects.service))
 
     def refill(self, restarted: Iterable[str]) -> None:
-        """Fill again what services that were restarted held."""
+        """Fill the sets of restarted services again."""
         anew = set(restarted)
         for objects, seed, _ in list(self._sets.values()):
             if objects.service in anew:
                 self.fill(objects, seed)
 
     def forget_but(self, objects: Sequence[ObjectSet]) -> set[str]:
-        """Stores that hold a set which is none of these; what they were filled with is forgotten."""
+        """Return the stores that have a set not among these, and forget their sets."""
         outdated = {held.service for held, _, _ in self._sets.values() if held not in objects}
         self._sets = {name: one for name, one in self._sets.items() if one[0].service not in outdated}
         for store in outdated:
@@ -95,7 +97,7 @@ class Stores:
         return outdated
 
     def _say_progress(self, service: str) -> OnProgress:
-        """A sentence now and then where filling takes long."""
+        """Return a callback that reports the progress of a long filling from time to time."""
         said = time.monotonic()
 
         def progress(what: str, done: int, of: int) -> None:
@@ -110,7 +112,7 @@ class Stores:
 
 
 def _told(service: str, objects: ObjectSet, found: Filled) -> Iterator[str]:
-    """What else than a plain filling was done."""
+    """Yield a sentence if existing objects were used."""
     count = len(found.table)
     if found.reused and found.listed < objects.containers:
         some = f"{found.listed} of its {objects.containers:,} containers were listed and compared"

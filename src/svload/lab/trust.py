@@ -1,5 +1,5 @@
-"""What of a lab and its traffic may act outside it: options that can name a command, a file, a library, a user or an
-address, and requests that write to servers that svload did not start."""
+"""The parts of a lab and its traffic that may act outside it: options that can name a command, file, library,
+user or address, and requests that write to servers that svload did not start."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from svload.model.traffic import Request, Text
 from svload.study.steps import hosts_of
 
 HARMLESS = frozenset(KitOptions.model_fields) - {"tuning"}
-"""Options of every service: svload reads them itself."""
+"""Options of every service, which svload interprets itself."""
 _PLAIN = re.compile(r"[A-Za-z0-9._%+:= *-]{0,200}")
-"""A parameter's value that can neither end its line nor name a path."""
+"""A parameter's value that can neither end its line nor be a path."""
 _MEDIA_TYPE = re.compile(r"(?<!\S)(application|audio|font|image|model|text|video)/[a-z0-9.+*-]{1,80}(?!\S)")
 MOST_SHOWN = 120
 READING_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 def asks_trust(specs: Sequence[ServiceSpec], requests: Sequence[Request] = ()) -> list[str]:
-    """What of these services and requests needs the user's trust, such as `lab.app.run: ./server` or
-    `requests.wipe: FLUSHALL at tcp://127.0.0.1:6379, …`; empty where nothing does. A command that a variable makes
-    is left to the server, which its kit has told what to refuse.
+    """Return what needs the user's trust in these services and requests, such as `lab.app.run: ./server` or
+    `requests.wipe: FLUSHALL at tcp://127.0.0.1:6379, …`; empty if nothing does. Commands that contain
+    variables are left to the server, which its kit has configured to refuse the others.
 
-    Hosts that a study names (`at:`) are no part of it: they need to be authorised.
+    Hosts in a study (`at:`) are not included: they need authorisation.
     """
     found: list[str] = []
     for spec in specs:
@@ -54,7 +54,8 @@ def asks_trust(specs: Sequence[ServiceSpec], requests: Sequence[Request] = ()) -
 
 
 def _writing(request: Request) -> str:
-    """What of a request may change its server, such as `DELETE` or `SET, FLUSHALL`; empty: it reads."""
+    """Return what may change the server in a request, such as `DELETE` or `SET, FLUSHALL`; empty if it only
+    reads."""
     if request.dialogue:
         return "a dialogue"
     if request.commands is None:
@@ -67,13 +68,13 @@ def _writing(request: Request) -> str:
 
 
 def _commands(request: Request) -> list[str]:
-    """The names of its commands, with a NUL for what a variable makes."""
+    """Return the names of its commands, with NUL in place of variables."""
     firsts = [words[0] for words in request.commands.commands] if request.commands else []
     return ["".join(part.text if isinstance(part, Text) else "\0" for part in word) for word in firsts]
 
 
 class _Reached:
-    """Where requests lead."""
+    """The servers that requests reach."""
 
     def __init__(self, specs: Sequence[ServiceSpec], requests: Sequence[Request]) -> None:
         self._ours = {spec.name: spec for spec in specs}
@@ -85,7 +86,7 @@ class _Reached:
         )
 
     def not_permitted(self, request: Request) -> Iterator[str]:
-        """Commands to a server of the lab that its kit does not permit."""
+        """Yield the commands to a server of the lab that its kit does not permit."""
         spec = self._ours.get(request.host)
         kind = all_kits().get(spec.kit) if spec else None
         if kind is not None and kind.permits is not None and kind.permits.names:
@@ -93,13 +94,14 @@ class _Reached:
             yield from (name for name in names if "\0" not in name and name.lower() not in kind.permits.names)
 
     def not_ours(self, request: Request) -> Iterator[str]:
-        """Servers that svload did not start and that a request may reach, itself or through those that pass it on."""
+        """Yield the servers that svload did not start and that a request may reach, directly or through
+        others."""
         if request.goes_anywhere:
             yield from self._named
         elif request.host not in self._hosts:
             yield request.endpoint
         hops = list(self._ours) if request.goes_anywhere else [request.host.partition(".")[0]]
-        for hop in hops:  # which grows
+        for hop in hops:  # grows meanwhile
             if (spec := self._ours.get(hop)) is None or (kind := all_kits().get(spec.kit)) is None:
                 continue
             if not kind.starts and (at := spec.options.get("connect_to") or spec.options.get("at")):

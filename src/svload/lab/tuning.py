@@ -1,8 +1,8 @@
-"""Parameters of a running server, set in one transaction: what stands is noted, values are written, the
-server is asked whether it is well.
+"""Parameters of a running server, set in one transaction: the current values are noted, new ones are written,
+and the server's health is checked.
 
-A value that this version refuses stays as it was, and its setting says why. A server that is not well
-afterwards gets all its old values back.
+A parameter whose new value the server refuses keeps the old one, and its setting has the reason. If the
+server is unhealthy afterwards, all old values are restored.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from svload.model.parameters import Parameter
 
 
 class Tunable(Protocol):
-    """What a kit offers whose server takes parameters while it runs."""
+    """The interface of a kit whose running server accepts parameters."""
 
     def parameters(self) -> Mapping[str, Parameter]:
-        """Its parameters with the values in force."""
+        """Return its parameters with their current values."""
 
     def set_parameter(self, name: str, value: str) -> None:
-        """Set one. Raises SvloadError with the server's words where it refuses."""
+        """Set one parameter. Raises SvloadError with the server's message if it refuses."""
 
 
 def retune(server: Tunable, wanted: Mapping[str, Any], is_well: Callable[[], bool]) -> dict[str, str]:
-    """Set `wanted`; what was refused, with the server's words. Raises SvloadError lab-failed, all old values put back.
+    """Set `wanted`; return the refused ones with the server's messages. Restores all old values before it
+    raises SvloadError lab-failed.
 
-    One that is refused is tried again after the others: a lowest value may have to wait for its highest.
+    A refused one is tried again after the others: a minimum may have to wait for its maximum.
     """
     before = server.parameters()
     refused: dict[str, str] = {}
@@ -54,7 +55,7 @@ def retune(server: Tunable, wanted: Mapping[str, Any], is_well: Callable[[], boo
 
 
 def spelled(value: Any) -> str:
-    """A value as servers write it."""
+    """Return a value as servers write it."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -68,7 +69,7 @@ def _refusal(server: Tunable, name: str, value: str, done: list[str]) -> str:
 
 
 def _restore(server: Tunable, before: Mapping[str, Parameter], done: list[str]) -> None:
-    """Newest first; a server that is gone has nothing to put back."""
+    """Restore old values, newest first; a server that is gone needs none."""
     for name in reversed(done):
         value = before[name].value if name in before else None
         if value is not None:

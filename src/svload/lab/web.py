@@ -1,4 +1,5 @@
-"""Small HTTP to a lab's own services: admin pages and readiness. Never follows a redirect, never looks a name up."""
+"""Small HTTP requests to a lab's services: admin pages and readiness. Never follows redirects or resolves
+names."""
 
 from __future__ import annotations
 
@@ -12,23 +13,24 @@ from urllib.parse import urlsplit
 from svload.host.machine.bounded import BoundedHTTP, body_of
 
 MOST_BYTES = 64 << 20
-"""Of an answer of the lab's own servers: a page of the known-truth server's log is the longest."""
+"""The maximum size of an answer of the lab's servers; the longest is a page of the known-truth server's
+log."""
 _MOST_HEAD_BYTES = 1 << 20
 
 
 def call(
     url: str, method: str = "GET", body: bytes | None = None, timeout_s: float = 5.0
 ) -> tuple[int, bytes]:
-    """Status and body of an exchange that takes `timeout_s` at most.
+    """Return status and body of an exchange that takes at most `timeout_s`.
 
-    Raises OSError where nothing answers by then (a broken answer counts as none).
+    Raises OSError if there is no answer by then (or a broken one).
     """
     with _asked(url, method, body, timeout_s, MOST_BYTES) as answer:
         return answer.status, body_of(answer)
 
 
 def status(url: str, timeout_s: float = 5.0) -> int:
-    """The status of a GET; its body, which may never end, is not read. Raises OSError as `call` does."""
+    """Return the status of a GET; its body, which may never end, is not read. Raises OSError like `call`."""
     with _asked(url, "GET", None, timeout_s, _MOST_HEAD_BYTES) as answer:
         return answer.status
 
@@ -49,7 +51,7 @@ def _asked(
 
 
 def call_json(url: str, method: str = "GET", body: Any = None, timeout_s: float = 5.0) -> Any:
-    """The parsed JSON of a 200. Raises OSError for any other status or what is not JSON."""
+    """Return the parsed JSON of a 200. Raises OSError for any other status and for invalid JSON."""
     status, data = call(url, method, None if body is None else json.dumps(body).encode(), timeout_s)
     if status != 200:
         raise OSError(f"{method} {url} answered {status}: {data[:200].decode(errors='replace')}")

@@ -1,1 +1,1 @@
-"""In-tree kits, one file a kind; found by scanning this folder."""
+"""In-tree kits, one file each, found by scanning this folder."""

@@ -20,9 +20,10 @@ from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 TIMEOUT_S = 5.0
 MOST_BYTES = 1 << 20
 _EMPTIED_WITHIN_S, _EMPTIED_MOST_BYTES = 120.0, 1 << 32
-"""Of one reset, which takes each job out with its body."""
+"""The maximum size of the answers in one reset, which reserves each job with its body."""
 _RESERVED_WITHIN_S = 2.0
-"""So long a reset waits for jobs that connections of the load still hold: theirs are given back as they close."""
+"""How long a reset waits for jobs that the load's connections still hold; they are released as the
+connections close."""
 _AT_ONCE = 256
 _MOST = 10**9
 _HELD = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
@@ -43,7 +44,8 @@ class BeanstalkdOptions(KitOptions):
 
 
 class Beanstalkd(Server):
-    """One process of one thread; TCP only. A binlog lies in its own folder; started again, it reads it."""
+    """One process with one thread; TCP only. A binlog is kept in a separate folder and read after a
+    restart."""
 
     name = "beanstalkd"
     summary = "beanstalkd, a work queue"
@@ -58,7 +60,7 @@ class Beanstalkd(Server):
     options: BeanstalkdOptions
     _port: int
     _opened: int
-    """Connections that this kit has opened."""
+    """The number of connections that this kit has opened."""
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -78,11 +80,11 @@ class Beanstalkd(Server):
         self.spawn("beanstalkd", [path_of("beanstalkd"), *where, "-z", str(options.max_job), *kept])
 
     def condition(self) -> bool:
-        """It answers `stats`."""
+        """Return whether it answers `stats`."""
         return bool(self._stats())
 
     def describe(self) -> ServiceFacts:
-        """Where it is; it speaks no HTTP, but raw dialogues may be held with it."""
+        """Return its endpoint for raw dialogues; it does not support HTTP."""
         address = self.context.address
         return ServiceFacts(
             service=self.context.service,
@@ -93,7 +95,8 @@ class Beanstalkd(Server):
         )
 
     def reset(self) -> dict[str, Any]:
-        """Every job of every tube deleted, as no command does that; proved by its own count. Its counters go on."""
+        """Delete every job of every tube, one by one, as no command does it; proved by its job count. Its
+        counters are not reset."""
         deadline = time.monotonic() + _RESERVED_WITHIN_S
         try:
             with self._line(_EMPTIED_WITHIN_S, _EMPTIED_MOST_BYTES) as line:
@@ -106,12 +109,12 @@ class Beanstalkd(Server):
         return {name: int(found[name]) for name in (*_HELD, "current-connections")}
 
     def counters(self) -> Counters:
-        """Exact; what the kit has asked is taken off."""
+        """Return exact counters, without the kit's own requests."""
         at_ns = time.monotonic_ns()
         return canonical(self._stats(), at_ns, self._opened)
 
     def effective(self) -> list[Setting]:
-        """What it was told, as it reports it; it does not say how often it syncs."""
+        """Return its settings as it reports them; it does not report how often it syncs."""
         found, options = self._stats(), self.options
         settings = [
             Setting(name="max_job_bytes", asked=str(options.max_job), found=found["max-job-size"]),
@@ -140,8 +143,8 @@ class Beanstalkd(Server):
 
 
 def canonical(found: Mapping[str, str], at_ns: int, opened: int) -> Counters:
-    """Its statistics under the canonical names: every command once, but for `stats`, which kit and monitor ask, and
-    for those that it does not count (`quit`, `reserve-job`, `kick-job`, what it does not know)."""
+    """Return its statistics under the canonical names: every command once, except `stats`, which kit and
+    monitor use, and those that it does not count (`quit`, `reserve-job`, `kick-job`, unknown ones)."""
     raw = {name: float(value) for name, value in found.items() if value.replace(".", "", 1).isdigit()}
     commands = [name for name in raw if name.startswith("cmd-") and name != "cmd-stats"]
     values = {
@@ -152,13 +155,14 @@ def canonical(found: Mapping[str, str], at_ns: int, opened: int) -> Counters:
 
 
 def _emptied(line: BufferedRWPair) -> int:
-    """Delete what can be reserved, after everything delayed or buried was made ready; how many jobs are left."""
+    """Delete all jobs that can be reserved, after making delayed and buried ones ready; return how many are
+    left."""
     _, listed = _ask(line, "list-tubes")[0]
     for tube in [name.removeprefix("- ") for name in listed.splitlines() if name.startswith("- ")]:
         _ask(line, f"watch {tube}", f"use {tube}", f"pause-tube {tube} 0")
-        while _ask(line, f"kick {_MOST}")[0][0] != "KICKED 0":  # the buried ones first, then the delayed
+        while _ask(line, f"kick {_MOST}")[0][0] != "KICKED 0":  # first the buried ones, then the delayed
             pass
-    # One whose time to run ends within a second is the only one that a worker gets (DEADLINE_SOON).
+    # While one of its jobs has less than a second left to run, a worker gets no other job (DEADLINE_SOON).
     while held := _reserved(line):
         _ask(line, *(f"delete {job}" for job in held))
     found = _stats(line)
@@ -171,7 +175,7 @@ def _reserved(line: BufferedRWPair) -> list[str]:
 
 
 def _stats(line: BufferedRWPair) -> dict[str, str]:
-    """Its statistics by its own names, `name: value` a line."""
+    """Return its statistics by its own names, from lines `name: value`."""
     told, text = _ask(line, "stats")[0]
     if not told.startswith("OK "):
         raise OSError(f"beanstalkd answered “{told[:100]}” to “stats”")
@@ -180,7 +184,7 @@ def _stats(line: BufferedRWPair) -> dict[str, str]:
 
 
 def _ask(line: BufferedRWPair, *commands: str) -> list[tuple[str, str]]:
-    """Commands sent at once; of each answer its first line and the data behind it. Raises OSError."""
+    """Send all commands together; return the first line and the data of each answer. Raises OSError."""
     line.write("".join(f"{command}\r\n" for command in commands).encode())
     line.flush()
     return [_answer(line) for _ in commands]
@@ -197,5 +201,5 @@ def _answer(line: BufferedRWPair) -> tuple[str, str]:
 
 
 def _whole_ms(duration_ns: int) -> int:
-    """Rounded up, since 0 means at every write."""
+    """Round up, since 0 means a sync at every write."""
     return -(-duration_ns // 1_000_000)

@@ -46,7 +46,7 @@ def _ready(text: str) -> str:
 
 
 def _ports(written: Any) -> Any:
-    """Further ports: a list of names is one of HTTP ports."""
+    """Further ports; a plain list of names means HTTP ports."""
     ports = dict.fromkeys(written, "http") if isinstance(written, list) else written
     for name in ports if isinstance(ports, dict) else ():
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w-]{0,40}", name):
@@ -109,8 +109,8 @@ class CommandOptions(KitOptions):
 
 
 class Command(Server):
-    """One process (and its children), built from its source where the study says so;
-    its port in the place of ${port}."""
+    """One process (and its children), built from source if the study requires it; ${port} stands for its
+    port."""
 
     name = "command"
     summary = "your own server, started by a command (run: …)"
@@ -127,13 +127,13 @@ class Command(Server):
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Nothing of its requests."""
+        """Return no counters of requests."""
         return ()
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """A bare programme name must be on the path; one with a folder is looked for at
-        start. And the tool that builds it."""
+        """Check that a program without a folder is on the path, and that the build tool is available; a path
+        with a folder is checked at start."""
         assert isinstance(options, CommandOptions)
         if options.build is not None and (found := lacking(options.build)):
             return found
@@ -148,7 +148,7 @@ class Command(Server):
         return [Problem("tool-missing", details)]
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Build it if need be, and start it on free ports."""
+        """Build it if necessary, and start it on free ports."""
         options = self.options
         self._port = self.context.take_port("http", options.port)
         self._named = {name: self.context.take_port(name, None) for name in options.ports}
@@ -179,7 +179,8 @@ class Command(Server):
         )
 
     def _folder(self, files: dict[str, int] | str, built: str | None) -> Path:
-        """Where its files lie. Raises SvloadError lab-failed where a named folder is none of the study's, or of what was built."""
+        """Return the folder of its files. Raises SvloadError lab-failed if it is not in the study's folder or
+        the build's."""
         if isinstance(files, dict):
             return made_files(files, self.context.cache)
         if files.startswith(BUILT) and built is not None:
@@ -193,11 +194,11 @@ class Command(Server):
         return found
 
     def ready(self, timeout_s: float) -> None:
-        """Within `start_within`."""
+        """Wait for it, for at most `start_within`."""
         super().ready(min(timeout_s, self.options.start_within / 1e9))
 
     def condition(self) -> bool:
-        """Its ready page answers, or its port accepts."""
+        """Return whether its ready page answers or its port accepts connections."""
         asked = _READY.fullmatch(self.options.ready or "tcp")
         assert asked is not None
         port = self._named.get(asked["http"] or asked["tcp"] or "", self._port)
@@ -207,7 +208,7 @@ class Command(Server):
         return 200 <= status <= 399
 
     def describe(self) -> ServiceFacts:
-        """Its endpoint, and those of its further ports."""
+        """Return its endpoint and those of its further ports."""
         main = self._endpoint("tcp" if self.options.tcp else "http", self._port)
         return ServiceFacts(
             service=self.context.service,
@@ -221,7 +222,7 @@ class Command(Server):
         )
 
     def _virtual_machine(self) -> dict[str, Any]:
-        """Told where the command is, or names, Java: the monitor of virtual machines looks for it then."""
+        """Return facts that enable the monitor of Java virtual machines if the command is, or names, Java."""
         words = shlex.split(self.options.run)
         java = any(Path(word).name == "java" or word.endswith(".jar") for word in words)
         return {"jvm": {"process": "server", "log": str(self.log_of("server"))}} if java else {}
@@ -230,11 +231,11 @@ class Command(Server):
         return Endpoint(scheme=scheme, address=self.context.address, port=port)
 
     def folders(self) -> tuple[Path, ...]:
-        """That of `files`."""
+        """Return the folder of `files`."""
         return (self._files,) if self._files is not None else ()
 
     def counters(self) -> Counters | None:
-        """How much of its files lies in the page cache; of its requests it tells nothing."""
+        """Return how much of its files is in the page cache; it has no counters of requests."""
         at_ns = time.monotonic_ns()
         found = in_page_cache(self._files) if self._files is not None else None
         if found is None:

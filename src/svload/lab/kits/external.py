@@ -1,4 +1,4 @@
-"""A server that runs already: svload only loads it."""
+"""A server that is already running and that svload only loads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from svload.model.unix_url import PREFIX, is_host, split_unix_url
 
 _LOCAL = ("127.0.0.1", "::1")
 SCHEMES: Mapping[str, int | None] = {"http": 80, "https": 443, "tcp": None, "tls": None}
-"""Scheme → its own port."""
+"""Scheme → default port."""
 
 
 def _whole_server(url: str) -> str:
@@ -73,7 +73,7 @@ class ExternalOptions(KitOptions):
 
 
 def _where(options: ExternalOptions) -> tuple[str, int]:
-    """The address and the port that connections go to; none of a UNIX socket."""
+    """Return the address and port of connections; empty and 0 for a UNIX socket."""
     if split_unix_url(options.at):
         return "", 0
     parts = urlsplit(options.at)
@@ -83,7 +83,7 @@ def _where(options: ExternalOptions) -> tuple[str, int]:
 
 
 def must_answer(service: str, options: ExternalOptions, timeout_s: float) -> None:
-    """Raises SvloadError where a server on loopback takes no connection; nothing is sent to any other."""
+    """Raise SvloadError if a server on loopback accepts no connection; nothing is sent to other hosts."""
     host, port = _where(options)
     if host not in _LOCAL:
         return
@@ -99,7 +99,8 @@ def must_answer(service: str, options: ExternalOptions, timeout_s: float) -> Non
 
 
 class External(Kit):
-    """Nothing is started, changed or stopped. Whether the target may be loaded is checked before this kit is asked."""
+    """A kit that starts, changes and stops nothing. Whether the target may be loaded is checked before this
+    kit is used."""
 
     name = "external"
     summary = "a server that runs already (at: URL)"
@@ -176,17 +177,18 @@ class External(Kit):
         return pem
 
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """It is up already."""
+        """Do nothing, since it is up already."""
 
     def ready(self, timeout_s: float) -> None:
-        """A target on loopback must accept a connection; to any other no packet is sent before its load."""
+        """Check that a target on loopback accepts a connection; other targets get no packet before their
+        load."""
         must_answer(self.context.service, self.options, timeout_s)
 
     def facts(self) -> ServiceFacts:
-        """Its endpoint, as written: a host name is not looked up here."""
+        """Return its endpoint as written; a host name is not resolved here."""
         return ServiceFacts(
             service=self.context.service, kit=self.name, version="", endpoints=(self._endpoint,)
         )
 
     def down(self) -> None:
-        """It stays as it is."""
+        """Leave it unchanged."""

@@ -1,4 +1,5 @@
-"""hitch, a TLS front before another service: one of its own, or a part of the service behind it (`tls: hitch`)."""
+"""hitch, a TLS front before another service: a separate service, or a part of the one behind it (`tls:
+hitch`)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _PARAMETER = re.compile(r"[a-z0-9-]+")
 
 
 class HitchOptions(KitOptions):
-    """Options of `hitch`; `tuning` holds settings of its configuration (keepalive, ciphers, ring-slots, …)."""
+    """Options of `hitch`; `tuning` contains settings of its configuration (keepalive, ciphers, ring-slots,
+    …)."""
 
     of: str = option(doc="the service that it terminates TLS for")
     workers: int | None = option(
@@ -49,7 +51,8 @@ _HARMLESS = words(
 
 
 class Hitch(Server):
-    """It speaks PROXY v2 to a service that offers such a port, plain TCP to others; its certificate is the lab's."""
+    """A TLS front that uses PROXY v2 to services with such a port and plain TCP to others; its certificate is
+    the lab's."""
 
     name = "hitch"
     summary = "hitch, a TLS front before another service"
@@ -70,7 +73,7 @@ class Hitch(Server):
         return lacking(cls.name, {"hitch": "hitch"})
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Start it before the service that it is `of`."""
+        """Start it as a front of the service in `of`."""
         http = upstream_of(neighbours, self.options.of)
         proxy = neighbours[self.options.of].admin.get("proxy_protocol")
         self._proxy_protocol = proxy is not None
@@ -102,7 +105,7 @@ class Hitch(Server):
         return self.accepts(self._port)
 
     def describe(self) -> ServiceFacts:
-        """The HTTPS endpoint alone."""
+        """Return only the HTTPS endpoint."""
         return ServiceFacts(
             service=self.context.service,
             kit=self.name,
@@ -123,7 +126,7 @@ _WORDS = ("tls-protos",)
 
 
 def _spelled(name: str, value: Any) -> str:
-    """As its configuration wants it: on and off, numbers, and texts in quotation marks."""
+    """Return a value in the syntax of its configuration: on and off, numbers, and quoted texts."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, int) or (isinstance(value, str) and (value.isdecimal() or value in ("on", "off"))):

@@ -1,4 +1,4 @@
-"""A small machine: limits that several services share. They say `within`."""
+"""A small machine: limits shared by several services, which refer to it by `within`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from svload.model.facts import ServiceFacts
 
 
 class MachineOptions(KitOptions):
-    """Options of `machine`: `cpus`, `memory`, `pids`, `disk_rate`, which hold all services within it together."""
+    """Options of `machine`: `cpus`, `memory`, `pids`, `disk_rate`, which limit all services within it
+    together."""
 
     bears = words("limit")
 
 
 class Machine(Kit):
-    """No server: a control group with limits of its own, and in it those of the services that are within it."""
+    """Not a server, but a control group with limits, which contains the groups of the services within it."""
 
     name = MACHINE
     summary = "limits that several services share (they say within: its name)"
@@ -34,23 +35,23 @@ class Machine(Kit):
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Nothing: it answers nobody."""
+        """Return no metrics, since it serves no requests."""
         return ()
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """Whether the kernel holds its limits is known when they are set."""
+        """Check nothing: whether the kernel supports its limits is known when they are set."""
         return []
 
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Its group was made before."""
+        """Do nothing, since its group exists already."""
 
     def ready(self, timeout_s: float) -> None:
-        """At once."""
+        """Return immediately."""
 
     def facts(self) -> ServiceFacts:
-        """No endpoint and no process: its limits are added to them."""
+        """Return facts without endpoints and processes; its limits are added to them."""
         return ServiceFacts(service=self.context.service, kit=self.name, version="")
 
     def down(self) -> None:
-        """Its group goes after the services within it."""
+        """Do nothing: its group is removed after the services within it."""

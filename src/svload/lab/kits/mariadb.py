@@ -43,7 +43,8 @@ def _password(text: str) -> str:
 
 
 class MariadbOptions(KitOptions):
-    """Options of `mariadb`; `tuning` holds its variables (thread_handling, back_log, …), by underscores."""
+    """Options of `mariadb`; `tuning` contains its variables (thread_handling, back_log, …), with
+    underscores."""
 
     database: Annotated[str, AfterValidator(_name)] = option("lab", doc="the database that is made in it")
     user: Annotated[str, AfterValidator(_name)] = option(
@@ -88,13 +89,15 @@ _HARMLESS = words(
     wait_timeout
     """
 )
-"""Left out: what names files, plugins, users or servers (init_file, plugin_load, datadir, general_log_file, …)."""
+"""Left out: variables that name files, plugins, users or servers (init_file, plugin_load, datadir,
+general_log_file, …)."""
 
 
 class Mariadb(Server):
-    """A mariadbd of its own, whose data lie in the service's folder and are made at each start.
+    """A separate mariadbd with its data in the service's folder, created at each start.
 
-    It reads no configuration of the system's. A reset makes database, user and tables anew, by the same file.
+    It reads none of the system's configuration. A reset creates database, user and tables again from the same
+    file.
     """
 
     name = "mariadb"
@@ -111,7 +114,7 @@ class Mariadb(Server):
     options: MariadbOptions
     _port: int
     _opened: int
-    """Connections that this kit has opened since the start."""
+    """The number of connections that this kit has opened since the start."""
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -119,7 +122,7 @@ class Mariadb(Server):
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """The server, what makes its tables, and its client."""
+        """Check for the server, the program that creates its tables, and its client."""
         server = "mariadb-server-core"
         needed = {"mariadbd": server, "mariadb-install-db": server, "mariadb": "mariadb-client-core"}
         return lacking(cls.name, needed)
@@ -127,7 +130,7 @@ class Mariadb(Server):
     # up
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Make its system tables, then start it."""
+        """Create its system tables, then start it."""
         self._opened = 0
         if (length := len(os.fsencode(self._socket))) > SOCKET_PATH_BYTES:
             raise fail(
@@ -168,16 +171,17 @@ class Mariadb(Server):
         return self.context.work / "s"
 
     def condition(self) -> bool:
-        """It listens; who connects waits for it then."""
+        """Return whether it listens; connections then wait until it is ready."""
         return self.accepts(self._port)
 
     def ready(self, timeout_s: float) -> None:
-        """Once it answers, its database is made."""
+        """Wait until it answers, then create its database."""
         super().ready(timeout_s)
         self._make_database()
 
     def _make_database(self) -> None:
-        """Database, user and tables, as if none had been there. Raises SvloadError lab-failed with MariaDB's words."""
+        """Create database, user and tables from scratch. Raises SvloadError lab-failed with MariaDB's
+        message."""
         options = self.options
         name, user = f"`{options.database}`", f"'{options.user}'@'%'"
         rights = "ALL" if self.context.trusted else ", ".join(sorted(self.permits.names))
@@ -199,11 +203,11 @@ class Mariadb(Server):
         client = [
             *self._client(),
             f"--database={options.database}",
-        ]  # reading a file, it stops at the first fault
+        ]  # it stops at the first error in a file
         self.tool(["/bin/sh", "-c", 'exec "$@" < "$0"', file, *client], timeout_s=SQL_WITHIN_S)
 
     def describe(self) -> ServiceFacts:
-        """Where it is; it speaks no HTTP."""
+        """Return its endpoint; it does not support HTTP."""
         options, address = self.options, self.context.address
         return ServiceFacts(
             service=self.context.service,
@@ -217,7 +221,7 @@ class Mariadb(Server):
     # while it runs
 
     def reset(self) -> dict[str, Any]:
-        """Database, user and tables made anew; proved by what it then says of them."""
+        """Create database, user and tables again; proved by what it then reports about them."""
         try:
             self._make_database()
             sizes = self._ask(
@@ -230,12 +234,13 @@ class Mariadb(Server):
         return {"tables": int(sizes[0]), "rows": int(sizes[1]), "connections": int(connected) - 1}
 
     def counters(self) -> Counters:
-        """Exact: statements that read or change rows, and connections but those of this kit."""
+        """Return exact counters: statements that read or change rows, and connections except those of this
+        kit."""
         at_ns = time.monotonic_ns()
         return canonical(self._shown("STATUS"), at_ns, self._opened)
 
     def adjust(self, options: KitOptions) -> bool:
-        """The one option that a running server takes."""
+        """Apply the only option that a running server can change."""
         assert isinstance(options, MariadbOptions)
         if options.connections != self.options.connections:
             self._ask(f"SET GLOBAL max_connections = {options.connections}")
@@ -243,7 +248,7 @@ class Mariadb(Server):
         return True
 
     def effective(self) -> list[Setting]:
-        """Each option and variable as the running server reports it, and the accept queue as the kernel holds it."""
+        """Return each option and variable as the running server reports it, and the kernel's accept queue."""
         shown, options = self._shown("VARIABLES"), self.options
         asked = {"max_connections": options.connections, "innodb_buffer_pool_size": options.buffer_pool}
         settings = []
@@ -257,27 +262,29 @@ class Mariadb(Server):
         return [*settings, self.backlog_setting("back_log", backlog, self._port)]
 
     def _shown(self, what: str) -> dict[str, str]:
-        """`SHOW GLOBAL STATUS` or `VARIABLES` by name."""
+        """Return `SHOW GLOBAL STATUS` or `VARIABLES` by name."""
         rows = (line.partition("\t") for line in self._ask(f"SHOW GLOBAL {what}").splitlines())
         return {name: value for name, _, value in rows}
 
     def _ask(self, statements: str) -> str:
-        """What the administrator's statements answer, a line a row, columns by tabs. Raises SvloadError lab-failed."""
+        """Return the result of the administrator's statements, one line per row, columns separated by tabs.
+        Raises SvloadError lab-failed."""
         self._opened += 1
         return self.tool([*self._client(), f"--execute={statements}"], timeout_s=SQL_WITHIN_S)
 
     def _client(self) -> list[str]:
-        """Its own client, as the administrator."""
+        """Return the command of its client as administrator."""
         where = [f"--socket={self._socket}", f"--user={_my_name()}"]
         return [path_of("mariadb"), "--no-defaults", *where, "--batch", "--skip-column-names"]
 
 
 _COUNTED = ("select", "insert", "insert_select", "update", "delete", "replace", "call_procedure")
-"""Kinds of statements that are requests; SHOW, by which svload asks, is none."""
+"""Kinds of statements that count as requests; SHOW, which svload itself uses, is not one."""
 
 
 def canonical(status: Mapping[str, str], at_ns: int, opened: int) -> Counters:
-    """Global status under the canonical names; `opened` are the kit's own connections."""
+    """Return the global status under the canonical names; `opened` is the number of the kit's own
+    connections."""
     counted = {name: float(status[f"Com_{name}"]) for name in _COUNTED if f"Com_{name}" in status}
     values = {"requests": sum(counted.values())}
     if "Connections" in status:
@@ -286,7 +293,7 @@ def canonical(status: Mapping[str, str], at_ns: int, opened: int) -> Counters:
 
 
 def _my_name() -> str:
-    """The user that svload runs as, who is the server's administrator by its Unix socket."""
+    """Return the user that svload runs as, who is the server's administrator through its Unix socket."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
@@ -300,7 +307,7 @@ def _spelled(value: Any) -> str:
 
 
 def _plain(text: str) -> str | float:
-    """A value in the form that two spellings of it share: numbers and sizes (`64M`), 1 for ON, capital letters."""
+    """Return a value in a normalised form: numbers and sizes (`64M`), 1 for ON, capital letters."""
     found = re.fullmatch(r"(-?\d+(?:\.\d+)?)([KMGT]?)", text.upper())
     if found:
         return float(found[1]) * float(1024 ** " KMGT".index(found[2] or " "))

@@ -34,14 +34,14 @@ _HARMLESS = words(
     watcher_logbuf_size worker_logbuf_size
     """
 )
-"""Left out: what names files (ext_path, ssl_…, proxy_config)."""
+"""Left out: options that name files (ext_path, ssl_…, proxy_config)."""
 
 
 _COMMANDS = (
     *("cmd_get", "cmd_set", "cmd_touch"),
     *(f"{verb}_{outcome}" for verb in ("delete", "incr", "decr") for outcome in ("hits", "misses")),
 )
-"""What memcached counts of commands: the keys of a get, every other command once."""
+"""memcached's counters of commands: each key of a get counts, every other command once."""
 
 
 class Memcached(Server):
@@ -54,7 +54,7 @@ class Memcached(Server):
     front = False
     harmless = frozenset({"connections", "item_memory", "threads"})
     harmless_tuning = _HARMLESS
-    permits = None  # it has no list of commands: verbosity, cache_memlimit, lru and slabs are anybody's
+    permits = None  # its commands can't be restricted: anybody may use verbosity, cache_memlimit, lru and slabs
     options: MemcachedOptions
     _port: int
 
@@ -89,11 +89,11 @@ class Memcached(Server):
         )
 
     def condition(self) -> bool:
-        """It answers `stats`."""
+        """Return whether it answers `stats`."""
         return bool(memcache.stats(self.context.address, self._port))
 
     def describe(self) -> ServiceFacts:
-        """Where it is; it speaks no HTTP, but raw dialogues may be held with it."""
+        """Return its endpoint for raw dialogues; it does not support HTTP."""
         version = memcache.stats(self.context.address, self._port)["version"]
         admin = {"memcached": {"address": self.context.address, "port": self._port}}
         return ServiceFacts(
@@ -112,13 +112,13 @@ class Memcached(Server):
         return canonical(memcache.stats(self.context.address, self._port), at_ns)
 
     def effective(self) -> list[Setting]:
-        """What it was told, as it reports it."""
+        """Return its settings as it reports them."""
         options = self.options
         return memcache.settings(self.context.address, self._port, options.connections, options.item_memory)
 
 
 def canonical(found: Mapping[str, str], at_ns: int) -> Counters:
-    """memcached's statistics under the canonical names."""
+    """Return memcached's statistics under the canonical names."""
     raw = {name: float(value) for name, value in found.items() if _is_number(value)}
     wanted: Sequence[tuple[str, tuple[str, ...]]] = (
         ("requests", _COMMANDS),

@@ -48,7 +48,7 @@ def _files(written: Any) -> dict[str, int]:
 
 
 def _directive(name: str) -> str:
-    """A directive that may stand in the http block; any other nginx would refuse when it is brought up."""
+    """Return the name if it is a directive of the http block; nginx would refuse any other at bring-up."""
     if not _NAME.fullmatch(name):
         raise wrong(f"“{shortened(name, 60)}” is not a valid directive name")
     if name in OWN:
@@ -68,7 +68,8 @@ def _value(written: Any) -> Any:
 
 
 class NginxOptions(KitOptions):
-    """Options of `nginx`; `tuning` holds directives of its http block (keepalive_requests, sendfile, …)."""
+    """Options of `nginx`; `tuning` contains directives of its http block (keepalive_requests, sendfile,
+    …)."""
 
     files: Annotated[dict[str, int], BeforeValidator(_files), WithJsonSchema({"type": "object"})] = option(
         {"/1k": "1 KiB", "/10k": "10 KiB", "/100k": "100 KiB"},
@@ -98,11 +99,11 @@ _HARMLESS = words(
     types_hash_max_size
     """
 )
-"""Directives of the http block that only say how much, how long or whether."""
+"""Directives of the http block that only set amounts, times or switches."""
 
 
 class Nginx(Server):
-    """nginx with all its files in the service's own folder; its status page is on a port of its own."""
+    """nginx with all its files in the service's folder; its status page is on a separate port."""
 
     name = "nginx"
     summary = "nginx: static files, or a proxy before another service"
@@ -186,11 +187,11 @@ http {{
 """
 
     def condition(self) -> bool:
-        """Its status page answers."""
+        """Return whether its status page answers."""
         return self.answers(self._status, "/status")
 
     def describe(self) -> ServiceFacts:
-        """Endpoints and the status page."""
+        """Return its endpoints and the status page."""
         endpoints = [self.http_endpoint(self._http)]
         if self._https is not None:
             endpoints.append(self.https_endpoint(self._https, "itself"))
@@ -216,17 +217,17 @@ http {{
         return (self.context.work / "files",)
 
     def reset(self) -> dict[str, Any]:
-        """It has no state; the proof says what is open."""
+        """Do nothing, since it has no state; the proof has the open connections."""
         return {"active_connections": self._stub()["active"]}
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """What its status page shows."""
+        """Return what its status page shows."""
         return "requests", "connections"
 
     def counters(self) -> Counters:
-        """Requests and connections of the service's own ports: those of the status page, known by its
-        log, are taken off; its files."""
+        """Return requests and connections of the service's ports, without those of the status page, which its
+        log counts; and how much of its files is in the page cache."""
         at_ns = time.monotonic_ns()
         log = (self.context.work / "status.log").read_text().split()
         stub = self._stub()
@@ -248,8 +249,8 @@ http {{
 
 
 def parse_stub_status(text: str) -> dict[str, float]:
-    """active, accepts, handled, requests, reading, writing, waiting of
-    ngx_http_stub_status_module's page. Raises ValueError."""
+    """Return active, accepts, handled, requests, reading, writing, waiting from the page of
+    ngx_http_stub_status_module. Raises ValueError."""
     numbers = [float(word) for word in re.findall(r"\d+", text)]
     names = ("active", "accepts", "handled", "requests", "reading", "writing", "waiting")
     if len(numbers) != len(names):
@@ -264,7 +265,8 @@ def _content(path: str, size: int) -> str:
 
 
 def _user() -> str:
-    """As root, workers stay the owner of the service's folder, which nobody else may read."""
+    """Return the directive by which root's workers keep the owner of the service's folder, which nobody else
+    may read."""
     return "user root;\n" if os.geteuid() == 0 else ""
 
 

@@ -27,11 +27,11 @@ MOST_BYTES = 1 << 20
 _PARAMETER = re.compile(r"[a-z0-9-]+")
 _ADMINISTRATOR = "svload"
 _ASKED_BY_US = ("info", "config", "dbsize", "flushall", "ping", "auth")
-"""Commands of kit and monitor; what a load asks of these kinds is not counted either."""
+"""Commands of kit and monitor; the load's commands of these kinds are not counted either."""
 
 
 class RedisOptions(KitOptions):
-    """Options of `redis`; `tuning` holds its parameters (maxmemory-samples, tcp-backlog, hz, …)."""
+    """Options of `redis`; `tuning` contains its parameters (maxmemory-samples, tcp-backlog, hz, …)."""
 
     connections: int = option(10_000, ge=1, change="live", doc="most clients at a time (maxclients)")
     item_memory: SizeBytes | None = option(
@@ -70,7 +70,8 @@ _HARMLESS = words(
     zset-max-listpack-value
     """
 )
-"""Left out: what names files, programmes, users or other servers (dir, loadmodule, aclfile, replicaof, …)."""
+"""Left out: parameters that name files, programs, users or other servers (dir, loadmodule, aclfile,
+replicaof, …)."""
 
 
 _WRITING = words(
@@ -84,9 +85,10 @@ _WRITING = words(
     zremrangebyrank zremrangebyscore zunionstore
     """
 )
-"""Left out, beside all that administrates or replicates: what empties or swaps whole databases (flushall, flushdb,
-swapdb), what takes bytes that it trusts as its own (restore) or gives them (dump), programs that it runs (eval,
-fcall), messages between its clients (publish, subscribe), and what tells of the server (info, object, memory)."""
+"""Left out, besides administration and replication: commands that empty or swap whole databases (flushall,
+flushdb, swapdb), that read or write Redis's internal format (restore, dump), that run programs (eval, fcall),
+that send messages between clients (publish, subscribe), and that describe the server (info, object,
+memory)."""
 _NEWER: Mapping[tuple[int, int], frozenset[str]] = {
     (6, 2): words(
         """
@@ -96,13 +98,13 @@ _NEWER: Mapping[tuple[int, int], frozenset[str]] = {
     ),
     (7, 0): words("blmpop bzmpop expiretime lcs lmpop pexpiretime sintercard sort_ro zintercard zmpop"),
 }
-"""Commands that came with a version: an older one refuses a list that names a command it does not know."""
+"""Commands by the version that introduced them: older versions refuse a list with unknown commands."""
 
 
 class Redis(Server):
-    """A redis-server of its own, by TCP and a Unix socket; what `tuning` lets it save lies in its own folder.
+    """A separate redis-server on TCP and a Unix socket; what `tuning` lets it save is in a separate folder.
 
-    svload asks it as a user of its own, whose password is drawn at each start; traffic is the default user.
+    svload connects as a separate user with a random password for each start; traffic is the default user.
     """
 
     name = "redis"
@@ -120,7 +122,7 @@ class Redis(Server):
     _port: int
     _password: str
     _opened: int
-    """Connections that this kit has opened since the start or the reset."""
+    """The number of connections that this kit has opened since the start or the reset."""
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -131,7 +133,7 @@ class Redis(Server):
         return lacking(cls.name, {"redis-server": "redis-server"})
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Its settings stand in a file of its own."""
+        """Write its settings to a configuration file and start it."""
         self._opened = 0
         self._port = self.context.take_port("redis", self.options.port)
         self._password = secrets.token_hex(32)
@@ -154,9 +156,9 @@ class Redis(Server):
             "io-threads": options.io_threads,
             **_live(options),
         }
-        if self.context.address != LOOPBACK:  # only the lab's own network leads there
+        if self.context.address != LOOPBACK:  # only reachable in the lab's network
             settings["protected-mode"] = "no"
-        if len(str(self._socket)) < 108:  # the most that a Unix socket's address holds
+        if len(str(self._socket)) < 108:  # the limit of a Unix socket's address
             settings |= {"unixsocket": f'"{self._socket}"', "unixsocketperm": "700"}
         settings |= {name: _spelled(value) for name, value in options.tuning.items()}
         users = [f"{_ADMINISTRATOR} on #{sha256(self._password.encode()).hexdigest()} ~* +@all"]
@@ -167,11 +169,11 @@ class Redis(Server):
         return "".join(f"{line}\n" for line in lines)
 
     def condition(self) -> bool:
-        """It answers PING; while it loads a file it answers an error."""
+        """Return whether it answers PING; while it loads a file, it answers with an error."""
         return bool(self._ask("PING") == "PONG")
 
     def describe(self) -> ServiceFacts:
-        """Where it is; it speaks no HTTP, but raw dialogues may be held with it."""
+        """Return its endpoint for raw dialogues; it does not support HTTP."""
         address = self.context.address
         return ServiceFacts(
             service=self.context.service,
@@ -190,7 +192,7 @@ class Redis(Server):
         )
 
     def reset(self) -> dict[str, Any]:
-        """Every key forgotten and every counter at 0; proved by its own count of keys."""
+        """Delete every key and reset every counter; proved by its count of keys."""
         try:
             self._ask("FLUSHALL", "SYNC")
             self._ask("CONFIG", "RESETSTAT")
@@ -208,12 +210,12 @@ class Redis(Server):
         }
 
     def counters(self) -> Counters:
-        """Exact; what kit and monitor ask is taken off."""
+        """Return exact counters, without the requests of kit and monitor."""
         at_ns = time.monotonic_ns()
         return canonical(self._info(), at_ns, self._opened)
 
     def adjust(self, options: KitOptions) -> bool:
-        """CONFIG SET of what has changed; False where the running server refuses it."""
+        """Apply changes by CONFIG SET; return False if the running server refuses."""
         assert isinstance(options, RedisOptions)
         before, after = _live(self.options), _live(options)
         try:
@@ -226,7 +228,8 @@ class Redis(Server):
         return True
 
     def effective(self) -> Sequence[Setting]:
-        """Each option and parameter as the running server reports it, and the accept queue as the kernel holds it."""
+        """Return each option and parameter as the running server reports it, and the kernel's accept
+        queue."""
         asked = {**_live(self.options), "io-threads": self.options.io_threads, **self.options.tuning}
         asked.pop("tcp-backlog", None)
         settings = []
@@ -246,7 +249,8 @@ class Redis(Server):
         return parse_info(str(self._ask("INFO", "all")))
 
     def _ask(self, *command: str) -> Any:
-        """One command's answer to the administrator. Raises OSError; Refused for an error that it answers."""
+        """Return the answer to one command as administrator. Raises OSError; Refused if the answer is an
+        error."""
         with BoundedSocket((self.context.address, self._port), TIMEOUT_S, MOST_BYTES) as line:
             self._opened += 1
             line.sendall(_encoded(("AUTH", _ADMINISTRATOR, self._password)) + _encoded(command))
@@ -256,19 +260,19 @@ class Redis(Server):
 
 
 class Refused(OSError):
-    """Redis answered with an error."""
+    """An error that Redis answered."""
 
 
 def _known_to(told: str) -> frozenset[str]:
-    """What traffic may ask of the version that `redis-server --version` tells of."""
+    """Return what traffic may do with the version that `redis-server --version` reports."""
     found = re.search(r"v=(\d+)\.(\d+)", told)
     version = (int(found[1]), int(found[2])) if found else (6, 0)
     return Redis.permits.names.difference(*(names for since, names in _NEWER.items() if since > version))
 
 
 def canonical(info: Mapping[str, str], at_ns: int, opened: int) -> Counters:
-    """INFO's statistics under the canonical names, without svload's commands and the
-    connections that its kit `opened`."""
+    """Return INFO's statistics under the canonical names, without svload's commands and the connections that
+    the kit `opened`."""
     calls = {
         name.removeprefix("cmdstat_"): float(_fields(value)["calls"])
         for name, value in info.items()
@@ -288,18 +292,18 @@ def canonical(info: Mapping[str, str], at_ns: int, opened: int) -> Counters:
 
 
 def parse_info(text: str) -> dict[str, str]:
-    """INFO's `name:value` lines."""
+    """Return INFO's `name:value` lines by name."""
     lines = (line for line in text.splitlines() if line and not line.startswith("#"))
     return {name: value for name, _, value in (line.partition(":") for line in lines)}
 
 
 def _fields(text: str) -> dict[str, str]:
-    """`calls=3,usec=7,…` by name."""
+    """Return `calls=3,usec=7,…` by name."""
     return {name: value for name, _, value in (pair.partition("=") for pair in text.split(","))}
 
 
 def _live(options: RedisOptions) -> dict[str, Any]:
-    """Parameter → value of the options that a running server takes."""
+    """Return parameter → value for the options that a running server can change."""
     return {
         "maxclients": options.connections,
         "maxmemory": options.item_memory or 0,
@@ -308,7 +312,7 @@ def _live(options: RedisOptions) -> dict[str, Any]:
 
 
 def _spelled(value: Any) -> str:
-    """As its file wants it: one line of plain words."""
+    """Return a value in the syntax of its file: one line of plain words."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = str(value)
@@ -321,7 +325,7 @@ _UNITS = {"": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9
 
 
 def _plain(text: str) -> str | int:
-    """A value in the form that two spellings of it share: sizes (`64mb`) in bytes, other texts as they are."""
+    """Return a value in a normalised form: sizes (`64mb`) in bytes, other texts unchanged."""
     found = re.fullmatch(r"(-?\d+)([a-z]*)", text.lower())
     return int(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else text
 
@@ -332,7 +336,7 @@ def _encoded(command: Sequence[str]) -> bytes:
 
 
 def _read(answers: Any) -> Any:
-    """One RESP value: a text, a number, a list, or None."""
+    """Read one RESP value: a text, a number, a list, or None."""
     line = answers.readline()
     if not line.endswith(b"\r\n"):
         raise ConnectionError("Redis hung up")

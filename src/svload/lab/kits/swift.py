@@ -1,5 +1,5 @@
-"""OpenStack Swift, from PyPI in an environment of its own: proxy, account, container and
-object servers with a memcached."""
+"""OpenStack Swift, from PyPI in a separate environment: proxy, account, container and object servers with a
+memcached."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from svload.model.facts import Counters, ServiceFacts, Setting
 from svload.model.outputs import write_output
 
 REQUIREMENTS = Path(__file__).with_name("swift-requirements.txt")
-"""Swift and all it needs, pinned by hash (compiled by uv from one line, swift==…)."""
+"""Swift and its requirements, pinned by hash (compiled by uv from one line, swift==…)."""
 PARTITION_POWER = 8
 COPIES_PARTITION_POWER = 5
-"""Of objects with copies: a replicator asks every other server about each partition at each look."""
+"""The partitions for objects with copies: in each pass a replicator asks every other server about each
+partition."""
 TIERS = ("account", "container", "object")
 MOST_OBJECT_SERVERS = 9
 DAEMONS = ("replicator", "updater")
-"""What stands beside each object server where there are copies, by its module in swift.obj."""
+"""The daemons beside each object server if there are copies, by their modules in swift.obj."""
 USER = "lab:filler"
 _INSTALL_WITHIN_S = 600.0
 AccountUser = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,32}:[A-Za-z0-9]{1,32}$")]
@@ -45,20 +46,20 @@ Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,64}$")]
 
 
 class SwiftOptions(KitOptions):
-    """Options of `swift`; `tuning` holds settings of the proxy server's own file (client_timeout, node_timeout, …).
+    """Options of `swift`; `tuning` contains settings of the proxy server's file (client_timeout,
+    node_timeout, …).
 
-    With several object servers each has a device, a port and processes of its own: the parts `object-1`,
-    `object-2` … of the service. With copies of objects (`object_replicas`) a replicator and an updater, which brings
-    listings what they have missed, stand beside each of them and belong to its part; accounts and containers have
-    one server and no copies. The proxy asks the
-    next server where one has refused, or has not answered within `node_timeout`. Objects may come in segments
-    (static large objects, SLO).
+    Several object servers have separate devices, ports and processes: the parts `object-1`, `object-2` … of
+    the service. With copies of objects (`object_replicas`), each of them has a replicator, and an updater
+    that adds missing entries to listings, in the same part; accounts and containers have one server and no
+    copies. The proxy tries the next server after one has refused or has not answered within `node_timeout`.
+    Objects may consist of segments (static large objects, SLO).
     """
 
     parts: ClassVar[tuple[str, ...]] = (
         *TIERS, *(f"object-{number}" for number in range(1, MOST_OBJECT_SERVERS + 1)), "proxy", "memcached",
     )  # fmt: skip
-    """Its processes by name; `object` names all object servers."""
+    """The processes by name; `object` stands for all object servers."""
 
     proxy_workers: int = option(2, ge=1, doc="worker processes of the proxy server")
     object_workers: int = option(2, ge=1, doc="worker processes of each object server")
@@ -114,20 +115,20 @@ class SwiftOptions(KitOptions):
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """What its object servers are called."""
+        """The names of its object servers."""
         if self.object_servers == 1:
             return ("object",)
         return tuple(f"object-{number}" for number in range(1, self.object_servers + 1))
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """All storage servers, in the order of their start."""
+        """The names of all storage servers, in the order of their start."""
         return ("account", "container", *self.objects)
 
 
 class Swift(Server):
-    """A whole Swift on one disk, with copies of objects if asked for. What it stores is kept in the
-    cache, by what it was filled with."""
+    """A complete Swift on one disk, optionally with copies of objects. Its data is kept in the cache, under a
+    key of what it was filled with."""
 
     name = "swift"
     permits = Permits(
@@ -135,9 +136,10 @@ class Swift(Server):
     )
     summary = "OpenStack Swift with its memcached, one object server or a ring of several"
     Options = SwiftOptions
-    # Counts come by UDP, and a busy worker may send late. On one core 5,500 objects of 40 KiB were put in 60
-    # to 72 s and listed in 7 s. Asked for once each through a cache, after a flush of its memcached, 1,500 in 300
-    # containers took 16 s all at one moment, and 7 to 10 s neighbours one after another, on a busy machine.
+    # Counts arrive by UDP, and a busy worker may send late. On one core, 5,500 objects of 40 KiB were put in
+    # 60 to 72 s and listed in 7 s. Requesting 1,500 objects in 300 containers once each through a cache,
+    # after a flush of its memcached, took 16 s simultaneously, and 7 to 10 s for neighbours in sequence, on a
+    # busy machine.
     costs = Costs(up_s=2.6, reset_s=0.1, settle_s=1.0, fill_per_s=80, refill_per_s=750, answers_per_s=110)
     harmless = frozenset(
         {
@@ -159,7 +161,7 @@ class Swift(Server):
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """Its environment, memcached, and a file system with extended attributes."""
+        """Check for its environment, memcached, and a file system with extended attributes."""
         problems = []
         if not (environment(cache) / ".complete").exists():
             problems.append(
@@ -188,7 +190,8 @@ class Swift(Server):
 
     @classmethod
     def install(cls, options: KitOptions, cache: Path, root: bool) -> list[str]:
-        """Swift from the user's own package index into the cache, by the hashes of its requirements."""
+        """Install Swift from the user's package index into the cache, verified by the hashes of its
+        requirements."""
         home = environment(cache)
         if (home / ".complete").exists():
             return []
@@ -212,7 +215,7 @@ class Swift(Server):
     # up
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Rings, configuration, helpers, memcached, then the servers."""
+        """Write rings and configuration; start helpers, memcached, then the servers."""
         take = self.context.take_port
         self._ports = {
             part: take(part, None) for part in (*self.options.servers, "memcached", "statsd", "syslog")
@@ -256,8 +259,8 @@ class Swift(Server):
                     self.spawn(name, [*words, self.context.work, configured])
 
     def parts(self, part: str) -> list[str]:
-        """The processes that a part of it is, in the order of their start: an object server's daemons are
-        the server's; of the empty one all."""
+        """Return the processes of a part in the order of their start, including an object server's daemons;
+        for the empty part all."""
         found = super().parts(part)
         if not found:
             own = [process.name for process in self._own()]
@@ -266,12 +269,13 @@ class Swift(Server):
         return found
 
     def belongs(self, process: str, part: str) -> bool:
-        """Replicator and updater are their server's; `object` are all object servers."""
+        """Return whether a process belongs to the part: replicator and updater to their server's, all object
+        servers to `object`."""
         servers = self.options.objects if part == "object" else (part,)
         return part == "" or process in servers or any(process in _daemons_of(server) for server in servers)
 
     def _point_at(self, folder: Path) -> None:
-        """Let the servers store below `folder`: they find it by name at every request."""
+        """Make the servers store below `folder`, which they look up by name at every request."""
         for device in {"d1", *map(_device_of, self.options.objects)}:
             (folder / device).mkdir(parents=True, exist_ok=True)
         link, beside = self.context.work / "devices", self.context.work / "devices.new"
@@ -299,7 +303,8 @@ class Swift(Server):
             self.write(f"{part}-server.conf", text)
 
     def _only(self, part: str) -> Path:
-        """A folder of the object server's device alone: an updater goes through every device that it finds."""
+        """Return a folder with only the object server's device, since an updater processes every device that
+        it finds."""
         folder, device = self.context.work / "updaters" / part, _device_of(part)
         folder.mkdir(parents=True, exist_ok=True)
         link = folder / device
@@ -339,13 +344,13 @@ class Swift(Server):
         self.tool(python(*words, executable=swifts), 60.0)
 
     def condition(self) -> bool:
-        """All of them answer their health check."""
+        """Return whether all of them answer their health check."""
         return all(
             self.answers(self._ports[part], "/healthcheck") for part in (*self.options.servers, "proxy")
         )
 
     def describe(self) -> ServiceFacts:
-        """The proxy's endpoint, the store's API, its memcached, its counts."""
+        """Return the proxy's endpoint, the store's API, its memcached and its counts."""
         address, ports = self.context.address, self._ports
         auth = {"kind": "tempauth", "user": USER, "key_file": str(self.context.work / "filler.key")}
         kept = None if self._holding.is_relative_to(self.context.work) else str(self._holding)
@@ -375,37 +380,39 @@ class Swift(Server):
     # while it runs
 
     def hold(self, key: str) -> None:
-        """Keep what is stored in the cache, under `key`; accounts that memcached
-        remembers from before are forgotten."""
+        """Keep the stored data in the cache under `key`; memcached's entries of earlier accounts are
+        flushed."""
         servers, copies = self.options.object_servers, self.options.object_replicas
-        ring = "" if servers == 1 else f"-{copies}-on-{servers}"  # what is stored lies where its ring says
+        ring = "" if servers == 1 else f"-{copies}-on-{servers}"  # the ring decides where data is stored
         self._point_at(self.context.cache / "data" / "swift" / f"{key}{ring}")
         memcache.reset(self, self._ports["memcached"])
 
     def reset(self) -> dict[str, Any]:
-        """Its memcached is flushed (which also ends every token); what it stores stays. Proof:
-        a key set before is gone after."""
+        """Flush its memcached (which also invalidates every token) and keep the stored data. Proof: a key set
+        before is gone afterwards."""
         return memcache.reset(self, self._ports["memcached"])
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """What its proxy counts, if it is asked to."""
+        """Return what its proxy counts, if counting is enabled."""
         return ("requests",) if options.get("count_requests", True) else ()
 
     @classmethod
     def copies(cls, options: Mapping[str, Any]) -> int:
-        """Of objects so many as its ring has."""
+        """Return the number of replicas in the ring of objects."""
         return int(options.get("object_replicas", 1))
 
     def counters(self) -> Counters | None:
-        """What the proxy counted: requests it answered, by status, and bytes of GET bodies. True once they settled."""
+        """Return the proxy's counts: answered requests by status, and bytes of GET bodies. Exact once they
+        have settled."""
         if not self.options.count_requests:
             return None
         at_ns = time.monotonic_ns()
         return canonical(collector.ask(self.context.address, self._ports["statsd"]), at_ns)
 
     def effective(self) -> Sequence[Setting]:
-        """The proxy's accept queue and workers, and its memcached's limits, as they are; its patience as it was told."""
+        """Return the proxy's accept queue and workers and its memcached's limits as read back, and its
+        timeouts as configured."""
         address, options = self.context.address, self.options
         workers = _children(self._processes["proxy"].pid)
         return [
@@ -432,16 +439,16 @@ def version() -> str:
 
 
 def environment(cache: Path) -> Path:
-    """Where Swift is installed: its version and Python's in the name."""
+    """Return the folder where Swift is installed, named after its version and Python's."""
     return cache / "kits" / f"swift-{version()}-py{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def canonical(found: Mapping[str, Any], at_ns: int) -> Counters:
-    """proxy-logging's sums as canonical counters.
+    """Return proxy-logging's sums as canonical counters.
 
-    Names: proxy-server.<type>.<method>.<status>.timing (one an answer) and .xfer (bytes of bodies, both
-    ways). Left out: those by policy, which repeat them, and HEADs of accounts and containers, by which
-    the proxy asks itself about ACLs.
+    Names: proxy-server.<type>.<method>.<status>.timing (one per answer) and .xfer (bytes of bodies in both
+    directions). Left out: those by policy, which are duplicates, and HEADs of accounts and containers, with
+    which the proxy itself looks up ACLs.
     """
     sums: dict[str, float] = found["sums"]
     values = {"requests": 0.0, "answers": 0.0, "body_bytes_out": 0.0}
@@ -512,8 +519,8 @@ use = egg:swift#healthcheck
 
 
 def _daemons(options: SwiftOptions, device: Path) -> str:
-    """ssync goes through the other object servers themselves: no rsync daemon is needed. An updater looks after
-    the one device below `device`."""
+    """Return the configuration of an object server's daemons. ssync uses the other object servers, so that no
+    rsync daemon is needed. An updater processes the one device below `device`."""
     return f"""
 [object-replicator]
 interval = {options.replicator_interval / 1e9:g}
@@ -525,11 +532,11 @@ devices = {device}
 
 
 _PATIENCE = {"node_timeout": 30, "conn_timeout": 5}
-"""Seconds of the proxy server; Swift's own are 10 and 0.5, which a crowd on two cores exceeds."""
+"""Timeouts of the proxy server, s; Swift's defaults are 10 and 0.5, which a crowd on two cores exceeds."""
 
 
 def _tier_of(part: str) -> str:
-    """`object` of `object-2`."""
+    """Return `object` for `object-2`."""
     return part.partition("-")[0]
 
 
@@ -538,7 +545,7 @@ def _daemons_of(part: str) -> tuple[str, ...]:
 
 
 def _device_of(part: str) -> str:
-    """Where an object server stores: one that is alone shares the device of accounts and containers."""
+    """Return the device of an object server; a single one shares that of accounts and containers."""
     return f"o{part.partition('-')[2]}" if "-" in part else "d1"
 
 
@@ -550,7 +557,7 @@ daemon = sys.argv.pop(1)
 set_swift_dir(sys.argv.pop(1))
 import_module("swift.obj." + daemon).main()
 """
-"""Servers find swift.conf by their own swift_dir, daemons below /etc alone."""
+"""Servers find swift.conf by their swift_dir, daemons only below /etc."""
 
 
 _RINGS = """
@@ -575,8 +582,8 @@ def _plain(value: Any) -> str:
 
 
 def _has_attributes(cache: Path) -> bool:
-    """Whether files there may carry user attributes: asked of the nearest folder that exists,
-    on a file that is gone at once."""
+    """Return whether files there may have user attributes: tried with a temporary file in the nearest
+    existing folder."""
     folder = next((one for one in (cache, *cache.parents) if one.is_dir()), Path("/"))
     probe = folder / f".svload-attributes-{os.getpid()}-{secrets.token_hex(4)}"
     try:
@@ -585,7 +592,7 @@ def _has_attributes(cache: Path) -> bool:
     except OSError:
         return not os.access(
             folder, os.W_OK
-        )  # where nothing may be written, the missing installation says what to do
+        )  # if nothing may be written, the missing installation is reported
     finally:
         probe.unlink(missing_ok=True)
     return True

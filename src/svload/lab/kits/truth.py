@@ -1,4 +1,4 @@
-"""The known-truth server: store, cache or TLS front whose behaviour is told, and therefore known."""
+"""The known-truth server: a store, cache or TLS front with configured, and therefore known, behaviour."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from svload.model.facts import LINK_RATE, Counters, Endpoint, ServiceFacts, Sett
 from svload.model.units import duration_ns, size_bytes
 
 Native = dict[str, Any]
-"""A distribution as the server spells it: {"constant_ns": n}, {"uniform_ns": [a, b]}, {"exponential_ns":
+"""A distribution in the server's format: {"constant_ns": n}, {"uniform_ns": [a, b]}, {"exponential_ns":
 mean}, {"lognormal_ns": {median, p99}}."""
 
 
 def native_distribution(written: Any) -> Native:
-    """`2 ms`, {uniform: [1 ms, 3 ms]}, {exponential: 2 ms} or {lognormal: {median: 2 ms, p99: 9
-    ms}} in ns; raises ValueError."""
+    """Convert `2 ms`, {uniform: [1 ms, 3 ms]}, {exponential: 2 ms} or {lognormal: {median: 2 ms, p99: 9 ms}}
+    to ns. Raises ValueError."""
     if not isinstance(written, dict):
         return {"constant_ns": duration_ns(written)}
     if len(written) != 1:
@@ -82,8 +82,8 @@ COUNTED = ("requests", "connections", "tls_handshakes", "tls_resumed", "bytes_ou
 
 
 class TruthOptions(KitOptions):
-    """Options of `truth`. Those that are `live` change without a restart; unlike the server's
-    own `tuning`, they carry units."""
+    """Options of `truth`. `live` ones change without a restart; unlike the server's `tuning`, they have
+    units."""
 
     role: Literal["store", "cache", "front"] = option(doc="what it plays: store, cache or front")
     of: str | None = option(None, doc="the service that a cache or front forwards to")
@@ -151,11 +151,11 @@ _LIVE_FIELDS = {
     "stall": "stall", "error_rate": "error_rate", "serial_lock": "serial_lock_ns", "rate_limit": "rate_limit_bytes_per_s",
     "ignore_cold": "ignore_cold", "never_store": "never_store", "log": "log",
 }  # fmt: skip
-"""Option → the server's field, for everything that may change while it runs."""
+"""Option → the server's field, for all options that may change while it runs."""
 
 
 class Truth(Server):
-    """`python -m svload.truth` in a process of its own; its admin port gives exact counters."""
+    """`python -m svload.truth` in a separate process; its admin port provides exact counters."""
 
     name = "truth"
     summary = "the embedded known-truth server: store, cache or TLS front"
@@ -169,7 +169,7 @@ class Truth(Server):
             "spin", "stall", "error_rate", "serial_lock", "rate_limit", "body_memory", "cache_objects", "ignore_cold", "never_store", "log",
         }
     )  # fmt: skip
-    # The server's own address, its upstream's and whether both may leave loopback are not among them.
+    # These do not include the server's address, its upstream's, and whether both may leave loopback.
     harmless_tuning = frozenset({"log_limit", "upstream_timeout_ns"})
     options: TruthOptions
     _http: int
@@ -178,7 +178,7 @@ class Truth(Server):
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """It needs svload's native engine."""
+        """Check for svload's native engine."""
         if find_spec("svload._native") is not None:
             return []
         return [
@@ -224,11 +224,11 @@ class Truth(Server):
         return {**config, **options.tuning}
 
     def condition(self) -> bool:
-        """Its admin port answers."""
+        """Return whether its admin port answers."""
         return self.answers(self._admin, "/counters")
 
     def describe(self) -> ServiceFacts:
-        """Endpoints, exact counters, the store's API."""
+        """Return endpoints, exact counters and the store's API."""
         admin = self.url(self._admin, "")
         endpoints = [self.http_endpoint(self._http)]
         if self._https is not None:
@@ -247,8 +247,8 @@ class Truth(Server):
         )
 
     def reset(self) -> dict[str, Any]:
-        """Counters to zero, log and cache emptied (a store keeps its objects); the proof
-        is what the server then counts."""
+        """Reset counters, empty log and cache (a store keeps its objects); the proof is what the server then
+        counts."""
         try:
             found = web.call_json(self.url(self._admin, "/reset?what=counters,log,cache"), "POST")
         except OSError as why:
@@ -262,7 +262,7 @@ class Truth(Server):
         return proof
 
     def plant(self, fault: str | None) -> bool:
-        """`no-hits`: a cache stores nothing."""
+        """Plant `no-hits`: a cache stores nothing."""
         if self.options.role != "cache" or fault not in (None, "no-hits"):
             return False
         web.call_json(
@@ -279,11 +279,11 @@ class Truth(Server):
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """A cache counts hits and misses too."""
+        """Return its counters; a cache also counts hits and misses."""
         return (*COUNTED, *(("hits", "misses") if options.get("role") == "cache" else ()))
 
     def counters(self) -> Counters:
-        """Exact at any moment."""
+        """Return counters that are exact at any moment."""
         before_ns = time.monotonic_ns()
         raw = self._raw()
         return Counters(
@@ -304,7 +304,7 @@ class Truth(Server):
         return True
 
     def effective(self) -> list[Setting]:
-        """The accept queue, and the link's rate where it is limited."""
+        """Return the accept queue, and the link's rate if it is limited."""
         settings = [self.backlog_setting("backlog", self.options.backlog, self._http)]
         asked = self.options.rate_limit
         if asked is not None:
@@ -320,7 +320,7 @@ def _live_config(options: TruthOptions) -> dict[str, Any]:
 
 
 def flat(raw: Mapping[str, Any]) -> dict[str, float]:
-    """The server's numbers by name, `status` spread as status.NNN."""
+    """Return the server's numbers by name, `status` flattened to status.NNN."""
     found = {
         name: float(value)
         for name, value in raw.items()
@@ -332,8 +332,8 @@ def flat(raw: Mapping[str, Any]) -> dict[str, float]:
 
 
 def canonical(raw: Mapping[str, Any], cache: bool) -> dict[str, float]:
-    """The canonical counters of `svload.model.facts.Counters`. Handshakes are full ones: the server
-    counts resumed ones among them."""
+    """Return the canonical counters of `svload.model.facts.Counters`. Handshakes are only full ones: the
+    server's number includes resumed ones."""
     values = flat(raw)
     found: dict[str, float] = {}
     wanted = [

@@ -26,14 +26,14 @@ CANONICAL = {
     "bytes_out": ("s_resp_hdrbytes", "s_resp_bodybytes"),
     "body_bytes_out": ("s_resp_bodybytes",),
 }
-"""Canonical counter → the MAIN counters that make it."""
+"""Canonical counter → the MAIN counters that it is computed from."""
 PROOF = ("client_req", "cache_hit", "cache_miss", "n_object")
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 class VarnishOptions(KitOptions):
-    """Options of `varnish`; `tuning` holds its parameters (thread_pool_min, listen_depth, …), set
-    before its child begins, some live."""
+    """Options of `varnish`; `tuning` contains its parameters (thread_pool_min, listen_depth, …), set before
+    its child starts, some also live."""
 
     parameters = declared(
         "server",
@@ -66,17 +66,17 @@ _HARMLESS = words(
     workspace_session workspace_thread
     """
 )
-"""Left out: what names a command, a path or a storage (cc_command, vcl_path, vmod_path, …), and what
-loosens the compiler of its rules."""
+"""Left out: parameters that name a command, a path or a storage (cc_command, vcl_path, vmod_path, …), and
+those that make its VCL compiler less strict."""
 
 
 class Varnish(Server):
-    """varnishd with an instance folder of its own; nothing below /etc or /var is touched."""
+    """varnishd with a separate instance folder; nothing below /etc or /var is touched."""
 
     name = "varnish"
     summary = "Varnish Cache before another service"
     Options = VarnishOptions
-    # Worker threads fold their statistics into the shared ones only when they go idle.
+    # Worker threads add their statistics to the shared ones only when they become idle.
     costs = Costs(up_s=0.7, reset_s=0.2, settle_s=1.0, answers_per_s=10_000)
     harmless = frozenset({"of", "storage", "keep"})
     permits = Permits(
@@ -91,12 +91,12 @@ class Varnish(Server):
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """varnishd, which compiles its configuration with the system's C compiler."""
+        """Check for varnishd, and for the system's C compiler, which compiles its configuration."""
         needed = {"varnishd": "varnish", "varnishadm": "varnish", "varnishstat": "varnish", "cc": "gcc"}
         return lacking(cls.name, needed)
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """One listener for HTTP, one for PROXY v2 where a TLS front comes before it."""
+        """Start it with a listener for HTTP, and one for PROXY v2 if it has a TLS front."""
         self._home, self._refused = self.context.work / "instance", {}
         self._http = self.context.take_port("http", self.options.port)
         self._proxy = self.context.take_port("proxy", None) if self.options.tls == "hitch" else None
@@ -127,8 +127,8 @@ class Varnish(Server):
         )
 
     def ready(self, timeout_s: float) -> None:
-        """It answers, with its parameters: they are set by its manager, which tells what it refuses,
-        and its child then begins anew."""
+        """Wait until it answers with its parameters set: its manager sets them and reports refused ones, and
+        its child is then restarted."""
         super().ready(timeout_s)
         if self.options.tuning:
             self._refused = retune(self, self.options.tuning, self._is_well)
@@ -140,15 +140,15 @@ class Varnish(Server):
         self.wait_for(self.condition, 20.0)
 
     def _is_well(self) -> bool:
-        """It still accepts: neither child nor manager has ended."""
+        """Return whether it still accepts connections: neither child nor manager has ended."""
         try:
             return not self.alive() and self.condition()
         except OSError:
             return False
 
     def adjust(self, options: KitOptions) -> bool:
-        """Parameters that act at once are set in the running server; one that is named
-        no more gets its default again."""
+        """Set live parameters in the running server; those that are no longer in `tuning` get their
+        defaults."""
         assert isinstance(options, VarnishOptions)
         known = self.parameters()
         changed = [name for which, name in self.options.differing(options) if which == "tuning" and name]
@@ -167,19 +167,19 @@ class Varnish(Server):
         return True
 
     def parameters(self) -> Mapping[str, Parameter]:
-        """As `param.show -j` tells of them; what a change of each takes is declared."""
+        """Return the parameters of `param.show -j`; what a change of each requires is declared in the kit."""
         return discovered(self._admin("param.show", "-j"), VarnishOptions.parameters)
 
     def set_parameter(self, name: str, value: str) -> None:
-        """By the manager, which checks it."""
+        """Set one parameter through the manager, which validates it."""
         self._admin("param.set", name, value)
 
     def condition(self) -> bool:
-        """Its child runs: the listener accepts."""
+        """Return whether its child runs, so that the listener accepts connections."""
         return self.accepts(self._http)
 
     def describe(self) -> ServiceFacts:
-        """Endpoints and the instance folder that varnishstat and varnishadm need."""
+        """Return its endpoints and the instance folder that varnishstat and varnishadm need."""
         admin: dict[str, Any] = {
             "varnish": {
                 "dir": str(self._home),
@@ -214,8 +214,8 @@ class Varnish(Server):
         }
 
     def reset(self) -> dict[str, Any]:
-        """Its child is stopped and started: an empty cache, new counters, a fresh pool of
-        threads. Proof: what it then counts."""
+        """Restart its child, for an empty cache, new counters and a new thread pool. Proof: what it then
+        counts."""
         try:
             self._again()
             found = self._main()
@@ -228,16 +228,16 @@ class Varnish(Server):
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """What MAIN counters make."""
+        """Return the counters that are computed from MAIN counters."""
         return tuple(CANONICAL)
 
     def counters(self) -> Counters:
-        """True once its threads are idle."""
+        """Return counters that are exact once its threads are idle."""
         at_ns = time.monotonic_ns()
         return canonical(self._main(), at_ns)
 
     def effective(self) -> list[Setting]:
-        """Each tuned parameter as the running server shows it, and the accept queue as the kernel holds it."""
+        """Return each tuned parameter as the running server shows it, and the kernel's accept queue."""
         shown = self.parameters()
         settings = []
         for name, value in self.options.tuning.items():
@@ -258,7 +258,7 @@ class Varnish(Server):
 
 
 def canonical(main: Mapping[str, float], at_ns: int) -> Counters:
-    """MAIN counters under the canonical names; the raw ones beside them."""
+    """Return MAIN counters under the canonical names, and the raw ones."""
     values = {
         name: sum(main[part] for part in parts)
         for name, parts in CANONICAL.items()
@@ -266,17 +266,17 @@ def canonical(main: Mapping[str, float], at_ns: int) -> Counters:
     }
     if (
         "requests" in values
-    ):  # one that waited for another's fetch of its object is counted again when it is woken
+    ):  # a request that waited for another's fetch of its object is counted again when it continues
         values["requests"] -= main.get("busy_wakeup", 0.0)
     return Counters(at_ns=at_ns, values=values, exact=False, raw=dict(main))
 
 
 def vcl_for(backend: Endpoint, keep_ns: int) -> str:
-    """The cache's rules.
+    """Return the cache's rules.
 
     Host is not hashed: http and https share an entry. An X-Cold header is part of the key and never reaches
-    the backend, so that a request that carries a new one is a true miss (a new object, a real fetch). Only
-    200s to GET and HEAD without credentials are kept; an object store's listings and signed URLs never are.
+    the backend, so that a request with a new one is a true miss (a new object, a real fetch). Only 200s to
+    GET and HEAD without credentials are stored; an object store's listings and signed URLs never are.
     """
     return f"""vcl 4.1;
 backend default {{ .host = "{backend.address}"; .port = "{backend.port}"; }}
@@ -321,7 +321,7 @@ sub vcl_backend_response {{
 
 
 def discovered(text: str, known: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Parameters as `param.show -j` prints them: [version, [command], time, {"name", "value",
+    """Return the parameters from the output of `param.show -j`: [version, [command], time, {"name", "value",
     …}, …]; some have no value here."""
     return {
         name: replace(
@@ -343,7 +343,7 @@ def _text(value: Any) -> str | None:
 
 
 def _number(text: str) -> float | None:
-    """A number with a size suffix in bytes; None if it is none."""
+    """Convert a number with a size suffix to bytes; return None if it is not one."""
     unit = _UNITS.get(text[-1:].lower(), 0)
     try:
         return float(text[:-1]) * unit if unit else float(text)

@@ -1,9 +1,9 @@
-"""Receives what a server sends by UDP: statistics (statsd) are summed, log lines (syslog)
-kept. One process, loopback only.
+"""A receiver of a server's UDP datagrams: sums statistics (statsd) and stores log lines (syslog). One
+process, loopback only.
 
-`collector.py ADDRESS STATSD_PORT SYSLOG_PORT LOG_FILE` runs until SIGTERM. A datagram `?` to the
-statsd port is answered with JSON: {"sums": {name: value}, "datagrams": n, "dropped": n}. Timings
-count 1 each, counters their value.
+`collector.py ADDRESS STATSD_PORT SYSLOG_PORT LOG_FILE` runs until SIGTERM. A datagram `?` to the statsd port
+is answered with JSON: {"sums": {name: value}, "datagrams": n, "dropped": n}. Timings count 1 each, counters
+their value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Sums:
         self.datagrams = 0
 
     def add(self, datagram: bytes) -> None:
-        """Take a datagram (of one or more lines) in; what is not statsd is ignored."""
+        """Add a datagram (of one or more lines); what is not statsd is ignored."""
         self.datagrams += 1
         for line in datagram.decode("ascii", errors="replace").splitlines():
             name, _, rest = line.partition(":")
@@ -46,7 +46,7 @@ class Sums:
 
 
 def ask(address: str, port: int, timeout_s: float = 2.0) -> dict[str, object]:
-    """What the collector on that port has summed. Raises OSError."""
+    """Return the sums of the collector on that port. Raises OSError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         line.settimeout(timeout_s)
         line.connect((address, port))
@@ -57,7 +57,8 @@ def ask(address: str, port: int, timeout_s: float = 2.0) -> dict[str, object]:
 
 
 def dropped(port: int) -> int:
-    """Datagrams that the kernel dropped because the socket's buffer was full (/proc/net/udp)."""
+    """Return the number of datagrams that the kernel dropped because the socket's buffer was full
+    (/proc/net/udp)."""
     for line in Path("/proc/net/udp").read_text().splitlines()[1:]:
         fields = line.split()
         if int(fields[1].rpartition(":")[2], 16) == port:
@@ -91,7 +92,7 @@ def _drain(statsd: socket.socket, port: int, sums: Sums) -> None:
             return
         if data == b"?":
             answer = {"sums": sums.sums, "datagrams": sums.datagrams, "dropped": dropped(port)}
-            with contextlib.suppress(OSError):  # who asked is gone
+            with contextlib.suppress(OSError):  # the client is gone
                 statsd.sendto(json.dumps(answer).encode(), sender)
         else:
             sums.add(data)
@@ -100,7 +101,7 @@ def _drain(statsd: socket.socket, port: int, sums: Sums) -> None:
 def _bound(address: str, port: int) -> socket.socket:
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-    with contextlib.suppress(OSError):  # not root: the buffer is what net.core.rmem_max allows
+    with contextlib.suppress(OSError):  # without root the buffer is limited by net.core.rmem_max
         receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
     receiver.bind((address, port))
     receiver.setblocking(False)
