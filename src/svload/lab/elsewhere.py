@@ -234,7 +234,7 @@ class Hosted:
             problems = [_plain(one) for one in why.problems]
         except OSError as why:
             silent = str(why) or type(why).__name__
-        except Exception as why:# a bug in svload: nothing else would report it there
+        except Exception as why:  # a bug in svload: nothing else would report it there
             problems = list(fail("lab-failed", reason=f"{type(why).__name__}: {why}", hint="").problems)
         events = [self._events.pop(0) for _ in range(len(self._events))]
         answer = [_plain(one) for one in answer] if method == "lacks" and answer else answer

@@ -135,7 +135,7 @@ class KitOptions(BaseModel):
     """The planned faults that such a service supports."""
     parts: ClassVar[tuple[str, ...]] = ()
     """The processes that a fault may name, by the names they are spawned with: `backend.object`. A name also
-    stands for those that continue it with a number: `object` for `object-1`, `object-2`."""
+    stands for those that continue it: `object` for `object-1`, `object-2`."""
 
     tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
     port: int | None = option(

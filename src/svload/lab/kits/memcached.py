@@ -54,7 +54,7 @@ class Memcached(Server):
     front = False
     harmless = frozenset({"connections", "item_memory", "threads"})
     harmless_tuning = _HARMLESS
-    permits = None  # its commands can't be restricted: anybody may use verbosity, cache_memlimit, lru and slabs
+    permits = None  # it can't restrict commands: verbosity, cache_memlimit, lru and slabs are open to all
     options: MemcachedOptions
     _port: int
 
