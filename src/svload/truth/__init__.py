@@ -1,7 +1,7 @@
-"""The known-truth server as a process of its own: `python -m svload.truth --config FILE [--ready-fd N]`.
+"""The known-truth server as a separate process: `python -m svload.truth --config FILE [--ready-fd N]`.
 
-Its behaviour and counters are those of the Rust crate `svload-truth`; this room reads the configuration and
-turns signals into its end. It knows nothing of the rest of svload.
+Its behaviour and counters are those of the Rust crate `svload-truth`; this package reads the configuration
+and ends the server on signals. It does not depend on the rest of svload.
 """
 
 from __future__ import annotations

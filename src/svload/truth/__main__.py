@@ -1,4 +1,4 @@
-"""Read the configuration, serve until SIGTERM or SIGINT, say what went wrong in one line."""
+"""Read the configuration, serve until SIGTERM or SIGINT, and report errors in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ BAD_CONFIG = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until told to end. Returns 0, or 2 if it could not start: the reason is one line on stderr."""
+    """Serve until ended by a signal. Return 0, or 2 if it could not start, with the reason in one line on
+    stderr."""
     parser = argparse.ArgumentParser(
         prog="python -m svload.truth", description="A server whose behaviour is exactly known."
     )
@@ -34,22 +35,23 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def serve(config: Path, ready_fd: int) -> str:
-    """Run the server in this thread, which must be the main one; returns its final counters as JSON.
+    """Run the server in this thread, which must be the main one; return its final counters as JSON.
 
-    Raises OSError (file not readable, port taken), ValueError (a wrong field), ImportError (engine not built).
+    Raises OSError (file not readable, port taken), ValueError (invalid field), ImportError (engine not
+    built).
     """
     text = config.read_text(encoding="utf-8")
-    from svload._native import truth_serve  # as late as an error can still be told in one line
+    from svload._native import truth_serve  # as late as an error can still be reported in one line
 
     stop_fd = stop_on_signals()
     return str(truth_serve(text, ready_fd, stop_fd))
 
 
 def stop_on_signals() -> int:
-    """A descriptor that becomes readable when SIGTERM or SIGINT arrives.
+    """Return a descriptor that becomes readable when SIGTERM or SIGINT arrives.
 
-    Python runs its handlers between bytecodes, so never during the one long native call; the interpreter's
-    own C handler writes to the wake-up descriptor at once.
+    Python runs its handlers between bytecodes, so never during the one long native call; the interpreter's C
+    handler writes to the wake-up descriptor immediately.
     """
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
@@ -60,11 +62,11 @@ def stop_on_signals() -> int:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """The byte in the pipe is what counts."""
+    """Do nothing, since the byte in the pipe is the signal."""
 
 
 def one_line(config: Path, why: Exception) -> str:
-    """What went wrong, and where."""
+    """Return what went wrong, and where."""
     if isinstance(why, ImportError):
         return f"the native engine is not there ({why}). Build it: make setup."
     text = " ".join(str(why).split())
