@@ -1,4 +1,5 @@
-"""One machine's hands: agent, processes, pins, cgroups, namespaces, undo journal. Names are loaded when first used."""
+"""Operations on one machine: agent, processes, pins, cgroups, namespaces, undo journal. Names load when first
+used."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The agent of one machine: what it does on request, its children, and the undo of what it did."""
+"""The agent of one machine: the actions that it carries out, its children, and the undoing of its actions."""

@@ -1,11 +1,12 @@
-"""The machine's agent, `python -m svload.host.agent --dir DIR`: a keeper, and below it the server of requests.
+"""The machine's agent, `python -m svload.host.agent --dir DIR`: a keeper and its child, the server of
+requests.
 
-The keeper makes a PID namespace where it may, so that the server of requests is its first process: if that
-dies, however it dies, the kernel kills everything it ever started. Elsewhere children carry a death signal
-and keeper and server adopt orphans. If the server dies, the keeper finishes its journal; if the keeper dies,
-the server sees its pipe close and ends in order. A network namespace of the lab's own is the lower process's
-alone: the keeper stays in the machine's, where it can put settings back. Both hold the lab's lock (one open
-file), so the lock is free only when neither is left.
+The keeper creates a PID namespace if permitted, so that the server of requests is its first process: if that
+dies, the kernel kills everything it ever started. Otherwise children have a death signal, and keeper and
+server adopt orphans. If the server dies, the keeper finishes its journal; if the keeper dies, the server sees
+its pipe close and ends in order. Only the server is in a separate network namespace of the lab: the keeper
+stays in the machine's, where it can restore settings. Both hold the lab's lock (one open file), so the lock
+is free only when neither is left.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CLEAN = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until the lease is lost; 0 if everything was undone in order."""
+    """Serve until the lease is lost; return 0 if everything was undone in order."""
     parser = argparse.ArgumentParser(
         prog="python -m svload.host.agent", description="the hands of svload on one machine"
     )
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _take_lock(folder: Path, inherited: int | None) -> int | None:
-    """The lock's descriptor, never to be closed; None if another holds it."""
+    """Return the lock's descriptor, never to be closed; None if another process holds it."""
     if inherited is not None:
         os.set_inheritable(inherited, False)
         return inherited
@@ -80,8 +81,8 @@ def _isolate() -> bool:
 
 
 def _own_network() -> str | None:
-    """Move into a network namespace with nothing but loopback; the file of the one that
-    was left, None if this may not."""
+    """Move into a new network namespace with only loopback; return the file of the previous one, or None if
+    that is not permitted."""
     outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         linux.unshare(linux.CLONE_NEWNET)
@@ -93,7 +94,7 @@ def _own_network() -> str | None:
 
 
 def _serve(folder: Path, life: int, ready: int | None, first_process: bool, own_network: bool) -> None:
-    """The lower process: serve, then leave without the keeper's clean-up code."""
+    """Run the child process: serve, then exit without the keeper's clean-up code."""
     code = 1
     try:
         if ready is not None:
@@ -113,7 +114,7 @@ def _serve(folder: Path, life: int, ready: int | None, first_process: bool, own_
 
 
 def _keep(folder: Path, server: int) -> int:
-    """Wait for the server of requests; undo what it could not; clear the folder after an end in order."""
+    """Wait for the server of requests; undo what it could not; clear the folder after an orderly end."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _, status = os.waitpid(server, 0)
@@ -133,7 +134,7 @@ def _keep(folder: Path, server: int) -> int:
 
 
 def _end_orphans() -> None:
-    """Kill whatever was handed down to us; nothing is in a namespace of its own."""
+    """Kill all processes that we adopted; with a PID namespace there are none."""
     own, deadline = linux.machine_pid(), time.monotonic() + _ORPHAN_BOUND_S
     while time.monotonic() < deadline:
         for found in linux.processes():

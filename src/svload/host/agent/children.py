@@ -1,4 +1,4 @@
-"""The agent's children: started, spoken to, signalled, stopped, reaped. One event loop, no threads."""
+"""The agent's children: starting, messages, signals, stopping, reaping. One event loop, no threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KILL_BOUND_S = 5.0
 
 @dataclass
 class Child:
-    """One started process and what is known of it."""
+    """One started process and its state."""
 
     order: Spawn
     started: Started
@@ -46,16 +46,16 @@ class Child:
 
     @property
     def name(self) -> str:
-        """Its name within the lab."""
+        """Return its name within the lab."""
         return self.order.child
 
     @property
     def speaks(self) -> bool:
-        """Whether it has JSON lines on stdin and stdout."""
+        """Return whether it uses JSON lines on stdin and stdout."""
         return self.order.role in SPEAKING
 
     def tail(self) -> str:
-        """The end of its log, of what it wrote itself (a log may hold earlier children's words)."""
+        """Return the end of its output in the log, without that of earlier children."""
         try:
             with open(self.order.log, "rb") as log:
                 log.seek(max(self.started.log_from, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
@@ -65,8 +65,8 @@ class Child:
 
 
 class Children:
-    """All children by name. `mark` stands in the environment of each. `first_process` says that we are the
-    first process of a PID namespace of our own."""
+    """All children by name. `mark` is in the environment of each. `first_process`: this is the first process
+    of a separate PID namespace."""
 
     def __init__(
         self,
@@ -88,7 +88,8 @@ class Children:
     # asked for by actions
 
     async def spawn(self, order: Spawn) -> dict[str, Any]:
-        """Start it; a tool is waited for. The action's result. Raises SvloadError agent-refused."""
+        """Start a child, wait for it if it is a tool, and return the action's result. Raises SvloadError
+        agent-refused."""
         if not order.argv:
             raise refused(f"{order.child} names no program")
         before = self._by_name.get(order.child)
@@ -113,15 +114,15 @@ class Children:
         return {**result, **await self._run_tool(child)} if order.role == "tool" else result
 
     def _folders(self, order: Spawn) -> tuple[str, ...]:
-        """Those of the control group that it is born in: its service's, or a server's own without limits, so that what
-        leaves its session can be ended with it."""
+        """Return the folders of the control group that it is started in: its service's, or a server's without
+        limits, so that descendants outside its session can be ended with it."""
         if order.group is not None:
             return self._groups.folders(order.group)
         return self._groups.track(order.child) if order.role == "server" else ()
 
     async def tell(self, name: str, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Send a line; the child's answer. Raises SvloadError: the child's own error,
-        generator-failed, agent-refused."""
+        """Send a line and return the child's answer. Raises SvloadError: the child's error, generator-failed,
+        agent-refused."""
         child = self._speaking(name)
         if child.answer is not None and not child.answer.done():
             raise refused(f"{name} was told something and has not answered yet")
@@ -138,7 +139,7 @@ class Children:
         raise error_of(name, line["error"])
 
     def start_at(self, names: Sequence[str], at_ns: int) -> None:
-        """Tell all of them when to begin. Raises SvloadError agent-refused, before telling any."""
+        """Tell all of them when to start. Raises SvloadError agent-refused before telling any."""
         for child in [self._speaking(name) for name in names]:
             self._say(child, {"start_at_ns": at_ns})
 
@@ -151,12 +152,12 @@ class Children:
                 linux.send_signal(member.pid, number)
 
     def known(self) -> dict[str, int | None]:
-        """Every child's exit code, None while it runs."""
+        """Return every child's exit code, None while it runs."""
         return {name: child.exit_code for name, child in self._by_name.items()}
 
     async def stop(self, names: Iterable[str] | None, grace_s: float, *, now: bool) -> dict[str, int]:
-        """Stop those named (None: all that are left), the ones that make load and watch first. Exit codes.
-        Raises agent-refused for unknown ones."""
+        """Stop these children (None: all that are left), generators and monitors first; return their exit
+        codes. Raises agent-refused for unknown ones."""
         if names is None:
             chosen = [child for child in self._by_name.values() if not child.cleaned]
         else:
@@ -167,7 +168,7 @@ class Children:
         return {child.name: child.exit_code for child in chosen if child.exit_code is not None}
 
     def silence(self) -> None:
-        """At once: kill everything that makes load, and tools."""
+        """Immediately kill all children that generate load, and tools."""
         for child in self._by_name.values():
             if child.order.role != "server" and child.exit_code is None:
                 self._signal_group(child, signal.SIGKILL)
@@ -189,7 +190,7 @@ class Children:
         return {"exit": child.exit_code, "tail": child.tail()}
 
     async def _stop_one(self, child: Child, grace_s: float, *, now: bool) -> None:
-        """Ask it to end, wait up to `grace_s`, then kill; leave nothing of its session or our pipes."""
+        """Ask it to end, wait up to `grace_s`, then kill it; end its session and close our pipes."""
         deadline = self._loop.time() + (0.0 if now else grace_s)
         if child.exit_code is None and not now:
             self._ask_to_end(child)
@@ -211,7 +212,7 @@ class Children:
         self._signal_group(child, signal.SIGCONT)
 
     async def _clean(self, child: Child, deadline: float) -> None:
-        """Wait for what is left of it until `deadline`, then kill it: its session, and what left that one."""
+        """Wait for its remaining processes until `deadline`, then kill them, in its session and outside."""
         if child.cleaned:
             return
         given_up_at = max(deadline, self._loop.time()) + _KILL_BOUND_S
@@ -232,7 +233,7 @@ class Children:
         self._journal.done(child.started.entry)
 
     def _left(self, child: Child) -> list[linux.ProcessStat]:
-        """What is alive of its session; when that has ended, what it started elsewhere."""
+        """Return the living processes of its session or, if there are none, those that it started outside."""
         left = self._session(child)
         return left or (strays(self._mark, child.name) if child.order.role == "server" else [])
 
@@ -243,13 +244,14 @@ class Children:
         )
 
     def _signal_group(self, child: Child, number: int) -> None:
-        """Safe only until the leader is reaped: till then nobody else can have its number."""
+        """Signal the process group; safe only until the leader is reaped, since its pid can't be reused
+        before."""
         if child.exit_code is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.started.pid, number)
 
     def reap(self) -> None:
-        """Collect everything that has ended, orphans of our children included."""
+        """Reap everything that has ended, including orphans of our children."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -278,7 +280,8 @@ class Children:
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
-        """Write what the pipe takes, the rest when it can; close it when all is said and we hang up."""
+        """Write what the pipe accepts, and the rest later; close it when everything is written and we hang
+        up."""
         if child.stdin < 0:
             return
         try:
@@ -295,7 +298,7 @@ class Children:
             child.stdin = -1
 
     def _hear(self, child: Child) -> None:
-        """Read all there is; whole lines are answers or notices."""
+        """Read everything available; complete lines are answers or notices."""
         while child.stdout >= 0:
             try:
                 piece = os.read(child.stdout, 1 << 16)

@@ -1,4 +1,4 @@
-"""The controller's side of the agent: start one, connect to one, ask it."""
+"""The controller's side of the agent: starting, connecting and requests."""
 
 from __future__ import annotations
 
@@ -46,12 +46,14 @@ class Clock(NamedTuple):
 
 
 class Agent:
-    """One machine's agent, as its controller sees it. One thread may ask while another waits in `status`.
+    """One machine's agent, as its controller sees it. One thread may send requests while another waits in
+    `status`.
 
-    `pid` is the agent's machine pid; `python` the interpreter that svload runs by there; `cores` those it may use; `root` whether it may set limits and settings;
-    `isolated` whether all its children share a PID namespace with it (their own pids are then not the
-    machine's); `own_network` whether they share a network namespace that nothing else is in. Every method
-    raises SvloadError agent-lost when the connection is gone and agent-refused for what the agent cannot do.
+    `pid` is the agent's machine pid; `python` the interpreter that runs svload there; `cores` those that it
+    may use; `root` whether it may set limits and settings; `isolated` whether it shares a PID namespace with
+    its children (their own pids are then not the machine's); `own_network` whether they share a separate
+    network namespace. Every method raises SvloadError agent-lost if the connection is lost and agent-refused
+    for what the agent cannot do.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Agent:
 
     @contextlib.contextmanager
     def joined(self) -> Iterator[None]:
-        """This thread, in the lab's network: only from there its servers can be asked.
+        """Move this thread into the lab's network: its servers can only be reached from there.
         Raises SvloadError agent-refused."""
         if not self.own_network:
             yield
@@ -101,16 +103,16 @@ class Agent:
             yield
 
     def clock(self) -> Clock:
-        """Both clocks of the agent's machine now."""
+        """Return the current times of both clocks of the agent's machine."""
         said = self.ask("CLOCK", _REPLY_BOUND_S)
         return Clock(said["monotonic_ns"], said["wall"])
 
     def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        """Carry the actions out in order, one result each; stops at the first failure,
-        which leaves the earlier ones done.
+        """Carry out the actions in order and return one result each. Stops at the first failure, without
+        undoing the earlier ones.
 
-        `timeout_s` bounds them all; time-outs of tools and of answers come on top. Raises also
-        what a speaking child answered.
+        `timeout_s` bounds all of them; time-outs of tools and of answers are added. Errors answered by
+        speaking children are raised, too.
         """
         for action in actions:
             if action.do == "tell" or (action.do == "spawn" and action.role == "tool"):
@@ -121,21 +123,21 @@ class Agent:
         return results
 
     def start_at(self, children: Sequence[str], at_ns: int) -> None:
-        """Tell generators to begin at `at_ns` of the agent's monotonic clock (0: now)."""
+        """Tell generators to start at `at_ns` of the agent's monotonic clock (0: now)."""
         self.ask("START_AT", _REPLY_BOUND_S, children=list(children), at_ns=at_ns)
 
     def status(self, since: int, wait_s: float = 0.0) -> tuple[int, list[Notice]]:
-        """Notices numbered `since` and up (at most 1,000) and the number to ask for next;
-        waits up to `wait_s` for the first.
+        """Return the notices from number `since` (at most 1,000) and the number to request next. Waits up to
+        `wait_s` for the first.
 
-        A negative `since` means from now on: `status(-1)` gives the number to begin with.
+        A negative `since` means from now on: `status(-1)` returns the first number to request.
         """
         said = self.ask("STATUS", wait_s + _REPLY_BOUND_S, since=since, wait_s=wait_s)
         return said["next"], [Notice.read(notice) for notice in said["notices"]]
 
     def exited(self, child: str) -> int | None:
-        """The exit code (negative: the signal) if the child has ended, else None. Raises
-        agent-refused if there never was one."""
+        """Return the exit code (negative: the signal) if the child has ended, else None. Raises agent-refused
+        for an unknown child."""
         known: dict[str, int | None] = self.ask("STATUS", _REPLY_BOUND_S, since=1 << 60, wait_s=0.0)[
             "children"
         ]
@@ -146,12 +148,12 @@ class Agent:
     def stop(
         self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False
     ) -> dict[str, int]:
-        """Stop children (None: all), generators and monitors before the others; their
-        exit codes (negative: the signal).
+        """Stop children (None: all), generators and monitors before the others; return their exit codes
+        (negative: the signal).
 
-        A speaking child is sent {"stop": true} and the end of input, any other its stop signal; who is
-        left after `grace_s`, or with `now` at once, is killed with all of its session. Bounded by twice
-        (once a phase) grace_s + 10 s.
+        A speaking child gets {"stop": true} and the end of input, any other its stop signal. Those that still
+        run after `grace_s`, or with `now` immediately, are killed with their sessions. Bounded by grace_s +
+        10 s for each of the two phases.
         """
         names = "all" if children is None else list(children)
         bound_s = 2 * (grace_s + 10.0) + _MORE_S
@@ -159,7 +161,7 @@ class Agent:
         return exits
 
     def collect(self, path: str | Path, offset: int = 0) -> bytes:
-        """A file of the agent's machine, from `offset` to its end."""
+        """Read a file of the agent's machine from `offset` to its end."""
         data = b""
         while True:
             said = self.ask("COLLECT", _REPLY_BOUND_S, path=str(path), offset=offset + len(data))
@@ -168,8 +170,8 @@ class Agent:
                 return data
 
     def put(self, path: str | Path, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
-        """Write a file of the agent's machine; it is whole or not there. Parents are made;
-        `temporary`: removed when the lab ends."""
+        """Write a file of the agent's machine atomically. Parents are created; `temporary`: removed when the
+        lab ends."""
         for offset in range(0, max(1, len(data)), PART_BYTES):
             part = data[offset : offset + PART_BYTES]
             self.ask(
@@ -178,7 +180,8 @@ class Agent:
             )  # fmt: skip
 
     def end(self, grace_s: float = 5.0) -> None:
-        """End the lab whatever its lease: stop all children, put settings back, wait until the agent is gone."""
+        """End the lab regardless of its lease: stop all children, restore settings, wait until the agent is
+        gone."""
         self._closing = True
         with _gone(self.dir):
             with contextlib.suppress(SvloadError):
@@ -188,8 +191,8 @@ class Agent:
         self._wait_for_keeper()
 
     def close(self) -> None:
-        """Leave. If this is the owner's connection the lab ends, and this returns when
-        everything is gone (bounded by 20 s)."""
+        """Close the connection. If it is the owner's, the lab ends, and this returns when everything is gone
+        (bounded by 20 s)."""
         self._closing = True
         if not self._owns:
             self._hang_up()
@@ -205,7 +208,7 @@ class Agent:
         self.close()
 
     def ask(self, kind: str, bound_s: float, **fields: Any) -> dict[str, Any]:
-        """One message and its answer, within `bound_s`."""
+        """Send one message and return its answer, within `bound_s`."""
         answer: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         with self._lock:
             if self._lost:
@@ -217,7 +220,7 @@ class Agent:
             except OSError as why:
                 self._replies.pop(number, None)
                 raise fail("agent-lost", reason=self._why_lost(str(why))) from why
-            except BaseException:  # interrupted within a line: nothing after it could be understood
+            except BaseException:  # interrupted within a line: later ones could not be parsed
                 self._socket.shutdown(socket.SHUT_RDWR)
                 raise
         try:
@@ -231,7 +234,8 @@ class Agent:
         return answered(reply)
 
     def _read(self) -> None:
-        """The reader thread: hands each reply to who waits for it; at the end, nothing to all."""
+        """Run the reader thread: hand each reply to the thread that waits for it; at the end, hand nothing to
+        all."""
         reason = "its connection closed"
         try:
             with self._socket.makefile("rb") as lines:
@@ -264,7 +268,7 @@ class Agent:
 
 
 def answered(reply: dict[str, Any]) -> dict[str, Any]:
-    """An agent's answer. Raises SvloadError for one that tells a failure."""
+    """Return an agent's answer. Raises SvloadError if it reports a failure."""
     if "error" in reply:
         code = reply["error"]["code"]
         raise SvloadError(Problem(code if code in CATALOGUE else "agent-refused", reply["error"]["details"]))
@@ -273,7 +277,7 @@ def answered(reply: dict[str, Any]) -> dict[str, Any]:
 
 class StartingAgent:
     """An agent whose process has been started and may not answer yet. `connect` is called once; if nobody
-    ever comes, it ends by itself."""
+    connects, the agent ends by itself."""
 
     def __init__(
         self, folder: Path, lease: Lease, owner: str, keeper: subprocess.Popen[bytes], ready: int
@@ -285,20 +289,22 @@ class StartingAgent:
         self._ready = ready
 
     def connect(self) -> Agent:
-        """The agent, once it answers. Raises SvloadError agent-lost (it did not come up, with its last output)."""
+        """Return the agent once it answers. Raises SvloadError agent-lost with its last output if it does not
+        come up."""
         try:
             _await_ready(self.folder, self._ready)
             if self._lease.kind == "until":
                 _detached.append(self._keeper)
             return Agent(self.folder, self._lease, self._owner, self._keeper)
         finally:
-            os.close(self._ready)  # until the agent has its owner this pipe says whether we live
+            os.close(self._ready)  # until the agent has an owner, this pipe shows whether we live
 
 
 def launch_agent(
     folder: Path, lease: Lease, owner: str, *, isolate: bool = True, own_network: bool = False
 ) -> StartingAgent:
-    """Start this machine's agent without waiting for it; else like `start_agent`. Raises SvloadError agent-refused."""
+    """Start this machine's agent without waiting for it, otherwise like `start_agent`. Raises SvloadError
+    agent-refused."""
     folder = folder.absolute()
     made, lock = _claim(folder)
     try:
@@ -320,18 +326,19 @@ def launch_agent(
 def start_agent(
     folder: Path, lease: Lease, owner: str, *, isolate: bool = True, own_network: bool = False
 ) -> Agent:
-    """Start this machine's agent for a lab that lives in `folder` (made, 0700, and removed with the lab if it
-    was not there); what a dead agent left there is undone first.
+    """Start this machine's agent for a lab in `folder` (if missing, it is created with mode 0700 and removed
+    with the lab); what a dead agent left there is undone first.
 
-    `owner` says to others whose lab it is. `isolate` False makes no PID namespace, `own_network` a network
-    namespace (where root lacks, there are none anyway). Raises SvloadError agent-refused (a living agent has
-    the folder) or agent-lost (it did not come up, with its last output).
+    `owner` names the lab's owner to others. With `isolate` False there is no PID namespace; with
+    `own_network` there is a separate network namespace (without root there are none anyway). Raises
+    SvloadError agent-refused (a living agent has the folder) or agent-lost (it did not come up, with its last
+    output).
     """
     return launch_agent(folder, lease, owner, isolate=isolate, own_network=own_network).connect()
 
 
 def connect_agent(folder: Path, owner: str = "a guest") -> Agent:
-    """Connect to a living lab's agent as a guest: closing leaves the lab alive, `end` ends it.
+    """Connect to a living lab's agent as a guest: `close` leaves the lab alive, `end` ends it.
     Raises SvloadError agent-lost."""
     return Agent(folder.absolute(), None, owner)
 
@@ -345,7 +352,7 @@ def _popen(folder: Path, lock: int, ready: int, more: Sequence[str]) -> subproce
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=child_environment(),  # the user's, without what host/algebra set for the C library
+            env=child_environment(),  # the user's, without the settings of host/algebra for the C library
             pass_fds=(lock, ready),
             start_new_session=True,
         )
@@ -375,7 +382,8 @@ def _write_owner(folder: Path, lease: Lease, owner: str, made: bool) -> None:
 
 
 def _claim(folder: Path) -> tuple[bool, int]:
-    """Make the folder or take it over, what a dead agent left there undone; whether we made it, and its lock.
+    """Create the folder, or take it over and undo what a dead agent left; return whether we created it, and
+    its lock.
 
     Raises SvloadError agent-refused if a living agent has it or something of a dead one cannot be undone.
     """
@@ -405,8 +413,8 @@ def _take_over(folder: Path, lock: int) -> None:
 
 
 def try_lock(folder: Path) -> int | None:
-    """The lab's lock, which passes on to the agent; None if somebody has it. Raises
-    FileNotFoundError with the folder."""
+    """Acquire the lab's lock, which the agent inherits; return None if it is taken. Raises FileNotFoundError
+    if the folder is missing."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -420,7 +428,7 @@ def try_lock(folder: Path) -> int | None:
 
 @contextlib.contextmanager
 def _gone(folder: Path) -> Iterator[None]:
-    """After the body, wait until neither agent nor keeper of that folder is left (bounded)."""
+    """After the block, wait until neither agent nor keeper of that folder is left (bounded)."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR)
     except OSError:
@@ -445,7 +453,7 @@ def _is_free(descriptor: int) -> bool:
 
 
 def is_served(folder: Path) -> bool:
-    """Whether a living agent (or its keeper) holds the lab's lock."""
+    """Return whether a living agent (or its keeper) holds the lab's lock."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR)
     except OSError:
@@ -457,7 +465,7 @@ def is_served(folder: Path) -> bool:
 
 
 def _connect(folder: Path) -> socket.socket:
-    """Connected to the lab's socket. Raises SvloadError agent-lost."""
+    """Connect to the lab's socket. Raises SvloadError agent-lost."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_BOUND_S, 0))
     try:

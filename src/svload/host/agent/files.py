@@ -1,4 +1,4 @@
-"""Files of the agent's machine, to and from the controller, in parts that fit into a message."""
+"""Transfer of files between the agent's machine and the controller, in parts that fit into a message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PART_BYTES = 8 << 20
 
 
 def collect(request: dict[str, Any]) -> dict[str, Any]:
-    """A regular file's bytes from `offset`, at most `max_bytes` of them. Raises SvloadError agent-refused."""
+    """Return at most `max_bytes` of a regular file from `offset`. Raises SvloadError agent-refused."""
     path, offset = request["path"], int(request.get("offset", 0))
     wanted = min(int(request.get("max_bytes", PART_BYTES)), PART_BYTES)
     try:
@@ -29,7 +29,8 @@ def collect(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def put(request: dict[str, Any]) -> dict[str, Any]:
-    """The next part of a file; with the last one it takes its name, whole. Raises SvloadError agent-refused."""
+    """Write the next part of a file; with the last one the complete file gets its name. Raises SvloadError
+    agent-refused."""
     path, offset = Path(request["path"]), int(request["offset"])
     data, mode = base64.b64decode(request["data"]), int(request["mode"])
     fresh = path.with_name(f".{path.name}.svload-new")

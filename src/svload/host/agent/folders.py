@@ -1,4 +1,4 @@
-"""What lies in a lab's folder: owner, lease, undo journal; and how much a folder holds."""
+"""The contents of a lab's folder (owner, lease, undo journal), and the size of folders."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ SOCKET = "agent.sock"
 LOCK = "agent.lock"
 OWNER = "owner.json"
 NEW_OWNER = f"{OWNER}.new"
-"""The owner until it is whole; a killed process leaves it."""
+"""The owner's file while it is incomplete; a killed process leaves it behind."""
 JOURNAL = "journal.jsonl"
 AGENT_LOG = "agent.log"
 _AGENTS_FILES = (SOCKET, JOURNAL, NEW_OWNER, AGENT_LOG)
 
 
 def labs_dir(state: Path | None = None) -> Path:
-    """The folder of all labs of this user; one folder a lab. Not created."""
+    """Return the folder of all labs of this user, which has one folder per lab. It is not created."""
     return (state or state_dir()) / "labs"
 
 
 def folder_bytes(folder: Path) -> int:
-    """The sizes of all files below `folder`, links not followed; what vanishes meanwhile counts nothing."""
+    """Return the total size of all files below `folder` without following links; files that vanish meanwhile
+    count 0."""
     total = 0
     open_folders = [str(folder)]
     while open_folders:
@@ -45,10 +46,10 @@ def folder_bytes(folder: Path) -> int:
 
 
 def clear(folder: Path) -> None:
-    """Remove a finished lab's folder: all of it if the lab made it, else what the agent put there.
+    """Remove a finished lab's folder: all of it if the lab created it, else what the agent put there.
 
-    The owner goes last, with the lock: killed half-way, or where a file resists, the next call still knows whose
-    folder it is and finishes it.
+    The owner's file is removed last, with the lock: after a kill or a failure half-way, the next call still
+    knows whose folder it is and finishes.
     """
     made = False
     with contextlib.suppress(OSError, ValueError):

@@ -1,6 +1,7 @@
-"""The lab's control groups by name: each is journaled before it is made, and removed on request or with the lab.
+"""The lab's control groups by name: each is journaled before it is created, and removed on request or with
+the lab.
 
-A limit that is changed while a group's processes run is journaled too, with what was in force before the first change.
+Changes of limits while a group's processes run are journaled too, with the value before the first change.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from svload.model.messages import MakeGroup, SetLimits
 
 @dataclass(frozen=True)
 class _Made:
-    """`joined`: its own folders, and those that it shares with the group above it. `between`: folders that were made
-    on the way to its own. `disks`: whose rates it may have."""
+    """One group. `joined`: its folders, and those that it shares with the group above. `between`: folders
+    that were created on the way to its own. `disks`: those whose rates it may limit."""
 
     place: str
     paths: dict[str, str]
@@ -33,7 +34,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class _Changed:
-    """Limits that are not as the group was given them: what each was before (None: there was none)."""
+    """Limits that were changed since the group was created: their values before (None: no limit)."""
 
     before: dict[str, float | None]
     entry: int
@@ -49,7 +50,8 @@ class Groups:
         self._tracked: dict[str, tuple[dict[str, str], int]] = {}
 
     def make(self, order: MakeGroup) -> dict[str, Any]:
-        """Make it, or set its limits where it is there. The action's result. Raises SvloadError agent-refused."""
+        """Create the group, or set its limits if it exists; return the action's result. Raises SvloadError
+        agent-refused."""
         made = self._by_name.get(order.name)
         fresh = made is None
         try:
@@ -64,7 +66,8 @@ class Groups:
         return {"paths": made.paths, "found": cgroups.read_back(made.paths)}
 
     def set_limits(self, order: SetLimits) -> dict[str, Any]:
-        """Change limits in place, all or none. The action's result. Raises SvloadError agent-refused."""
+        """Change limits in place, all or none; return the action's result. Raises SvloadError
+        agent-refused."""
         made = self._known(order.name)
         paths = made.paths
         now = cgroups.read_back(paths)
@@ -88,7 +91,7 @@ class Groups:
         return {"before": now, "found": found}
 
     def folders(self, name: str) -> tuple[str, ...]:
-        """The folders that its processes are in. Raises SvloadError agent-refused."""
+        """Return the folders that its processes are in. Raises SvloadError agent-refused."""
         return tuple(self._known(name).joined.values())
 
     def _known(self, name: str) -> _Made:
@@ -97,7 +100,7 @@ class Groups:
         return self._by_name[name]
 
     def drop(self, name: str) -> dict[str, Any]:
-        """End what is in it and remove it. Raises SvloadError agent-refused where something in it does not die."""
+        """End its processes and remove it. Raises SvloadError agent-refused if a process does not die."""
         made = self._by_name.pop(name, None)
         if made is None:
             return {"removed": False}
@@ -111,17 +114,18 @@ class Groups:
         return {"removed": True}
 
     def _leave(self, made: _Made) -> None:
-        """What was made on the way to it goes with it, unless another group is there too, which then takes it along."""
+        """Remove the folders created on the way to it, or leave them to another group that is below them."""
         for path in made.between.values():
             with contextlib.suppress(OSError):
                 os.rmdir(path)
                 cgroups.tidy(path)
         self._journal.done(made.entry)
 
-    # groups without limits, one a server's process: whatever it starts is found and ended with it
+    # groups without limits, one for each process of a server, so that its descendants are found and ended
+    # with it
 
     def track(self, name: str) -> tuple[str, ...]:
-        """The folder that this child and all that it starts is in; none where the machine gives us no group."""
+        """Return the folders for this child and its descendants; empty if the machine provides no group."""
         try:
             paths = cgroups.plan_bare(self._mark, name)
         except cgroups.CgroupError:
@@ -136,7 +140,7 @@ class Groups:
         return tuple(paths.values())
 
     def end(self, name: str) -> None:
-        """End all that is left of it. Raises OSError where something does not die."""
+        """End all that is left of it. Raises OSError if a process does not die."""
         paths, entry = self._tracked.get(name, ({}, -1))
         if paths:
             cgroups.remove(paths)
@@ -144,7 +148,7 @@ class Groups:
             del self._tracked[name]
 
     def _forget(self, name: str) -> None:
-        """Its limits are as it was given them, or have gone with it."""
+        """Forget its changed limits, since they are restored or the group is gone."""
         changed = self._changed.pop(name, None)
         if changed is not None:
             self._journal.done(changed.entry)
@@ -170,7 +174,7 @@ class Groups:
 
 
 def _disks_of(order: MakeGroup) -> list[str]:
-    """The disks whose rates are limited. Raises CgroupError where the files are on none."""
+    """Return the disks whose rates are limited. Raises CgroupError if the files are not on a disk."""
     if not any(kind.startswith("disk_") for kind in (*order.limits.kinds, *order.open_to)):
         return []
     found = {folder: disk_of(folder) for folder in order.folders}
@@ -181,14 +185,14 @@ def _disks_of(order: MakeGroup) -> list[str]:
 
 
 _NONE = 0
-"""The major number of file systems that tell no device of their own (tmpfs, overlay, btrfs)."""
+"""The major number of file systems without a device (tmpfs, overlay, btrfs)."""
 
 
 def disk_of(folder: str) -> str | None:
-    """`major:minor` of the whole disk under the file system of `folder` or, while it is
-    absent, of what it will be made in.
+    """Return `major:minor` of the whole disk under the file system of `folder` or, if that is missing, of the
+    folder in which it will be created.
 
-    None where there is no disk (tmpfs), or none can be told (overlay).
+    None if there is no disk (tmpfs) or it cannot be determined (overlay).
     """
     device = os.stat(_nearest(folder)).st_dev
     if os.major(device) == _NONE:
@@ -204,7 +208,7 @@ def _nearest(folder: str) -> str:
 
 
 def _mounted_from(folder: str) -> int:
-    """The block device that the mount of `folder` names as its source; 0: it names none."""
+    """Return the block device that is the source of the mount of `folder`; 0 if there is none."""
     best, source = "", ""
     for point, name in _mounts():
         inside = folder == point or folder.startswith(point.rstrip("/") + "/")
@@ -224,7 +228,8 @@ def _mounts() -> Iterator[tuple[str, str]]:
 
 
 def _whole(device: str) -> str:
-    """Limits are those of whole disks: a partition's lies in its disk's folder of /sys."""
+    """Return the whole disk of a partition, which is in the disk's folder of /sys, since limits apply to
+    whole disks."""
     folder = os.path.realpath(f"/sys/dev/block/{device}")
     if not os.path.exists(f"{folder}/partition"):
         return device

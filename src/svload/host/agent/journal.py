@@ -1,9 +1,10 @@
-"""The undo journal: what was done to the machine, written and fsynced before the deed, and how to take it back.
+"""The undo journal: the changes of the machine, written and fsynced before they are made, and how to undo
+them.
 
-One JSON object a line: `{"entry": n, "kind": …}` announces a deed, `{"found": n, …}` adds what it led to,
-`{"done": n}` says that it is undone. A torn last line announces a deed that did not happen. Undoing is
-idempotent and checks before it acts: a process by start time and boot, a setting by the value that we set, a
-folder of cgroups by being ours.
+One JSON object per line: `{"entry": n, "kind": …}` announces a change, `{"found": n, …}` adds its results,
+`{"done": n}` marks it as undone. A torn last line announces a change that was not made. Undoing is idempotent
+and checks before it acts: a process by start time and boot, a setting by the value that we set, a cgroup's
+folder by being ours.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ from svload.host.machine import linux
 from svload.host.process import cgroups
 
 MARK, CHILD = "SVLOAD_LAB", "SVLOAD_CHILD"
-"""Variables of all that a lab starts: whose it is, and which of its children it comes from."""
+"""Environment variables of all processes of a lab: the lab, and the child that they descend from."""
 _KILL_BOUND_S = 3.0
 _POLL_S = 0.01
 _AFTER_S = 60.0
-"""A server that was started has forked what it will within this time."""
+"""The time within which a started server has forked its processes."""
 
 Entry = dict[str, Any]
 
 
 class Journal:
-    """Appends to a lab's journal. One writer: the living agent, or whoever holds the lock of a dead one."""
+    """A lab's journal for appending. It has one writer: the living agent, or the holder of a dead one's
+    lock."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -44,24 +46,25 @@ class Journal:
         self._torn = text != b"" and not text.endswith(b"\n")
 
     def announce(self, kind: str, **what: object) -> int:
-        """Write a deed before doing it; its number, for `found` and `done`."""
+        """Write a change before it is made; return its number, for `found` and `done`."""
         number, self._next = self._next, self._next + 1
         self._write({"entry": number, "kind": kind, **what})
         os.fsync(self._file)
         return number
 
     def found(self, number: int, **what: object) -> None:
-        """Add what the deed led to."""
+        """Add the results of the change."""
         self._write({"found": number, **what})
         os.fsync(self._file)
 
     def done(self, number: int) -> None:
-        """The deed is undone. Losing this line is harmless, so it is neither waited for nor an error (a full disk)."""
+        """Mark the change as undone. Losing this line is harmless, so it is not synced, and a full disk is no
+        error."""
         with contextlib.suppress(OSError):
             self._write({"done": number})
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
     def _write(self, line: Entry) -> None:
@@ -74,14 +77,15 @@ class Journal:
 
 @dataclass
 class Undone:
-    """What an undo did, a sentence each, and what it could not do."""
+    """What an undo did and what it could not do, one sentence each."""
 
     lines: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
 
 def read_entries(folder: Path) -> list[Entry]:
-    """All announced deeds in order, each with `done` (bool) and what was found added. Torn lines are left out."""
+    """Return all announced changes in order, each with `done` (bool) and its results. Torn lines are left
+    out."""
     entries: dict[int, Entry] = {}
     try:
         text = (folder / JOURNAL).read_bytes()
@@ -103,9 +107,10 @@ def _read_line(line: Entry, entries: dict[int, Entry]) -> None:
 
 
 def undo(folder: Path) -> Undone:
-    """Take back, newest first, what the journal in `folder` says and is not undone. Bounded; safe to repeat.
+    """Undo, newest first, the changes in the journal of `folder` that are not undone yet. Bounded; safe to
+    repeat.
 
-    Processes go first: nothing may use a setting that is being put back.
+    Processes are ended first: nothing may use a setting that is being restored.
     """
     outcome = Undone()
     open_entries = [entry for entry in reversed(read_entries(folder)) if not entry["done"]]
@@ -134,7 +139,7 @@ def _undo_one(entry: Entry, journal: Journal, outcome: Undone) -> None:
 
 
 def _undo_process(entry: Entry) -> str | None:
-    """Kill the process and what is left of its session, each only if it is provably the one we started."""
+    """Kill the process and the rest of its session, each only if it is provably the one we started."""
     if entry["boot_id"] != linux.boot_id():
         return None
     ended = _kill_all(lambda: session_of(entry["pid"], entry["start_ticks"], entry["mark"]))
@@ -142,7 +147,8 @@ def _undo_process(entry: Entry) -> str | None:
 
 
 def _undo_lab(entry: Entry) -> str | None:
-    """Kill what left its session, by the mark in its environment. Raises OSError for what may be the lab's and hides it."""
+    """Kill descendants outside its session, by the mark in their environment. Raises OSError for processes
+    that may be the lab's but hide their environment."""
     if entry["boot_id"] != linux.boot_id():
         return None
     ended = _kill_all(lambda: marked(entry["mark"]))
@@ -155,9 +161,9 @@ def _undo_lab(entry: Entry) -> str | None:
 
 
 def _hidden(from_ticks: int, until_wall: float) -> list[linux.ProcessStat]:
-    """This user's processes of that time that have lost both their parent and their environment.
+    """Return this user's processes of that time that have lost both their parent and their environment.
 
-    Root's labs need no such guess: they have a PID namespace, which ends with all in it.
+    Root's labs need no such guess: their PID namespace ends with all processes in it.
     """
     user = os.geteuid()
     if not user:
@@ -181,7 +187,7 @@ def _hidden(from_ticks: int, until_wall: float) -> list[linux.ProcessStat]:
 
 
 def _kill_all(find: Callable[[], list[linux.ProcessStat]]) -> int:
-    """Kill until none is found; how many there were at first. Raises PermissionError, TimeoutError."""
+    """Kill until none is found; return how many there were at first. Raises PermissionError, TimeoutError."""
     first = targets = find()
     deadline = time.monotonic() + _KILL_BOUND_S
     while targets:
@@ -197,10 +203,10 @@ def _kill_all(find: Callable[[], list[linux.ProcessStat]]) -> int:
 def session_of(
     pid: int, start_ticks: int, mark: str, *, own_namespace: bool = False
 ) -> list[linux.ProcessStat]:
-    """Living processes of the session that machine pid `pid` leads or led, as far as they are provably the lab's.
+    """Return the living processes of the session led by machine pid `pid` that are provably the lab's.
 
-    Proof is the leader's start time or, once it is gone, the lab's mark in a member's first environment;
-    inside the agent's own PID namespace (`own_namespace`) every process is the lab's.
+    The proof is the leader's start time or, once it is gone, the lab's mark in a member's initial
+    environment; inside the agent's own PID namespace (`own_namespace`) every process is the lab's.
     """
     leader = linux.process_stat(pid)
     if leader is not None and leader.start_ticks != start_ticks:
@@ -220,13 +226,13 @@ def session_of(
 
 
 def marked(mark: str) -> list[linux.ProcessStat]:
-    """Living processes whose first environment carries the lab's mark."""
+    """Return the living processes with the lab's mark in their initial environment."""
     return [found for found in linux.processes() if not found.ended and _is_marked(found.pid, mark)]
 
 
 def strays(mark: str, child: str) -> list[linux.ProcessStat]:
-    """Of a lab's living processes those that a child started, by the first environment of each: whatever session they
-    are in, whoever adopted them."""
+    """Return the lab's living processes that descend from a child, by their initial environment, regardless
+    of session and parent."""
     name = f"{CHILD}={child}".encode()
     return [found for found in marked(mark) if linux.environment_has(found.pid, name)]
 
@@ -236,10 +242,10 @@ def _is_marked(pid: int, mark: str) -> bool:
 
 
 def _undo_sysctl(entry: Entry) -> str | None:
-    """Put the old value back if ours still stands, in the network namespace where it was set.
+    """Restore the old value if ours is still set, in the network namespace where it was set.
 
-    A lab's own namespace has gone with the lab. Raises OSError where the machine's setting is to be
-    put back from within another one.
+    A lab's namespace is gone with the lab. Raises OSError if the machine's setting would have to be restored
+    from within another namespace.
     """
     name = entry["name"]
     if name.startswith("net.") and entry["network"] != linux.network_namespace():
@@ -265,14 +271,14 @@ def _undo_file(entry: Entry) -> str | None:
 def _undo_cgroup(entry: Entry) -> str | None:
     removed = cgroups.remove(entry["paths"])
     for path in entry.get("between", {}).values():
-        with contextlib.suppress(OSError):  # another group is there too, and takes it along
+        with contextlib.suppress(OSError):  # another group is below it, and removes it later
             os.rmdir(path)
             cgroups.tidy(path)
     return f"removed the group of {entry['name']}" if removed else None
 
 
 def _undo_limits(entry: Entry) -> str | None:
-    """Put limits back that were changed in a group that is still there."""
+    """Restore changed limits of a group that still exists."""
     if not all(os.path.isdir(path) for path in entry["paths"].values()):
         return None
     cgroups.put_back(entry["paths"], entry["before"])
@@ -290,7 +296,8 @@ _UNDOERS: dict[str, Callable[[Entry], str | None]] = {
 
 
 def sysctl_path(name: str) -> Path:
-    """/proc/sys/… of `net.ipv4.x` or `net/ipv4/x`. Raises ValueError for a name that leaves the folder."""
+    """Return the path in /proc/sys of `net.ipv4.x` or `net/ipv4/x`. Raises ValueError for a name that leaves
+    the folder."""
     parts = name.split("/") if "/" in name else name.split(".")
     if not parts or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"“{name}” is not a valid system setting")
@@ -298,7 +305,7 @@ def sysctl_path(name: str) -> Path:
 
 
 def normal(value: str) -> str:
-    """A system setting's value without the kernel's own spacing."""
+    """Return a system setting's value with normalised white space."""
     return " ".join(value.split())
 
 

@@ -1,4 +1,5 @@
-"""Labs on this machine: which live, and finishing what a killed agent left behind; quick where there is nothing."""
+"""Labs on this machine: which are alive, and undoing what killed agents left behind; quick if there is
+nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _NASCENT_S = 60.0
 
 @dataclass(frozen=True)
 class LabState:
-    """One lab of this user. `until_wall` is None for a lease that is a connection; `alive` says that its agent is."""
+    """One lab of this user. `until_wall` is None if the lease is a connection; `alive`: its agent is
+    alive."""
 
     id: str
     dir: Path
@@ -32,7 +34,8 @@ class LabState:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that a killed svload left: what was done about it (`undone`), or why nothing could be."""
+    """Something that a killed svload left: what was done about it (`undone`), or why nothing could be
+    done."""
 
     lab: str
     what: str
@@ -44,7 +47,7 @@ class Leftover:
 
 
 def list_labs(state: Path | None = None) -> list[LabState]:
-    """All labs under `state` (None: this user's), living or left behind, oldest first."""
+    """Return all labs under `state` (None: this user's), living or left behind, oldest first."""
     labs = []
     for folder in _folders(state):
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -65,9 +68,10 @@ def list_labs(state: Path | None = None) -> list[LabState]:
 
 
 def finish_leftovers(state: Path | None = None) -> list[Leftover]:
-    """Finish the journals of labs whose agent is gone, and remove their folders; what came of each of their entries.
+    """Finish the journals of labs without agents and remove their folders; return the outcome of each entry.
 
-    What cannot be undone now (another user's process) is said and stays for the next call. At most a few seconds a lab.
+    What cannot be undone now (another user's process) is reported and left to the next call. Takes at most a
+    few seconds per lab.
     """
     return [found for folder in _folders(state) for found in _finish(folder)]
 
@@ -97,7 +101,7 @@ def _finish(folder: Path) -> list[Leftover]:
 
 
 def _is_own(entry: os.DirEntry[str]) -> bool:
-    """A folder of this user's: another's journal would say what is undone here."""
+    """Return whether the folder is this user's: another user's journal would control what is undone here."""
     return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
 
 

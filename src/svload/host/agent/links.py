@@ -1,4 +1,4 @@
-"""The lab's links by the service's name: a network namespace for each, and what its rate is held to."""
+"""The lab's links by the service's name: a network namespace for each, and its limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Made:
 
 
 class Links:
-    """Links of one lab. `own_network`: it has a network namespace of its own, which alone can carry them."""
+    """The links of one lab. `own_network`: it has a separate network namespace, which links require."""
 
     def __init__(self, *, own_network: bool) -> None:
         self._own_network, self._opened = own_network, False
@@ -33,7 +33,8 @@ class Links:
         self._settings: dict[str, None] = {}
 
     def open(self) -> dict[str, Any]:
-        """Have the lab's network carry links. The action's result. Raises SvloadError agent-refused."""
+        """Prepare the lab's network for links; return the action's result. Raises SvloadError
+        agent-refused."""
         if not self._own_network:
             raise refused("services cannot be linked: this lab has no network of its own", _HINT)
         if not self._opened:
@@ -45,7 +46,7 @@ class Links:
         return {"address": fabric.HUB}
 
     def make(self, order: MakeLink) -> dict[str, Any]:
-        """Make it, or hold it to these limits where it is there. The action's result.
+        """Create a link, or set its limits if it exists; return the action's result.
         Raises SvloadError agent-refused."""
         self.open()
         made, fresh = self._by_name.get(order.name), order.name not in self._by_name
@@ -71,7 +72,7 @@ class Links:
         }
 
     def follow(self, settings: Iterable[str]) -> None:
-        """Have every link's network, now and later, what the lab's own has of these settings of the kernel.
+        """Copy these kernel settings from the lab's network to every link's, existing or future.
         Raises SvloadError agent-refused."""
         self._settings |= dict.fromkeys(settings)
         try:
@@ -87,13 +88,14 @@ class Links:
                 sysctl_path(name).write_text(value, encoding="utf-8")
 
     def network(self, name: str) -> str:
-        """The file of a link's namespace, for this process and its children. Raises SvloadError agent-refused."""
+        """Return the file of a link's namespace, for this process and its children. Raises SvloadError
+        agent-refused."""
         if name not in self._by_name:
             raise refused(f"there is no link “{name}”")
         return f"/proc/self/fd/{self._by_name[name].network}"
 
     def drop(self, name: str) -> dict[str, Any]:
-        """Remove it; what still lives in its namespace has no way out."""
+        """Remove a link; processes that still live in its namespace are disconnected."""
         made = self._by_name.pop(name, None)
         if made is None:
             return {"removed": False}
@@ -102,7 +104,7 @@ class Links:
         return {"removed": True}
 
     def _made(self, order: MakeLink) -> _Made:
-        """The same name has the same address again."""
+        """Create a link; the same name always gets the same address."""
         free = (number for number in range(1, fabric.MOST + 1) if number not in self._numbers.values())
         number = self._numbers.setdefault(order.name, self._numbers.get(order.name) or next(free, 0))
         if number == 0:

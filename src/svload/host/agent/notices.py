@@ -1,4 +1,4 @@
-"""What the agent noticed, numbered, for whoever asks; the oldest are let go."""
+"""The agent's notices, numbered, for its clients; the oldest are dropped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _AT_ONCE = 1_000
 
 
 class Notices:
-    """A bounded, numbered list that can be waited for. Used from one event loop."""
+    """A bounded, numbered list that clients can wait for. Used from one event loop."""
 
     def __init__(self) -> None:
         self._kept: deque[dict[str, Any]] = deque(maxlen=_KEPT)
@@ -20,7 +20,7 @@ class Notices:
         self._waiting: set[asyncio.Event] = set()
 
     def add(self, child: str, kind: str, data: dict[str, Any]) -> None:
-        """Note it (kind: line, exit, note) and wake who waits."""
+        """Add a notice (kind: line, exit, note) and wake those who wait."""
         stamp = time.monotonic_ns()
         self._kept.append(
             {"number": self._next, "child": child, "kind": kind, "data": data, "monotonic_ns": stamp}
@@ -30,8 +30,8 @@ class Notices:
             event.set()
 
     async def after(self, since: int, wait_s: float) -> tuple[int, list[dict[str, Any]]]:
-        """Notices numbered `since` and up (at most 1,000) and the number to ask for next;
-        waits up to `wait_s` for the first.
+        """Return the notices from number `since` (at most 1,000) and the number to request next. Waits up to
+        `wait_s` for the first.
 
         A negative `since` means from now on.
         """

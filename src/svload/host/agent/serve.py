@@ -1,7 +1,7 @@
-"""The agent's server of requests: nine messages over a Unix socket, and the lease that it lives by.
+"""The agent's server of requests: nine messages over a Unix socket, and the lease that keeps it alive.
 
-Started by svload.host.agent. Lease lost: load is killed at once, then servers are asked to stop and after a
-bounded grace killed, then settings go back by the journal, then the process ends.
+Started by svload.host.agent. When the lease is lost, load is killed immediately, then servers are asked to
+stop and killed after a bounded grace, then settings are restored from the journal, then the process ends.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _FATAL_EXIT = 1
 def run(
     folder: Path, life: int, ready: int | None, *, first_process: bool, outside: str | None = None
 ) -> int:
-    """Serve the lab in `folder` until its lease is lost; the exit code, 0 if all was undone.
-    `life` closes with the keeper.
+    """Serve the lab in `folder` until its lease is lost; return the exit code, 0 if all was undone.
+    `life` closes when the keeper ends.
 
-    `outside` is the file of the machine's network namespace, if this process has one of its own.
+    `outside` is the file of the machine's network namespace, if this process is in another.
     """
     return asyncio.run(_run(folder, life, ready, first_process, outside))
 
@@ -64,7 +64,7 @@ async def _run(folder: Path, life: int, ready: int | None, first_process: bool, 
         signal.signal(ignored, signal.SIG_IGN)
     server = await asyncio.start_unix_server(agent.serve_connection, sock=listener, limit=_LINE_BYTES)
     if ready is not None:
-        os.write(ready, b"ready\n")  # fails where nobody waits any more
+        os.write(ready, b"ready\n")  # fails if nobody waits any more
         loop.add_reader(ready, agent.starter_left, ready)
     await agent.live()
     loop.remove_reader(life)
@@ -93,7 +93,7 @@ class AgentServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _announce_lab(self) -> str:
-        """Journal this lab's mark, unlike that of any other lab since the machine's boot."""
+        """Journal this lab's mark, unique among all labs since the machine's boot, and return it."""
         own = linux.process_stat(self._machine_pid)
         mark = f"{self._folder.name}-{self._machine_pid}-{own.start_ticks if own else 0}"
         self._journal.announce("lab", name=self._folder.name, mark=mark, boot_id=linux.boot_id())
@@ -102,14 +102,14 @@ class AgentServer:
     # the lease
 
     def lose_lease(self, reason: str) -> None:
-        """End; whatever makes load is killed before this returns."""
+        """End; everything that generates load is killed before this returns."""
         if not self._lost.is_set():
             print(f"the lease ended: {reason}", file=sys.stderr, flush=True)
         self._lost.set()
         self.children.silence()
 
     def starter_left(self, ready: int) -> None:
-        """The pipe to who started us has closed: they have become the owner, or they are gone."""
+        """Handle the closing of the starter's pipe: the starter has become the owner or is gone."""
         asyncio.get_running_loop().remove_reader(ready)
         os.close(ready)
         if self._lease["kind"] == "connection" and not self._owned:
@@ -133,7 +133,7 @@ class AgentServer:
         return self._lost.is_set()
 
     async def wind_down(self) -> int:
-        """Stop everything, put everything back; 0 if nothing is left."""
+        """Stop and restore everything; return 0 if nothing is left."""
         for task in self._tasks:
             task.cancel()
         self.children.silence()
@@ -148,7 +148,7 @@ class AgentServer:
         return _FATAL_EXIT if left or outcome.failures else 0
 
     async def _kill_the_rest(self) -> bool:
-        """Whether anything that we adopted outlives a kill."""
+        """Kill all processes that we adopted; return whether any survives."""
         deadline = time.monotonic() + _LEFT_BOUND_S
         while True:
             if self._first_process:
@@ -166,7 +166,8 @@ class AgentServer:
     # requests
 
     async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one client's requests, each in a task of its own; the owner's end is the lease's end."""
+        """Answer one client's requests, each in a separate task; when the owner's connection ends, the lease
+        ends."""
         connection = _Connection(writer)
         if not is_own(writer.get_extra_info("socket")):
             writer.close()
@@ -309,7 +310,7 @@ class AgentServer:
         return told
 
     def _claim(self, path: Path) -> None:
-        """Journal that the file is the lab's, to be removed with it; one that was there before is not taken."""
+        """Journal that the file is the lab's, to be removed with it, unless it existed before."""
         entries = journal.read_entries(self._folder)
         if any(entry["kind"] == "file" and entry["name"] == str(path) for entry in entries):
             return
@@ -337,14 +338,14 @@ class AgentServer:
 
 
 class _Connection:
-    """One client's way back."""
+    """The replies to one client."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self.is_owner = False
 
     async def send(self, reply: dict[str, Any]) -> None:
-        """Send a line whole; a client that has gone is no error."""
+        """Send a complete line; it is no error if the client is gone."""
         with contextlib.suppress(ConnectionError):
             self._writer.write(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
             await self._writer.drain()

@@ -1,8 +1,8 @@
-"""The kernel's settings that a lab holds: written to the journal before they are set, put back
-when they are no longer asked for.
+"""The kernel's settings that a lab changes: journaled before they are set, and restored when no longer
+requested.
 
-A lab may have a network namespace of its own; what that has for itself (net.core.somaxconn) is set there. All
-else is the whole machine's, and changes only where the user said so.
+A lab may have a separate network namespace; settings that exist per namespace (net.core.somaxconn) are set
+there. All others are the whole machine's and change only with the user's permission.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class _Held:
 
 
 class Settings:
-    """What one lab holds. `outside` is the file of the machine's own network namespace, where
-    the lab has another; else None."""
+    """The settings of one lab. `outside` is the file of the machine's network namespace if the lab has
+    another, else None."""
 
     def __init__(self, journal: Journal, outside: str | None) -> None:
         self._journal, self._outside = journal, outside
         self._held: dict[str, _Held] = {}
 
     def hold(self, order: HoldSysctls) -> dict[str, Any]:
-        """All of them or none: if one cannot even be tried, what this call had set is put back.
+        """Set all of them or none: if one cannot be tried, those set by this call are restored.
         Raises SvloadError agent-refused."""
         if strange := [name for name in order.values if not may_be_set(name)]:
             raise refused(f"{strange[0]} is not a setting that a study may change")
@@ -57,7 +57,7 @@ class Settings:
         return {"settings": settings}
 
     def release(self) -> None:
-        """Put everything back, newest first. Raises OSError."""
+        """Restore everything, newest first. Raises OSError."""
         for name in reversed(list(self._held)):
             self._put_back(name)
 
@@ -113,8 +113,8 @@ class Settings:
         del self._held[name]
 
     def _layer_of(self, name: str) -> KernelLayer:
-        """The lab's network has for itself what can be written in it: what is the machine's
-        is hidden there, or read only."""
+        """Return the layer of a setting: the lab's network has those that can be written in it; the machine's
+        are hidden or read-only there."""
         path = sysctl_path(name)
         own = self._outside is not None and is_network(name) and path.exists()
         return "network" if own and path.stat().st_mode & 0o222 else "machine"

@@ -1,5 +1,5 @@
-"""A folder's Unix sockets, reached through /proc: the kernel takes no path beyond 107 bytes
-(unix(7)), and a folder may be deeper."""
+"""Unix sockets in a folder, accessed through /proc: the kernel's limit for their paths is 107 bytes
+(unix(7)), which a folder may exceed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 @contextmanager
 def short_path(folder: Path, name: str) -> Iterator[str]:
-    """The path of the socket `name` in `folder`, for `bind` and `connect` meanwhile. Raises OSError
-    where there is no such folder."""
+    """Yield a path of the socket `name` in `folder` for `bind` and `connect` within the block. Raises OSError
+    if there is no such folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{name}"
@@ -23,7 +23,7 @@ def short_path(folder: Path, name: str) -> Iterator[str]:
 
 
 def listen(folder: Path, name: str, backlog: int) -> socket.socket:
-    """A listener on that socket, in place of any before it, for its user only. Raises OSError."""
+    """Return a listener on that socket, only for its user, replacing any earlier one. Raises OSError."""
     (folder / name).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
@@ -40,7 +40,7 @@ def listen(folder: Path, name: str, backlog: int) -> socket.socket:
 
 
 def is_own(line: socket.socket) -> bool:
-    """Whether who is at the other end of a Unix socket is the same user."""
+    """Return whether the other end of a Unix socket belongs to the same user."""
     found = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid: int = struct.unpack("3i", found)[1]
     return uid == os.geteuid()

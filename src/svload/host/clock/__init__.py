@@ -1,1 +1,1 @@
-"""What one machine's clocks read while another's read this: an exchange over TCP, and what its stamps prove."""
+"""Comparison of two machines' clocks: an exchange of timestamps over TCP, and what they prove."""

@@ -1,14 +1,14 @@
-"""Answers what another machine asks of this one's clocks and of the link between them.
-Imports the standard library alone.
+"""Answers another machine's requests about this one's clocks and the link between them. Imports only the
+standard library.
 
-`python answerer.py PORT SECONDS`, the word that callers must know in $SVLOAD_WORD (`fleet check` hands the
-file to a machine that has no svload yet, on its standard input). It prints {"port": N} once it listens,
-leaves its starter, and ends after SECONDS or when it is told to. Port 0: a free one. A connection begins with
-the word and a line feed; then, in network byte order:
+`python answerer.py PORT SECONDS` with the callers' secret word in $SVLOAD_WORD (`fleet check` sends this file
+to the standard input of machines without svload). It prints {"port": N} once it listens, detaches from its
+starter, and ends after SECONDS or on request. Port 0 means a free one. A connection begins with the word and
+a line feed; then, in network byte order:
 
 P number(8)      → number(8) received(8) answered(8) of CLOCK_MONOTONIC, received(8) answered(8) of CLOCK_REALTIME, all ns
-D milliseconds(4)  → zeros for so long (10 s at most), then the end
-U …              → as many bytes as come, up to the end; then their number(8)
+D milliseconds(4)  → zeros for that time (10 s at most), then the end
+U …              → reads all bytes up to the end; then their number(8)
 Q                → ends
 """
 
@@ -35,7 +35,7 @@ _IDLE_S = 15.0
 
 
 def serve(listening: socket.socket, word: bytes) -> None:
-    """Answer whoever knows the word, side by side; returns when told to end, or when the socket is closed."""
+    """Answer all clients that know the word, in parallel; return on request or when the socket is closed."""
     while True:
         try:
             connection, _ = listening.accept()
@@ -94,7 +94,7 @@ def _line(connection: socket.socket) -> bytes:
 
 
 def exactly(connection: socket.socket, size: int) -> bytes:
-    """The next `size` bytes. Raises ConnectionError where the other side ends before."""
+    """Return the next `size` bytes. Raises ConnectionError if the other side ends earlier."""
     found = b""
     while len(found) < size:
         part = connection.recv(size - len(found))
@@ -105,7 +105,7 @@ def exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def main(words: list[str]) -> int:
-    """Listen, say where, leave the starter, answer."""
+    """Listen, print the port, detach from the starter, answer."""
     port, seconds, word = int(words[0]), int(words[1]), os.environ["SVLOAD_WORD"].encode()
     try:
         listening = socket.create_server(("", port), backlog=64)
@@ -119,7 +119,7 @@ def main(words: list[str]) -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    signal.alarm(seconds)  # its default is the end of the process
+    signal.alarm(seconds)  # its default action ends the process
     serve(listening, word)
     return 0
 

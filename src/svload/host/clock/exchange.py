@@ -1,5 +1,5 @@
-"""Asking an answerer: exchanges of stamps for the offset, and bytes for the link's
-bandwidth. Bounded; raises OSError."""
+"""Requests to an answerer: exchanges of timestamps for the offset, and bytes for the link's bandwidth.
+Bounded; raises OSError."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _LINK_MS = 300
 
 
 class Stamps(NamedTuple):
-    """The same ping-pongs by both kinds of clock: `monotonic` for all loads, `wall` for the time of day."""
+    """The same exchanges by both kinds of clock: `monotonic` for all loads, `wall` for the time of day."""
 
     monotonic: list[Exchange]
     wall: list[Exchange]
 
 
 class Link(NamedTuple):
-    """Bytes a second of one TCP stream: from here `to` the machine, and `back`."""
+    """Bytes per second of one TCP stream: from here `to` the machine, and `back`."""
 
     to_bytes_per_s: float
     back_bytes_per_s: float
 
 
 def connect(address: str, port: int, word: str) -> socket.socket:
-    """A connection that has said its word."""
+    """Open a connection and send the word."""
     made = socket.create_connection((address, port), timeout=CONNECT_WITHIN_S)
     made.settimeout(_ANSWER_WITHIN_S)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -40,7 +40,7 @@ def connect(address: str, port: int, word: str) -> socket.socket:
 
 
 def ping_pong(connection: socket.socket, count: int = EXCHANGES) -> Stamps:
-    """`count` exchanges, one after another; the first, which wakes both sides, is not kept."""
+    """Do `count` exchanges, one after another; the first, which wakes both sides, is discarded."""
     found = Stamps([], [])
     for number in range(count + 1):
         question = b"P" + PING.pack(number)
@@ -58,7 +58,7 @@ def ping_pong(connection: socket.socket, count: int = EXCHANGES) -> Stamps:
 
 
 def measure_link(address: str, port: int, word: str, milliseconds: int = _LINK_MS) -> Link:
-    """One stream each way, one after the other, some `milliseconds` each."""
+    """Measure one stream in each direction, one after the other, about `milliseconds` each."""
     return Link(_up(address, port, word, milliseconds), _down(address, port, word, milliseconds))
 
 
@@ -85,7 +85,7 @@ def _down(address: str, port: int, word: str, milliseconds: int) -> float:
 
 
 def tell_to_end(address: str, port: int, word: str) -> None:
-    """End the answerer; one that is gone is no error."""
+    """End the answerer; it is no error if it is gone."""
     try:
         with connect(address, port, word) as stream:
             stream.sendall(b"Q")

@@ -1,9 +1,9 @@
-"""How far another machine's clock stands from this one's, with the bound that the stamps prove. Pure.
+"""The offset of another machine's clock from this one's, with the bound that the timestamps prove. Pure.
 
-A message takes no negative time: an exchange that left at s and was back at b (here), and was received at r
-and answered at a (there), puts the offset r − s at most and a − b at least (Cristian 1989; Marzullo & Owicki
-1983 for the intersection of many). Nothing is assumed of how the way there compares with the way back, so the
-bound holds on lopsided links too.
+A message takes no negative time: an exchange that left at s and returned at b (here), and was received at r
+and answered at a (there), proves that the offset is at most r − s and at least a − b (Cristian 1989; Marzullo
+& Owicki 1983 for the intersection of many). Nothing is assumed about the symmetry of the two directions, so
+the bound holds on asymmetric links too.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MOST_DRIFT = 500e-6
-"""How fast two clocks may run apart, s/s: the most that NTP's discipline slews a clock by."""
+"""The maximum drift between two clocks, s/s: the maximum rate at which NTP's discipline slews a clock."""
 WIDEST_NS = 1_000_000
-"""An offset known no better than this refuses what is timed one way (docs/method.md §3, clock)."""
+"""With a larger bound of the offset, one-way times are refused (docs/method.md §3, clock)."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Exchange:
 
     @property
     def round_trip_ns(self) -> int:
-        """The time under way, there and back."""
+        """Return the time in transit, there and back."""
         return (self.back_ns - self.sent_ns) - (self.answered_ns - self.received_ns)
 
 
 @dataclass(frozen=True)
 class Offset:
-    """The other clock minus this one: `offset_ns` ± `bound_ns` at `at_ns` of this clock;
-    `round_trip_ns` of the quickest exchange."""
+    """The other clock minus this one: `offset_ns` ± `bound_ns` at `at_ns` of this clock; `round_trip_ns` is
+    that of the fastest exchange."""
 
     offset_ns: int
     bound_ns: int
@@ -45,23 +45,23 @@ class Offset:
 
     @property
     def is_close(self) -> bool:
-        """Whether times one way may rest on it."""
+        """Return whether it is precise enough for one-way times."""
         return self.bound_ns <= WIDEST_NS
 
     def there(self, here_ns: int) -> int:
-        """What the other clock reads when this one reads `here_ns`."""
+        """Return the other clock's time when this one reads `here_ns`."""
         return here_ns + self.offset_ns
 
     def here(self, there_ns: int) -> int:
-        """What this clock reads when the other one reads `there_ns`."""
+        """Return this clock's time when the other one reads `there_ns`."""
         return there_ns - self.offset_ns
 
 
 def estimate(exchanges: Sequence[Exchange], most_drift: float = MOST_DRIFT) -> Offset:
-    """The offset at the middle of the quickest exchange. Raises ValueError where there is none, or
-    where no offset fits them all.
+    """Return the offset at the middle of the fastest exchange. Raises ValueError without exchanges, or if no
+    offset fits them all.
 
-    What an exchange says counts less the farther it lies from that moment: by `most_drift` of the distance.
+    The bounds of an exchange are widened by `most_drift` times its distance from that moment.
     """
     if not exchanges:
         raise ValueError("no exchange was made")
@@ -81,7 +81,8 @@ def estimate(exchanges: Sequence[Exchange], most_drift: float = MOST_DRIFT) -> O
 
 
 def over(before: Offset, after: Offset) -> Offset:
-    """One offset for all moments between two estimates: the bound holds both and the way from one to the other."""
+    """Return one offset for all moments between two estimates: its bound covers both and the change between
+    them."""
     low = min(before.offset_ns - before.bound_ns, after.offset_ns - after.bound_ns)
     high = max(before.offset_ns + before.bound_ns, after.offset_ns + after.bound_ns)
     return Offset(

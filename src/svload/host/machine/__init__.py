@@ -1,1 +1,1 @@
-"""What this machine is, and its few settings that a load depends on."""
+"""Facts about this machine, and the few settings that affect a load."""

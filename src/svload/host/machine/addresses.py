@@ -1,4 +1,4 @@
-"""This machine's own addresses, as others see them."""
+"""This machine's addresses, as others see them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _ANY_PORT = 9
 
 
 def own_address_towards(other: str) -> str:
-    """The address that this machine would speak to `other` from; nothing is sent. Raises SvloadError fleet-unreachable."""
+    """Return this machine's source address for packets to `other`; nothing is sent. Raises SvloadError
+    fleet-unreachable."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(other, _ANY_PORT, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:

@@ -1,5 +1,5 @@
-"""CPUs that do not sleep while load is made: waking one takes longer than many an answer (on a guest:
-tens of microseconds, each way)."""
+"""CPUs that do not sleep while load is generated: waking one may take longer than a response (on a guest:
+tens of microseconds in each direction)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NO_LATENCY = bytes(4)
 
 @contextmanager
 def awake(asked: bool = True, device: Path = DEVICE) -> Iterator[bool]:
-    """While the block runs no CPU enters a state that takes time to leave (PM QoS of the
-    kernel); whether that could be had.
+    """Keep all CPUs out of states that take time to leave during the block (PM QoS of the kernel); yield
+    whether that succeeded.
 
-    The request lives by an open descriptor: the kernel takes it back however this process ends.
+    The request lasts as long as an open descriptor, so the kernel cancels it however this process ends.
     """
     descriptor = -1
     if asked:
@@ -32,5 +32,5 @@ def awake(asked: bool = True, device: Path = DEVICE) -> Iterator[bool]:
 
 
 def can_stay_awake(device: Path = DEVICE) -> bool:
-    """Whether this user may ask for it."""
+    """Return whether this user may request it."""
     return os.access(device, os.W_OK)

@@ -1,7 +1,7 @@
-"""Ask a server over TCP with one deadline for the whole exchange and a limit on what it may answer.
+"""Requests to a server over TCP with one deadline for the whole exchange and a limit on the answer's size.
 
-A socket's own time-out begins again with each byte: a server that sends one now and then holds its reader for ever,
-and one that never stops fills the memory. Only the standard library: samplers and kits use it.
+A socket's time-out restarts with each byte: a server that sends one now and then would block its reader for
+ever, and one that never stops would fill the memory. Only the standard library: samplers and kits use it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any
 
 
 class BoundedSocket(socket.socket):
-    """A connection over TCP, or by a Unix socket's path, whose every exchange, from `renew` on, ends by its deadline and within its bytes.
+    """A connection over TCP, or to a Unix socket's path, with a deadline and a limit of bytes for each
+    exchange, which starts with `renew`.
 
-    Beyond the deadline reads and writes raise TimeoutError, beyond the bytes ConnectionError; both are OSError.
+    After the deadline reads and writes raise TimeoutError, beyond the limit ConnectionError; both are
+    OSError.
     """
 
     def __init__(self, address: tuple[str, int] | str, within_s: float, most_bytes: int) -> None:
@@ -31,7 +33,7 @@ class BoundedSocket(socket.socket):
             raise
 
     def renew(self) -> None:
-        """Begin another exchange on the same connection."""
+        """Start another exchange on the same connection."""
         self._deadline = time.monotonic() + self._within_s
         self._left = self._most_bytes
 
@@ -47,21 +49,21 @@ class BoundedSocket(socket.socket):
             raise ConnectionError(f"the answer is longer than {self._most_bytes:,} bytes")
 
     def recv(self, *args: Any) -> bytes:
-        """Read on, within what is left."""
+        """Read within the remaining time and bytes."""
         self._set_remaining()
         piece = super().recv(*args)
         self._count(len(piece))
         return piece
 
     def recv_into(self, *args: Any) -> int:
-        """Read on, within what is left (what `makefile` uses)."""
+        """Read within the remaining time and bytes (used by `makefile`)."""
         self._set_remaining()
         read = super().recv_into(*args)
         self._count(read)
         return read
 
     def sendall(self, *args: Any) -> None:
-        """Write all of it by the deadline."""
+        """Write everything by the deadline."""
         self._set_remaining()
         super().sendall(*args)
 
@@ -70,8 +72,8 @@ _PIECE_BYTES = 1 << 16
 
 
 def body_of(answer: http.client.HTTPResponse) -> bytes:
-    """The whole body, read piece by piece: what an answer says of its length allocates nothing. Raises OSError for
-    one that is cut or breaks HTTP's grammar."""
+    """Return the whole body, read in pieces, so that a false Content-Length allocates nothing. Raises OSError
+    if it is truncated or violates HTTP's grammar."""
     pieces = []
     try:
         while piece := answer.read(_PIECE_BYTES):
@@ -84,18 +86,18 @@ def body_of(answer: http.client.HTTPResponse) -> bytes:
 
 
 class BoundedHTTP(http.client.HTTPConnection):
-    """HTTP/1.1 over a `BoundedSocket`: each request is an exchange of its own."""
+    """HTTP/1.1 over a `BoundedSocket`: each request is a separate exchange."""
 
     def __init__(self, host: str, port: int, within_s: float, most_bytes: int) -> None:
         super().__init__(host, port)
         self._bounds = within_s, most_bytes
 
     def connect(self) -> None:
-        """Connect within the time of the exchange. Raises OSError."""
+        """Connect within the exchange's time. Raises OSError."""
         self.sock = BoundedSocket((self.host, self.port), *self._bounds)
 
     def request(self, *args: Any, **words: Any) -> None:
-        """Send a request; its answer must be whole by the deadline that starts now. Raises OSError."""
+        """Send a request; its complete answer must arrive within the time that starts now. Raises OSError."""
         if isinstance(self.sock, BoundedSocket):
             self.sock.renew()
         super().request(*args, **words)

@@ -1,4 +1,4 @@
-"""The machine beside a load: its clocks, the ports that still rest, the memory, descriptors and
+"""The state of the machine beside a load: its clocks, the resting ports, and the memory, descriptors and
 ports that a plan must fit into."""
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource
 
 
 def moment(calibration_ns: float | None = None, *, ports: bool = False) -> Moment:
-    """The machine now; the ports that rest are counted if asked (some 10 ms where thousands do). The clocks
-    are read within a microsecond."""
+    """Return the machine's current state; resting ports are counted on request (some 10 ms for thousands).
+    The clocks are read within a microsecond."""
     sent, resent = _tcp()
     return Moment(
         monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC),
@@ -34,8 +34,8 @@ def moment(calibration_ns: float | None = None, *, ports: bool = False) -> Momen
 
 
 def _tcp() -> tuple[int | None, int | None]:
-    """Segments sent, and those sent again but for SYNs, which wait for a place in a server's queue as a rule. Of the
-    calling thread's network, which is the lab's where it has one of its own."""
+    """Return the number of segments sent, and of those retransmitted, except SYNs, which usually wait for a
+    place in a server's queue. Counted in the calling thread's network, which may be the lab's."""
     found: dict[str, int] = {}
     for name, (head, *wanted) in _OF_TCP.items():
         lines = [line.split() for line in read(f"/proc/thread-self/net/{name}").splitlines()]
@@ -49,7 +49,7 @@ def _tcp() -> tuple[int | None, int | None]:
 
 
 def machine(loopback_bytes_per_s: float | None = None, timer_floor_ns: float | None = None) -> Machine:
-    """What this machine can carry; the two figures are those of `host.preflight`."""
+    """Return what this machine can carry; the two figures are those of `host.preflight`."""
     available = os.sched_getaffinity(0)
     return Machine(
         kernel=platform.release(),

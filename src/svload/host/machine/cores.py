@@ -1,4 +1,4 @@
-"""Which cores make load and which serve. Pure."""
+"""The split of cores between load and servers. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ class CoreSplit(NamedTuple):
 
 
 def split_cores(available: Collection[int]) -> CoreSplit:
-    """One core for the load, a quarter of them from eight up, the rest for the servers; one core is shared.
+    """Give one core to the load, a quarter of them from eight up, and the rest to the servers; a single core
+    is shared.
 
-    The load takes the highest ones: interrupts mostly land on the lowest and would show as the generator's
-    lag. Raises ValueError for no core at all.
+    The load gets the highest cores, since interrupts mostly occur on the lowest and would appear as generator
+    lag. Raises ValueError without cores.
     """
     cores = sorted(set(available))
     if not cores:

@@ -1,10 +1,10 @@
-"""A link's latency: a process that takes packets from an interface and gives them to another one later, in their order.
+"""A link's latency: a process that forwards packets between two interfaces with a delay, in order.
 
     python -m svload.host.machine.delay_line --inside lab --outside link1 --fabric FILE --told FILE
 
-It is started in the service's network namespace; `--fabric` is the file of the other one. `--told` is a
-file that it shares with whoever looks (`Told`): the delay, which may be changed while it runs, and what it
-did. Only the standard library.
+It is started in the service's network namespace; `--fabric` is the file of the other one. `--told` is a file
+shared with its observers (`Told`): the delay, which may be changed while it runs, and its statistics. Uses
+only the standard library.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _DELAY, _DONE = struct.Struct("=q"), struct.Struct("=7q")
 
 
 class Told(NamedTuple):
-    """What the shared file holds: the delay of each way; then, since its start, what it
-    carried, how late, and at what cost."""
+    """The contents of the shared file: the delay in each direction; then, since the start, what was carried,
+    how late, and at what cost."""
 
     delay_ns: int
     started: int
@@ -49,24 +49,25 @@ class Told(NamedTuple):
 
 
 def write_told(path: Path, delay_ns: int) -> None:
-    """Make the file for a line that is to be started. Raises OSError."""
+    """Create the file for a line before its start. Raises OSError."""
     path.write_bytes(_LAYOUT.pack(delay_ns, *[0] * (len(Told._fields) - 1)))
 
 
 def change_delay(path: str | Path, delay_ns: int) -> None:
-    """Let a running line delay what comes from now on by so much each way. Raises OSError where there is none."""
+    """Set the delay of a running line in each direction, for packets from now on. Raises OSError if there is
+    none."""
     with open(path, "r+b") as file:
         file.write(_DELAY.pack(delay_ns))
 
 
 def read_told(path: str | Path) -> Told:
-    """Raises OSError where there is none."""
+    """Read the file. Raises OSError if there is none."""
     with open(path, "rb") as file:
         return Told(*_LAYOUT.unpack(file.read(_LAYOUT.size)))
 
 
 class Line:
-    """Packets of two interfaces (readable and writable descriptors that don't block), each way on its own."""
+    """The packets of two interfaces (non-blocking descriptors), each direction independently."""
 
     def __init__(self, ends: tuple[int, int], told: mmap.mmap) -> None:
         self._ends, self._told = ends, told
@@ -85,7 +86,7 @@ class Line:
                 self._sleep()
 
     def _take(self, way: int, delay_ns: int) -> bool:
-        """Whether there may be more."""
+        """Return whether there may be more packets."""
         waiting, end = self._waiting[way], self._ends[way]
         for _ in range(_AT_ONCE):
             try:
@@ -113,7 +114,7 @@ class Line:
             self._late_most_ns = max(self._late_most_ns, late_ns)
 
     def _tell(self) -> None:
-        """The delay stays as whoever changes it has written it."""
+        """Write the statistics; the delay in the file is left unchanged."""
         done = (self._packets, self._bytes, self._dropped, self._late_ns, self._late_most_ns)
         _DONE.pack_into(self._told, _DELAY.size, 1, *done, time.process_time_ns())
 
@@ -124,14 +125,14 @@ class Line:
 
 
 def _attach(device: str) -> int:
-    """A descriptor of this namespace's TUN interface. Raises OSError."""
+    """Return a descriptor of this namespace's TUN interface. Raises OSError."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", device.encode(), _IFF_TUN | _IFF_NO_PI))
     return descriptor
 
 
 def main() -> None:
-    """Carry packets until it is ended."""
+    """Forward packets until ended."""
     parser = argparse.ArgumentParser(description="the latency of a link")
     for name in ("--inside", "--outside", "--fabric", "--told"):
         parser.add_argument(name, required=True)

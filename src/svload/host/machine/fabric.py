@@ -1,8 +1,9 @@
-"""A network of several namespaces: a hub, and one for each linked service, joined to it by an interface at either end.
+"""A network of several namespaces: a hub, and one for each linked service, connected to it by a pair of
+interfaces.
 
-A service's namespace is an open descriptor and has no name, so it goes with the process that holds it and the
-last one inside, and its interfaces with it: nothing of it can be left behind. Works by `ip` and `tc`, in
-namespaces that are not the machine's own.
+A service's namespace is an open descriptor without a name, so it disappears, with its interfaces, after the
+process that holds it and the last one inside: nothing can be left behind. Uses `ip` and `tc`, in namespaces
+other than the machine's.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from functools import cache
 from svload.host.machine import linux
 
 HUB = "10.203.0.1"
-"""The hub's address, by which a linked service reaches one that is not."""
+"""The hub's address, by which linked services reach the others."""
 INSIDE = "lab"
-"""A linked service's interface, as it has it."""
+"""The name of a linked service's interface, inside its namespace."""
 MOST = 250
 _MTU_BYTES = 1500
 _QUEUE_PACKETS = 10_000
 _LEAST_BURST_BYTES = 16_384
 _BURST_S = 0.001
 _QUEUE_S = 0.05
-"""What waits longer for the rate is dropped."""
+"""Packets that wait longer because of the rate are dropped."""
 _BOUND_S = 10.0
 _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
 def lacking(latency: bool) -> str | None:
-    """Why this machine cannot hold links; None: it can. Tries it in a network that ends with the trial."""
+    """Return why this machine cannot provide links; None if it can. Tries it in a temporary network."""
     if os.geteuid() != 0:
         return "links need root"
     if missing := [name for name in ("ip", "tc", "unshare") if shutil.which(name, path=_PATH) is None]:
@@ -59,29 +60,30 @@ def _works(words: str) -> bool:
 
 
 def is_of_a_lab(address: str) -> bool:
-    """Whether it is one of a lab's own network with links."""
+    """Return whether the address is in a lab's network with links."""
     return address.startswith("10.203.")
 
 
 def address_of(number: int) -> str:
-    """Of the service with this link."""
+    """Return the address of the service with this link."""
     return f"10.203.{number}.2"
 
 
 def outside_of(number: int) -> str:
-    """The hub's interface of this link."""
+    """Return the hub's interface of this link."""
     return f"link{number}"
 
 
 def open_hub() -> None:
-    """Let this network carry links: an address of its own, and a way from one link to another. Raises OSError."""
+    """Prepare this network for links: set the hub's address and routing between links. Raises OSError."""
     _run(("ip", "addr", "replace", f"{HUB}/32", "dev", "lo"))
     with open("/proc/sys/net/ipv4/ip_forward", "w", encoding="ascii") as file:
         file.write("1")
 
 
 def new_network() -> int:
-    """A network namespace with loopback alone, as a descriptor; this thread stays where it is. Raises OSError."""
+    """Create a network namespace with only loopback and return its descriptor, without moving this thread.
+    Raises OSError."""
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         linux.unshare(linux.CLONE_NEWNET)
@@ -96,8 +98,8 @@ def new_network() -> int:
 
 
 def join(network: int, number: int, *, delayed: bool, congestion: str | None = None) -> None:
-    """Give the namespace its interface, and the hub the other end; a `delayed` link's packets are
-    carried by a process. Connections from it and to it have this congestion control at its end. Raises OSError."""
+    """Give the namespace its interface, and the hub the other end; a process forwards a `delayed` link's
+    packets. Connections from and to the namespace use this congestion control at its end. Raises OSError."""
     outside, gateway = outside_of(number), f"10.203.{number}.1"
     if delayed:
         _run(("ip", "tuntap", "add", "dev", outside, "mode", "tun"))
@@ -128,14 +130,14 @@ def join(network: int, number: int, *, delayed: bool, congestion: str | None = N
 
 
 def part(number: int) -> None:
-    """Remove a link, both its ends; one that has gone already is no error."""
+    """Remove both ends of a link; it is no error if it is gone already."""
     with contextlib.suppress(OSError):
         _run(("ip", "link", "del", outside_of(number)))
 
 
 def hold_rate(network: int, number: int, rate_bytes_per_s: int | None) -> list[int]:
-    """Hold both ends to this rate (None: to none); what the kernel then holds, of each
-    end that has one. Raises OSError."""
+    """Limit both ends to this rate (None: unlimited); return the kernel's rate of each end that has one.
+    Raises OSError."""
     for device, where in ((outside_of(number), None), (INSIDE, network)):
         if rate_bytes_per_s is not None:
             burst = max(_LEAST_BURST_BYTES, round(rate_bytes_per_s * _BURST_S))
@@ -159,7 +161,7 @@ def _rates(device: str, network: int | None) -> list[int]:
 
 
 def _run(command: Sequence[str], network: int | None = None, keep: int | None = None) -> str:
-    """What it printed. Raises OSError with what it said."""
+    """Run a command and return its output. Raises OSError with its error message."""
     with linux.in_network(f"/proc/self/fd/{network}") if network is not None else contextlib.nullcontext():
         ended = _run_plain(command, () if keep is None else (keep,))
     if ended.returncode != 0:

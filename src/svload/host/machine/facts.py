@@ -1,5 +1,5 @@
-"""What this machine is: the facts that decide what can be measured on it. Read from /proc
-and the kernel's limits alone."""
+"""The facts that determine what can be measured on this machine, read only from /proc and the kernel's
+limits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
-    """Facts in words: cores and their split, clock, descriptors, ports, memory, kernel, root, congestion
-    control; and what was measured."""
+    """Return facts in words: cores and their split, clock, descriptors, ports, memory, kernel, root,
+    congestion control, and measurements."""
     available = sorted(os.sched_getaffinity(0))
     cores = split_cores(available)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -48,15 +48,15 @@ def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
 
 
 def connection_room(wanted: int) -> Room:
-    """How many connections generators can hold here, if each asks for `wanted` open files, as
-    the agent sets them (host.spawn)."""
+    """Return how many connections generators can hold here if each requests `wanted` open files, which the
+    agent sets (host.spawn)."""
     from svload.model.plan import Room
 
     return Room(descriptors=min(wanted, most_open_files()), local_ports=len(local_ports()))
 
 
 def measured_words(found: Preflight | Machine) -> dict[str, str]:
-    """What the preflight measured, in words."""
+    """Return the preflight's measurements in words."""
     words = {}
     if found.loopback_bytes_per_s is not None:
         words["loopback"] = f"{show_size(found.loopback_bytes_per_s)}/s in one stream"
@@ -66,7 +66,7 @@ def measured_words(found: Preflight | Machine) -> dict[str, str]:
 
 
 def processor() -> str:
-    """The processor's own name, else the architecture's."""
+    """Return the processor's name, else the architecture's."""
     lines = read("/proc/cpuinfo", "").splitlines()
     return next(
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
@@ -79,7 +79,7 @@ def _memory_gib() -> float:
 
 
 def free_memory_bytes() -> int:
-    """What programs can still take without swapping."""
+    """Return the memory that programs can still use without swapping."""
     lines = read("/proc/meminfo", "").splitlines()
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
 

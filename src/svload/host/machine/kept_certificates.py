@@ -1,4 +1,5 @@
-"""Where certificates are kept: the state folder, one file a place (and settings), found again only where they hold."""
+"""Storage of certificates: in the state folder, one file per place (and settings), found only where they are
+valid."""
 
 from __future__ import annotations
 
@@ -19,30 +20,31 @@ Kind = TypeVar("Kind", InstrumentCertificate, AaCertificate)
 
 
 def place() -> Place:
-    """Where we are: the processor and a digest of the host's name (a pack tells no names),
-    kernel, the native engine's digest."""
+    """Return the place: the processor and a digest of the host's name (packs contain no names), the kernel,
+    and the native engine's digest."""
     name = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
     return Place(host=f"{processor()} #{name}", kernel=platform.release(), engine=_engine_digest())
 
 
 def held(settings: str, state: Path | None = None) -> Certificates:
-    """The certificates that hold here now; `settings` is the study's digest (`analysis.settings_digest`)."""
+    """Return the certificates that are valid here now; `settings` is the study's digest
+    (`analysis.settings_digest`)."""
     return Certificates(instrument=instrument(state), aa=aa(settings, state))
 
 
 def instrument(state: Path | None = None) -> InstrumentCertificate | None:
-    """The instrument's certificate for this place."""
+    """Return the instrument's certificate for this place."""
     return _held(InstrumentCertificate, "instrument", "", state)
 
 
 def aa(settings: str, state: Path | None = None) -> AaCertificate | None:
-    """The A/A certificate of this place and these settings."""
+    """Return the A/A certificate for this place and these settings."""
     found = _held(AaCertificate, "aa", settings, state)
     return found if found is not None and found.settings == settings else None
 
 
 def keep(certificate: InstrumentCertificate | AaCertificate, state: Path | None = None) -> Path:
-    """Write it, atomically, in place of an older one of the same place; where it lies. Raises OSError."""
+    """Write it atomically, replacing an older one of the same place; return its path. Raises OSError."""
     kind, settings = (
         ("aa", certificate.settings) if isinstance(certificate, AaCertificate) else ("instrument", "")
     )
@@ -54,7 +56,7 @@ def keep(certificate: InstrumentCertificate | AaCertificate, state: Path | None 
 def _held(kind: type[Kind], name: str, settings: str, state: Path | None) -> Kind | None:
     if not any(
         _folder(state).glob(f"{name}-*.json")
-    ):  # to know where we are is to read the whole engine (30 ms)
+    ):  # determining the place requires reading the whole engine (30 ms)
         return None
     here = place()
     found = _read(kind, _path(name, here, settings, state))

@@ -1,8 +1,9 @@
-"""The few system calls and /proc readings that the standard library lacks. Linux only; imports nothing of ours.
+"""The few system calls and /proc readings that the standard library lacks. Linux only; imports nothing from
+svload.
 
-Two kinds of pid are told apart everywhere in this room: the *local* pid, by which this process may
-signal, and the *machine* pid, as the mounted /proc shows it. They differ inside the agent, which is the
-first process of a PID namespace.
+There are two kinds of pid throughout this package: the *local* pid, which this process may signal, and the
+*machine* pid in the mounted /proc. They differ inside the agent, which is the first process of a PID
+namespace.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ _SA_RESETHAND = 0x80000000
 
 
 def handle_once(number: int) -> None:
-    """The kernel forgets the signal's present handler when it calls it: the next such signal does what it
-    does to a program without one."""
+    """Make the kernel reset the signal's current handler when it calls it: the next such signal has its
+    default action."""
     libc, action = ctypes.CDLL(None, use_errno=True), _Sigaction()
     libc.sigaction(number, None, ctypes.byref(action))
     action.flags |= _SA_RESETHAND - (1 << 32)
@@ -62,27 +63,27 @@ def handle_once(number: int) -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when the thread that forked it ends. Not inherited by its own children."""
+    """Request SIGKILL for this process when the thread that forked it ends. Not inherited by children."""
     _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent died become children of this process."""
+    """Make descendants whose parent dies children of this process."""
     _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def enter_network_namespace(name: str) -> None:
-    """Move this process into /run/netns/`name`. Raises OSError if there is none or it is not allowed."""
+    """Move this process into /run/netns/`name`. Raises OSError if it does not exist or is not permitted."""
     with in_network(f"/run/netns/{name}", stay=True):
         pass
 
 
 @contextlib.contextmanager
 def in_network(path: str, *, stay: bool = False) -> Iterator[None]:
-    """This thread, in the network namespace of that file (/proc/PID/ns/net); afterwards where
-    it was, unless it is to `stay`.
+    """Move this thread into the network namespace of that file (/proc/PID/ns/net), and back after the block
+    unless it shall `stay`.
 
-    Raises OSError if there is none or it is not allowed.
+    Raises OSError if it does not exist or is not permitted.
     """
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
@@ -107,11 +108,11 @@ def raise_loopback() -> None:
 
 
 class ProcessStat(NamedTuple):
-    """What we use of /proc/PID/stat, in machine pids.
+    """The used fields of /proc/PID/stat, in machine pids.
 
-    `start_ticks` since boot tells a process from another with its pid. `cpu_seconds` includes children that have
-    ended and been waited for, `own_ticks` does not. `name` is the kernel's, of at most 15 letters; `kernel`: a
-    thread of the kernel itself; `core`: where its first thread last ran.
+    `start_ticks` since boot distinguishes processes with the same pid. `cpu_seconds` includes children that
+    have ended and been waited for, `own_ticks` does not. `name` is the kernel's, of at most 15 letters;
+    `kernel`: a kernel thread; `core`: where its first thread last ran.
     """
 
     pid: int
@@ -130,22 +131,23 @@ class ProcessStat(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended and only waits to be waited for."""
+        """Return whether it has ended but has not been waited for."""
         return self.state in "ZX"
 
     @property
     def children_ticks(self) -> int:
-        """CPU time of children that have ended and been waited for."""
+        """Return the CPU time of children that have ended and been waited for."""
         return round(self.cpu_seconds * TICKS_PER_S) - self.own_ticks
 
 
 def machine_pid() -> int:
-    """This process's pid as the mounted /proc shows it."""
+    """Return this process's pid in the mounted /proc."""
     return int(os.readlink("/proc/self"))
 
 
 def parse_stat(text: str) -> ProcessStat:
-    """A line of /proc/PID/stat; the command's name may contain spaces and brackets. Raises ValueError, IndexError."""
+    """Parse a line of /proc/PID/stat; the command's name may contain spaces and brackets. Raises ValueError,
+    IndexError."""
     opened, closed = text.index("("), text.rindex(")")
     fields = text[closed + 2 :].split(None, _CORE + 1)
     own_ticks = int(fields[11]) + int(fields[12])
@@ -167,7 +169,7 @@ def parse_stat(text: str) -> ProcessStat:
 
 
 def process_stat(pid: int | Literal["self"], root: str = "/proc") -> ProcessStat | None:
-    """What /proc says of a machine pid; None if there is no such process."""
+    """Return the /proc data of a machine pid; None if there is no such process."""
     try:
         held = os.open(f"{root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -181,20 +183,21 @@ def process_stat(pid: int | Literal["self"], root: str = "/proc") -> ProcessStat
 
 
 def is_alive(pid: int, start_ticks: int) -> bool:
-    """Whether that very process (not a reuse of its pid) still runs; a zombie does not."""
+    """Return whether exactly that process (not a reuse of its pid) is still running; a zombie is not."""
     found = process_stat(pid)
     return found is not None and found.start_ticks == start_ticks and not found.ended
 
 
 def processes() -> Iterator[ProcessStat]:
-    """All processes that /proc shows now."""
+    """Yield all processes that /proc currently shows."""
     for name in os.listdir("/proc"):
         if name.isdigit() and (found := process_stat(int(name))) is not None:
             yield found
 
 
 def local_pid(pid: int) -> int | None:
-    """The pid by which this process may signal machine pid `pid`; None if it is gone or in no namespace of ours."""
+    """Return the pid by which this process may signal machine pid `pid`; None if it is gone or not in our
+    namespace."""
     own, other = _namespace_pids("self"), _namespace_pids(str(pid))
     return other[len(own) - 1] if len(other) >= len(own) > 0 else None
 
@@ -211,7 +214,7 @@ def _namespace_pids(name: str) -> list[int]:
 
 
 def environment_has(pid: int, mark: bytes) -> bool:
-    """Whether machine pid `pid` was started with `mark` (b"NAME=value") in its environment."""
+    """Return whether machine pid `pid` was started with `mark` (b"NAME=value") in its environment."""
     try:
         return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -219,7 +222,7 @@ def environment_has(pid: int, mark: bytes) -> bool:
 
 
 def send_signal(pid: int, number: int) -> None:
-    """Signal a machine pid, by its local pid; one that is gone is no error. Raises PermissionError."""
+    """Signal a machine pid, by its local pid; it is no error if it is gone. Raises PermissionError."""
     local = local_pid(pid)
     if local is not None and local > 1:
         with contextlib.suppress(ProcessLookupError):
@@ -227,7 +230,7 @@ def send_signal(pid: int, number: int) -> None:
 
 
 def boot_id() -> str:
-    """A text that changes with every boot: start ticks only compare within one."""
+    """Return a text that changes with every boot, since start ticks can be compared only within one boot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -235,12 +238,12 @@ def boot_id() -> str:
 
 
 def network_namespace() -> str:
-    """The identity of this thread's network namespace; empty if it cannot be read."""
+    """Return the identity of this thread's network namespace; empty if it cannot be read."""
     return _link("/proc/thread-self/ns/net")
 
 
 def pid_namespace(pid: str) -> str:
-    """The identity of a machine pid's (or `self`'s) PID namespace; empty if it cannot be read."""
+    """Return the identity of the PID namespace of a machine pid or `self`; empty if it cannot be read."""
     return _link(f"/proc/{pid}/ns/pid")
 
 
@@ -252,8 +255,8 @@ def _link(path: str) -> str:
 
 
 def descriptors(pid: int) -> set[str]:
-    """What a process's descriptors are (`socket:[123]`, paths); what we may not see, or
-    closes meanwhile, is left out."""
+    """Return the targets of a process's descriptors (`socket:[123]`, paths), without those that are hidden or
+    closed meanwhile."""
     folder = f"/proc/{pid}/fd"
     found = set()
     with contextlib.suppress(OSError):
@@ -264,8 +267,8 @@ def descriptors(pid: int) -> set[str]:
 
 
 def most_open_files() -> int:
-    """Descriptors that a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to fs.nr_open
-    (root in a container may lack it)."""
+    """Return how many descriptors a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to
+    fs.nr_open (root in a container may lack it)."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = int(read("/proc/sys/fs/nr_open") or hard)
     return most if hard == resource.RLIM_INFINITY or _may_raise_limits() else hard
@@ -277,8 +280,8 @@ def _may_raise_limits() -> bool:
 
 
 def read(path: str, otherwise: str = "") -> str:
-    """What one of the kernel's files says, without spaces around it; `otherwise` where it is
-    not there or not ours to read."""
+    """Return the stripped contents of one of the kernel's files; `otherwise` if it is missing or not
+    readable."""
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError:

@@ -16,14 +16,16 @@ from pathlib import Path
 from svload.model.errors import SvloadError, fail
 
 _LOOK_S = 1.0
-"""How often who waits looks whether it is to stop, and who holds the lock: all else of waiting is the kernel's."""
+"""How often a waiting process checks whether to stop and who holds the lock; the kernel does the rest of the
+waiting."""
 _CREATE_TRIES = 50
 _MOST_SAID = 200
 _LOCKS = Path("/proc/locks")
 
 
 def lock_path() -> Path:
-    """The lock's file: the same for all users, so not under $TMPDIR if /tmp is there. $SVLOAD_LOCK names another."""
+    """Return the lock's file: the same for all users, so not under $TMPDIR if /tmp exists. $SVLOAD_LOCK
+    overrides it."""
     if os.environ.get("SVLOAD_LOCK"):
         return Path(os.environ["SVLOAD_LOCK"])
     folder = "/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir()
@@ -39,11 +41,12 @@ def machine_lock(
     should_stop: Callable[[], bool] = lambda: False,
     lasts_s: float | None = None,
 ) -> Iterator[None]:
-    """Hold the machine for one load. `wait_s` None waits as long as it takes, 0 not at all.
+    """Hold the machine for one load. `wait_s` None waits without a limit, 0 not at all.
 
-    `on_wait(holder)` is called once when waiting begins and whenever the holder or the place in the queue changes.
-    `lasts_s`: about how long it is held, for who waits; None: not known. The lock belongs to this process and passes
-    to no child. Raises SvloadError: machine-busy when the time is up, interrupted when `should_stop()` while it waits.
+    `on_wait(holder)` is called once when waiting begins and whenever the holder or the place in the queue
+    changes. `lasts_s`: about how long it is held, as information for others; None: unknown. The lock belongs
+    to this process and is not inherited. Raises SvloadError: machine-busy after `wait_s`, interrupted if
+    `should_stop()` while it waits.
     """
     descriptor = _open(path or lock_path())
     waiting: _Waiting | None = None
@@ -64,7 +67,7 @@ def machine_lock(
 
 
 def _times(lasts_s: float | None) -> str:
-    """`since 14:02, until about 14:09`."""
+    """Return a text such as `since 14:02, until about 14:09`."""
     now = time.time()
     since = f"since {time.strftime('%H:%M', time.localtime(now))}"
     return (
@@ -75,7 +78,7 @@ def _times(lasts_s: float | None) -> str:
 
 
 def is_locked(path: Path | None = None) -> bool:
-    """Whether a load runs on this machine now. Holds nothing afterwards."""
+    """Return whether a load is running on this machine. The lock is not held afterwards."""
     try:
         descriptor = _opened(path or lock_path())
     except FileNotFoundError:
@@ -87,8 +90,8 @@ def is_locked(path: Path | None = None) -> bool:
 
 
 class _Waiting:
-    """A thread that the kernel blocks until the lock is free: waiting costs the machine nothing. One that is given up
-    lets go of the lock as soon as it gets it."""
+    """A thread that the kernel blocks until the lock is free, so that waiting uses no CPU. If it is given up,
+    it releases the lock as soon as it gets it."""
 
     def __init__(self, descriptor: int) -> None:
         self.held = threading.Event()
@@ -111,7 +114,7 @@ class _Waiting:
     def until_held(
         self, wait_s: float | None, on_wait: Callable[[str], None], should_stop: Callable[[], bool]
     ) -> None:
-        """Return once the lock is held. Raises SvloadError."""
+        """Wait until the lock is held. Raises SvloadError."""
         deadline = None if wait_s is None else time.monotonic() + wait_s
         told = None
         while True:
@@ -130,7 +133,7 @@ class _Waiting:
             raise self._error
 
     def give_up(self) -> None:
-        """Not to be held any more, whenever the kernel gives it."""
+        """Give up: the lock is released whenever the kernel grants it."""
         with self._guard:
             self._given_up = True
             if self.held.is_set():
@@ -138,14 +141,13 @@ class _Waiting:
 
 
 def _unlock(descriptor: int) -> None:
-    fcntl.flock(
-        descriptor, fcntl.LOCK_UN
-    )  # also for a child that has just been forked and has not closed it yet
+    fcntl.flock(descriptor, fcntl.LOCK_UN)  # even if a child that was just forked has not closed it yet
     os.close(descriptor)
 
 
 def _place(descriptor: int) -> str:
-    """`; 2 wait before this one`, as the kernel has its queue; empty for the first, or where it can't be read."""
+    """Return `; 2 wait before this one` from the kernel's queue; empty for the first, or if it can't be
+    read."""
     inode = f":{os.fstat(descriptor).st_ino}"
     try:
         lines = _LOCKS.read_text("ascii", "replace").splitlines()
@@ -158,8 +160,8 @@ def _place(descriptor: int) -> str:
 
 
 def _holder(descriptor: int) -> str:
-    """Who says that it holds the lock: any user of the machine may have written it, so it is
-    cut short and nothing of it acts."""
+    """Return the holder according to the lock's file. Any user of the machine may have written it, so it is
+    truncated and never acted upon."""
     said = os.pread(descriptor, _MOST_SAID, 0).decode("utf-8", "replace")
     return "".join(sign if sign.isprintable() else " " for sign in said).strip() or "not named"
 
@@ -173,8 +175,8 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _open(path: Path) -> int:
-    """Open for all users. O_CREAT only where it is absent: fs.protected_regular forbids it
-    on another user's file in /tmp."""
+    """Open the file for all users. O_CREAT is used only if it is missing: fs.protected_regular forbids it for
+    another user's file in /tmp."""
     for _ in range(_CREATE_TRIES):
         with contextlib.suppress(FileNotFoundError):
             return _opened(path)
@@ -186,8 +188,8 @@ def _open(path: Path) -> int:
 
 
 def _opened(path: Path) -> int:
-    """The lock's file, if it is one that svload would have made: no pipe, and no other name of some
-    file that would be written to."""
+    """Open the lock's file if svload could have created it: not if it is a pipe or a link to another file,
+    which would be overwritten."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as why:

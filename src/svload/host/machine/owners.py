@@ -1,7 +1,8 @@
-"""Whose a port is: the processes that hold its listening sockets, by the sockets' inodes.
+"""Owners of a port: the processes that hold its listening sockets, by the sockets' inodes.
 
-Another user's descriptors may be hidden. Then the control group tells in which the socket was made (Linux
-5.9, version 2 of the groups), else its user, where all that is hidden of that user is one family or one group.
+Another user's descriptors may be hidden. Then the owner follows from the control group in which the socket
+was created (Linux 5.9, version 2), or from its user if all hidden processes of that user are one family or in
+one group.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ _TOP_GROUP = 1
 
 
 class Owners(NamedTuple):
-    """Who holds the listening sockets of some ports.
+    """The processes that hold the listening sockets of some ports.
 
-    `held`: a socket's inode → the processes that were seen to hold it. `unproved` are the sockets that nobody was
-    seen to hold, because descriptors are hidden; `likely` those who must, by control group or user.
+    `held`: a socket's inode → the processes seen holding it. `unproved` are the sockets without a visible
+    holder, because descriptors are hidden; `likely` the processes that must hold them, by control group or
+    user.
     """
 
     held: Mapping[int, frozenset[int]] = {}
@@ -33,18 +35,18 @@ class Owners(NamedTuple):
 
     @property
     def pids(self) -> frozenset[int]:
-        """Everyone who was seen to hold one."""
+        """Return every process that was seen holding one."""
         return frozenset().union(*self.held.values())
 
 
 def owners(ports: Collection[int], network: str = "") -> Owners:
-    """Who listens on these TCP ports of this network namespace, or of the one with that file. What can't be
-    asked gives nobody."""
+    """Return the processes that listen on these TCP ports of this network namespace, or of the one with that
+    file; none if the kernel can't be asked."""
     return owners_of(listening(ports, network))
 
 
 def listening(ports: Collection[int], network: str = "") -> tuple[Socket, ...]:
-    """The sockets that listen on these TCP ports."""
+    """Return the sockets that listen on these TCP ports."""
     with in_network(network) if network else nullcontext():
         return tuple(
             one for family in _FAMILIES for one in tcp_sockets(family, TCP_LISTEN) if one.port in ports
@@ -52,7 +54,7 @@ def listening(ports: Collection[int], network: str = "") -> tuple[Socket, ...]:
 
 
 def owners_of(sockets: Collection[Socket], among: Iterable[int] | None = None) -> Owners:
-    """Who holds these sockets, of all processes or `among` some."""
+    """Return the holders of these sockets among all processes, or only `among` some."""
     if not sockets:
         return Owners()
     wanted = {f"socket:[{one.inode}]": one.inode for one in sockets}
@@ -70,7 +72,7 @@ def owners_of(sockets: Collection[Socket], among: Iterable[int] | None = None) -
 
 
 def _likely(sockets: Iterable[Socket], hidden: Iterable[int]) -> frozenset[int]:
-    """Of processes whose descriptors are hidden those that must be theirs; none where several could be."""
+    """Return the processes with hidden descriptors that must hold these sockets; none if it is ambiguous."""
     of_user: dict[int, list[int]] = {}
     for pid in hidden:
         user = user_id(pid)
@@ -90,7 +92,7 @@ def _likely(sockets: Iterable[Socket], hidden: Iterable[int]) -> frozenset[int]:
 
 
 def _is_one_family(pids: Collection[int]) -> bool:
-    """Whether all descend from one of them."""
+    """Return whether all of them descend from one of them."""
     parents = {pid: stat.parent for pid in pids if (stat := process_stat(pid)) is not None}
     return sum(parent not in parents for parent in parents.values()) == 1
 
@@ -104,7 +106,8 @@ def _is_kernels(pid: int) -> bool:
 
 
 def _folder_of(group: int) -> str | None:
-    """The control group of version 2 with this id; None: it is not known, or the top, which says nothing."""
+    """Return the control group of version 2 with this id; None if it is unknown, or the top, which proves
+    nothing."""
     hybrid, point = "/sys/fs/cgroup/unified", "/sys/fs/cgroup"
     point = hybrid if os.path.isdir(hybrid) else point
     if group <= _TOP_GROUP or not os.path.exists(f"{point}/cgroup.procs"):
@@ -119,7 +122,7 @@ def _folder_of(group: int) -> str | None:
 
 
 def control_group(pid: int | Literal["self"]) -> str | None:
-    """The control group that says what a process belongs to: version 2's, or systemd's own hierarchy; None at the top."""
+    """Return a process's control group in version 2 or in systemd's hierarchy; None for the top."""
     found = None
     try:
         with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as lines:
@@ -133,7 +136,7 @@ def control_group(pid: int | Literal["self"]) -> str | None:
 
 
 def user_id(pid: int) -> int | None:
-    """The number of a process's user; None when it is gone."""
+    """Return the uid of a process; None if it is gone."""
     try:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
@@ -141,7 +144,7 @@ def user_id(pid: int) -> int | None:
 
 
 def described(pid: int) -> str:
-    """A process in a sentence: its name, number and user."""
+    """Return a process's name, pid and user for a sentence."""
     user = user_id(pid)
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:

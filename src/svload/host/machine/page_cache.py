@@ -1,4 +1,5 @@
-"""How much of a folder's files lies in the kernel's page cache, by mincore(2): what does not is read from a disk."""
+"""How much of a folder's files is in the kernel's page cache, by mincore(2); the rest must be read from a
+disk."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from typing import NamedTuple
 
 
 class Resident(NamedTuple):
-    """Of all files below a folder: their bytes, and those of them in the page cache."""
+    """The bytes of all files below a folder, and how many of them are in the page cache."""
 
     size_bytes: int
     resident_bytes: int
 
 
 def in_page_cache(folder: Path) -> Resident | None:
-    """Of every plain file below `folder`; None where there is none or the kernel does not tell.
-    Reads no file. Some 10 µs a file."""
+    """Return the sum over every regular file below `folder`; None without files or if the kernel does not
+    report it. Reads no file. Takes some 10 µs per file."""
     size, resident = 0, 0
     try:
         for path in sorted(folder.rglob("*")):
@@ -33,10 +34,11 @@ def in_page_cache(folder: Path) -> Resident | None:
 
 
 def drop_from_page_cache(folder: Path) -> tuple[Resident, Resident] | None:
-    """Drop every plain file below `folder` from the page cache (fadvise), written to the disk first;
-    what lay in it before and after.
+    """Write every regular file below `folder` to disk and drop it from the page cache (fadvise); return what
+    was in the cache before and after.
 
-    None where there is none or the kernel does not tell. Needs no privilege. What another process has mapped stays.
+    None without files or if the kernel does not report it. Needs no privilege. What other processes have
+    mapped remains.
     """
     before = in_page_cache(folder)
     try:

@@ -1,5 +1,5 @@
-"""What this machine can carry, measured: loopback's bandwidth and how late a short sleep
-wakes. Kept until the next boot."""
+"""Measurements of this machine: loopback's bandwidth and the lateness of short sleeps. Kept until the next
+boot."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _PR_SET_TIMERSLACK = 29
 
 
 class Preflight(NamedTuple):
-    """Figures of `model.conditions.Machine`; None: it could not be measured."""
+    """Figures of `model.conditions.Machine`; None if they could not be measured."""
 
     loopback_bytes_per_s: float | None
     timer_floor_ns: float | None
 
 
 def preflight(*, anew: bool = False, state: Path | None = None) -> Preflight:
-    """The figures as they were measured since this boot, else measured now (some 0.1 s). Never raises.
+    """Return the figures measured since this boot, or measure them now (some 0.1 s). Never raises.
 
-    `anew` measures in any case; the faster of two figures for loopback is kept, since a
-    busy machine can only be too slow.
+    `anew` always measures; the higher of two figures for loopback is kept, since a busy machine can only be
+    too slow.
     """
     known = _kept(_path(state))
     if known is not None and not anew:
@@ -60,8 +60,9 @@ def _keep(found: Preflight, state: Path | None) -> None:
 
 
 def above(bytes_per_s: float, known: float, *, state: Path | None = None) -> float:
-    """What one stream over loopback carries, where a trial received more than the figure `known`: measured anew, for longer, since
-    whatever else used the machine then has made it too small. The greater of both, kept."""
+    """Return what one stream over loopback carries. If a trial received more than the figure `known`, which
+    other use of the machine made too small, it is measured again, for longer, and the greater of both is
+    kept."""
     if bytes_per_s <= known:
         return known
     kept = preflight(state=state)
@@ -73,10 +74,11 @@ def above(bytes_per_s: float, known: float, *, state: Path | None = None) -> flo
 
 
 def measure_loopback(tries: int = _TRIES) -> float | None:
-    """Bytes a second of one TCP stream over loopback: the best of a few short tries; None where sockets are refused.
+    """Return the bytes per second of one TCP stream over loopback, the best of a few short tries; None if
+    sockets are refused.
 
-    The sender hands over a file's pages without a copy (sendfile), as the fastest servers do, so
-    that no honest server is faster.
+    The sender passes a file's pages without a copy (sendfile), like the fastest servers, so that no real
+    server is faster.
     """
     try:
         return max(_stream() for _ in range(tries))
@@ -114,7 +116,7 @@ def _send(to: socket.socket) -> None:
 
 
 def measure_timer_floor() -> float | None:
-    """Median lateness of a sleep of 1 ms, ns, with the timers as sharp as the load's."""
+    """Return the median lateness of a sleep of 1 ms, in ns, with timers as precise as the load's."""
     late: list[float] = []
 
     def sleeper() -> None:
@@ -127,7 +129,7 @@ def measure_timer_floor() -> float | None:
             time.sleep(_SLEEP_S)
             late.append(time.perf_counter_ns() - begun_ns - _SLEEP_S * 1e9)
 
-    # The slack belongs to a thread: one of its own, so that the caller keeps its own.
+    # Timer slack is per thread, so a separate thread leaves the caller's unchanged.
     thread = threading.Thread(target=sleeper)
     thread.start()
     thread.join()
@@ -145,7 +147,7 @@ def _kept(path: Path) -> Preflight | None:
 
 
 def _boot() -> str:
-    """Names this boot of this kernel."""
+    """Return an identifier of this boot and kernel."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

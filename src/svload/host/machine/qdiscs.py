@@ -1,5 +1,5 @@
 """The queueing disciplines of this network namespace by rtnetlink, as `tc -s qdisc` reads them (Linux,
-linux/rtnetlink.h): without a line of text.
+linux/rtnetlink.h), without parsing text.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _STATISTICS = struct.Struct(
 
 
 class Qdisc(NamedTuple):
-    """One queueing discipline: its interface and kind, what it holds now, and its counters since it was made;
-    of a tbf the rate that it is held to, else 0."""
+    """One queueing discipline: its interface and kind, its current backlog, and its counters since its
+    creation; the rate of a tbf, else 0."""
 
     interface: str
     kind: str
@@ -39,7 +39,7 @@ class Qdisc(NamedTuple):
 
 
 def qdiscs() -> list[Qdisc]:
-    """All of this namespace that queue at all; empty where the kernel can't be asked."""
+    """Return all of this namespace that queue packets; empty if the kernel can't be asked."""
     try:
         with route_socket() as kernel:
             return list(_named(qdiscs_told(kernel)))
@@ -48,13 +48,13 @@ def qdiscs() -> list[Qdisc]:
 
 
 def route_socket() -> socket.socket:
-    """A way to ask the kernel of this network, wherever this thread goes later. Raises OSError."""
+    """Open a socket to the kernel for this network, even if this thread moves later. Raises OSError."""
     return netlink.kernel_socket(netlink.ROUTE, _BOUND_S)
 
 
 def qdiscs_told(kernel: socket.socket) -> list[Qdisc]:
-    """All of the network of that socket; interfaces by their number, since names are those of
-    another network. Raises OSError."""
+    """Return all in the network of that socket, with interface numbers, since the names belong to another
+    network. Raises OSError."""
     told = netlink.answers(kernel, _GET_QDISC, netlink.REQUEST | netlink.DUMP, bytes(_TC_BYTES))
     found = [_parsed(payload) for kind, payload in told if kind == _NEW_QDISC]
     return [one for one in found if one is not None]
@@ -62,12 +62,12 @@ def qdiscs_told(kernel: socket.socket) -> list[Qdisc]:
 
 def _named(found: list[Qdisc]) -> Iterator[Qdisc]:
     for one in found:
-        with contextlib.suppress(OSError):  # it went meanwhile
+        with contextlib.suppress(OSError):  # it disappeared meanwhile
             yield one._replace(interface=socket.if_indextoname(int(one.interface)))
 
 
 def _parsed(payload: bytes) -> Qdisc | None:
-    """One that queues: `noqueue` holds and counts nothing."""
+    """Parse one that queues packets; return None for `noqueue`, which counts nothing."""
     index, _, parent = struct.unpack_from("=iII", payload, 4)
     kind = netlink.attribute(payload, _TC_BYTES, _KIND).rstrip(b"\0").decode("ascii", "replace")
     stats = netlink.attribute(payload, _TC_BYTES, _STATS)
@@ -79,7 +79,7 @@ def _parsed(payload: bytes) -> Qdisc | None:
 
 
 def _tbf_rate(options: bytes) -> int:
-    """Rates from 4 GiB a second on stand apart."""
+    """Return the rate of a tbf; rates from 4 GiB per second are in a separate attribute."""
     if rate := netlink.attribute(options, 0, _TBF_RATE_64):
         return int(struct.unpack_from("=Q", rate)[0])
     parameters = netlink.attribute(options, 0, _TBF_PARAMETERS) or bytes(12)

@@ -1,5 +1,5 @@
-"""The kernel's table of TCP sockets by sock_diag, as `ss` reads it and ends what rests there (Linux,
-linux/inet_diag.h): without a line of text."""
+"""The kernel's table of TCP sockets by sock_diag, as `ss` uses it to list and end sockets (Linux,
+linux/inet_diag.h), without parsing text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENTRY_BYTES = 72
 
 
 _SKMEMINFO, _DROPS = 7, 8  # INET_DIAG_SKMEMINFO; SK_MEMINFO_DROPS in it
-_CGROUP_ID = 21  # INET_DIAG_CGROUP_ID, told unasked since Linux 5.9
+_CGROUP_ID = 21  # INET_DIAG_CGROUP_ID, always sent since Linux 5.9
 # struct unix_diag_msg: family, type, state, pad, inode, cookie[2]; then attributes
 _UNIX_ENTRY_BYTES = 16
 _UNIX_NAME, _UNIX_PEER = 0, 2  # UNIX_DIAG_NAME, UNIX_DIAG_PEER
@@ -30,12 +30,12 @@ _UNIX_SHOW = 0x1 | 0x4  # UDIAG_SHOW_NAME, UDIAG_SHOW_PEER
 
 
 class Socket(NamedTuple):
-    """One socket: local address and port, the write queue's figure (a listener's limit),
-    its inode (0 where it has none).
+    """One socket: local address and port, the value of the write queue (a listener's limit), its inode (0 if
+    it has none).
 
-    The read queue's figure is, of a listener, how many connections wait to be accepted; `drops` what it
-    dropped, None where the kernel does not tell. `uid` is its user's, `group` the id of the control group
-    (version 2) that it was made in, 0 where the kernel does not tell.
+    A listener's read queue is the number of connections that wait to be accepted; `drops` is what it dropped,
+    None if the kernel does not report it. `uid` is its user's, `group` the id of the control group (version
+    2) in which it was created, 0 if the kernel does not report it.
     """
 
     family: int
@@ -50,19 +50,20 @@ class Socket(NamedTuple):
 
 
 def tcp_sockets(family: int, state: int) -> Iterator[Socket]:
-    """All TCP sockets of this network namespace in `state`; what can't be asked gives none."""
+    """Yield all TCP sockets of this network namespace in `state`; none if the kernel can't be asked."""
     for entry in _entries(family, state, 1 << (_SKMEMINFO - 1)):
         yield _socket(entry)
 
 
 def open_connections() -> list[bytes]:
-    """This network namespace's ends of open connections, as the kernel tells each: for `ends_on` and `buffers`."""
+    """Return this network namespace's ends of open connections as the kernel's entries, for `ends_on` and
+    `buffers`."""
     families = (socket.AF_INET, socket.AF_INET6)
     return [one for family in families for one in _entries(family, TCP_ESTABLISHED, 1 << (_SKMEMINFO - 1))]
 
 
 def ends_on(ports: Collection[int], told: Iterable[bytes]) -> list[Socket]:
-    """Of open connections those ends whose local port is among these."""
+    """Return the ends of open connections with these local ports."""
     return [_socket(entry) for entry in told if _port(entry) in ports]
 
 
@@ -86,12 +87,13 @@ def _socket(entry: bytes) -> Socket:
 
 
 def clients_of(ports: Container[int], told: Iterable[bytes]) -> dict[int, set[int]]:
-    """Of open connections to servers on these ports of this machine: port → inodes of the clients' ends.
+    """Return port → inodes of the clients' ends, for open connections to servers on these ports of this
+    machine.
 
-    A connection is to this machine where its other end is among the told ones, too.
+    A connection is to this machine if its other end is among the entries, too.
     """
     entries = list(told)
-    # sport, dport, src, dst as the other end has them
+    # sport, dport, src, dst of the other end
     ends = {entry[4:40] for entry in entries if _port(entry) in ports}
     found: dict[int, set[int]] = {}
     for entry in entries if ends else ():
@@ -102,7 +104,8 @@ def clients_of(ports: Container[int], told: Iterable[bytes]) -> dict[int, set[in
 
 
 class UnixSocket(NamedTuple):
-    """One UNIX socket: its name (a path; b"" where it has none), its inode and its other end's, 0 where it has none."""
+    """One UNIX socket: its name (a path, or b"" without one), its inode and that of its other end, 0 without
+    one."""
 
     name: bytes
     inode: int
@@ -111,7 +114,8 @@ class UnixSocket(NamedTuple):
 
 
 def unix_sockets() -> list[UnixSocket]:
-    """The stream sockets of this network namespace that listen or are connected; empty where they can't be asked."""
+    """Return this network namespace's listening or connected stream sockets; empty if the kernel can't be
+    asked."""
     # struct unix_diag_req: family, protocol, pad, states, inode, show, cookie[2]
     states = 1 << TCP_LISTEN | 1 << TCP_ESTABLISHED
     query = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, states, 0, _UNIX_SHOW, 0, 0)
@@ -136,8 +140,8 @@ def _port(entry: bytes) -> int:
 
 
 class Buffers(NamedTuple):
-    """One end of an open connection: bytes not read, bytes not acknowledged, and the
-    share of each buffer's size in use.
+    """One end of an open connection: unread bytes, unacknowledged bytes, and the used share of each buffer's
+    size.
     """
 
     unread_bytes: int
@@ -147,7 +151,7 @@ class Buffers(NamedTuple):
 
 
 def buffers(ports: Collection[int], told: Iterable[bytes]) -> dict[int, list[Buffers]]:
-    """By local port among these: the open connections' own ends."""
+    """Return, by local port, the ends of open connections on these ports."""
     found: dict[int, list[Buffers]] = {port: [] for port in ports}
     for entry in told:
         mine = found.get(_port(entry))
@@ -159,7 +163,7 @@ def buffers(ports: Collection[int], told: Iterable[bytes]) -> dict[int, list[Buf
 
 
 def _shares(memory: tuple[int, ...]) -> tuple[float, float]:
-    """(receive, send) buffer in use over its size, of struct sk_meminfo: rmem, rcvbuf, wmem,
+    """Return the used shares of the (receive, send) buffers, from struct sk_meminfo: rmem, rcvbuf, wmem,
     sndbuf, fwd, queued for sending, …
     """
     if len(memory) < 6:
@@ -173,13 +177,14 @@ def _drops(entry: bytes) -> int | None:
 
 
 def _memory(entry: bytes) -> tuple[int, ...]:
-    """struct sk_meminfo behind an entry; empty where the kernel does not tell it."""
+    """Return the struct sk_meminfo of an entry; empty if the kernel does not send it."""
     found = netlink.attribute(entry, _ENTRY_BYTES, _SKMEMINFO)
     return struct.unpack(f"={len(found) // 4}I", found[: len(found) // 4 * 4])
 
 
 def count_time_wait(among: range) -> int:
-    """Sockets in TIME_WAIT whose local port is `among` these: those that keep a port from a new connection of ours."""
+    """Count the sockets in TIME_WAIT with a local port `among` these, which block the port for new
+    connections."""
     ports = struct.Struct("!H").unpack_from
     return sum(
         ports(entry, 4)[0] in among
@@ -189,10 +194,10 @@ def count_time_wait(among: range) -> int:
 
 
 def end_time_wait(servers: Container[int]) -> int:
-    """End connections over loopback that rest in TIME_WAIT towards these ports, as RST at their end would
-    have (SOCK_DESTROY); how many.
+    """End loopback connections in TIME_WAIT to these ports, as an RST at their end would have done
+    (SOCK_DESTROY); return how many.
 
-    Their local ports are free at once. 0 where this user or kernel may not (CAP_NET_ADMIN, CONFIG_INET_DIAG_DESTROY).
+    Their local ports are free immediately. 0 without CAP_NET_ADMIN or CONFIG_INET_DIAG_DESTROY.
     """
     ended = 0
     for family in (socket.AF_INET, socket.AF_INET6):
@@ -208,8 +213,8 @@ def end_time_wait(servers: Container[int]) -> int:
 
 
 def _destroy(family: int, socket_id: bytes) -> bool:
-    """End the socket of a struct inet_diag_sockid; False where it may not be. One that
-    has gone meanwhile has ended too."""
+    """End the socket of a struct inet_diag_sockid; return False if that is not permitted. A socket that is
+    gone meanwhile counts as ended."""
     query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 0, 1 << TCP_TIME_WAIT) + socket_id
     answer = next(_messages(_SOCK_DESTROY, netlink.REQUEST | netlink.ACK, query), None)
     if answer is None or answer[0] != netlink.ERROR:
@@ -228,7 +233,7 @@ def _entries(family: int, state: int, attributes: int = 0) -> Iterator[bytes]:
 
 
 def _messages(kind: int, flags: int, query: bytes) -> Iterator[tuple[int, bytes]]:
-    """What the kernel answers (type, payload), until nothing more is read; what can't be asked gives none."""
+    """Yield the kernel's answers (type, payload) until there are no more; none if it can't be asked."""
     try:
         with netlink.kernel_socket(netlink.SOCK_DIAG, _BOUND_S) as kernel:
             yield from netlink.answers(kernel, kind, flags, query)

@@ -1,1 +1,1 @@
-"""Machines as a run sees them: one contract, one file a way to reach one."""
+"""Machines as a run sees them: one interface, and one file for each way to reach a machine."""

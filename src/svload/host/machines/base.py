@@ -1,5 +1,5 @@
-"""The contract of a machine that svload acts on. What a run must know of a machine it asks
-here, never of its own process."""
+"""The interface of a machine that svload acts on. A run gets facts about a machine from here, never from its
+own process."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ASKED = 20
 
 
 class Machine(ABC):
-    """One machine with its agent. `name` is the inventory's, or the machine's own; `address` is
-    where others reach its servers.
+    """One machine with its agent. `name` is from the inventory, or the machine's own; others reach its
+    servers at `address`.
 
-    Every method may block for as long as the agent's answer takes (30 s at most) and raises SvloadError
-    agent-lost when the machine is gone, agent-refused for what it cannot do. Stamps of a machine are its
-    own monotonic clock's: two machines' are compared through `offset` alone. A context that ends the agent,
-    and with it all that it started.
+    Every method may block until the agent answers (at most 30 s) and raises SvloadError agent-lost if the
+    machine is lost, agent-refused for what it cannot do. A machine's timestamps are from its own monotonic
+    clock: those of two machines are compared only through `offset`. As a context manager it ends the agent
+    and all that it started.
     """
 
     name: str
@@ -37,33 +37,33 @@ class Machine(ABC):
 
     @property
     def cores(self) -> CoreSplit:
-        """Which of its cores make load and which serve."""
+        """Return the split of its cores between load and servers."""
         return split_cores(self.agent.cores)
 
     @property
     def dir(self) -> Path:
-        """The folder of its lab, a path on that machine."""
+        """Return the folder of its lab, a path on that machine."""
         return self.agent.dir
 
     @abstractmethod
     def room(self, wanted: int) -> Room:
-        """How many connections its generators can hold, if each asks for `wanted` open files."""
+        """Return how many connections its generators can hold if each requests `wanted` open files."""
 
     @abstractmethod
     def offset(self) -> Offset:
-        """Its monotonic clock minus the controller's, now, with the bound that was measured. Raises
-        ValueError: a clock was set meanwhile."""
+        """Return its monotonic clock minus the controller's, now, with the measured bound. Raises ValueError
+        if a clock was set meanwhile."""
 
     def collect(self, path: str | Path) -> bytes:
-        """A file of it, whole."""
+        """Return the contents of one of its files."""
         return self.agent.collect(path)
 
     def put(self, path: str | Path, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
-        """Write a file there: whole or not there; `temporary`: removed when its lab ends."""
+        """Write a file there atomically; `temporary`: removed when its lab ends."""
         self.agent.put(path, data, mode, temporary=temporary)
 
     def start_at(self, children: list[str], at_ns: int) -> None:
-        """Let its generators begin when the *controller's* clock reads `at_ns` (0: now)."""
+        """Start its generators when the *controller's* clock reads `at_ns` (0: now)."""
         self.agent.start_at(children, self.offset().there(at_ns) if at_ns else 0)
 
     def close(self) -> None:
@@ -78,7 +78,8 @@ class Machine(ABC):
 
 
 def offset_by_agent(agent: Agent, asked: int = _ASKED) -> Offset:
-    """The offset by the agent's own CLOCK message: bounded by its answer's time, some 0.1 ms on the same machine."""
+    """Return the offset by the agent's CLOCK message, bounded by its response time, some 0.1 ms on the same
+    machine."""
     exchanges = []
     for _ in range(asked):
         sent = time.monotonic_ns()
@@ -88,7 +89,8 @@ def offset_by_agent(agent: Agent, asked: int = _ASKED) -> Offset:
 
 
 def time_namespace(pid: int | str = "self") -> str:
-    """The identity of a process's time namespace; empty where it cannot be read, or the kernel has none."""
+    """Return the identity of a process's time namespace; empty if it cannot be read or the kernel has
+    none."""
     try:
         return os.readlink(f"/proc/{pid}/ns/time")
     except OSError:

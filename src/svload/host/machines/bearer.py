@@ -1,6 +1,8 @@
-"""What a machine of a fleet does for a run: it has an agent, hands its messages on, and answers for its clock.
+"""The part of a run on a machine of a fleet: it owns an agent, forwards messages to it, and answers clock
+requests.
 
-A Dask actor, one a machine: the cluster's only task there. It lives as long as the controller says so.
+A Dask actor, one per machine, which is the cluster's only task there. It lives as long as the controller
+sends signs of life.
 """
 
 from __future__ import annotations
@@ -19,15 +21,18 @@ from typing import Any
 from svload.model.errors import SvloadError
 
 SILENCE_S = 4.0
-"""A controller that has said nothing for so long is gone: the load ends within 5 s of its death."""
+"""After this time without a message the controller counts as gone, so that the load ends within 5 s of its
+death."""
 _GREETED_WITHIN_S = 60.0
-"""Before it is greeted there is no load: machines are greeted one after another, and some are slower by many seconds."""
+"""The limit before the first greeting, when there is no load: machines are greeted one by one, and some are
+slower by many seconds."""
 _LOOK_S = 0.25
 _AT_ONCE = 8
 
 
 class Bearer:
-    """An agent of this machine's, whose owner is the process that this runs in. `word` is what may ask its clock."""
+    """An agent of this machine, owned by the current process. `word` is the secret that its clock's clients
+    must send."""
 
     def __init__(self, name: str, owner: str, port: int, word: str) -> None:
         from svload.host.agent.client import start_agent
@@ -62,8 +67,8 @@ class Bearer:
         self._let_go()
 
     async def hello(self) -> dict[str, Any]:
-        """What the agent said of itself, its folder, what the machine can carry, what killed svloads had left there; where its
-        clock answers, or why not."""
+        """Return the agent's facts, its folder, what the machine can carry, what killed svloads had left
+        there, and the port of its clock, or why there is none."""
         from svload.host.machine.conditions import machine
 
         self._heard = time.monotonic()
@@ -78,17 +83,17 @@ class Bearer:
         }
 
     async def beat(self) -> None:
-        """The controller lives."""
+        """Note that the controller is alive."""
         self._heard = time.monotonic()
 
     async def room(self, wanted: int) -> dict[str, Any]:
-        """How many connections its generators can hold."""
+        """Return how many connections its generators can hold."""
         from svload.host.machine.facts import connection_room
 
         return connection_room(wanted).model_dump(mode="json")
 
     async def ask(self, kind: str, bound_s: float, fields: dict[str, Any]) -> dict[str, Any]:
-        """A message to the agent, and its answer; a failure is an answer too."""
+        """Send a message to the agent and return its answer, which may be a failure."""
         self._heard = time.monotonic()
         asked = partial(self._agent.ask, kind, bound_s, **fields)
         try:
@@ -99,24 +104,26 @@ class Bearer:
             return {"error": {"code": problem.code, "details": details}}
 
     async def hand(self, name: str, made_by: str, fields: dict[str, Any]) -> None:
-        """Keep under `name` what a higher room has for its machine: `made_by` (`module:class`) of the agent and `fields`."""
+        """Keep under `name` an object of a higher-level package: `made_by` (`module:class`), called with the
+        agent and `fields`."""
         self._heard = time.monotonic()
         make = partial(pkgutil.resolve_name(made_by), self._agent, **fields)
         self._hands[name] = await asyncio.get_running_loop().run_in_executor(self._pool, make)
 
     async def tell(self, name: str, method: str, words: tuple[Any, ...]) -> Any:
-        """Call a method of what is kept under `name`; it may take long."""
+        """Call a method of the object kept under `name`; it may take long."""
         called = partial(getattr(self._hands[name], method), *words)
         return await asyncio.get_running_loop().run_in_executor(self._pool, called)
 
     def _let_go(self) -> None:
         if self._listening is not None:
             with contextlib.suppress(OSError):
-                self._listening.shutdown(socket.SHUT_RDWR)  # wakes who waits there; close alone would not
+                self._listening.shutdown(socket.SHUT_RDWR)  # wakes the waiting thread, unlike close
             self._listening.close()
         self._agent.close()
 
     async def close(self) -> None:
-        """End the agent and all that it started; returns when it is gone. The worker may be somebody else's, and live on."""
+        """End the agent and all that it started; return when it is gone. The worker may be somebody else's
+        and continue."""
         await asyncio.get_running_loop().run_in_executor(self._pool, self._let_go)
         self._pool.shutdown(wait=False)

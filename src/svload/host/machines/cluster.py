@@ -1,7 +1,8 @@
-"""The fleet of one run, brought together: Dask's scheduler here, a worker on every machine by SSH, an agent by each.
+"""The fleet of one run: Dask's scheduler here, a worker on every machine by SSH, and an agent beside each.
 
-All of Dask's connections lie within SSH's: the scheduler listens on this machine's loopback alone, and so does each
-worker on its own. A cluster that somebody else runs (`Joined`) is used by its scheduler's address, as its own configuration says.
+All of Dask's connections are tunnelled through SSH: scheduler and workers listen only on their machines'
+loopback. A cluster that somebody else runs (`Joined`) is used through its scheduler's address, with its own
+configuration.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class _Started:
 
 @contextlib.contextmanager
 def gathered(reaches: Sequence[Reach], owner: str, folder: Path) -> Iterator[list[RemoteMachine]]:
-    """The machines with an agent each, in the order of `reaches`; all of it ends with the block.
+    """Yield the machines with an agent each, in the order of `reaches`; everything ends with the block.
 
-    What the workers say lies in `folder`. Raises SvloadError with every machine that could not be had (fleet-unreachable,
+    The workers' output is in `folder`. Raises SvloadError with every machine that failed (fleet-unreachable,
     fleet-no-svload, fleet-worker), and tool-missing without Dask.
     """
     if not _has_dask():
@@ -78,7 +79,8 @@ def gathered(reaches: Sequence[Reach], owner: str, folder: Path) -> Iterator[lis
 
 
 def _silence() -> None:
-    """What is lost is told by the run, in its own words. Dask sets the levels of its loggers when it is imported."""
+    """Silence Dask's loggers, since the run itself reports losses. Dask sets their levels when it is
+    imported."""
     import distributed  # noqa: F401
 
     for name in ["asyncio", "tornado", *logging.root.manager.loggerDict]:
@@ -106,7 +108,7 @@ def _scheduler(stack: ExitStack, pems: Pems, folder: Path) -> str:
 
 
 def _workers(stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: str, folder: Path) -> None:
-    """Started side by side. Raises SvloadError with all that did not come up."""
+    """Start workers in parallel. Raises SvloadError with all that did not come up."""
     started, scheduler_port = [], int(scheduler.rsplit(":", 1)[1])
     for reach in reaches:
         port, log = free_port(), folder / f"{reach.name}.log"
@@ -121,7 +123,8 @@ def _workers(stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: 
 
 
 def _client(stack: ExitStack, address: str, security: Security | None) -> Client:
-    """Without `security` it is what the user's own configuration of Dask says. Raises SvloadError fleet-scheduler."""
+    """Connect to the scheduler, without `security` as in the user's configuration of Dask. Raises SvloadError
+    fleet-scheduler."""
     from distributed import Client
 
     try:
@@ -155,7 +158,7 @@ def _machines(stack: ExitStack, client: Client, reaches: Sequence[Reach], owner:
             machine = RemoteMachine(one, DaskCarrier(one.name, actor), word)
         except SvloadError as why:
             problems += why.problems
-        except Exception as why:  # what the bearer's start raised there, or Dask
+        except Exception as why:  # raised by the bearer's start there, or by Dask
             problems.append(
                 Problem("fleet-worker", {"host": one.name, "reason": f"{type(why).__name__}: {why}"})
             )
@@ -182,7 +185,7 @@ def _start(stack: ExitStack, words: Sequence[str], log: Path) -> subprocess.Pope
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The end of its input ends it; else it is killed."""
+    """End a process by closing its input; otherwise it is killed."""
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
@@ -196,14 +199,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _tell(process: subprocess.Popen[bytes], message: Any) -> None:
-    with contextlib.suppress(OSError):  # it is gone: its log says why
+    with contextlib.suppress(OSError):  # it is gone: see its log
         assert process.stdin is not None
         process.stdin.write(json.dumps(message).encode() + b"\n")
         process.stdin.flush()
 
 
 def _first_line(process: subprocess.Popen[bytes], deadline: float) -> dict[str, Any] | None:
-    """What it says first; None where it ends, or says nothing until `deadline` (CLOCK_MONOTONIC)."""
+    """Return its first output; None if it ends, or prints nothing until `deadline` (CLOCK_MONOTONIC)."""
     assert process.stdout is not None
     out: IO[bytes] = process.stdout
     if not readable(out.fileno(), deadline - time.monotonic()):
@@ -216,7 +219,7 @@ def _first_line(process: subprocess.Popen[bytes], deadline: float) -> dict[str, 
 
 
 def _why_not(one: _Started) -> Problem:
-    """Why no worker runs there, as SSH, its shell or Python said it."""
+    """Return why no worker runs there, from the output of SSH, its shell or Python."""
     said, host = _tail(one.log), one.reach.name
     try:
         code: int | None = one.process.wait(_END_WITHIN_S / 5)

@@ -1,4 +1,5 @@
-"""The certificates of one run's Dask cluster: made for it, held in memory, handed over standard input alone; its settings."""
+"""The certificates of one run's Dask cluster, created for it, kept in memory, passed only by standard input;
+and its settings."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 Pems = dict[str, str]
 ROLES = ("scheduler", "worker", "client")
 SETTINGS: dict[str, Any] = {
-    "distributed.scheduler.allowed-failures": 0,  # load is never made a second time
+    "distributed.scheduler.allowed-failures": 0,  # load is never repeated
     "distributed.scheduler.worker-ttl": "10s",
     "distributed.worker.memory.terminate": False,
     "distributed.worker.memory.pause": False,
@@ -22,11 +23,11 @@ SETTINGS: dict[str, Any] = {
     "distributed.comm.retry.count": 0,
     "distributed.admin.large-graph-warning-threshold": "1GB",
 }
-"""Dask's, for scheduler, workers and client alike."""
+"""Dask's settings, for scheduler, workers and client."""
 
 
 def make_pems() -> Pems:
-    """An authority of its own, and a certificate that every part of the cluster shows."""
+    """Create an authority for this cluster, and a certificate that all its parts use."""
     import trustme
 
     authority = trustme.CA(organization_name="svload")
@@ -40,7 +41,8 @@ def make_pems() -> Pems:
 
 
 def security_of(pems: Pems) -> Security:
-    """Both sides show a certificate of the authority; nothing is sent in the clear."""
+    """Return settings by which both sides present a certificate of the authority and everything is
+    encrypted."""
     from distributed.security import Security
 
     parts = {f"tls_{role}_{what}": pems[what] for role in ROLES for what in ("cert", "key")}
@@ -48,8 +50,8 @@ def security_of(pems: Pems) -> Security:
 
 
 def without_pages(kind: type[Any]) -> type[Any]:
-    """A scheduler's or worker's class that serves no HTTP pages: with `dashboard=False` it would still answer
-    anybody on this machine, in the clear, what runs where."""
+    """Return a scheduler's or worker's class that serves no HTTP pages: with `dashboard=False` it would still
+    tell anybody on this machine, unencrypted, what runs where."""
 
     def start_http_server(self: Any, routes: Any, *words: Any, **more: Any) -> None:
         from distributed.http.routing import RoutingApplication
@@ -63,8 +65,8 @@ def without_pages(kind: type[Any]) -> type[Any]:
 
 @contextlib.contextmanager
 def no_folder_left() -> Iterator[None]:
-    """Dask's scheduler and workers take a folder as they are made. Nothing is ever spilled to it, and whoever is killed could
-    not remove it: so it goes at once."""
+    """Remove the folder that Dask's scheduler and workers create. Nothing is ever spilled to it, and a killed
+    process could not remove it."""
     import dask
 
     with (

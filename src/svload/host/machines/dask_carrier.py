@@ -1,4 +1,5 @@
-"""Messages to one machine by Dask: an actor pinned to its worker. Every wait is bounded, nothing is tried twice."""
+"""Messages to one machine through a Dask actor pinned to its worker. Every wait is bounded, nothing is
+retried."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _LOOK_S = 0.25
 
 
 class DaskCarrier:
-    """The carrier of the machine `name`, whose bearer is `actor`. It says once a second that the controller lives."""
+    """The carrier of the machine `name` with the bearer `actor`. It sends a sign of life once per second."""
 
     def __init__(self, name: str, actor: Any) -> None:
         self._name, self._actor = name, actor
@@ -31,21 +32,21 @@ class DaskCarrier:
                 self.call("beat")
 
     def lose(self, reason: str) -> None:
-        """Whatever is asked from now on is refused at once."""
+        """Refuse all further requests immediately."""
         self._lost = self._lost or reason
 
     def ask(self, kind: str, bound_s: float, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The agent's answer. Raises SvloadError agent-lost."""
+        """Return the agent's answer. Raises SvloadError agent-lost."""
         answer: dict[str, Any] = self._call("ask", bound_s + _MORE_S, kind, bound_s, dict(fields))
         return answer
 
     def call(self, method: str, *words: Any) -> Any:
-        """A method of the bearer. Raises SvloadError agent-lost."""
+        """Call a method of the bearer. Raises SvloadError agent-lost."""
         return self._call(method, CALL_S, *words)
 
     def wait_for(self, method: str, *words: Any, waiting: Callable[[], None]) -> Any:
-        """A method of the bearer that may take as long as its machine lives; until it answers `waiting` is called again and
-        again. Raises SvloadError agent-lost."""
+        """Call a method of the bearer that may take as long as its machine lives; `waiting` is called
+        repeatedly until it answers. Raises SvloadError agent-lost."""
         if self._lost:
             raise fail("agent-lost", reason=self._lost)
         try:
@@ -70,7 +71,7 @@ class DaskCarrier:
             raise self._gone(why, lost=method != "ask" or not isinstance(why, TimeoutError)) from why
 
     def _gone(self, why: Exception, *, lost: bool) -> SvloadError:
-        """What is told of whatever Dask raises for a worker, a scheduler or a connection that is gone."""
+        """Return the error for whatever Dask raises if a worker, the scheduler or a connection is gone."""
         reason = (
             f"{self._name} is lost ({type(why).__name__}: {why})" if str(why) else f"{self._name} is lost"
         )
@@ -79,7 +80,7 @@ class DaskCarrier:
         return fail("agent-lost", reason=reason)
 
     def close(self) -> None:
-        """End the agent there, if it can be told; one that cannot ends by itself within 5 s."""
+        """End the agent there; if it can't be reached, it ends by itself within 5 s."""
         self._ended.set()
         if not self._lost:
             with contextlib.suppress(SvloadError):

@@ -1,4 +1,4 @@
-"""This machine: the fleet of one that every run has."""
+"""This machine: the fleet of one machine that every run has."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class LocalMachine(Machine):
-    """The machine that the controller runs on, by an agent on its Unix socket. Its clock is the controller's,
-    as long as both are in one time namespace."""
+    """The controller's machine, with an agent on a Unix socket. Its clock is the controller's if both are in
+    the same time namespace."""
 
     address = "127.0.0.1"
 
@@ -24,13 +24,14 @@ class LocalMachine(Machine):
         self.name = agent.machine
 
     def room(self, wanted: int) -> Room:
-        """As /proc and the limits of this process say."""
+        """Return the room according to /proc and this process's limits."""
         from svload.host.machine.facts import connection_room
 
         return connection_room(wanted)
 
     def offset(self) -> Offset:
-        """Exactly none: the kernel gives both the same clock. In another time namespace it is measured."""
+        """Return exactly 0, since both have the same kernel clock; in another time namespace it is
+        measured."""
         own, agents = time_namespace(), time_namespace(self.agent.pid)
         if own == agents:
             return Offset(0, 0, time.monotonic_ns(), 0)

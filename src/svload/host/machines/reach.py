@@ -1,4 +1,4 @@
-"""How a machine is reached: what an inventory says of it, without Ansible. Pure."""
+"""How to reach a machine, as in an inventory, but without Ansible. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ SSH_OPTIONS: Mapping[str, str] = {
     "ServerAliveCountMax": "2",
     "ServerAliveInterval": "2",
 }
-"""No question is asked, no connection shared; a host that says nothing for 4 s is lost."""
+"""SSH never prompts and shares no connections; a host that is silent for 4 s is lost."""
 PYTHON = "~/.svload-fleet/venv/bin/python"
-"""Where `svload fleet install` puts it."""
+"""The path where `svload fleet install` installs it."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """A worker of a Dask cluster that somebody else runs: the scheduler's address, and its own; `here`: on this machine."""
+    """A worker of somebody else's Dask cluster: the scheduler's address and its own; `here`: on this
+    machine."""
 
     scheduler: str
     worker: str
@@ -34,9 +35,9 @@ class Joined:
 
 @dataclass(frozen=True)
 class Reach:
-    """One machine of a run. `ssh` are the words before the remote command, without forwarded ports;
-    none of them: it is this machine, or a worker that is `joined`. `port` is where its clock answers, at `address` (0: any free one).
-    `generates`: it makes load; `known_as`: what a study's `on` may call it where it serves."""
+    """One machine of a run. `ssh` are the arguments before the remote command, without forwarded ports; empty
+    for this machine and for a `joined` worker. Its clock answers at `port` of `address` (0: any free port).
+    `generates`: it generates load; `known_as`: its names in a study's `on` if it runs servers."""
 
     name: str
     address: str
@@ -50,11 +51,12 @@ class Reach:
 
     @property
     def here(self) -> bool:
-        """Whether it is the controller's own machine."""
+        """Return whether it is the controller's machine."""
         return not self.ssh if self.joined is None else self.joined.here
 
     def words(self, module: str, forwards: Mapping[str, int]) -> list[str]:
-        """The command that runs a module there; `forwards`: -R (its port leads here) and -L (ours leads there)."""
+        """Return the command that runs a module there; `forwards`: -R (its port leads here) and -L (ours
+        leads there)."""
         if not self.ssh:
             return list(python("-m", module, executable=self.python))
         program, *options = self.ssh
@@ -64,10 +66,10 @@ class Reach:
 
 
 def _quoted(path: str) -> str:
-    """For the shell there, which knows what ~ is."""
+    """Quote a path for the shell there, which expands ~."""
     return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
 
 
 def connects_by_itself(variables: Mapping[str, Any]) -> bool:
-    """Whether the inventory says that it is this machine."""
+    """Return whether it is this machine according to the inventory."""
     return str(variables.get("ansible_connection", "ssh")) == "local"

@@ -1,4 +1,5 @@
-"""A machine of a fleet: its agent by a carrier, its clock by exchanges over a TCP connection of its own."""
+"""A machine of a fleet: its agent through a carrier, its clock by exchanges over a separate TCP
+connection."""
 
 from __future__ import annotations
 
@@ -19,29 +20,30 @@ from svload.model.plan import Room
 
 
 class Carrier(Protocol):
-    """Brings a message to one machine's agent and its answer back, or says that the machine is lost."""
+    """The transport of messages to one machine's agent and of answers back; it reports if the machine is
+    lost."""
 
     def ask(self, kind: str, bound_s: float, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The agent's answer. Raises SvloadError agent-lost where none comes within `bound_s`."""
+        """Return the agent's answer. Raises SvloadError agent-lost if there is none within `bound_s`."""
 
     def close(self) -> None:
-        """End the agent there; one that is lost ends by itself."""
+        """End the agent there; a lost one ends by itself."""
 
 
 class Bearing(Carrier, Protocol):
-    """What is used of `dask_carrier.DaskCarrier`."""
+    """The used methods of `dask_carrier.DaskCarrier`."""
 
     def call(self, method: str, *words: Any) -> Any:
-        """A method of the machine's bearer."""
+        """Call a method of the machine's bearer."""
 
     def wait_for(self, method: str, *words: Any, waiting: Callable[[], None]) -> Any:
-        """One that may take as long as the machine lives."""
+        """Call a method that may take as long as the machine lives."""
 
 
 class RemoteMachine(Machine):
-    """One machine of an inventory. `site` is the inventory's; `facts` what it can carry; `clock_closed`
-    why its clock can't be asked over a connection of its own (empty: it can); `pid` the worker's there; `here`: it is the controller's own machine; `left`: what killed
-    svloads had left there, put right before."""
+    """One machine of an inventory. `site` is the inventory's; `facts`: what it can carry; `clock_closed`: why
+    its clock can't be reached over a separate connection (empty: it can); `pid`: the worker's there; `here`:
+    it is the controller's own machine; `left`: what killed svloads had left there, already dealt with."""
 
     def __init__(self, reach: Reach, carrier: Bearing, word: str) -> None:
         told = carrier.call("hello")
@@ -58,19 +60,22 @@ class RemoteMachine(Machine):
         self.clock_closed: str = told["clock_closed"]
 
     def hand(self, name: str, made_by: str, fields: Mapping[str, Any]) -> None:
-        """Have an object of a higher room made there (`module:class`, of the agent and `fields`). Raises SvloadError agent-lost."""
+        """Create an object of a higher-level package there (`module:class`, called with the agent and
+        `fields`). Raises SvloadError agent-lost."""
         self._carrier.call("hand", name, made_by, dict(fields))
 
     def tell(self, name: str, method: str, words: Sequence[Any], waiting: Callable[[], None]) -> Any:
-        """Call a method of it; `waiting` is called again and again until it answers. Raises SvloadError agent-lost."""
+        """Call a method of such an object; `waiting` is called repeatedly until it answers. Raises
+        SvloadError agent-lost."""
         return self._carrier.wait_for("tell", name, method, tuple(words), waiting=waiting)
 
     def room(self, wanted: int) -> Room:
-        """As /proc and the limits of its worker say."""
+        """Return the room according to /proc and its worker's limits."""
         return Room.model_validate(self._carrier.call("room", wanted))
 
     def offset(self) -> Offset:
-        """By a connection of its own; where that cannot be had, by the agent's messages, with a wider bound."""
+        """Measure the offset by a separate connection; if that is impossible, by the agent's messages, with a
+        wider bound."""
         if not self.clock_closed:
             try:
                 with exchange.connect(self.address, self._clock_port, self._word) as connection:
@@ -81,7 +86,7 @@ class RemoteMachine(Machine):
 
 
 class CarriedAgent(Agent):
-    """As `Agent`. Its folder is a path of its own machine."""
+    """An `Agent` behind a carrier. Its folder is a path on its machine."""
 
     def __init__(self, carrier: Carrier, folder: Path, said: Mapping[str, Any]) -> None:
         self.dir = folder
@@ -90,16 +95,16 @@ class CarriedAgent(Agent):
         self._greeted(said)
 
     def ask(self, kind: str, bound_s: float, **fields: Any) -> dict[str, Any]:
-        """One message and its answer, within `bound_s`."""
+        """Send one message and return its answer, within `bound_s`."""
         return answered(self._carrier.ask(kind, bound_s, fields))
 
     @contextlib.contextmanager
     def joined(self) -> Iterator[None]:
-        """No thread of this machine can join a network of that one."""
+        """Refuse, since no thread of this machine can join a network there."""
         yield
 
     def end(self, grace_s: float = 5.0) -> None:
-        """As `close`."""
+        """Do the same as `close`."""
         self.close()
 
     def close(self) -> None:

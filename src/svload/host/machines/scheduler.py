@@ -14,7 +14,7 @@ from svload.host.machines.cluster_security import SETTINGS, no_folder_left, secu
 
 
 async def serve(pems: dict[str, str]) -> None:
-    """Listen on a free port of this machine alone until the input ends."""
+    """Listen on a free port of this machine's loopback until the input ends."""
     from distributed import Scheduler
 
     with no_folder_left():
@@ -32,7 +32,7 @@ async def serve(pems: dict[str, str]) -> None:
 
 
 def main() -> int:
-    """0 once its input has ended."""
+    """Run the scheduler; return 0 once its input has ended."""
     import dask
 
     pems = json.loads(sys.stdin.readline())

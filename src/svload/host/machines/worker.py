@@ -1,7 +1,8 @@
 """Dask's worker on a machine of a fleet: `python -m svload.host.machines.worker`, started by SSH.
 
 The first line of its input is JSON: certificates, the scheduler's address, its own name and port. It answers
-{"ready": version}; the end of its input, as when SSH ends, ends it at once, and with it the agent whose owner it is.
+{"ready": version}. The end of its input, such as when SSH ends, immediately ends it and the agent that it
+owns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _BEGUN_WITHIN_S = 30
 
 
 async def serve(told: dict[str, Any]) -> None:
-    """One task at a time, until the input ends or the scheduler is gone."""
+    """Run one task at a time, until the input ends or the scheduler is gone."""
     from distributed import Worker
 
     import svload
@@ -41,7 +42,7 @@ def _end_with_input() -> None:
 
 
 def main() -> int:
-    """0 once the scheduler has let it go."""
+    """Run the worker; return 0 once the scheduler has released it."""
     import dask
 
     told = json.loads(sys.stdin.readline())

@@ -1,1 +1,1 @@
-"""Processes: started within limits, forked for work, and folders that live as long as one."""
+"""Processes: started with limits, or forked for work; and folders that exist as long as a process."""

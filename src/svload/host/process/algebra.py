@@ -1,5 +1,5 @@
-"""numpy and scipy bring OpenBLAS, which starts a thread a core when it is loaded and lets them spin for work:
-on the cores of a load, for products of a size that nothing here forms."""
+"""No threads for OpenBLAS, which numpy and scipy load: it starts one thread per core, which would spin on the
+load's cores, for products larger than any computed here."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 
 THREADS = "OPENBLAS_NUM_THREADS"
 _ALIKE = (THREADS, "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
-"""What OpenBLAS reads, in this order."""
+"""The variables that OpenBLAS reads, in this order."""
 
 
 def stay_single_threaded() -> None:
-    """Let numpy and scipy, loaded after this, start no thread; what the user has set holds.
+    """Make numpy and scipy, if loaded after this, start no threads; the user's own settings take precedence.
 
-    Only the C library is told: `os.environ` stays the user's, and what is started with it is a user's server, not ours.
+    It changes only the C library's environment: `os.environ` stays the user's, since it is for the user's
+    servers.
     """
     if not any(name in os.environ for name in _ALIKE):
         os.putenv(THREADS, "1")

@@ -1,8 +1,8 @@
-"""Limits that processes share, by the kernel's control groups: version 1 (one hierarchy a
-controller) or 2, written directly.
+"""Limits shared by processes, through the kernel's control groups: version 1 (one hierarchy per controller)
+or 2, by direct access to their files.
 
-A lab's groups are made below the caller's own ones, so that no limit lifts one that the caller lives under;
-with version 2, where a group with processes cannot have limited children, at the top.
+A lab's groups are created below the caller's, so that the caller's limits still apply; with version 2, where
+a group with processes cannot have limited children, at the top.
 """
 
 from __future__ import annotations
@@ -36,23 +36,25 @@ _TOP = "svload"
 
 
 class CgroupError(ValueError):
-    """A limit that this machine cannot hold; the text says why."""
+    """A limit that this machine does not support; the text is the reason."""
 
 
 def writes_escape() -> bool:
-    """Whether disks are limited by version 1 here, which does not hold writes that the page cache makes later."""
+    """Return whether disks are limited by version 1 here, which does not limit later writes by the page
+    cache."""
     return disk_rates.BLKIO in _mounts()
 
 
 def plan(
     lab: str, place: str, limits: GroupLimits, above: Sequence[str] = (), open_to: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The folders to make, by controller (`cpu`, `memory`, `blkio` …; `unified` with version 2). Raises CgroupError.
+    """Return the folders to create, by controller (`cpu`, `memory`, `blkio` …; `unified` with version 2).
+    Raises CgroupError.
 
-    `place` may be below another group, whose controllers are `above`: what that one limits holds its
-    members too. Rates of disks hold one group alone with version 1: members have no folder of their own
-    there, and join that of the one above (`joined`). `open_to` are limits that `change` may set later. Changes nothing, so that the answer
-    can be journaled before `create`.
+    `place` may be below another group with the controllers `above`, whose limits apply to its members too.
+    With version 1, rates of disks apply to a single group: members have no folder there but join that of the
+    group above (`joined`). `open_to` are limits that `change` may set later. Changes nothing, so that the
+    result can be journaled before `create`.
     """
     kinds = (*limits.kinds, *open_to)
     wanted = list(dict.fromkeys([name for kind in kinds for name in _CONTROLLERS[kind]]))
@@ -79,8 +81,8 @@ def plan(
 
 
 def plan_bare(lab: str, place: str) -> dict[str, str]:
-    """The folder of a group without limits, by which all that a process starts can be found: below the caller's own
-    group, so that nobody's share of the machine changes. Raises CgroupError."""
+    """Return the folder of a group without limits, in which all descendants of a process can be found. It is
+    below the caller's group, so that nobody's share of the machine changes. Raises CgroupError."""
     mounts, own = _mounts(), _groups("/proc/self/cgroup")
     controller = "pids" if "pids" in mounts else UNIFIED
     if controller not in mounts:
@@ -92,20 +94,21 @@ def plan_bare(lab: str, place: str) -> dict[str, str]:
 
 
 def shared_by(pid: int, other: int) -> bool:
-    """Whether two processes are in one group that svload made."""
+    """Return whether two processes are in the same group made by svload."""
     groups, others = _groups(f"/proc/{pid}/cgroup"), _groups(f"/proc/{other}/cgroup")
     return any(f"/{_TOP}/" in path and others.get(name) == path for name, path in groups.items())
 
 
 def joined(paths: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
-    """The folders that a group's processes are in: its own, and of those `above` it what it shares."""
+    """Return the folders that a group's processes are in: its own, and those that it shares with the group
+    `above`."""
     shared = {name: path for name, path in above.items() if name == disk_rates.BLKIO}
     return {**shared, **paths}
 
 
 def create(paths: Mapping[str, str], limits: GroupLimits, disks: Sequence[str] = ()) -> None:
-    """Make the planned folders, or find them, and set the limits, those of `disks`
-    (`major:minor`) too. Raises OSError."""
+    """Create the planned folders if missing, and set the limits, including those of `disks` (`major:minor`).
+    Raises OSError."""
     for controller, path in paths.items():
         if controller == UNIFIED:
             _open_version_2(Path(path))
@@ -116,7 +119,7 @@ def create(paths: Mapping[str, str], limits: GroupLimits, disks: Sequence[str] =
 def change(
     paths: Mapping[str, str], limits: GroupLimits, lifted: Iterable[str] = (), disks: Sequence[str] = ()
 ) -> None:
-    """Set limits of a group that is there, and take the `lifted` ones off. Rates are those of `disks`; empty: of
+    """Set limits of an existing group and remove the `lifted` ones. Rates apply to `disks`; if empty, to
     those that have one. Raises OSError, or CgroupError before anything is set."""
     lifted = tuple(lifted)
     for kind in (*limits.kinds, *lifted):
@@ -135,7 +138,7 @@ def change(
 
 
 def put_back(paths: Mapping[str, str], before: Mapping[str, float | None]) -> None:
-    """Let a group have these limits again; None: no limit. Raises OSError, CgroupError."""
+    """Restore these limits of a group; None means no limit. Raises OSError, CgroupError."""
     from svload.model.messages import GroupLimits
 
     held = {
@@ -160,8 +163,8 @@ def _set_cpus(paths: Mapping[str, str], cpus: float | None) -> None:
 
 
 def cores_allowed() -> float | None:
-    """The least quota of this process's own group and of those above it, in cores: version 1 of control groups refuses
-    a larger one below them. None: there is none, or version 2, which takes any."""
+    """Return the smallest quota of this process's group and those above it, in cores: version 1 of control
+    groups refuses a larger one below them. None without a quota, or with version 2, which accepts any."""
     mounts, own = _mounts(), _groups("/proc/self/cgroup")
     if "cpu" not in mounts:
         return None
@@ -176,12 +179,12 @@ def cores_allowed() -> float | None:
 
 
 def _set_memory(paths: Mapping[str, str], memory_bytes: int | None) -> None:
-    """Raises OSError (EBUSY when more is in use than can be reclaimed). What is limited is memory:
-    none of it may go to swap instead."""
+    """Set the limit of memory, without swap. Raises OSError (EBUSY if more is in use than can be
+    reclaimed)."""
     if "memory" in paths:
         folder = paths["memory"]
         total = Path(folder, "memory.memsw.limit_in_bytes")
-        if total.exists():  # never below the limit of memory alone
+        if total.exists():  # never below the limit without swap
             total.write_text("-1")
         Path(folder, "memory.limit_in_bytes").write_text("-1" if memory_bytes is None else str(memory_bytes))
         if total.exists() and memory_bytes is not None:
@@ -202,14 +205,14 @@ _SETTERS: Mapping[str, Callable[[Mapping[str, str], Any], None]] = {
     "memory_bytes": _set_memory,
     "pids": _set_pids,
 }
-"""How each limit is set, and taken off (None), while processes run: a further kind of limit is a line
-here and one in `_CONTROLLERS`."""
+"""The functions that set or remove (None) each limit while processes run. A further kind of limit needs a
+line here and one in `_CONTROLLERS`."""
 _WAYS: Mapping[str, disk_rates.Way] = {disk_rates.kind_of(way): way for way in disk_rates.WAYS}
-"""Those that are set for each disk."""
+"""The limits that are set for each disk."""
 
 
 def read_back(paths: Mapping[str, str]) -> dict[str, float]:
-    """The limits as the kernel holds them, by the names of `GroupLimits`; absent where there is none."""
+    """Return the limits as read from the kernel, by the names of `GroupLimits`; missing ones are absent."""
     found: dict[str, float] = {}
     with contextlib.suppress(OSError, ValueError, KeyError):
         period = int(Path(paths["cpu"], "cpu.cfs_period_us").read_text())
@@ -235,25 +238,27 @@ def read_back(paths: Mapping[str, str]) -> dict[str, float]:
 
 
 _UNLIMITED = 1 << 62
-"""Version 1 shows a memory limit that was never set as the largest number of pages."""
+"""Version 1 shows an unset memory limit as the largest number of pages."""
 
 
 def throttled_s(paths: Mapping[str, str]) -> float | None:
-    """How long tasks of the group were held back by its CPU quota so far; None where the kernel does not tell."""
+    """Return how long the group's tasks have been throttled by its CPU quota; None if the kernel does not
+    report it."""
     old = _field(paths, "cpu", "cpu.stat", "throttled_time")
     new = _field(paths, UNIFIED, "cpu.stat", "throttled_usec")
     return old / 1e9 if old is not None else new / 1e6 if new is not None else None
 
 
 class CpuTime:
-    """CPU time that a group's processes used so far, ended ones included, read anew each time from a file kept open."""
+    """The CPU time that a group's processes have used, ended ones included, read each time from a file kept
+    open."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = paths
         self._file: int | None = None
 
     def seconds(self) -> float | None:
-        """None where the kernel does not tell, or the group is gone."""
+        """Return the CPU time; None if the kernel does not report it or the group is gone."""
         try:
             if self._file is None:
                 self._file = os.open(self._where(), os.O_RDONLY | os.O_CLOEXEC)
@@ -271,16 +276,17 @@ class CpuTime:
         return os.path.join(self._paths["cpuacct"], "cpuacct.usage")
 
     def close(self) -> None:
-        """Close it; the next look opens it again."""
+        """Close the file; the next reading opens it again."""
         if self._file is not None:
             os.close(self._file)
         self._file = None
 
 
 def oom_kills(paths: Mapping[str, str]) -> int | None:
-    """How many of the group's processes the kernel killed for lack of memory so far; None where nobody counts them.
+    """Return how many of the group's processes the kernel has killed for lack of memory; None if they are not
+    counted.
 
-    With version 1 a group that a parent's limit kills in counts it itself.
+    With version 1, a kill because of a parent's limit is counted in the victim's group.
     """
     old = _field(paths, "memory", "memory.oom_control", "oom_kill")
     return old if old is not None else _field(paths, UNIFIED, "memory.events", "oom_kill")
@@ -295,14 +301,15 @@ def _field(paths: Mapping[str, str], controller: str, file: str, wanted: str) ->
 
 
 def join(paths: Iterable[str]) -> None:
-    """Move the calling process in (before exec, so that all it starts is inside from birth). Raises OSError."""
+    """Move the calling process into the group (before exec, so that all its children start inside). Raises
+    OSError."""
     for path in paths:
         Path(path, "cgroup.procs").write_text("0")
 
 
 def above(paths: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
-    """The folders that lie between these and the lab's own with controllers that the group above, whose controllers are
-    `known`, does not have: they are made with these, and nobody else's."""
+    """Return the folders between these and the lab's, for controllers that the group above does not have (its
+    are `known`): they are created with these and belong to no other group."""
     return {
         name: str(Path(path).parent)
         for name, path in paths.items()
@@ -311,9 +318,10 @@ def above(paths: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
 
 
 def remove(paths: Mapping[str, str]) -> bool:
-    """End what is still inside, remove the folders and, with the lab's last, the lab's; False if none was there.
+    """End the remaining processes and remove the folders, with the last one also the lab's; return False if
+    there were none.
 
-    Raises OSError when it lasts.
+    Raises OSError if processes or folders remain.
     """
     there = [path for path in paths.values() if os.path.isdir(path)]
     deadline = time.monotonic() + _REMOVE_BOUND_S
@@ -327,20 +335,21 @@ def remove(paths: Mapping[str, str]) -> bool:
 
 
 def make(paths: Mapping[str, str]) -> None:
-    """Make the folders of a group without limits. Raises OSError."""
+    """Create the folders of a group without limits. Raises OSError."""
     for path in paths.values():
         os.makedirs(path, exist_ok=True)
 
 
 def tidy(path: str) -> None:
-    """Remove the lab's own folder above this one, and svload's, if nothing else is in them."""
+    """Remove the lab's folder above this one, and svload's, if they are empty."""
     for parent in _of_the_lab(Path(path)):
         with contextlib.suppress(OSError):
             os.rmdir(parent)
 
 
 def _of_the_lab(path: Path) -> list[Path]:
-    """The lab's own folder and svload's. A group that others share lies between: it is removed by its own entry."""
+    """Return the lab's folder and svload's, without a shared group in between, which is removed by its own
+    entry."""
     return [parent for parent in path.parents if parent.name == _TOP or parent.parent.name == _TOP]
 
 
@@ -360,7 +369,7 @@ def _try_remove(path: str) -> bool:
 
 
 def _mounts() -> dict[str, tuple[str, str]]:
-    """Controller → (mount point, root of the mount within the hierarchy)."""
+    """Return controller → (mount point, root of the mount within the hierarchy)."""
     mounts: dict[str, tuple[str, str]] = {}
     for line in _lines("/proc/self/mountinfo"):
         head, _, tail = line.partition(" - ")
@@ -374,7 +383,7 @@ def _mounts() -> dict[str, tuple[str, str]]:
 
 
 def _groups(path: str) -> dict[str, str]:
-    """Controller → group, of a process's /proc/…/cgroup."""
+    """Return controller → group from a process's /proc/…/cgroup."""
     groups: dict[str, str] = {}
     for line in _lines(path):
         _, controllers, path = line.split(":", 2)
@@ -384,7 +393,7 @@ def _groups(path: str) -> dict[str, str]:
 
 
 def _below(mount: tuple[str, str], own: str) -> str:
-    """Where this process's own group is visible; the mount's top if it is not."""
+    """Return the folder of this process's group; the top of the mount if it is not visible."""
     point, root = mount
     relative = os.path.relpath(own, root)
     path = point if relative == "." or relative.startswith("..") else os.path.join(point, relative)
@@ -392,7 +401,7 @@ def _below(mount: tuple[str, str], own: str) -> str:
 
 
 def _offers(mounts: Mapping[str, tuple[str, str]], wanted: Sequence[str]) -> bool:
-    """Whether version 2 has them: a hybrid machine's has few or none."""
+    """Return whether version 2 has these controllers: on a hybrid machine it has few or none."""
     if UNIFIED not in mounts:
         return False
     offered = [word for line in _lines(f"{mounts[UNIFIED][0]}/cgroup.controllers") for word in line.split()]
@@ -401,7 +410,7 @@ def _offers(mounts: Mapping[str, tuple[str, str]], wanted: Sequence[str]) -> boo
 
 
 def _open_version_2(path: Path) -> None:
-    """Let controllers through all parents, from the hierarchy's top to the one that the group is made in."""
+    """Enable the controllers in all parents of the group, from the top of the hierarchy."""
     path.parent.mkdir(parents=True, exist_ok=True)
     names = [parent.name for parent in path.parents]
     for parent in reversed(list(path.parents)[: names.index(_TOP) + 2]):

@@ -1,6 +1,7 @@
-"""Rates of a control group's reads from disks and writes to them: blkio.throttle of version 1, io.max of version 2.
+"""Rates of a control group's reads from and writes to disks: blkio.throttle of version 1, io.max of version
+2.
 
-Version 1 cannot tell whose a write is that the page cache makes later: such writes are not held.
+Version 1 cannot attribute later writes by the page cache to a group, so they are not limited.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ _COUNTED = {"read": ("Read", "rbytes"), "write": ("Write", "wbytes")}
 
 
 def kind_of(way: Way) -> str:
-    """The limit's name, as `GroupLimits` has it."""
+    """The limit's name in `GroupLimits`."""
     return f"disk_{way}_bytes_per_s"
 
 
 def hold(paths: Mapping[str, str], rates: Mapping[Way, int | None], disks: Sequence[str]) -> None:
-    """Set these rates, bytes a second (None: no limit), on each of the disks (`major:minor`). Raises OSError."""
+    """Set these rates, bytes per second (None: no limit), on each of the disks (`major:minor`). Raises
+    OSError."""
     for disk in disks:
         if BLKIO in paths:
             for way, rate in rates.items():
@@ -33,7 +35,7 @@ def hold(paths: Mapping[str, str], rates: Mapping[Way, int | None], disks: Seque
 
 
 def disks(paths: Mapping[str, str], way: Way) -> list[str]:
-    """Those that it has a rate for."""
+    """Return the disks that have a rate."""
     if BLKIO in paths:
         return [words[0] for words in _lines(paths[BLKIO], f"blkio.throttle.{way}_bps_device")]
     rates = (words for words in _lines(paths.get(UNIFIED, ""), "io.max"))
@@ -41,7 +43,7 @@ def disks(paths: Mapping[str, str], way: Way) -> list[str]:
 
 
 def held(paths: Mapping[str, str], way: Way) -> int | None:
-    """Bytes a second as the kernel holds them, the least of all disks; None where there is no limit."""
+    """Return the rate in the kernel, bytes per second, the smallest of all disks; None without a limit."""
     rates = []
     if BLKIO in paths:
         for words in _lines(paths[BLKIO], f"blkio.throttle.{way}_bps_device"):
@@ -54,7 +56,8 @@ def held(paths: Mapping[str, str], way: Way) -> int | None:
 
 
 def moved_bytes(paths: Mapping[str, str], way: Way) -> int | None:
-    """Bytes read from all disks, or written to them, since the group was made; None where nobody counts them."""
+    """Return the bytes read from all disks, or written to them, since the group was created; None if not
+    counted."""
     old, new = _COUNTED[way]
     if BLKIO in paths:
         found = [
@@ -68,7 +71,7 @@ def moved_bytes(paths: Mapping[str, str], way: Way) -> int | None:
 
 
 def _lines(folder: str, file: str) -> list[list[str]]:
-    """The words of each line that tells of a disk."""
+    """Yield the words of each line about a disk."""
     try:
         text = Path(folder, file).read_text(encoding="ascii")
     except OSError:

@@ -1,9 +1,9 @@
-"""Work spread over the cores of this process, in forks of it: nothing is imported again, and what they need
-of the parent's data they have.
+"""Work distributed over the cores of this process, in forks of it, which need no imports and have the
+parent's data.
 
-For finished runs alone: never while a load is running, whose cores these would be. A fork takes whatever
-threads hold locked, so that a worker prints nothing, flushes nothing and ends without a word; what it could
-not do is done in this process.
+Only for finished runs, never while a load is running on these cores. A fork inherits the locks that threads
+hold, so a worker prints nothing, flushes nothing and exits silently; this process repeats what a worker could
+not do.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ _TICKET = struct.Struct("<I")
 _HEAD = struct.Struct("<IQ")
 _FAILED = (1 << 64) - 1
 _MOST_TICKETS = 4096 // _TICKET.size
-"""What a new pipe takes at once, however short of memory for pipes this user is."""
+"""The bytes that a new pipe always accepts without blocking, even if this user's memory for pipes is used
+up."""
 _LEAST_ITEMS = 2
-"""Items a worker, below which its fork costs more than it saves."""
+"""The minimum of items per worker: with fewer a fork costs more than it saves."""
 _READ_BYTES = 1 << 20
 _IDLE_S = 20.0
-"""So long may all workers tell nothing and use no CPU: then they are stopped, or wait for a lock that a
-thread held when they were forked."""
+"""How long all workers may send nothing and use no CPU until they count as stopped, or as waiting for a lock
+that a thread held at the fork."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _worker = False
 
 
 def spread(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """`function` of every item, in their order: what a plain loop gives, exceptions too, in
-    less time where there are cores.
+    """Return `function` of every item, in order: the same as a plain loop, exceptions included, but faster on
+    several cores.
 
-    Results must pickle; `function` and `items` need not. Workers' prints, warnings and changes of what they
-    inherited are lost. Blocks until all is done. A worker that is killed, or stands still, costs time alone.
+    Results must be picklable; `function` and `items` need not be. Workers' prints, warnings and changes of
+    inherited data are lost. Blocks until all is done. A worker that is killed or hangs only costs time.
     """
     workers = min(_cores(), len(items) // _LEAST_ITEMS)
     if workers < 2:
@@ -56,10 +57,10 @@ def spread(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 @contextmanager
 def beside(function: Callable[[], R]) -> Iterator[Callable[[], R]]:
-    """Begin `function` in a worker; what is given waits for it, and returns or raises as `function`
-    would. Left before, it is ended.
+    """Start `function` in a worker. The yielded callable waits for it, and returns or raises like `function`.
+    The worker is ended with the block.
 
-    The same holds as of `spread`. On one core it is only done when waited for.
+    The conditions of `spread` apply. On one core the function only runs when waited for.
     """
     if _cores() < 2:
         yield function
@@ -74,12 +75,12 @@ def beside(function: Callable[[], R]) -> Iterator[Callable[[], R]]:
 
 
 def _cores() -> int:
-    """Those that this process may use; a worker has one, its own."""
+    """Return how many cores this process may use; a worker has one."""
     return 1 if _worker else len(os.sched_getaffinity(0))
 
 
 class _Workers:
-    """Forks that take the next item from one pipe and tell their results each through its own."""
+    """Forks that take items from a shared pipe and return results through separate ones."""
 
     def __init__(self, function: Callable[[Any], Any], items: Sequence[Any], count: int) -> None:
         self._ends: dict[int, int] = {}
@@ -134,7 +135,7 @@ class _Workers:
         self._end()
 
     def _end(self) -> None:
-        """Nothing of theirs is left, whatever they were doing."""
+        """End all workers, whatever they are doing."""
         for pid in self._ends.values():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -145,8 +146,8 @@ class _Workers:
         self._ends.clear()
 
     def results(self) -> dict[int, Any]:
-        """By item: what is done once all workers have ended or stand still, or one has met an
-        exception. Others must be done again."""
+        """Return the results by item once all workers have ended or hang, or one had an exception. Missing
+        items must be repeated."""
         done: dict[int, Any] = {}
         used = -1
         with selectors.DefaultSelector() as open_ends:
@@ -167,12 +168,13 @@ class _Workers:
         return done
 
     def _cpu_ticks(self) -> int:
-        """What all have used by now."""
+        """Return the CPU ticks that all workers have used so far."""
         return sum(found.own_ticks for pid in self._ends.values() if (found := linux.process_stat(pid)))
 
 
 def _tickets(items: int) -> tuple[int, int]:
-    """(a pipe's end with the number of each item that begins a piece of work, how many items such a piece has)."""
+    """Return (the read end of a pipe with the number of each work unit's first item, the number of items per
+    unit)."""
     step = -(-items // _MOST_TICKETS)
     numbers, filled = os.pipe()
     os.write(filled, b"".join(_TICKET.pack(first) for first in range(0, items, step)))
@@ -181,7 +183,7 @@ def _tickets(items: int) -> tuple[int, int]:
 
 
 def _take(said: bytearray, done: dict[int, Any]) -> bool:
-    """Move whole results from `said` to `done`; False if one of them is an exception."""
+    """Move complete results from `said` to `done`; return False if one of them is an exception."""
     while len(said) >= _HEAD.size:
         at, size = _HEAD.unpack_from(said)
         if size == _FAILED:
@@ -202,7 +204,8 @@ def _work(
     parent: int,
     before: set[Any],
 ) -> NoReturn:
-    """A worker's life. It ends past every `finally` and buffer that it has inherited: those are the parent's."""
+    """Run a worker. It exits without the inherited `finally` blocks and buffers, which belong to the
+    parent."""
     try:
         _become_worker(parent, before)
         numbers, step = tickets
@@ -217,8 +220,8 @@ def _work(
 
 
 def _become_worker(parent: int, before: set[Any]) -> None:
-    """Die with the parent and at once at Ctrl-C, and touch none of its streams, which
-    another of its threads may hold."""
+    """Die with the parent, and immediately at Ctrl-C; use none of its streams, which its threads may hold
+    locked."""
     global _worker
     linux.die_with_parent()
     if os.getppid() != parent:
@@ -233,12 +236,12 @@ def _become_worker(parent: int, before: set[Any]) -> None:
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     sys.stdout = sys.stderr = open(nowhere, "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - for life
-    gc.freeze()  # what the parent has is shared with it as long as nobody touches it
+    gc.freeze()  # the parent's memory stays shared as long as nobody writes to it
 
 
 def _tell(out: int, at: int, function: Callable[[Any], Any], item: Any) -> bool:
-    """Whether there is a result, which is told; else only that there is none, since an exception
-    is the parent's to meet itself."""
+    """Send the result and return whether there is one. After an exception only its absence is sent, since the
+    parent repeats the call."""
     try:
         result = pickle.dumps(function(item), pickle.HIGHEST_PROTOCOL)
     except BaseException:

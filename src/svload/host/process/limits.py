@@ -1,4 +1,5 @@
-"""What this process may use, read before anything is loaded: with less, libraries spin, crash or blame a file."""
+"""The limits of this process, checked before anything is loaded: if too low, libraries spin, crash or blame a
+file."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ MIB = 1 << 20
 
 
 class Need(NamedTuple):
-    """The least that svload needs of one limit, and how a shell raises it (`ulimit` counts in `unit` bytes)."""
+    """The minimum that svload needs of one limit, and how a shell raises it (`ulimit` counts in `unit`
+    bytes)."""
 
     limit: int
     least: int
@@ -22,15 +24,16 @@ class Need(NamedTuple):
 
 
 NEEDS = (
-    # with 1.5 GB OpenBLAS tries to allocate for ever, deaf to signals, when a load is judged; with 2.9 GB it does not
+    # with 1.5 GB, but not with 2.9 GB, OpenBLAS tries to allocate for ever, ignoring signals, when a load is
+    # judged
     Need(resource.RLIMIT_AS, 3072 * MIB, "memory", "-v", 1024),
     Need(resource.RLIMIT_DATA, 1024 * MIB, "memory for data", "-d", 1024),
     Need(resource.RLIMIT_FSIZE, 256 * MIB, "the size of one file", "-f", 1024),
     Need(resource.RLIMIT_NOFILE, 128, "open files", "-n", 1),
 )
 LEAST_TASKS = 24 + 4 * (os.cpu_count() or 1)
-"""Processes and threads of a command, its agent, its generators and the libraries that judge, which start some a core:
-15 on two cores."""
+"""Processes and threads of a command, its agent, its generators and the libraries of the analysis, which
+start some per core: 15 on two cores."""
 
 
 class Short(NamedTuple):
@@ -43,7 +46,7 @@ class Short(NamedTuple):
 
 
 def short(proc: str = "/proc") -> Iterator[Short]:
-    """Each limit of this process that is lower than svload needs."""
+    """Yield each limit of this process that is lower than svload needs."""
     for need in NEEDS:
         soft, _ = resource.getrlimit(need.limit)
         if 0 <= soft < need.least:
@@ -65,7 +68,7 @@ def _raise(flag: str, to: int) -> str:
 
 
 def _tasks(proc: str) -> Iterator[Short]:
-    """RLIMIT_NPROC counts what the user runs anywhere, and holds for root nowhere."""
+    """Check RLIMIT_NPROC, which counts all processes of the user and does not apply to root."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if soft < 0 or os.getuid() == 0:
         return
@@ -78,7 +81,7 @@ def _tasks(proc: str) -> Iterator[Short]:
 
 
 def _running(user: int, proc: str) -> int:
-    """Processes and threads of `user` that this process can see."""
+    """Return the number of processes and threads of `user` that this process can see."""
     count = 0
     with os.scandir(proc) as entries:
         for entry in entries:

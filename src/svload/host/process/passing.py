@@ -1,5 +1,5 @@
-"""Folders that one process has while it lives: gone when it leaves them, and with the next one
-that is made where it was killed."""
+"""Temporary folders of one process: removed when it leaves them or, if it was killed, when the next one is
+created."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from svload.model.environment import state_dir
 from svload.model.private import private_folder
 
 _NASCENT, _NASCENT_S = ".", 60.0
-"""A folder bears this before its name until it has its lock; so young, it is not swept."""
+"""The prefix of a folder's name until it is locked; such young folders are not removed."""
 
 
 @contextmanager
 def passing_folder(purpose: str, state: Path | None = None) -> Iterator[Path]:
-    """A folder of this process alone, in the user's state; its name begins with `purpose`. Raises
-    OSError where it can't be made."""
+    """Create a folder for this process in the user's state; its name begins with `purpose`. Raises OSError if
+    that fails."""
     home = (state or state_dir()) / "passing"
     private_folder(home)
     _sweep(home)
@@ -40,7 +40,7 @@ def passing_folder(purpose: str, state: Path | None = None) -> Iterator[Path]:
 
 
 def _sweep(home: Path) -> None:
-    """Remove every folder whose process is gone: its lock went with it."""
+    """Remove the folders of dead processes, which are no longer locked."""
     for folder in home.iterdir():
         try:
             life = _opened(folder)

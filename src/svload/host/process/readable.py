@@ -1,4 +1,4 @@
-"""Wait for a descriptor with a bound, whatever its number: select() takes none above 1,023."""
+"""A bounded wait for a descriptor of any number, since select() accepts none above 1,023."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import select
 
 
 def readable(descriptor: int, within_s: float) -> bool:
-    """Whether there is something to read, or its other end is gone, within this time."""
+    """Return whether within this time there is something to read, or the other end is closed."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(within_s, 0.0) * 1000))

@@ -1,4 +1,4 @@
-"""Signals that end a command even where C code keeps Python from hearing them."""
+"""Signals that end a command even while C code keeps Python from handling them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from svload.host.machine.linux import handle_once
 
 
 def hear(number: int, handler: Callable[[int, FrameType | None], Any] | Any) -> Any:
-    """`signal.signal`, but for one signal: unless the handler calls this again, a second one ends the process.
+    """Like `signal.signal`, but for one delivery: unless the handler calls this again, a second one ends the
+    process.
 
-    Python runs handlers between its own steps. Where a library does not return, the first signal waits and the
-    second is the kernel's.
+    Python runs handlers between bytecodes. While a library does not return, the first signal is pending and
+    the kernel handles the second.
     """
     before = signal.signal(number, handler)
     if callable(handler):

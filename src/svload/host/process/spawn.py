@@ -1,7 +1,8 @@
-"""Start one process: a session of its own, limits set and journaled before its program runs, no descriptor leaked.
+"""Start of one process: in a new session, with its limits set and journaled before its program runs, without
+leaking descriptors.
 
-Own fork and exec, because the deed must wait for the journal: the child reports who it is, the parent writes
-that down, then lets it go on to exec. The caller must be single-threaded.
+It uses fork and exec directly, because exec must wait for the journal: the child reports its identity, the
+parent journals it, then lets it continue to exec. The caller must be single-threaded.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _SPEAKING = ("generator", "monitor")
 class Started:
     """A process whose program runs. `stdin` and `stdout` are our ends of a speaking child's pipes (else -1).
 
-    `log_from` is its log's size when it began.
+    `log_from` is the size of its log at its start.
 
-    `limits` says what the kernel holds: {"nofile": {"asked", "found"}, "nofile_hard": the same, "cores": […]}.
+    `limits` are those read from the kernel: {"nofile": {"asked", "found"}, "nofile_hard": the same, "cores":
+    […]}.
     """
 
     pid: int
@@ -48,8 +50,8 @@ class Started:
 
 
 class _Ends:
-    """The descriptors that one start opens: the child's and ours, all closed at the
-    end but those that are handed on."""
+    """The descriptors opened for one start, the child's and ours, all closed at the end except those handed
+    over."""
 
     def __init__(self, order: Spawn) -> None:
         self._open: list[int] = []
@@ -76,15 +78,15 @@ class _Ends:
         return self._opened(read), self._opened(write)
 
     def close_childs(self) -> None:
-        """In the parent, after the fork."""
+        """Close the child's ends, in the parent after the fork."""
         self._close(self._childs)
 
     def close_ours(self) -> None:
-        """In the child, after the fork: our ends, held here too, would hide that we are gone."""
+        """Close our ends, in the child after the fork: open there, they would hide the parent's death."""
         self._close((self.our_in, self.our_out, self.status_read, self.go_write))
 
     def hand_on(self) -> tuple[int, int]:
-        """Our ends of a speaking child's stdin and stdout, no longer closed by `close`."""
+        """Return our ends of a speaking child's stdin and stdout, which `close` then leaves open."""
         for descriptor in (self.our_in, self.our_out):
             if descriptor in self._open:
                 self._open.remove(descriptor)
@@ -111,8 +113,8 @@ def start(
     *,
     die_with_us: bool,
 ) -> Started:
-    """Start it. `mark` stands in its environment; `groups` are the folders of control groups that it is born
-    in, `network` the file of its network namespace where that is another than ours.
+    """Start it with `mark` in its environment, in the control groups with the folders `groups`, and in the
+    network namespace of the file `network` if it differs from ours.
 
     With `die_with_us` the kernel kills it when this process ends. Raises SvloadError agent-refused.
     """
@@ -174,7 +176,7 @@ def _read_status(descriptor: int, order: Spawn) -> dict[str, Any]:
 
 
 def _expect_exec(descriptor: int, order: Spawn) -> None:
-    """The status pipe closes by exec; a line instead says why that failed."""
+    """Wait until exec closes the status pipe; a line in it is the reason of a failure."""
     line = _read_line(descriptor)
     if line != b"":
         reason = json.loads(line)["error"] if line else f"its program did not run within {_BOUND_S:.0f} s"
@@ -182,7 +184,7 @@ def _expect_exec(descriptor: int, order: Spawn) -> None:
 
 
 def _read_line(descriptor: int) -> bytes | None:
-    """A line, b"" at the end of the pipe, None when the time is up."""
+    """Return a line, b"" at the end of the pipe, or None after the time-out."""
     deadline, line = time.monotonic() + _BOUND_S, b""
     while not line.endswith(b"\n"):
         left = deadline - time.monotonic()
@@ -198,7 +200,7 @@ def _read_line(descriptor: int) -> bytes | None:
 def _become(
     order: Spawn, mark: str, groups: Sequence[str], network: str | None, ends: _Ends, die_with_us: bool
 ) -> NoReturn:
-    """The child's side, from fork to exec; never returns into the agent's code."""
+    """Run the child's side from fork to exec; never returns to the agent's code."""
     try:
         _restore_signals()
         os.setsid()
@@ -250,7 +252,8 @@ def _apply_limits(order: Spawn, groups: Sequence[str]) -> dict[str, Any]:
 
 
 def _set_nofile_hard(asked: int) -> int:
-    """Set the hard limit, lowering the soft one to it; what the kernel then holds: to raise it may be refused."""
+    """Set the hard limit and lower the soft one to it; return the kernel's value, since raising may be
+    refused."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         below = asked if soft == resource.RLIM_INFINITY else min(soft, asked)
@@ -259,7 +262,7 @@ def _set_nofile_hard(asked: int) -> int:
 
 
 def _set_nofile(asked: int) -> int:
-    """Set the soft limit, raising the hard one where that is allowed; what the kernel then holds."""
+    """Set the soft limit, raising the hard one if that is allowed; return the kernel's value."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and asked > hard:
         with contextlib.suppress(ValueError, OSError):

@@ -1,8 +1,9 @@
-"""The warm process of this user, as others see it: where it listens, whether it may stand for a command, its end.
+"""The client's view of this user's warm process: where it listens, whether it may replace a command, how it
+ends.
 
-It has loaded what a load needs and started its hands, was asked for (`svload warm`) and ends by itself when
-its lease does. Only the standard library's lightest parts are imported: a command that looks for it must
-lose nothing where there is none.
+It was requested (`svload warm`), has loaded what a load needs and started its helpers, and ends by itself
+with its lease. Only the lightest parts of the standard library are imported, so that a command loses no time
+if there is no such process.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ _INHERITED = (
     "TZ",
     "XDG_",
 )
-"""Beginnings of variables that a process obeys from its start, or that its children were given."""
+"""Prefixes of variables that affect a process at its start, or that its children inherited."""
 _FLAGS = ("dev_mode", "isolated", "no_site", "optimize", "utf8_mode")
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_MEMLOCK", "RLIMIT_NOFILE", "RLIMIT_NPROC")  # fmt: skip
 
 
 def warm_dir() -> Path:
-    """The folder of the warm process; 0700. Not created."""
+    """Return the folder of the warm process (0700), without creating it."""
     return state_dir() / "warm"
 
 
 def place() -> dict[str, Any]:
-    """What a command has from where it is typed and its children inherit: a warm process stands for it
-    only where all of it is the same."""
+    """Return what a command and its children inherit from its shell: a warm process may replace it only if
+    all of it is equal."""
     import resource
     import sys
 
@@ -73,7 +74,7 @@ def place() -> dict[str, Any]:
 
 
 def is_own_folder() -> bool:
-    """Whether the folder is there, and is this user's alone."""
+    """Return whether the folder exists and only this user has access."""
     from svload.model.errors import SvloadError
 
     try:
@@ -84,7 +85,8 @@ def is_own_folder() -> bool:
 
 
 def warm_state() -> dict[str, Any] | None:
-    """`until`, `until_wall` (s since the epoch) and `pid` of the living warm process; None without one."""
+    """Return `until`, `until_wall` (s since the epoch) and `pid` of the living warm process; None without
+    one."""
     import fcntl
     import json
 
@@ -101,8 +103,8 @@ def warm_state() -> dict[str, Any] | None:
 
 
 def end_warm() -> bool:
-    """End the warm process and what it holds ready, a load that it carries out apart; whether
-    there was one. Bounded by 30 s."""
+    """End the warm process and its prepared helpers, except for a load in progress; return whether there was
+    one. Bounded by 30 s."""
     import signal
     import time
 
@@ -115,7 +117,7 @@ def end_warm() -> bool:
     except OSError:
         return False
     try:
-        if warm_state() == found:  # it is alive, so the process is the one that holds the lock
+        if warm_state() == found:  # it is alive, so this process holds the lock
             signal.pidfd_send_signal(process, signal.SIGTERM)
     except ProcessLookupError:
         pass
@@ -127,7 +129,8 @@ def end_warm() -> bool:
 
 
 def keep_warm(lease_s: float) -> dict[str, Any]:
-    """Start the warm process (an earlier one ends) for `lease_s`; its state once the next load would find it.
+    """Start the warm process for `lease_s`, ending an earlier one; return its state once the next load can
+    find it.
 
     Raises SvloadError lab-failed with its last output if it does not come up.
     """
