@@ -310,7 +310,7 @@ class AgentServer:
         return told
 
     def _claim(self, path: Path) -> None:
-        """Journal that the file is the lab's, to be removed with it, unless it existed before."""
+        """Journal that the file is the lab's, to be removed with it; refuse one that existed before."""
         entries = journal.read_entries(self._folder)
         if any(entry["kind"] == "file" and entry["name"] == str(path) for entry in entries):
             return

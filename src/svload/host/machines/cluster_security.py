@@ -65,8 +65,8 @@ def without_pages(kind: type[Any]) -> type[Any]:
 
 @contextlib.contextmanager
 def no_folder_left() -> Iterator[None]:
-    """Remove the folder that Dask's scheduler and workers create. Nothing is ever spilled to it, and a killed
-    process could not remove it."""
+    """Give Dask's scheduler and workers a folder only while they are created. Nothing is ever spilled to it,
+    and a killed process could not remove it."""
     import dask
 
     with (

@@ -35,7 +35,7 @@ class Machine(Kit):
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return no metrics, since it serves no requests."""
+        """Return no counters, since it serves no requests."""
         return ()
 
     @classmethod

@@ -279,7 +279,7 @@ class Truth(Server):
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """Return its counters; a cache also counts hits and misses."""
+        """Return its counters' names; a cache also counts hits and misses."""
         return (*COUNTED, *(("hits", "misses") if options.get("role") == "cache" else ()))
 
     def counters(self) -> Counters:
