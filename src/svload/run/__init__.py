@@ -1,6 +1,6 @@
-"""A trial, then all: order, journal, resume, placement.
+"""The execution of trials and runs: order, journal, resume, placement.
 
-Names are loaded when first used: `svload plan` needs the faults and targets, not what makes load.
+Names are loaded on first use: `svload plan` needs the faults and targets, but not the load generation.
 """
 
 from typing import TYPE_CHECKING

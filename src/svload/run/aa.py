@@ -1,5 +1,5 @@
-"""The plan of an A/A run (docs/method.md §2): the same case again and again, restarted as often as a
-comparison of this study would be. Pure."""
+"""The plan of an A/A run (docs/method.md §2): the same case repeated, restarted as often as a comparison of
+this study would restart it. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ LEFT_OUT = "another case makes the same load: an A/A run needs one of them"
 
 
 def aa_lock(lock: Lock, cases: Collection[str], pairs: int) -> Lock:
-    """The study with only `cases`, each in two replicates a pair; it compares nothing and has no thresholds."""
+    """Return the study with only `cases`, two replicates of each per pair, without comparisons or
+    thresholds."""
     return lock.model_copy(
         update={
             "cases": tuple(
@@ -31,7 +32,7 @@ def aa_lock(lock: Lock, cases: Collection[str], pairs: int) -> Lock:
 
 
 def aa_batch(lock: Lock, restarts: bool) -> Batch:
-    """All trials of an `aa_lock`, in order; with `restarts` services come up anew before each,
+    """Return all trials of an `aa_lock`, in order. With `restarts`, services are restarted before each trial,
     as between the sides of an A/B. Where sides take turns, those of a pair are a block."""
     batch = study.first_batch(lock)
     if lock.measure.order == "turns":
@@ -49,8 +50,8 @@ def aa_batch(lock: Lock, restarts: bool) -> Batch:
 
 
 def compares_restarts(lock: Lock) -> bool:
-    """Whether any planned comparison is over a factor whose change restarts services, or over sides of blocks that each
-    start them."""
+    """Return whether any planned comparison has a factor whose change restarts services, or sides of blocks
+    that each start them."""
     if lock.measure.order == "turns":
         return is_split(lock)
     split = {factor.name for factor in lock.factors if factor.change in ("restart", "rebuild")}

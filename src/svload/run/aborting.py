@@ -1,4 +1,4 @@
-"""`abort_if`: criteria over what monitors read and what clients see, asked while load is made."""
+"""`abort_if`: criteria on the readings of monitors and on what clients see, evaluated while load is made."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 
 LOOK_S = 5.0
-"""A criterion is asked of the last readings: of all of the load, the first seconds would weigh on the last."""
+"""The span of the latest readings that a criterion uses: over the whole load, its first seconds would count
+too."""
 EVERY_S = 1.0
 LEAST_S = 2.0
-"""Of what clients see: a shorter time says too little."""
+"""The shortest span for criteria on what clients see: a shorter one says too little."""
 _DATA = "abort"
 Table = Mapping[str, tuple[str, Any]]
 
 
 class Watch:
-    """Asks a case's criteria once a second. `readings(from_ns, to_ns)` are the monitors' between two moments
-    of CLOCK_MONOTONIC, offsets from 0; what clients see comes with each report of the load.
+    """Evaluates a case's criteria once a second. `readings(from_ns, to_ns)` returns the monitors' readings
+    between two moments of CLOCK_MONOTONIC, with offsets from 0; what clients see comes with each report of
+    the load.
     """
 
     def __init__(self, config: CaseConfig, readings: Callable[[int, int], Table]) -> None:
@@ -36,8 +38,8 @@ class Watch:
     def held(
         self, began_ns: int, now_ns: int, groups: Sequence[Mapping[str, Any]] = (), offset_ns: int = 0
     ) -> dict[str, object]:
-        """Data for a progress event: the first criterion that holds; empty where none
-        does, or it was asked just now. `groups`: the load's report, `offset_ns` into the load."""
+        """Return data for a progress event: the first criterion that holds; empty if none does, or if they
+        were evaluated just before. `groups` is the load's report, `offset_ns` into the load."""
         if not self._config.abort_ifs:
             return {}
         self._seen.append((offset_ns, {str(one["name"]): one for one in groups}))
@@ -53,8 +55,9 @@ class Watch:
 
 
 def first_seen(config: CaseConfig, seen: Sequence[tuple[int, Mapping[str, Any]]]) -> tuple[str, str] | None:
-    """(criterion, its value in words) of the first about what clients see that holds over these reports, each with
-    its moment: of rates and shares from the first to the last, of percentiles in each of them. A ramp is left out."""
+    """Return (criterion, its value in words) of the first criterion on what clients see that holds over these
+    reports, each given with its moment: rates and shares from the first to the last report, percentiles in
+    each of them. Ramps are left out."""
     from svload.analysis.criteria import criterion_of, show
 
     steady = [one for one in seen if one[0] >= config.ramp_ns]
@@ -74,7 +77,7 @@ def first_seen(config: CaseConfig, seen: Sequence[tuple[int, Mapping[str, Any]]]
 
 
 def _seen_values(ref: MetricRef, reports: Sequence[tuple[int, Mapping[str, Any]]]) -> list[float]:
-    """A percentile of each report that has one, or one number over all of them."""
+    """Return a percentile for each report that has one, or one number over all reports."""
     if len(reports) < 2:
         return []
     if ref.metric.name == "response":
@@ -95,8 +98,8 @@ def _seen_values(ref: MetricRef, reports: Sequence[tuple[int, Mapping[str, Any]]
 
 
 def first_held(config: CaseConfig, table: Table, from_ns: int, to_ns: int) -> tuple[str, str] | None:
-    """(criterion, its value in words) of the first that holds over these readings; None where
-    none does, or nothing was read.
+    """Return (criterion, its value in words) of the first that holds over these readings; None if none does,
+    or if there are no readings.
     """
     from svload.analysis.criteria import criterion_of, show
     from svload.analysis.monitored import value_of
@@ -115,7 +118,7 @@ def first_held(config: CaseConfig, table: Table, from_ns: int, to_ns: int) -> tu
 
 
 def _arrays(table: Table) -> dict[str, Any]:
-    """A table of `model.columns.MONITORS` as arrays."""
+    """Return a table of `model.columns.MONITORS` as arrays."""
     import numpy as np
 
     names = ("service", "monitor", "entity", "metric")
@@ -126,7 +129,7 @@ def _arrays(table: Table) -> dict[str, Any]:
 
 
 def abort_of(event: Event) -> SvloadError | None:
-    """The error that ends the run, where a progress event tells of a criterion that holds."""
+    """Return the error that ends the run if a progress event reports that a criterion holds."""
     if event.kind != "progress" or _DATA not in event.data:
         return None
     that, value = map(str, event.data[_DATA])  # type: ignore[call-overload]

@@ -1,4 +1,5 @@
-"""Attempts at a trial that do not count: kept beside the trials, with why, and with the last words of the servers."""
+"""Attempts at a trial that do not count: kept beside the trials, with the reason and the servers' last log
+lines."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ LOG_TAIL_BYTES = 64 * 1024
 
 
 def keep_unfinished(run: RunDir, together: Iterable[Sequence[TrialPlan]] = ()) -> None:
-    """Every trial that an earlier execution began and did not seal becomes an attempt. Of trials that are made `together` all
-    do unless all are sealed."""
+    """Make an attempt of every trial that an earlier execution started and did not seal. Trials that are made
+    `together` all become attempts unless all are sealed."""
     sealed = set(run.sealed_trials())
     for made in together:
         names = {one.trial for one in made}
@@ -32,7 +33,7 @@ def keep_unfinished(run: RunDir, together: Iterable[Sequence[TrialPlan]] = ()) -
 
 
 def keep_attempt(run: RunDir, trial: str, attempt: int, why: str, sentence: str = "") -> None:
-    """Move what was made of a trial, if anything, to the run's attempts; `sentence` tells what happened."""
+    """Move what exists of a trial, if anything, to the run's attempts; `sentence` says what happened."""
     source = run.trial(trial).path
     if not source.exists():
         return
@@ -49,7 +50,7 @@ def keep_attempt(run: RunDir, trial: str, attempt: int, why: str, sentence: str 
 
 
 def keep_logs(lab: Path, target: Path) -> Path:
-    """Copy the last part of every log of a lab, since the lab's folder goes with it; returns `target`."""
+    """Copy the last part of every log of a lab, whose folder will be removed; return `target`."""
     for log in sorted(lab.rglob("*.log")):
         kept = _kept_as(log, lab, target)
         try:
@@ -64,7 +65,8 @@ def keep_logs(lab: Path, target: Path) -> Path:
 
 
 def name_kept_logs(lab: Path, target: Path, error: SvloadError) -> None:
-    """Where problems name files of a lab, which goes: keep its logs in `target`, and name them there."""
+    """Where problems name files of a lab that will be removed, keep its logs in `target` and name those
+    instead."""
     for problem in error.problems:
         for name, value in problem.details.items():
             if isinstance(value, Path | str) and str(lab) in str(value):
@@ -85,7 +87,8 @@ def _kept_as(log: Path, lab: Path, target: Path) -> Path:
 
 
 def without_logs(problem: Problem, remedy: str) -> Problem:
-    """What names a log or a run that nobody kept says `remedy` instead."""
+    """Return the problem; if its remedy names a log or run, neither of which was kept, with `remedy` in its
+    place."""
     if {name for _, name, _, _ in Formatter().parse(problem.kind.remedy)} & {"run", "log"}:
         return replace(problem, details={**problem.details, "remedy": remedy})
     return problem

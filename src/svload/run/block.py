@@ -1,6 +1,7 @@
-"""One attempt at the trials of a block that take turns: all sides are up at once, and one load alternates between them.
+"""One attempt at the trials of a block that take turns: all sides are up at the same time, and one load
+alternates between them.
 
-Each side is a trial of its own. They are prepared, warmed, counted, loaded, counted again and written together, and
+Each side is a trial. They are prepared, warmed up, counted, loaded, counted again and written together, and
 sealed at the very end: after a crash either all are sealed, or all are made again.
 """
 
@@ -36,20 +37,21 @@ from svload.study.order import draw
 
 @dataclass(frozen=True)
 class Planned:
-    """The turns of all blocks of the same sides, and the p99 of the slower one that they come from."""
+    """The turns of all blocks of the same sides, and the slower side's p99 that they are derived from."""
 
     turns: TurnPlan
     p99_ns: float
 
     @classmethod
     def of_record(cls, record: TurnRecord) -> Planned:
-        """Those that a sealed trial had."""
+        """Return those that a sealed trial had."""
         begin_ns, end_ns = record.turns_ns[0]
         return cls(TurnPlan(end_ns - begin_ns, record.pause_ns, len(record.turns_ns)), record.p99_ns)
 
 
 def plan_turns(warmed: Sequence[Warmed], duration_ns: int, rounds: int) -> Planned:
-    """The turns by what the warm-ups of all sides showed; each side is loaded for `duration_ns` and `rounds` at least."""
+    """Plan the turns from what the warm-ups of all sides showed; each side is loaded for at least
+    `duration_ns` and `rounds`."""
     p99_ns = max(one.p99_ns for one in warmed)
     per_s = min(one.per_s for one in warmed)
     connections = max(one.connections for one in warmed)
@@ -57,9 +59,10 @@ def plan_turns(warmed: Sequence[Warmed], duration_ns: int, rounds: int) -> Plann
 
 
 class BlockRun:
-    """One attempt at the trials of a set, `sides` in listed order. `run` raises SvloadError (lab, generator) or Stopped, and
-    nothing is sealed then. `planned` are the turns of an earlier block of these sides; None: this one decides them, and as
-    many blocks as a claim needs must end by `ends_by_s` (time.monotonic())."""
+    """One attempt at the trials of a set, `sides` in listed order. `run` raises SvloadError (lab, generator)
+    or Stopped, and then nothing is sealed. `planned` are the turns of an earlier block of these sides; if
+    None, this block decides them, and as many blocks as a claim needs must end by `ends_by_s`
+    (time.monotonic())."""
 
     def __init__(
         self, sides: Sequence[TrialRun], seed: int, planned: Planned | None, ends_by_s: float = inf
@@ -69,7 +72,7 @@ class BlockRun:
         self._bench, self._config = sides[0].bench, sides[0].config
 
     def run(self) -> list[Seal]:
-        """All phases in order; the seals are the last writes."""
+        """Run all phases in order; the seals are written last."""
         with ExitStack() as stack:
             for side in self.sides:
                 stack.enter_context(side.begun())
@@ -83,7 +86,7 @@ class BlockRun:
         return [side.seal(load) for side, load in zip(self.sides, loads, strict=True)]
 
     def _planned(self, warmed: Sequence[Warmed]) -> Planned:
-        """The turns of all blocks. Raises SvloadError usage where too few of them would end in time."""
+        """Return the turns of all blocks. Raise SvloadError usage if too few blocks would end in time."""
         planned = plan_turns(warmed, self._config.measure.duration_ns, least_rounds(self._config))
         block_s = planned.turns.seconds(len(self.sides))
         between_s = sum(one.took_ns for one in warmed) / 1e9 + limits.TURN_APART_S[1]
@@ -100,7 +103,8 @@ class BlockRun:
         return planned
 
     def _warmed(self) -> dict[str, Warmed]:
-        """By side, in listed order: prepared, then loaded alone, both in an order of the block's own."""
+        """Prepare each side, then warm it up alone, both in orders drawn for this block; by side, in listed
+        order."""
         drawn = self._drawn("warm-up")
         for side in drawn:
             side.prepare(timeline(side.config, side.config.measure.duration_ns))
@@ -108,14 +112,14 @@ class BlockRun:
         return {side.bench.side: found[side.bench.side] for side in self.sides}
 
     def _drawn(self, what: str) -> list[TrialRun]:
-        """The sides in an order of the block's own."""
+        """Return the sides in an order drawn for this block."""
         order = {
             side.bench.side: draw(self._seed, what, self._block, at) for at, side in enumerate(self.sides)
         }
         return sorted(self.sides, key=lambda side: order[side.bench.side])
 
     def _times(self, planned: Planned, warmed: Mapping[str, Warmed]) -> list[Timeline]:
-        """Each side's clock. What its trial's summary says of its turns is set with it."""
+        """Return each side's clock, and set what its trial's summary says about its turns."""
         turns = turns_of(planned.turns, len(self.sides), self._seed, self._block)
         begins = sorted(begin_ns for own in turns for begin_ns, _ in own)
         following = dict(pairwise(begins)) | {
@@ -134,7 +138,7 @@ class BlockRun:
         return [Timeline(0, planned.turns.load_ns, turns_ns=own) for own in turns]
 
     def _shares(self, times: Sequence[Timeline], pause_ns: int) -> dict[str, list[Share]]:
-        """What is asked of the generators, by side."""
+        """Return what the generators are asked to do, by side."""
         return {
             side.bench.side: side.shares(_in_turns(side.config, pause_ns), own, side.plan.seed)
             for side, own in zip(self.sides, times, strict=True)
@@ -152,7 +156,8 @@ class BlockRun:
     def _load(
         self, shares: Mapping[str, Sequence[Share]], times: Sequence[Timeline], pause_ns: int
     ) -> list[Load]:
-        """One load of all sides; what came of it, by side. Which of the generators a side has is drawn for each block."""
+        """Make one load of all sides; return its outcome by side. Which generators a side gets is drawn for
+        each block."""
         named = {
             sided(share.name, side.bench.side): share
             for side in self._drawn("generators")
@@ -200,7 +205,7 @@ class BlockRun:
         return progress
 
     def _keep(self, loads: Sequence[Load], times: Sequence[Timeline]) -> None:
-        """Count again and write, all sides alike. Raises Stopped."""
+        """Count again and write, the same for all sides. Raise Stopped."""
         if loads[0].stopped:
             readings = self._readings(loads[0], times, ask=False)
             for side, load, own in zip(self.sides, loads, times, strict=True):
@@ -216,7 +221,7 @@ class BlockRun:
             side.let_rest(load)
 
     def _readings(self, load: Load, times: Sequence[Timeline], *, ask: bool = True) -> Readings:
-        """Those of all sides, until the last turn has ended."""
+        """Return the readings of all sides until the end of the last turn."""
         sampler = self._bench.sampler
         end_ns = load.start_at_ns + max(own.real_end_ns for own in times)
         found = sampler.readings(self.sides[0].marked_ns, end_ns, load.start_at_ns, ask=ask)
@@ -226,8 +231,9 @@ class BlockRun:
 
 
 def _in_turns(config: CaseConfig, pause_ns: int) -> CaseConfig:
-    """A case as it is loaded after its warm-up. What waits for a slot at the end of an open loop is followed during a pause
-    alone: it would begin in another side's turn. In a closed loop nothing waits, and what is under way may end."""
+    """Return a case as it is loaded after its warm-up. Requests that wait for a slot at the end of an open
+    loop are followed only during a pause: they would start in another side's turn. In a closed loop nothing
+    waits, and requests in flight may end."""
     whole = without_ramps(config)
     groups = (
         group.model_copy(update={"graceful_stop_ns": min(pause_ns, _graceful_ns(group))})

@@ -1,5 +1,5 @@
-"""The instrument's certificate (docs/method.md §2): the truth server at known service times, and what
-the load saw of them. Hands only."""
+"""The instrument's certificate (docs/method.md §2): the truth server at known service times, and how the load
+measured them. Only acts."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from svload.store.parquet import as_arrays
 
 Emit = Callable[[Event], None]
 SECONDS = {"100 us": 3.0, "1 ms": 3.0, "10 ms": 5.0, "100 ms": 10.0}
-"""Service time → how long it is loaded: at least 400 requests each, so that a 99th percentile is one."""
+"""Service time → length of its load: at least 400 requests each, enough for a 99th percentile."""
 RATES_RPS = {"100 us": 400, "1 ms": 200, "10 ms": 80, "100 ms": 40}
 NOT_FOUND = 404
-"""What is asked is not there: the server takes its time over that answer as over any
-other, and nothing need be filled."""
+"""The requested objects do not exist: the server spends its service time on this answer as on any other, so
+no store needs filling."""
 _LOG_ROWS = 50_000
 
 
 def certificate_study() -> str:
-    """The study behind the certificate: one truth server that spins the last 60 µs and logs what it
-    did, a factor of its service time."""
+    """Return the certificate's study: one truth server that spins for the last 60 µs and logs what it did,
+    with its service time as factor."""
     levels = {name.replace(" ", ""): {"time": name, "rate": f"{RATES_RPS[name]}/s"} for name in SECONDS}
     return json.dumps(
         {

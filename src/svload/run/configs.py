@@ -1,4 +1,4 @@
-"""From a lock to what its cases ask for: the one way, for planning, running and judging."""
+"""Configurations of cases from a lock: the only way, used for planning, running and judging."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 def case_configs(lock: Lock) -> dict[str, CaseConfig]:
-    """What each valid case asks for, by its name."""
+    """Return the configuration of each valid case, by its name."""
     return {case.name: case_config(lock, case) for case in lock.valid_cases}
 
 
 def case_config(lock: Lock, case: Case, at: Point | None = None) -> CaseConfig:
-    """What a case asks for at a point, a planted fault included: a trial is judged by what it was told to do."""
+    """Return a case's configuration at a point, with its planted fault: trials are judged by what they were
+    meant to do."""
     from svload.run.faults import planted_config
 
     config = study.resolve(lock, case) if at is None else study.resolve(lock, case, at)

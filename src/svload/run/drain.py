@@ -1,5 +1,5 @@
-"""After a load of which requests timed out, servers may still work for users who are gone: the next trial's servers
-rest first."""
+"""After a load with timed-out requests, servers may still work for users who have gone: they must rest before
+the next trial."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from svload.watch.proc import ProcessTable, used_between
 
 LOOK_S, BOUND_S = 0.5, 60.0
 RESTLESS_S = 5.0
-"""The bound once servers have not come to rest in `BOUND_S`: some always poll."""
+"""The bound after servers have not come to rest within `BOUND_S`: some always poll."""
 IDLE_CORES = 0.1
-"""Cores that all servers together may use at rest: those with chores of their own never use none."""
+"""Cores that all servers together may use at rest: servers with background work never use none."""
 _SAID_FROM_S = 2.0
 
 Say = Callable[[str], None]
 
 
 def timed_out(results: Iterable[ShareResult]) -> bool:
-    """Whether a server may still work for a request that the load has given up."""
+    """Return whether a server may still be working on a request that the load has given up."""
     return any(
         "timeout" in name and count
         for result in results
@@ -32,7 +32,7 @@ def timed_out(results: Iterable[ShareResult]) -> bool:
 
 
 def roots_of(facts: Mapping[str, ServiceFacts]) -> list[int]:
-    """The processes of the servers on this machine."""
+    """Return the processes of the servers on this machine."""
     return [process.pid for one in facts.values() if not one.machine for process in one.processes]
 
 
@@ -43,7 +43,8 @@ def wait_for_rest(
     bound_s: float = BOUND_S,
     look_s: float = LOOK_S,
 ) -> bool:
-    """Wait, `bound_s` at most, until these processes and their children use next to no CPU; whether they do.
+    """Wait at most `bound_s` until these processes and their children use almost no CPU; return whether they
+    do.
 
     Work that only sleeps is not seen.
     """

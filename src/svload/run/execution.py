@@ -1,5 +1,5 @@
-"""All trials of a run: bring-up, fill, order, attempts, resume, clean end. `execute` is the one
-door for run, resume and demo."""
+"""All trials of a run: start of the lab, fill, order, attempts, resume, clean end. `execute` is the only
+entry point, for run, resume and demo."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ if TYPE_CHECKING:
 
 Emit = Callable[[Event], None]
 Judge = Callable[[RunDir, str], dict[str, Any]]
-"""(run, trial) → data of the `trial-sealed` event: the provisional verdict. It is passed
-in, so that this room only acts."""
+"""Returns the data of the `trial-sealed` event for (run, trial): the provisional verdict. It is passed in, so
+that this package only acts."""
 DISK_RESERVE = 1.2
 PATIENCE_S = 10.0
-"""A server that runs already and takes no connection within this, or within its requests' time-out, takes none."""
+"""Servers that already run must accept a connection within this, or within the time-out of their requests."""
 SAMPLE_INTERVAL_S = 0.2
 _SEARCH_TRIALS, _BESIDE_S = 30, 1.5
-"""What a search makes, and what a trial takes beside its load: for an estimate alone."""
+"""Trials of a search, and the time of a trial beside its load; only for an estimate."""
 
 
 @dataclass
@@ -92,15 +92,16 @@ class Outcome:
 
 @dataclass
 class Options:
-    """What the user chose for this execution; nothing here changes what is measured.
+    """The user's choices for this execution; nothing here changes what is measured.
 
-    `judge` gives the provisional verdict on a trial; `verdicts`, asked where a `policy` (None: the
-    study's own) decides what follows once all is sealed, the final ones. `authorised` are the hosts
-    outside this machine that the user allows, whatever a lock says; `trusted`: the study is the user's own. `early` are hands that are being
-    started already. `abort_if` is asked at every event: an error stops the load at once, ends the
-    execution and is its outcome's. `look_round` warns of what else uses the machine before anything is
-    started; with `wait_quiet_s` that is waited for so long at most. `host_settings`: settings of the
-    whole machine may be changed, and are put back. `reaches` are other machines that make the load (none: this one).
+    `judge` gives the provisional verdict on a trial; `verdicts` gives the final ones where a `policy` (None:
+    the study's own) decides what follows once all is sealed. `authorised` are the hosts outside this machine
+    that the user allows, whatever a lock says; `trusted`: the study is the user's own. `early` are hands that
+    are already being started. `abort_if` is called at every event: an error stops the load immediately, ends
+    the execution and becomes its outcome's. `look_round` warns of other users of the machine before anything
+    is started; with `wait_quiet_s` it waits at most that long for them. `host_settings`: settings of the
+    whole machine may be changed, and are put back. `reaches` are other machines that make the load (none:
+    this one).
     """
 
     emit: Emit
@@ -122,10 +123,10 @@ class Options:
 def begin(
     lock: Lock, out: Path, certificates: Certificates | None = None, batch: Batch | None = None
 ) -> RunDir:
-    """A new run's folder with its lock, its first batch and the certificates that hold now,
-    written before anything is started.
+    """Create a new run's folder with its lock, its first batch and the certificates that are now valid,
+    before anything is started.
 
-    `batch` stands for the study's own. Raises SvloadError.
+    `batch` replaces the study's own. Raise SvloadError.
     """
     folder = str(Path(lock.study_dir).absolute())
     lock = lock.model_copy(update={"study_dir": folder, "nonce": secrets.token_hex(16)})
@@ -146,7 +147,8 @@ def begin(
 
 
 def execute(run: RunDir, options: Options) -> Outcome:
-    """Run every trial that is not sealed yet; safe to call again after any crash. Never raises for a lab that fails."""
+    """Run every trial that is not sealed yet; safe to call again after any crash. A failing lab never
+    raises."""
     lock = run.lock()
     with Journal(run.events) as journal, interrupts() as stop:
 
@@ -204,7 +206,7 @@ class _Execution:
     load_cores: int = field(init=False)
     labs: Labs = field(init=False)
     configs: dict[str, CaseConfig] = field(init=False)
-    """By case and point, of every trial that is planned so far."""
+    """By case and point, for every trial planned so far."""
     folder: os.stat_result = field(init=False)
 
     def __post_init__(self) -> None:
@@ -213,7 +215,7 @@ class _Execution:
         self.configs = {}
 
     def _most_trials(self) -> int:
-        """With all blocks that a gate may add; 0 for a search, whose end nobody knows."""
+        """Return the number with all blocks that a gate may add; 0 for a search, whose end is unknown."""
         from svload.analysis.contrasts import most_trials
 
         return 0 if self.lock.search else most_trials(self.lock)
@@ -257,7 +259,8 @@ class _Execution:
                     self._attempt(bench, found[1])
 
     def gone(self) -> bool:
-        """Whether the run's folder is no longer the one that it began in: nothing that follows would be kept."""
+        """Return whether the run's folder is no longer the one that it started in: later results would be
+        lost."""
         try:
             now = self.run.path.stat()
         except FileNotFoundError:
@@ -295,8 +298,8 @@ class _Execution:
     # set-up
 
     def _standing_servers_answer(self) -> None:
-        """Before this run queues for the machine: servers that run already must take a connection. Raises
-        SvloadError."""
+        """Check that servers that already run accept a connection, before this run queues for the machine.
+        Raise SvloadError."""
         from svload.lab.kits.external import ExternalOptions, must_answer
 
         patience_s = min(PATIENCE_S, self._longest_timeout_s())
@@ -304,15 +307,15 @@ class _Execution:
         for spec in {str(one.options): one for one in specs}.values():
             at = str(spec.options.get("at", ""))
             if spec.kit == "external" and "on" not in spec.options and "${" not in at:
-                must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
+        """Return a bounded search's time for measuring, without that for its answer; infinite otherwise."""
 
     def _measuring_s(self) -> float:
-        """Of a search with a bound: what is left of it for more than the answer."""
+        """Return the time that a search with a bound has left for more than the answer."""
         measuring_s = self.lock.search.measuring_s if self.lock.search is not None else None
         return inf if measuring_s is None else measuring_s
 
     def _lasts_s(self) -> float:
-        """About how long this run holds the machine, for who waits."""
+        """Return about how long this run holds the machine, for those who wait for it."""
         if self.lock.search is not None:
             return self.lock.search.within_s or _SEARCH_TRIALS * (
                 self.lock.measure.duration_ns / 1e9 + _BESIDE_S
@@ -333,8 +336,8 @@ class _Execution:
             )
 
     def _look_round(self) -> None:
-        """Warn of a shared machine, or wait until it is quiet: before the servers and the load are
-        there, whose CPU is no stranger's."""
+        """Warn of a shared machine, or wait until it is quiet: before the servers and the load start, whose
+        CPU is this run's."""
         if not self.options.look_round and not self.options.wait_quiet_s:
             return
         from svload.run.quiet import LOOK_S, wait_for_quiet, warning
@@ -349,8 +352,8 @@ class _Execution:
                 self._notice(text)
 
     def _have_plan(self) -> None:
-        """A run that was killed before its plan gets it now: nothing random is in it but the lock's seed.
-        Raises SvloadError run-damaged."""
+        """Plan a run that was killed before it had a plan: the only randomness is the lock's seed. Raise
+        SvloadError run-damaged."""
         path = self.run.batch_path(0)
         if not path.exists():
             if self.run.batches() or self.run.sealed_trials():
@@ -427,7 +430,7 @@ class _Execution:
         return bench
 
     def _keep_words(self, lab: Path, kind: object, error: BaseException | None, trace: object) -> None:
-        """Before the lab's folder goes: logs that the error names are kept with the run."""
+        """Before the lab's folder is removed, keep the logs that the error names with the run."""
         if isinstance(error, SvloadError):
             name_kept_logs(lab, self.run.path / "logs", error)
 
@@ -436,7 +439,8 @@ class _Execution:
         return max((group.longest_timeout_ns for group in groups), default=0) / 1e9 or PATIENCE_S
 
     def _hands(self, stack: ExitStack) -> Hands:
-        """Agent, generators and sampler, closed with the stack: those that were started beforehand, else new ones."""
+        """Return agent, generators and sampler, closed with the stack: those started beforehand, else new
+        ones."""
         count = 0 if self.options.reaches else max(len(shares) for shares in self._shares())
         if self.options.early is not None:
             hands = self.options.early.take()
@@ -451,7 +455,7 @@ class _Execution:
         return hands
 
     def _fleet(self, stack: ExitStack, agent: Agent) -> FleetHands | None:
-        """The machines that make the load in place of this one; None without an inventory."""
+        """Return the machines that make the load instead of this one; None without an inventory."""
         if not self.options.reaches:
             return None
         with self._phase("fleet"):
@@ -468,7 +472,7 @@ class _Execution:
         return fleet
 
     def _shares(self) -> list[list[str]]:
-        """By case: the names of its shares, a generator process each."""
+        """Return by case the names of its shares, one generator process each."""
         return [
             [name_of(config, parts) for parts in packed(config, self.load_cores)]
             for config in self.configs.values()
@@ -567,7 +571,7 @@ class _Execution:
         return TrialRun(bench, plan, self._config(plan), folder, attempt, self.previous_case, fault)
 
     def _judged(self, plan: TrialPlan, seconds: float) -> None:
-        """Say what a sealed trial is worth."""
+        """Report the verdict on a sealed trial."""
         config = self._config(plan)
         load_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
         verdict = self.options.judge(self.run, plan.trial)
@@ -577,7 +581,8 @@ class _Execution:
         self._advise(verdict)
 
     def _advise(self, verdict: dict[str, Any]) -> None:
-        """Once a run: what to do where one trial after the other is refused. Planted faults are meant to be."""
+        """Once per run, give advice if several trials in a row are refused. Planted faults are meant to be
+        refused."""
         from svload.run.refusals import IN_A_ROW, advice
 
         self.verdicts = [*self.verdicts[1 - IN_A_ROW :], verdict]
@@ -610,7 +615,7 @@ class _Execution:
             raise SvloadError(*fail("lab-failed-thrice", run=self.run.path).problems, *error.problems)
 
     def _mend(self, bench: Bench) -> None:
-        """After a failure the whole lab is brought up anew: what failed may have left anything behind."""
+        """Restart the whole lab after a failure, which may have left anything behind."""
         bench.generators.restart()
         if not self.in_turns:  # sides come up anew in any case
             bench.lab.apply(bench.lab.specs, restart=True)
@@ -625,7 +630,7 @@ class _Execution:
         return self.lock.measure.order == "turns"
 
     def _side_of(self, plan: TrialPlan) -> str:
-        """What the side of a trial is called; empty where it is made alone."""
+        """Return the name of a trial's side; empty if it is made alone."""
         if not self.in_turns:
             return ""
         turned = turned_factor(self.lock)
@@ -648,7 +653,7 @@ class _Execution:
         return [found for block in blocks.values() for found in sets_of_turns(self.lock, block)]
 
     def _take_turns(self, bench: Bench, made: Sequence[TrialPlan], attempts: Mapping[str, int]) -> None:
-        """Bring all sides up anew, in an order of the block's own, and make their trials together."""
+        """Restart all sides in an order drawn for this block, and make their trials together."""
         sides = {one.trial: self._bench_of(bench, one) for one in made}
         configs = {one.trial: self._config(one) for one in made}
         order = sorted(made, key=lambda one: draw(self.lock.seed, "up", one.block, made.index(one)))
@@ -673,7 +678,7 @@ class _Execution:
             self.turns[cases] = block.planned
 
     def _rest(self, plan: TrialPlan) -> None:
-        """Wait before a block of servers that svload does not start; but for the first one of this execution."""
+        """Wait before a block of servers that svload does not start, except the first of this execution."""
         if self.turns and not self._config(plan).starts_servers:
             self.stop.wait(seconds_apart(self.lock.seed, plan.block))
 
@@ -686,7 +691,8 @@ class _Execution:
         return self.sides[side]
 
     def _turns_before(self, cases: tuple[str, ...]) -> Planned | None:
-        """The turns that an earlier execution planned for these sides; None: it sealed no trial of them."""
+        """Return the turns that an earlier execution planned for these sides; None if it sealed no trial of
+        them."""
         for name in self.run.sealed_trials():
             record = TrialSummary.read(self.run.trial(name).summary).turns
             if record is not None and record.sides == cases:
@@ -696,7 +702,7 @@ class _Execution:
     # small things
 
     def _config(self, plan: TrialPlan) -> CaseConfig:
-        """What its batch has decided; the same for all trials of a case at one point."""
+        """Return what its batch has decided; the same for all trials of a case at one point."""
         key = f"{plan.case} {plan.at.model_dump_json()}"
         if key not in self.configs:
             self.configs[key] = case_config(self.lock, self.lock.case(plan.case), plan.at)

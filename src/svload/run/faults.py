@@ -1,6 +1,6 @@
-"""Planted faults for demonstrations (`svload demo --plant`): each must turn exactly the planted trials REFUSED.
+"""Planted faults for demonstrations (`svload demo --plant`): exactly the planted trials must become REFUSED.
 
-They are written into the lock, so that every page of the run shows them.
+They are written into the lock, so every page of the run shows them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ STOPPED_NS, PERIOD_NS = 60_000_000, 100_000_000
 
 
 def plant(lock: Lock, fault: str, resolve: Callable[[Lock, Case], CaseConfig]) -> Lock:
-    """`lock` with `fault` planted in one case: the last valid one that the fault can
-    act on. Raises SvloadError usage."""
+    """Return `lock` with `fault` planted in one case: the last valid one that the fault can affect. Raise
+    SvloadError usage."""
     if fault not in FAULTS:
         raise fail(
             "usage", reason=f"There is no planted fault “{fault}”", hint=f"Known: {', '.join(FAULTS)}."
@@ -45,7 +45,7 @@ def _fits(fault: str, config: CaseConfig) -> bool:
 
 
 def planted_config(config: CaseConfig, fault: str | None) -> CaseConfig:
-    """The case with its traffic changed where the fault lies in the traffic; else unchanged."""
+    """Return the case, with changed traffic if the fault is one of traffic."""
     if fault != TOO_SHORT:
         return config
     lasts_ns = config.measure.duration_ns
@@ -61,14 +61,14 @@ def _slow(group: Group, duration_ns: int) -> Group:
 
 @dataclass
 class Pulses:
-    """Stops and continues children by the clock; decides from the offset alone which signal is due."""
+    """Stops and continues children by the clock; the offset alone decides which signal is due."""
 
     children: Sequence[str]
     stopped: bool = False
 
     def due(self, offset_ns: int, end_ns: int) -> list[Signal]:
-        """The signals to send at `offset_ns` so that children are stopped in the first part
-        of each period until `end_ns`."""
+        """Return the signals to send at `offset_ns` so that children are stopped in the first part of each
+        period until `end_ns`."""
         want = 0 <= offset_ns < end_ns and offset_ns % PERIOD_NS < STOPPED_NS
         if want == self.stopped:
             return []

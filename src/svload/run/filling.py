@@ -1,5 +1,5 @@
-"""What a case asks rows of: its stores filled, its tables written under inputs/, both
-the same for all trials of a run."""
+"""The rows that a case needs: filled stores, and tables written under inputs/, both the same for all trials
+of a run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def fill(
     have: Mapping[str, Path],
     phase: Callable[[str], AbstractContextManager[None]],
 ) -> Mapping[str, Path]:
-    """The tables by name, `have` among them. A set that was listed before must be the
-    same again. Raises SvloadError."""
+    """Fill the stores and return the tables by name, including `have`. A set that was listed before must be
+    the same again. Raise SvloadError."""
     held = all(lab.holds(objects) for objects in config.objects)
     wanted = {one.table for one in config.objects} | {source.name for source in config.tables}
     if held and wanted <= have.keys():

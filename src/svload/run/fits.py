@@ -1,5 +1,5 @@
-"""Does a plan fit this machine? Descriptors, local ports, ports a second, disk. Pure but for the sizes of
-bodies in files: it decides before anything is started."""
+"""Checks whether a plan fits this machine: descriptors, local ports, new ports per second, disk. Pure except
+for the sizes of body files: it decides before anything is started."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from svload.model.traffic import Group, Request
 from svload.model.units import show_duration, show_size
 
 MOST_RPS_OF_A_CORE = 500_000
-"""Nobody makes more: a write and a read of the kernel's alone take 2 µs of a core. HTTP/2
-streams of a connection share theirs."""
+"""The most that any client reaches: the kernel's write and read alone take 2 µs of a core. HTTP/2 streams
+share those of their connection."""
 
 DISK_SHARE = 0.8
-"""Of the free disk, uploads may take so much."""
+"""The share of the free disk that uploads may use."""
 
 MOST_INTERVALS = 1_000_000
-"""The engine's limit of a series."""
+"""The engine's limit for a series."""
 
 
 def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, ...]:
-    """What cannot be made here (plan-too-large), each thing once, with the first case that asks for it."""
+    """Return what this machine cannot make (plan-too-large), each problem once, with the first case that has
+    it."""
     found: dict[str, Problem] = {}
     for config in configs:
         for reason, hint in _of_case(config, machine):
@@ -41,8 +42,8 @@ def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, .
 
 
 def too_long(configs: Iterable[CaseConfig]) -> tuple[Problem, ...]:
-    """Cases whose trials have more intervals than a series holds (plan-too-large): a short
-    measurement behind a long ramp."""
+    """Return cases whose trials have more intervals than a series holds (plan-too-large): short measurements
+    after long ramps."""
     found = []
     for config in configs:
         times = timeline(config, config.measure.duration_ns)
@@ -90,7 +91,7 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def _open_files(groups: Sequence[Group], machine: Machine) -> Iterator[tuple[str, str]]:
-    """More connections than one process that makes these groups' load may have open."""
+    """Report more connections than one process that makes these groups' load can have open."""
     each = sum(
         ceil((_connections(group) or 0) / group.generators) * max(len(group.endpoints), 1) for group in groups
     )
@@ -104,7 +105,7 @@ def _open_files(groups: Sequence[Group], machine: Machine) -> Iterator[tuple[str
 
 
 def _too_fast(group: Group, machine: Machine) -> Iterator[tuple[str, str]]:
-    """A rate that no client on so many cores can make."""
+    """Report a rate that no client can reach on this many cores."""
     generators = min(group.generators, machine.load_cores)
     most_rps = generators * MOST_RPS_OF_A_CORE * group.streams
     executor = group.executor
@@ -117,7 +118,8 @@ def _too_fast(group: Group, machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[str, str]]:
-    """A rate of new connections that the ports cannot bear; a closed loop's is not known before."""
+    """Report a rate of new connections that the ports cannot sustain; that of a closed loop is not known
+    beforehand."""
     most_rps = sources * machine.local_ports / machine.port_reuse_s
     executor = group.executor
     rests = group.connection == "new" and group.close == "fin"
@@ -130,19 +132,20 @@ def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[st
 
 
 def _connections(group: Group) -> int | None:
-    """The most that the group holds at once; None where only the server bounds it."""
+    """Return the most connections that the group holds at the same time; None if only the server limits
+    them."""
     executor = group.executor
     return executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
 
 
 def written_bytes(config: CaseConfig, copies: Mapping[str, int] = MappingProxyType({})) -> float:
-    """What a trial's requests can upload: bytes that its stores keep. `copies`: how often a service stores what it
-    is given, once where it is not named."""
+    """Return the bytes of a trial's uploads that its stores keep. `copies`: how often a service stores what
+    it receives; once if not named."""
     return sum(_written(config, copies).values())
 
 
 def _written(config: CaseConfig, copies: Mapping[str, int]) -> dict[str, float]:
-    """The same by service."""
+    """Return the same by service."""
     whole_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
     total: dict[str, float] = {}
     for group in config.groups:
@@ -158,7 +161,7 @@ def _written(config: CaseConfig, copies: Mapping[str, int]) -> dict[str, float]:
 
 
 def _begun(group: Group) -> int:
-    """Iterations that users begin at once, before any think time."""
+    """Return the iterations that users start immediately, before any think time."""
     executor = group.executor
     if isinstance(executor, FixedWork) or not isinstance(executor, ClosedLoop):
         return 0
@@ -166,7 +169,7 @@ def _begun(group: Group) -> int:
 
 
 def _uploaded(request: Request) -> float:
-    """Bytes of a body that a store keeps: of random ones the mean."""
+    """Return the bytes of a body that a store keeps: the mean for random bodies."""
     if request.method != "PUT" or request.body is None:
         return 0.0
     if request.body.file is not None:
@@ -178,8 +181,8 @@ def _uploaded(request: Request) -> float:
 def overfull(
     configs: Iterable[CaseConfig], free_bytes: float, copies: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[Problem, ...]:
-    """A plan whose uploads the disk cannot hold (plan-too-large): all trials together, since a store forgets
-    none of them, but for one that is restarted before each trial, and empty then."""
+    """Report a plan whose uploads the disk cannot hold (plan-too-large): those of all trials together, since
+    stores keep everything, except one that is restarted, and so emptied, before each trial."""
     kept: dict[str, float] = {}
     most: dict[str, float] = {}
     for config in configs:

@@ -1,4 +1,5 @@
-"""The machines of an inventory in a run: gathered before its servers come up, and what they bear together."""
+"""The machines of an inventory in a run: connected before its servers start, and checked for the load that
+they can make together."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class FleetHands:
-    """Every machine with its agent. `address` is where they reach this one's servers; `machine` is all of them as one."""
+    """Every machine with its agent. `address` is where they reach this machine's servers; `machine` is all of
+    them as one."""
 
     generators: FleetGenerators
     address: str
@@ -39,13 +41,13 @@ class FleetHands:
     room: Room
     folder: Path
     servers: Mapping[str, RemoteMachine] = field(default_factory=dict)
-    """what a study's `on` says → the machine"""
+    """name in a study's `on` → the machine"""
     notices: tuple[str, ...] = ()
     left: tuple[tuple[str, tuple[Leftover, ...]], ...] = ()
     """machine → what killed svloads had left on it"""
 
     def watched(self) -> tuple[MachineWatch, ...]:
-        """A sampler on every machine, started. Raises SvloadError agent-refused, agent-lost."""
+        """Start a sampler on every machine. Raise SvloadError agent-refused, agent-lost."""
         machines = {part.machine.name: part.machine for part in self.generators.parts}
         machines |= {machine.name: machine for machine in self.servers.values()}
         watches = tuple(MachineWatch(machine, self.folder) for machine in machines.values())
@@ -62,7 +64,8 @@ class FleetHands:
         live_limits: Mapping[str, Sequence[str]],
         trusted: bool,
     ) -> dict[str, There]:
-        """Where servers run that are not here: what a study's `on` says → the place. Raises SvloadError."""
+        """Return the places of servers that run on other machines, by the name in a study's `on`. Raise
+        SvloadError."""
         made: dict[str, There] = {}
         for machine in self.servers.values():
             if machine.name not in made:
@@ -80,7 +83,7 @@ class FleetHands:
         return {called: made[machine.name] for called, machine in self.servers.items()}
 
     def placed(self, shares: Iterable[Sequence[str]]) -> dict[str, tuple[str, ...]]:
-        """Machine → names of the shares that run on it, in any case."""
+        """Return machine → names of the shares that run on it, in any case."""
         found: dict[str, dict[str, None]] = {part.machine.name: {} for part in self.generators.parts}
         for of_case in shares:
             for number, share in enumerate(of_case):
@@ -97,9 +100,9 @@ def gather(
     wanted: int,
     on: Collection[str] = (),
 ) -> FleetHands:
-    """Have every machine, until the stack ends; `agent` is this machine's own, `wanted` the open files of a generator, `on` what the
-    study's services call the machines that they run on.
-    Raises SvloadError with each that could not be had."""
+    """Hold every machine until the stack ends; `agent` is this machine's, `wanted` the open files of a
+    generator, `on` the names that the study's services use for the machines that they run on. Raise
+    SvloadError with each machine that could not be had."""
     from svload.drive.fleet_generators import FleetGenerators
     from svload.host.machine.addresses import own_address_towards
     from svload.host.machines.cluster import gathered
@@ -136,7 +139,7 @@ def gather(
 
 
 def sharing(reaches: Sequence[Reach]) -> tuple[str, ...]:
-    """What is told of a cluster's workers that stand on one machine."""
+    """Return notices about a cluster's workers that share one machine."""
     of = Counter(reach.address for reach in reaches if reach.joined is not None)
     return tuple(
         f"{count} workers of the cluster are on {address}: they make load on the same cores"
@@ -146,7 +149,8 @@ def sharing(reaches: Sequence[Reach]) -> tuple[str, ...]:
 
 
 def as_one(machines: Sequence[Machine]) -> Machine:
-    """What a plan must fit into: cores and ports of all, descriptors of the one with the fewest."""
+    """Return what a plan must fit into: cores and ports of all machines, descriptors of the one with the
+    fewest."""
     first = machines[0]
     return first.model_copy(
         update={
@@ -160,7 +164,7 @@ def as_one(machines: Sequence[Machine]) -> Machine:
 
 
 def must_bear(configs: Iterable[CaseConfig], machine: Machine, place: str) -> None:
-    """Raises SvloadError plan-too-large for what all machines together cannot make."""
+    """Raise SvloadError plan-too-large for load that all machines together cannot make."""
     from dataclasses import replace
 
     if problems := misfits(configs, machine):
@@ -168,7 +172,7 @@ def must_bear(configs: Iterable[CaseConfig], machine: Machine, place: str) -> No
 
 
 def must_be_reached(endpoints: Mapping[str, Endpoint], reaches: Sequence[Reach]) -> None:
-    """Raises SvloadError fleet-loopback for a server that listens where other machines cannot come."""
+    """Raise SvloadError fleet-loopback for a server that listens where other machines cannot reach it."""
     if all(reach.here for reach in reaches if reach.generates):
         return
     for name, endpoint in endpoints.items():

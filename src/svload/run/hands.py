@@ -1,7 +1,7 @@
-"""The hands of a run: the machine's agent with its generators and its sampler, started as one.
+"""The processes that act in a run: the machine's agent with its generators and its sampler, started together.
 
-None of them needs the study: `svload load` starts them while it is still read and checked (`EarlyHands`), on
-the other core. So nothing is loaded on the way to them that knows a study, or that validates one.
+None of them needs the study: `svload load` starts them on the other core while it still reads and checks the
+study (`EarlyHands`). So nothing that they import may know or validate a study.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _JOIN_BOUND_S = 60.0
 
 @dataclass
 class Hands:
-    """A machine whose generators and sampler have been started (not yet heard of). `close` ends all of them."""
+    """A machine whose generators and sampler have been started, but have not reported yet. `close` ends all
+    of them."""
 
     machine: Machine
     generators: Generators
@@ -42,13 +43,13 @@ class Hands:
         return self.machine.cores
 
     def close(self) -> None:
-        """End the agent and everything it started."""
+        """End the agent and everything that it started."""
         self.machine.close()
 
 
 def start_hands(folder: Path, owner: str, generators: int, own_network: bool = False) -> Hands:
-    """Start agent, `generators` generator processes and the sampler in `folder`; with `own_network` in a
-    network of the lab's own, where root allows. Raises SvloadError agent-refused, agent-lost.
+    """Start the agent, `generators` generator processes and the sampler in `folder`; with `own_network` in a
+    separate network for the lab, where root allows it. Raise SvloadError agent-refused, agent-lost.
     """
     return _hands_of(_launch(folder, owner, own_network), generators)
 
@@ -61,7 +62,7 @@ def _launch(folder: Path, owner: str, own_network: bool = False) -> StartingAgen
 
 
 def _hands_of(starting: StartingAgent, generators: int) -> Hands:
-    """What the other hands need is imported while the agent comes up."""
+    """Return the hands; their imports run while the agent starts."""
     from svload.drive.generators import Generators
     from svload.host import LocalMachine
     from svload.watch import Sampler
@@ -80,8 +81,8 @@ def _hands_of(starting: StartingAgent, generators: int) -> Hands:
 
 
 class EarlyHands:
-    """Hands that are being started: the agent's process at once, the others by a thread.
-    Whoever takes them closes them."""
+    """Hands that are being started: the agent's process immediately, the others by a thread. Whoever takes
+    them must close them."""
 
     def __init__(self, folder: Path, owner: str, generators: int) -> None:
         self._made: Hands | None = None
@@ -102,28 +103,28 @@ class EarlyHands:
             self._error = why
 
     def wait(self) -> None:
-        """Return once they have been started. Raises what their start raised."""
+        """Wait until they have been started. Raise what their start raised."""
         if self._thread is not None:
             self._thread.join(_JOIN_BOUND_S)
         if self._made is None:
             raise self._error or TimeoutError("the agent did not come up")
 
     def are_well(self) -> bool:
-        """Whether they are there and answer."""
+        """Return whether they have been started and answer."""
         try:
             return self._made is not None and self._made.agent.clock().monotonic_ns > 0
         except SvloadError:
             return False
 
     def take(self) -> Hands:
-        """The hands, once they are there; not to be asked twice. Raises what their start raised."""
+        """Return the hands when they have been started; call it only once. Raise what their start raised."""
         self.wait()
         made, self._made = self._made, None
         assert made is not None
         return made
 
     def drop(self) -> None:
-        """End what nobody took."""
+        """End them if they were not taken."""
         with contextlib.suppress(Exception):
             self.take().close()
 
@@ -132,8 +133,8 @@ _ready: list[EarlyHands] = []
 
 
 def hold_ready(owner: str, generators: int) -> EarlyHands:
-    """Start hands that the next `early_hands` of this process will find. Whoever asked for them
-    drops them if nobody took them."""
+    """Start hands that the next `early_hands` of this process will find. The caller drops them if they were
+    not taken."""
     hands = _start_early(owner, generators)
     _ready.append(hands)
     return hands
@@ -147,8 +148,8 @@ def _start_early(owner: str, generators: int) -> EarlyHands:
 
 @contextmanager
 def early_hands(owner: str, generators: int) -> Iterator[EarlyHands | None]:
-    """Hands started beside the body, which may take them; None while another load runs
-    here, which they would disturb."""
+    """Start hands beside the body, which may take them; None while another load runs on this machine, which
+    they would disturb."""
     from svload.host.machine.lock import is_locked
 
     if not _ready and is_locked():

@@ -1,4 +1,5 @@
-"""inputs/: what set-up made. Object tables as CSV beside a digest, so that a resumed run asks for the same rows."""
+"""inputs/: the results of set-up. Object tables as CSV with a digest, so that a resumed run requests the same
+rows."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ Table = Mapping[str, Sequence[object]]
 
 
 def write_table(folder: Path, name: str, table: Table) -> Path:
-    """Write `table` (column name → values) as `<name>.csv` and its SHA-256 beside it; returns the
-    CSV's path. The CSV comes last."""
+    """Write `table` (column name → values) as `<name>.csv`, after a file with its SHA-256; return the path of
+    the CSV."""
     data = csv_bytes(table)
     path = folder / f"{name}.csv"
     write_text(path.with_suffix(".sha256"), hashlib.sha256(data).hexdigest() + "\n")
@@ -27,7 +28,7 @@ def write_table(folder: Path, name: str, table: Table) -> Path:
 
 
 def csv_bytes(table: Table) -> bytes:
-    """What `write_table` writes."""
+    """Return what `write_table` writes."""
     buffer = io.StringIO()
     rows = csv.writer(buffer, lineterminator="\n")
     rows.writerow(table)
@@ -36,10 +37,10 @@ def csv_bytes(table: Table) -> bytes:
 
 
 def own_table(source: TableSource) -> Table:
-    """The rows that a study itself brings: of a CSV or Parquet file, a list or a range; every value as text,
-    sizes (`…_bytes`) as they are.
+    """Return the rows that the study provides: from a CSV or Parquet file, a list or a range; every value as
+    text, except sizes (`…_bytes`).
 
-    Raises SvloadError input-unreadable.
+    Raise SvloadError input-unreadable.
     """
     if source.values is not None:
         return {"value": source.values}
@@ -53,10 +54,10 @@ def own_table(source: TableSource) -> Table:
 
 
 def tables_of(folder: Path, *, measured: bool = True) -> dict[str, Path]:
-    """The tables of inputs/ by name, each proved by its digest; of a run that has `measured`
-    nothing yet, those that are whole.
+    """Return the tables of inputs/ by name, each checked against its digest; if the run has not `measured`
+    anything yet, only the intact ones.
 
-    Raises SvloadError run-damaged where a table that trials were measured with is not proved.
+    Raise SvloadError run-damaged if a table that trials were measured with does not match.
     """
     found = {}
     for path in sorted(folder.glob("*.csv")):
@@ -73,6 +74,6 @@ def _is_proved(path: Path) -> bool:
 
 
 def row_count(path: Path) -> int:
-    """Rows of a table, its heading not counted."""
+    """Return the number of rows of a table without its header."""
     with path.open("rb") as file:
         return max(0, sum(1 for _ in file) - 1)

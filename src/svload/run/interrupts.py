@@ -1,4 +1,4 @@
-"""Ctrl-C and its kin while a run is under way: the first asks it to stop, the second ends it at once."""
+"""Ctrl-C and similar signals during a run: the first asks it to stop, the second ends it immediately."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from svload.host.process.signals import hear
 
 @contextmanager
 def interrupts() -> Iterator[threading.Event]:
-    """Ctrl-C, TERM or HUP once asks to stop; a second time ends at once. The old handlers are
-    put back; nohup's ignoring stays."""
+    """Ask to stop on the first Ctrl-C, TERM or HUP; end immediately on the second. The old handlers are
+    restored afterwards; signals ignored by nohup stay ignored."""
     stop = threading.Event()
 
     def handler(number: int, frame: FrameType | None) -> None:

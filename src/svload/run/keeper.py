@@ -1,7 +1,7 @@
 """The process that keeps a lab until its lease ends (`svload lab up --for 2h`).
 
-It owns the agent by a connection lease, so that even its own kill -9 ends the lab. What it is
-asked stands in svload.run.kept.
+It owns the agent through a connection lease, so that even kill -9 of the keeper ends the lab. Its requests
+are described in svload.run.kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from svload.run.kept import FACTS, LOCK, SOCKET
 
 
 def main(folder: Path, until_wall: float) -> int:
-    """Hold the lab until the lease ends, TERM comes or `down` is asked."""
+    """Hold the lab until the lease ends, or TERM or `down` is received."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     lock = Lock.read(folder / LOCK)
     config = study.resolve(lock, lock.valid_cases[0])
@@ -60,7 +60,8 @@ def main(folder: Path, until_wall: float) -> int:
 
 
 def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float, network: str | None) -> None:
-    """`network`: the file of the lab's own network, in which alone linked servers are reached; None: it has none."""
+    """Answer requests. `network` is the file of the lab's own network, the only one in which linked servers
+    are reached; None if it has none."""
     with listen(folder, SOCKET, 8) as door:
         facts = {
             "id": folder.name,

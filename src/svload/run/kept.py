@@ -1,4 +1,5 @@
-"""Labs that are kept on purpose (`svload lab up --for 2h`): starting a keeper, finding it again, asking it.
+"""Labs that are kept on purpose (`svload lab up --for 2h`): starting a keeper, finding it, sending it
+requests.
 
 A keeper (svload.run.keeper) answers one JSON line with another on a Unix socket: {"do": "reset" | "down"}.
 """
@@ -30,8 +31,8 @@ SOCKET, FACTS, LOCK, _ALIVE = "keeper.sock", "keeper.json", "keeper.lock.json", 
 
 
 def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
-    """Start a keeper for the lab of `lock`'s first case; returns when it is up, with id, until and
-    endpoints. Raises SvloadError."""
+    """Start a keeper for the lab of `lock`'s first case; return its id, until and endpoints when it is up.
+    Raise SvloadError."""
     folder = _folder(f"{lock.name}-{os.getpid()}-{time.time_ns() % 10**6}")
     private_folder(folder)
     write_output(folder / LOCK, lock.to_json())
@@ -72,7 +73,7 @@ def _failure(folder: Path, log: Path) -> SvloadError:
 
 
 def kept_labs() -> list[dict[str, Any]]:
-    """Facts of every kept lab whose keeper answers; the remains of dead ones are removed."""
+    """Return facts about every kept lab whose keeper answers; remove the remains of dead ones."""
     labs = []
     for folder in sorted(_folder("").glob("*")):
         if (folder / FACTS).exists() and _answers(folder):
@@ -83,14 +84,15 @@ def kept_labs() -> list[dict[str, Any]]:
 
 
 def _remove_dead(folder: Path) -> None:
-    """Remove a keeper's folder if nobody holds its lock, which the kernel drops with the keeper's life."""
+    """Remove a keeper's folder if nobody holds its lock, which the kernel releases when the keeper ends."""
     with suppress(OSError), (folder / _ALIVE).open("rb") as alive:
         fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def ask(lab_id: str, what: str) -> dict[str, Any]:
-    """Ask a keeper to `reset` or go `down`; its answer. Raises SvloadError usage if there is none."""
+    """Ask a keeper to `reset` or go `down`; return its answer. Raise SvloadError usage if there is no such
+    keeper."""
     folder = _folder(lab_id)
     try:
         with socket.socket(socket.AF_UNIX) as line:
@@ -125,5 +127,5 @@ def _folder(lab_id: str) -> Path:
 
 
 def agents() -> list[str]:
-    """Owners of all agents on this machine, kept or running."""
+    """Return the owners of all agents on this machine, kept or running."""
     return [lab.owner for lab in list_labs() if lab.alive]

@@ -18,7 +18,8 @@ from svload.run.trial import Emit
 
 @dataclass
 class Labs:
-    """What all labs of a run are made with, as `Lab` has it. They are taken down when `stack` is left."""
+    """The common arguments of all labs of a run, as `Lab` has them. The labs are taken down when `stack` is
+    left."""
 
     stack: ExitStack
     agent: Agent
@@ -35,7 +36,8 @@ class Labs:
     ports: Ports = field(default_factory=Ports)
 
     def make(self, config: CaseConfig, side: str = "") -> Lab:
-        """A lab for `config` that is not up. That of a side is beside others, and its files lie in a folder of its own."""
+        """Return a lab for `config` that is not started. A side's lab runs beside others, and has a separate
+        folder."""
         lab = Lab(
             config.services,
             SideHost(self.agent, side) if side else self.agent,

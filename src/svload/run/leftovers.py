@@ -1,4 +1,5 @@
-"""What killed svloads left on this machine is put back, and told: first of every command that uses a lab."""
+"""What killed svloads left on this machine is put back and reported, first in every command that uses a
+lab."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ Emit = Callable[[Event], None]
 
 
 def put_back(emit: Emit) -> None:
-    """Put back what can be; an event for each thing, whether that was done or not."""
+    """Put back what can be; emit an event for each thing, whether that succeeded or not."""
     tell_leftovers(finish_leftovers(), emit)
 
 
 def tell_leftovers(found: Iterable[Leftover], emit: Emit, machine: str = "") -> None:
-    """An event for each thing that was found on a machine of a fleet, or on this one."""
+    """Emit an event for each thing that was found on a machine of a fleet, or on this one."""
     there = f" on {machine}" if machine else ""
     for one in found:
         text = f"left by a killed svload ({one.lab}){there}, and put right: {one.what}"

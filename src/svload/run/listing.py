@@ -1,4 +1,5 @@
-"""Every URL of a study's stores, as the servers list them: they come up alone, are filled where needed, and go down."""
+"""Every URL of a study's stores, as listed by the servers: they are started alone, filled if needed, and
+stopped."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ from svload.run.leftovers import put_back
 
 
 def listed_urls(lock: Lock, emit: Callable[[Event], None]) -> dict[str, list[Any]]:
-    """Every object of the first case's data: columns url (the service's name is its host), path, size_bytes, digest.
+    """Return every object of the first case's data: columns url (its host is the service's name), path,
+    size_bytes, digest.
 
-    Raises SvloadError.
+    Raise SvloadError.
     """
     put_back(emit)
     config = study.resolve(lock, lock.valid_cases[0])

@@ -1,4 +1,4 @@
-"""A service that is started once to be looked at: no load, nothing is left."""
+"""A service that is started once for inspection: without load, leaving nothing behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from svload.run.leftovers import Emit, put_back
 
 @contextmanager
 def started_once(spec: ServiceSpec, study_dir: Path, emit: Emit) -> Iterator[str]:
-    """The URL of a service that is up for so long. Raises SvloadError as a lab does that does not come up."""
+    """Yield the URL of a service, which is up until the exit. Raise SvloadError if it does not start, as a
+    lab does."""
     put_back(emit)
     owner = f"once-{os.getpid()}"
     with start_agent(labs_dir() / owner, Lease(), "init") as agent:

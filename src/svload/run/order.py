@@ -8,16 +8,16 @@ from collections.abc import Set as AbstractSet
 from svload.model.plan import Batch, TrialPlan
 
 ATTEMPTS_PER_TRIAL = 2
-"""An infrastructure failure gets one new attempt at the end of its block."""
+"""Trials with an infrastructure failure get one new attempt at the end of their block."""
 FAILURES_IN_A_ROW = 3
-"""So many lab failures in a row stop the run (exit 3, resumable)."""
+"""This many lab failures in a row stop the run (exit 3, resumable)."""
 
 
 def next_trial(batch: Batch, sealed: AbstractSet[str], failures: Mapping[str, int]) -> TrialPlan | None:
-    """The trial to run now, or None when the batch has nothing left to try.
+    """Return the trial to run now, or None if the batch has nothing left to try.
 
-    `failures` counts each trial's infrastructure failures in this execution. Blocks are run in order; inside
-    one, first what has not been tried, by position, then the failed ones once more.
+    `failures` counts each trial's infrastructure failures in this execution. Blocks are run in order; within
+    a block the untried trials come first, by position, then the failed ones once more.
     """
     for block in sorted({trial.block for trial in batch.trials}):
         open_trials = [trial for trial in batch.trials if trial.block == block and trial.trial not in sealed]

@@ -1,4 +1,5 @@
-"""What each generator of a group did, kept apart before all are merged; and what those of one machine and one site did."""
+"""The results of each generator of a group, kept before all are merged; and those of each machine and
+site."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _COUNTS = ("due", "begun", "ok", "failed", "connections_opened", "bytes_received
 
 
 class _Part(NamedTuple):
-    """One generator of a group: whose share it was in, its counts, its responses and their sum in ns."""
+    """One generator of a group: the share that it was in, its counts, its responses and their sum in ns."""
 
     group: int
     number: int
@@ -38,8 +39,8 @@ def parts_of(
     window_ns: tuple[int, int],
     interval_ns: int,
 ) -> tuple[tuple[GeneratorPart, ...], tuple[PlacePart, ...]]:
-    """The parts of all groups with several generators, by group and number; and by machine and site, of a load that
-    other machines made. `tables` are the results' own, not merged."""
+    """Return the parts of all groups with several generators, by group and number; and by machine and site,
+    if other machines made the load. `tables` are those of the results, not merged."""
     found = sorted(_parts(results, tables, config, window_ns, interval_ns), key=lambda one: one[:2])
     of_generators = tuple(_generator(config, one) for one in found if config.groups[one.group].generators > 1)
     return of_generators, tuple(_places(config, [one for one in found if one.result.machine]))
@@ -82,7 +83,7 @@ def _generator(config: CaseConfig, one: _Part) -> GeneratorPart:
 
 
 def _places(config: CaseConfig, parts: Sequence[_Part]) -> Iterator[PlacePart]:
-    """Merged from the same values and buckets that the generators' own figures are of."""
+    """Merge the same values and buckets that the generators' figures come from."""
     by_place: dict[tuple[str, str, int], list[_Part]] = {}
     for one in parts:
         by_place.setdefault(("machine", one.result.machine, one.group), []).append(one)
@@ -114,8 +115,8 @@ def _responses(
     interval_ns: int,
     turns_ns: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Ranked, float]:
-    """The ok responses of one group of a share, due in the window, and their sum in ns: of rows where
-    there are some, else of buckets."""
+    """Return the ok responses of one group of a share that were due in the window, and their sum in ns: from
+    rows if there are any, else from buckets."""
     rows = as_arrays(tables.get("samples", {}))
     if len(rows.get("group", ())) and (mine := rows["group"] == place).any():
         if turns_ns:

@@ -1,5 +1,6 @@
-"""A reading of all monitors in the pause after each turn, so that what a server used in its turns is told from what it used
-between them. A pass may reach into the next turn's first part, which is not measured."""
+"""A reading of all monitors in the pause after each turn, to separate what a server used in its turns from
+what it used between them. A reading may extend into the first part of the next turn, which is not
+measured."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ READ_WITHIN_S = 30.0
 
 
 class PauseReadings:
-    """Reads in the middle of each pause, by a thread beside the load. `ends_ns` are the ends of all sides' turns."""
+    """Reads in the middle of each pause, in a thread beside the load. `ends_ns` are the ends of all sides'
+    turns."""
 
     def __init__(self, sampler: Sampler, ends_ns: Sequence[int], pause_ns: int) -> None:
         self._sampler = sampler
@@ -24,14 +26,14 @@ class PauseReadings:
         self._thread: threading.Thread | None = None
 
     def begin(self, start_at_ns: int) -> None:
-        """The load begins at this moment of CLOCK_MONOTONIC."""
+        """Start: the load begins at this moment of CLOCK_MONOTONIC."""
         self._thread = threading.Thread(
             target=self._run, args=(start_at_ns,), name="svload-pauses", daemon=True
         )
         self._thread.start()
 
     def finish(self) -> None:
-        """Read nothing more, and wait for a reading that is being made."""
+        """Stop reading, and wait for a reading in progress."""
         self._over.set()
         if self._thread is not None:
             self._thread.join(READ_WITHIN_S)

@@ -1,5 +1,5 @@
-"""Planned faults of a trial, carried out beside its load: a thread for each service, so that a
-slow end of one delays no other."""
+"""Planned faults of a trial, carried out beside its load: one thread per service, so that a slow stop of one
+service delays no other."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from svload.model.study import CaseConfig, ServiceSpec
 from svload.watch import Sampler
 
 ENDED_WITHIN_S = 120.0
-"""An act that has begun is waited for so long; each of them has a shorter bound of its own."""
+"""How long to wait for acts in progress; each has a shorter bound itself."""
 
 
 def live_limits(configs: Sequence[CaseConfig]) -> dict[str, tuple[str, ...]]:
-    """Service, or part of one (`backend.object`), → the limits of its control group that a fault of some case
-    changes while it runs."""
+    """Return service, or part of one (`backend.object`) → the limits of its control group that a fault of
+    some case changes at run time."""
     found: dict[str, dict[str, None]] = {}
     for config in configs:
         for fault in config.faults:
@@ -35,7 +35,7 @@ def live_limits(configs: Sequence[CaseConfig]) -> dict[str, tuple[str, ...]]:
 
 
 def _lane(what: Fault | Act) -> str:
-    """The service whose turn it is: what is done to one service is done in order."""
+    """Return the service that it acts on: acts on the same service are done in order."""
     return what.target.partition(".")[0].partition("[")[0]
 
 
@@ -43,8 +43,8 @@ def _lane(what: Fault | Act) -> str:
 class PlannedFaults:
     """The faults of one trial. `ramp_ns` is when its measuring begins, from the load's start.
 
-    `begin` is called once, when the load has begun; `finish` always. Events wait until `news` is
-    asked, in the trial's own thread.
+    Call `begin` once, when the load has started, and `finish` always. Events wait until `news` is called in
+    the trial's thread.
     """
 
     lab: Lab
@@ -58,10 +58,10 @@ class PlannedFaults:
     _news: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
     _watching: threading.Lock = field(default_factory=threading.Lock)
     error: SvloadError | None = None
-    """What could not be done as planned: the trial is none then."""
+    """What could not be done as planned: the trial is then invalid."""
 
     def begin(self, start_at_ns: int) -> None:
-        """Carry the acts out, each at its moment after `start_at_ns` (CLOCK_MONOTONIC)."""
+        """Carry out the acts, each at its moment after `start_at_ns` (CLOCK_MONOTONIC)."""
         self._acts = acts_of(self.faults)
         lanes: dict[str, list[int]] = {}
         for number, act in enumerate(self._acts):
@@ -73,14 +73,14 @@ class PlannedFaults:
             thread.start()
 
     def finish(self) -> None:
-        """Begin nothing more, and wait for what is being done."""
+        """Start no more acts, and wait for those in progress."""
         self._over.set()
         until = time.monotonic() + ENDED_WITHIN_S
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
     def news(self) -> list[Event]:
-        """What has been done since this was last asked."""
+        """Return what has been done since the last call."""
         found = []
         with suppress(queue.Empty):
             while True:
@@ -88,7 +88,7 @@ class PlannedFaults:
         return found
 
     def events(self, start_at_ns: int) -> tuple[FaultEvent, ...]:
-        """All acts with when they were due and done, from `start_at_ns`."""
+        """Return all acts with the moments at which they were due and done, from `start_at_ns`."""
         return tuple(self._event(number, act, start_at_ns) for number, act in enumerate(acts_of(self.faults)))
 
     def _event(self, number: int, act: Act, start_at_ns: int) -> FaultEvent:
@@ -137,7 +137,7 @@ class PlannedFaults:
 
 
 def heal(lab: Lab, sampler: Sampler, say: Callable[[str], None]) -> None:
-    """After a trial: take back what its faults have left, and watch the servers that run anew. Raises SvloadError."""
+    """After a trial, undo what its faults have left, and watch the restarted servers. Raise SvloadError."""
     healed = lab.faults.heal()
     if healed:
         sampler.attach(lab.facts())

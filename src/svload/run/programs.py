@@ -1,4 +1,4 @@
-"""Whether a run that goes on would measure what it measured before: the programs of its study's folder."""
+"""Checks whether a resumed run would measure the same as before: the programs in its study's folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from svload.study import named_programs
 
 
 def changed_programs(run: RunDir, lock: Lock) -> list[str]:
-    """Programs that a server would be started from now, and that are not as the last sealed trial had them."""
+    """Return programs that a server would now be started from and that differ from those of the last sealed
+    trial."""
     measured = measured_programs(run)
     if not measured:
         return []

@@ -1,4 +1,5 @@
-"""Before the first trial: a warning of what else uses this machine, or a bounded wait until nothing does."""
+"""Before the first trial: a warning about other users of this machine, or a bounded wait until there are
+none."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from svload.model.units import show_duration
 
 LOOK_S = 1.0
 QUIET_LOOKS = 3
-"""So many looks in a row must find nothing: what runs now and then is waited for too."""
+"""This many looks in a row must find nothing, so that intermittent activity is waited for too."""
 SAY_EVERY_S = 15.0
 
 
 def warning(look: Look) -> str:
-    """One sentence on what disturbs the machine now; "" if nothing does."""
+    """Return one sentence about what disturbs the machine now; "" if nothing does."""
     found = disturbances(look)
     if not found:
         return ""
@@ -26,7 +27,7 @@ def warning(look: Look) -> str:
 
 
 def is_quiet(looks: Sequence[Look]) -> bool:
-    """Whether the last few looks found nothing."""
+    """Return whether the last few looks found nothing."""
     last = looks[-QUIET_LOOKS:]
     return len(last) == QUIET_LOOKS and not any(disturbances(look) for look in last)
 
@@ -38,7 +39,8 @@ def wait_for_quiet(
     should_stop: Callable[[], bool],
     now: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Look until the machine is quiet, for `bound_s` at most; `say` gets what is waited for. Whether it is quiet."""
+    """Wait at most `bound_s` until the machine is quiet; `say` gets what is waited for. Return whether it is
+    quiet."""
     begun, said, looks = now(), float("-inf"), list[Look]()
     while not should_stop():
         looks = [*looks[1 - QUIET_LOOKS :], look()]

@@ -1,4 +1,4 @@
-"""What to do when one trial after the other is refused. Pure."""
+"""Advice for several refused trials in a row. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 IN_A_ROW = 5
-"""So many refused trials one after the other are told, once a run."""
+"""This many refused trials in a row are reported, once per run."""
 
 
 def advice(verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """What to do after these verdicts, the last trial's last; "" where the last few were not all refused.
+    """Return advice after these verdicts, given in order; "" if the last few trials were not all refused.
 
-    A verdict has `instrument`, `refused_by` (check → its sentence, and what would mend it).
+    A verdict has `instrument` and `refused_by` (check → its sentence and its remedy).
     """
     last = verdicts[-IN_A_ROW:]
     if len(last) < IN_A_ROW or any(one["instrument"] != "REFUSED" for one in last):

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from svload.watch.stacks import StackSampler
 
 SAMPLED_REPLICATE = 1
-"""Sampling costs the service some of its CPU, so one trial of each case bears it: the one that every plan, and every
-load of a search, has."""
+"""Sampling costs the service some CPU, so it is done in only one trial of each case: the one that every plan,
+and every load of a search, has."""
 
 
 def what_is_lacking(configs: Iterable[CaseConfig]) -> list[str]:
-    """A sentence for each service that is to be sampled and cannot be on this machine."""
+    """Return a sentence for each service that is to be sampled and cannot be on this machine."""
     services = dict.fromkeys(config.profile for config in configs if config.profile)
     if not services:
         return []
@@ -38,7 +38,8 @@ def sampling(
     plan: TrialPlan,
     say: Callable[[str], None],
 ) -> AbstractContextManager[StackSampler | None]:
-    """Samples while it is entered; None where this trial is not the one that is sampled."""
+    """Return a context that samples while it is entered; its value is None if this trial is not the sampled
+    one."""
     if not config.profile or plan.replicate != SAMPLED_REPLICATE or config.profile not in facts:
         return nullcontext()
     return _sampling(agent, cores, facts[config.profile], config.ramp_ns / 1e9, say)

@@ -1,4 +1,5 @@
-"""A study's secrets: values that come from the environment when the run begins, and reach requests alone."""
+"""A study's secrets: values that come from the environment when the run begins, and are used only in
+requests."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from svload.model.study import CaseConfig
 
 
 def secret_values(config: CaseConfig) -> dict[str, str]:
-    """What requests call each secret → its value. Raises SvloadError secret-missing."""
+    """Return the name of each secret in requests → its value. Raise SvloadError secret-missing."""
     return {secret: _value(secret, variable) for secret, variable in config.secrets.items()}
 
 
@@ -43,7 +44,8 @@ def _missing(secret: str, variable: str, reason: str) -> SvloadError:
 
 
 def _without(body: str, secrets: Collection[str]) -> str:
-    """A text with each secret, and each part of one, as “…”; empty where one is in it in another form, or cut off at its end."""
+    """Replace each secret, and each part of one, by “…”; return an empty text if it holds a secret in another
+    form, or one cut off at the end."""
     parts = dict.fromkeys(part for value in secrets for part in (value, *_parts(value)))
     for part in sorted(parts, key=len, reverse=True):
         body = re.sub(re.escape(part), "…", body, flags=re.IGNORECASE)
@@ -54,12 +56,12 @@ def _without(body: str, secrets: Collection[str]) -> str:
 
 
 _SCHEMES = frozenset(("basic", "bearer", "digest", "negotiate", "ntlm", "hoba", "token", "apikey", "realm"))
-"""Words of credentials that are no secret."""
+"""Words in credentials that are not secret."""
 
 
 def _parts(value: str) -> Iterator[str]:
-    """What of a secret tells it alone: its words, what stands behind `name=`, both sides of `user:password`, and what of
-    them is text in base64 (`Basic …`)."""
+    """Yield the parts of a secret that reveal it: its words, what follows `name=`, both sides of
+    `user:password`, and those of parts that are text in base64 (`Basic …`)."""
     for word in re.split(r"[\s;,]+", value):
         named = word.partition("=")[2].strip('"=') or word
         for told in (named, *_decoded(named)):
@@ -76,8 +78,8 @@ def _decoded(word: str) -> Iterator[str]:
 
 
 def _repeats(body: str, value: str) -> bool:
-    """Whether a text holds a value in another case or with signs between its letters, or in a common encoding: of
-    URLs, JSON, HTML, in hex or in base64, at any place of what is encoded."""
+    """Return whether a text contains a value in another case, with other characters between its letters, or
+    in a common encoding: that of URLs, JSON or HTML, hex, or base64 at any offset of the encoded bytes."""
     if len(value) < 4:
         return False
     data = value.encode("utf-8")
@@ -100,13 +102,13 @@ def _repeats(body: str, value: str) -> bool:
 
 
 def _letters(text: str) -> str:
-    """Letters and digits alone, in small."""
+    """Return only the letters and digits, in lower case."""
     return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
 def without_secrets(group: GroupSummary, config: CaseConfig) -> GroupSummary:
-    """The totals without a secret that the first failing answer repeats; without its body where requests
-    carry what other answers gave."""
+    """Return the totals without a secret repeated by the first failing answer; without its body if requests
+    carry values from other answers."""
     first = group.first_failure
     if first is None or not first.body:
         return group

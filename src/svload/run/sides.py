@@ -1,6 +1,7 @@
-"""The sides of a block that take turns: each has a lab of its own, under names that say whose it is.
+"""The sides of a block that take turns: each has a lab, with names that show the side.
 
-What the agent, the kernel and the sampler see bears the side (`api@main`); a side's lab, and its trial, know plain names.
+Names in the agent, the kernel and the sampler include the side (`api@main`); a side's lab and trial use plain
+names.
 """
 
 from __future__ import annotations
@@ -26,33 +27,35 @@ from svload.run.trial import Bench, Emit, Readings
 from svload.study.side_by_side import LEFT_FREE
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,20}")
-"""What may stand in the names of files, control groups and processes, and leaves room in a socket's path."""
+"""Characters allowed in the names of files, control groups and processes, in a length that leaves room in a
+socket's path."""
 _NAMED = ("child", "name", "group", "within", "link")
-"""The fields of what the agent is asked that name something of a service."""
+"""The fields of requests to the agent that name something of a service."""
 _CODES = {"i64": "q", "f64": "d"}
 
 
 def side_names(levels: Sequence[str]) -> dict[str, str]:
-    """What the sides of these levels are called: the levels themselves, or their numbers where one is no plain word."""
+    """Return the names of the sides of these levels: the levels, or their numbers if one is not a plain
+    word."""
     if all(_NAME.fullmatch(level) for level in levels):
         return {level: level for level in levels}
     return {level: str(number) for number, level in enumerate(levels, 1)}
 
 
 def sided(name: str, side: str) -> str:
-    """`web@main[2]` of the server `web[2]`, `web@main.http` of its process `web.http`."""
+    """Return `web@main[2]` for the server `web[2]`, `web@main.http` for its process `web.http`."""
     service = re.split(r"[.\[]", name, maxsplit=1)[0]
     return f"{service}@{side}{name.removeprefix(service)}"
 
 
 def plain(name: str, side: str) -> str:
-    """The inverse of `sided`; what does not bear the side stays as it is."""
+    """Return the inverse of `sided`; names without the side are unchanged."""
     service, _, rest = name.partition(f"@{side}")
     return service + rest if not rest or rest[0] in ".[" else name
 
 
 def is_of(name: str, side: str) -> bool:
-    """Whether a name bears the side."""
+    """Return whether a name includes the side."""
     return plain(name, side) != name
 
 
@@ -82,7 +85,7 @@ class SideHost:
 
 
 class SidePorts(Ports):
-    """The register of ports of all sides as the servers of one use it."""
+    """The register of ports of all sides, as used by the servers of one side."""
 
     def __init__(self, all_sides: Ports, side: str) -> None:
         self._all, self._side = all_sides, side
@@ -97,7 +100,7 @@ class SidePorts(Ports):
 
 
 def side_events(emit: Emit, side: str) -> Emit:
-    """Events of a side's lab, which say whose service it is."""
+    """Return `emit` for a side's lab, with the side added to its events."""
 
     def tell(event: Event) -> None:
         if event.kind == "service":
@@ -108,8 +111,8 @@ def side_events(emit: Emit, side: str) -> Emit:
 
 
 def must_fit_beside(lab: Lab, side: str, others: int) -> None:
-    """Whether as many more sides as large as this one, which is up, leave a quarter of the memory that is free beside it.
-    Raises SvloadError usage."""
+    """Check that this many more sides as large as this one, which is up, leave a quarter of the memory that
+    is free beside it. Raise SvloadError usage."""
     needed, free = others * _resident_bytes(lab), free_memory_bytes()
     if needed <= (1 - LEFT_FREE) * free:
         return
@@ -123,7 +126,7 @@ def must_fit_beside(lab: Lab, side: str, others: int) -> None:
 
 
 def _resident_bytes(lab: Lab) -> int:
-    """Memory of all processes of its services; one that has just ended has none."""
+    """Return the memory of all processes of its services; processes that have just ended count as zero."""
     pids = [process.pid for facts in lab.facts().values() for process in facts.processes]
     pages = (read(f"/proc/{pid}/statm", "0 0").split()[1] for pid in pids)
     return os.sysconf("SC_PAGE_SIZE") * sum(map(int, pages))
@@ -131,26 +134,27 @@ def _resident_bytes(lab: Lab) -> int:
 
 @dataclass
 class SideBench(Bench):
-    """The bench of one side. `sides` are the benches of all by name, which share agent, generators and sampler."""
+    """The bench of one side. `sides` are the benches of all sides by name, which share agent, generators and
+    sampler."""
 
     sides: Mapping[str, SideBench] = field(default_factory=dict)
 
     @classmethod
     def of(cls, bench: Bench, lab: Lab, side: str, sides: Mapping[str, SideBench]) -> SideBench:
-        """The bench of a side whose lab this is."""
+        """Return the bench of the side that this lab belongs to."""
         shared = {one.name: getattr(bench, one.name) for one in fields(bench)}
         return cls(**{**shared, "lab": lab, "side": side}, sides=sides)
 
     def attach(self) -> None:
-        """Watch the servers of all sides as they are now."""
+        """Watch the current servers of all sides."""
         self.sampler.attach(dict(pair for one in self.sides.values() for pair in one.watched().items()))
 
     def watched(self) -> dict[str, ServiceFacts]:
-        """The facts of this side's services as the sampler is given them."""
+        """Return the facts about this side's services, as given to the sampler."""
         return {sided(name, self.side): self._named(facts) for name, facts in self.lab.facts().items()}
 
     def own(self, service: str) -> str:
-        """As `Bench.own`; one of another side keeps its name."""
+        """As `Bench.own`; a service of another side keeps its name."""
         return plain(service, self.side)
 
     def _named(self, facts: ServiceFacts) -> ServiceFacts:
@@ -171,7 +175,7 @@ class SideBench(Bench):
 
 
 def own_readings(table: Readings, side: str) -> dict[str, tuple[str, Any]]:
-    """Of readings of all sides those of the machine and of one side, whose names are plain then."""
+    """Return the readings of the machine and of one side, with plain names, from those of all sides."""
     rows = [row for row, service in enumerate(table["service"][1]) if not service or is_of(service, side)]
     found: dict[str, tuple[str, Any]] = {}
     for name, (kind, cells) in table.items():

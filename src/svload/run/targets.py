@@ -1,5 +1,5 @@
-"""What a study names itself: servers that run already and addresses in URLs. Looked up only
-if the user has authorised them."""
+"""Targets that a study names: servers that already run, and addresses in URLs. They are looked up only if the
+user has authorised them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from svload.study.trust import requests_of
 
 
 def named_targets(config: CaseConfig) -> dict[str, Target]:
-    """`scheme://host` as a case's URLs have it → the target that the study names for it
-    (`at:`, or the URL itself). Pure."""
+    """Return `scheme://host` as in a case's URLs → the target that the study names for it (`at:`, or the URL
+    itself). Pure."""
     known: dict[str, Target] = {}
     for service in config.services:
         if at := service.options.get("at"):
@@ -32,8 +32,8 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
 
 
 def permitted_targets(configs: Iterable[CaseConfig], authorised: Sequence[str]) -> dict[Target, Endpoint]:
-    """Each named target's endpoint, looked up once. Raises SvloadError with every target that
-    is not authorised or not known."""
+    """Return each named target's endpoint, looked up once. Raise SvloadError with every target that is not
+    authorised or not known."""
     found: dict[Target, Endpoint] = {}
     problems: dict[Target, tuple[Problem, ...]] = {}
     for target in dict.fromkeys(target for config in configs for target in named_targets(config).values()):
@@ -47,7 +47,7 @@ def permitted_targets(configs: Iterable[CaseConfig], authorised: Sequence[str]) 
 
 
 def named_endpoints(permitted: Mapping[Target, Endpoint]) -> dict[str, Endpoint]:
-    """The endpoints of named targets, by what a message calls them."""
+    """Return the endpoints of named targets, by the name that messages use."""
     return {
         f"{endpoint.scheme}://{endpoint.authority or endpoint.address}": endpoint
         for endpoint in permitted.values()
@@ -57,10 +57,11 @@ def named_endpoints(permitted: Mapping[Target, Endpoint]) -> dict[str, Endpoint]
 def case_endpoints(
     config: CaseConfig, lab: Mapping[str, Endpoint], permitted: Mapping[Target, Endpoint]
 ) -> dict[str, Endpoint]:
-    """Where a case's URLs lead: the lab's own servers, and the named targets by the address that was looked up.
+    """Return the endpoints of a case's URLs: the lab's servers, and the named targets at the addresses that
+    were looked up.
 
-    A named target without an authority of its own is verified by the system's authorities, unless
-    the study says `verify: false`.
+    A named target without a certificate authority in the study is verified by the system's authorities,
+    unless the study says `verify: false`.
     """
     endpoints = dict(lab)
     for request in (request for group in config.all_groups for request in group.requests):

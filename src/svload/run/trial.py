@@ -1,4 +1,4 @@
-"""One trial: reset, warm, count, load, count again, seal. Hands only: what to run is decided elsewhere."""
+"""One trial: reset, warm, count, load, count again, seal. Only acts: what to run is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ Readings = dict[str, tuple[str, Any]]
 """A table of `model.columns.MONITORS`."""
 FALLEN_WITHIN_S, POLL_S = 1.0, 0.02
 RESTING = "connections at rest"
-"""Where lab.json says how many connections in TIME_WAIT were ended before the trial, among the resets."""
+"""The entry in lab.json, among the resets, for the connections in TIME_WAIT that were ended before the
+trial."""
 
 
 @dataclass
 class Bench:
-    """What trials of a run share: the hands, the lab, and where things are."""
+    """What the trials of a run share: agent, generators and sampler, the lab, and paths."""
 
     agent: Agent
     lab: Lab
@@ -77,43 +78,45 @@ class Bench:
     should_stop: Callable[[], bool]
     server_cores: tuple[int, ...] | None = None
     restless: bool = False
-    """whether the servers still worked when the last wait for them had ended"""
+    """whether the servers were still working at the end of the last wait for them"""
     side: str = ""
-    """which side of a block its servers are; empty: there are none"""
+    """the side of a block that its servers belong to; empty if there are no sides"""
     ends_by_s: float = inf
-    """time.monotonic() at which a load that still waits for answers is cut: a search keeps its time"""
+    """time.monotonic() at which a load that still waits for answers is cut, to keep a search within its
+    time"""
 
     @property
     def overdue(self) -> bool:
-        """Whether the time of this run is over."""
+        """Return whether the run's time is over."""
         return time.monotonic() >= self.ends_by_s
 
     def attach(self) -> None:
-        """Watch the lab's servers as they are now."""
+        """Watch the lab's current servers."""
         self.sampler.attach(self.lab.facts())
 
     def own(self, service: str) -> str:
-        """What a service is called in the lab that the agent knows by this name."""
+        """Return the lab's name of a service that the agent knows by this name."""
         return service
 
     def latest(self, from_ns: int, to_ns: int) -> Readings:
-        """What the monitors have read so far between two moments of CLOCK_MONOTONIC."""
+        """Return the monitors' readings so far between two moments of CLOCK_MONOTONIC."""
         return self.sampler.latest(from_ns, to_ns)
 
     def busy_cores(self) -> dict[str, float]:
-        """Each service's busy cores, for a live view."""
+        """Return each service's busy cores, for a live view."""
         return self.sampler.busy_cores()
 
 
 class Stopped(Exception):
-    """The user stopped the trial; what it left, and measured so far, is kept under attempts/ without a seal."""
+    """The user stopped the trial; its files and measurements so far are kept under attempts/ without a
+    seal."""
 
 
 @dataclass
 class TrialRun:
     """One attempt at one trial. `run` returns its seal or raises SvloadError (lab, generator) or Stopped.
 
-    Its steps are called one by one where several trials share one load (`run.block`), in the order of `run`.
+    Where several trials share one load (`run.block`), its steps are called one by one, in the order of `run`.
     """
 
     bench: Bench
@@ -135,7 +138,7 @@ class TrialRun:
     turns: TurnRecord | None = None
 
     def run(self) -> Seal:
-        """All phases in order; the seal is the last write."""
+        """Run all phases in order; the seal is written last."""
         times = timeline(self.config, self.config.measure.duration_ns)
         with self.begun():
             self.prepare(times)
@@ -152,7 +155,7 @@ class TrialRun:
 
     @contextmanager
     def begun(self) -> Iterator[None]:
-        """The trial's folder and its journal, open until everything but the seal is written."""
+        """Open the trial's folder and its journal, until everything but the seal is written."""
         self.folder.path.mkdir()
         with Journal(self.folder.events) as self._journal:
             self._say("trial-started", case=self.plan.case, attempt=self.attempt)
@@ -160,13 +163,13 @@ class TrialRun:
             yield
 
     def write_stacks(self, sampled: StackSampler, load: Load, times: Timeline) -> None:
-        """What was sampled while there was load that counts."""
+        """Write the stacks sampled in the part of the load that counts."""
         with self.phase("profile"):
             begin_ns, end_ns = (load.start_at_ns + at for at in (times.ramp_ns, times.real_end_ns))
             write_artefact(self.folder.stacks, sampled.stacks(begin_ns, end_ns))
 
     def count(self) -> None:
-        """Read the servers' counters once they rest: the last thing before the load."""
+        """Read the servers' counters when they are at rest: the last step before the load."""
         with self.phase("count"):
             self._settle()
             self._all_alive()
@@ -175,7 +178,7 @@ class TrialRun:
             self.before = self.bench.lab.counters(), self._moment(ports=True)
 
     def _keep(self, load: Load, times: Timeline) -> None:
-        """Count again, write, and leave the servers as they were. Raises Stopped."""
+        """Count again, write, and leave the servers as they were. Raise Stopped."""
         if load.stopped and not self._is_cut(load):
             if load.results:
                 self.write_stopped(load, times, self._readings(load, times, ask=False))
@@ -189,13 +192,13 @@ class TrialRun:
         self.let_rest(load)
 
     def let_rest(self, load: Load) -> None:
-        """Wait until the servers have done what nobody waits for any more."""
+        """Wait until the servers have finished work that nobody waits for any more."""
         if timed_out(load.results) and not self.bench.overdue:
             with self.phase("drain"):
                 self._wait_for_rest()
 
     def count_again(self, times: Timeline) -> tuple[dict[str, Counters], Moment]:
-        """The servers' counters after the load, once they have settled."""
+        """Return the servers' counters after the load, once they have settled."""
         with self.phase("settle"):
             self._settle()
             self._all_alive(self._load_s(times))
@@ -204,7 +207,7 @@ class TrialRun:
         return after
 
     def write_stopped(self, load: Load, times: Timeline, readings: Readings) -> None:
-        """What a load came to that the user stopped."""
+        """Write the results of a load that the user stopped."""
         self.write(load, times, ({}, self._moment()), readings)
 
     def _readings(self, load: Load, times: Timeline, *, ask: bool = True) -> Readings:
@@ -215,11 +218,11 @@ class TrialRun:
         return found
 
     def _is_cut(self, load: Load) -> bool:
-        """Whether the load was stopped since the run's time is over: it is kept as far as it came."""
+        """Return whether the load was stopped because the run's time is over: its results so far are kept."""
         return load.stopped and self.bench.overdue and not self.bench.should_stop()
 
     def sampling(self) -> AbstractContextManager[StackSampler | None]:
-        """Samples of the service's stacks beside the load, in the trial that bears them."""
+        """Sample the service's stacks beside the load, if this is the sampled trial."""
         bench = self.bench
         return sampling(
             bench.agent,
@@ -231,18 +234,18 @@ class TrialRun:
         )
 
     def _all_alive(self, offset_s: float | None = None) -> None:
-        """Raises SvloadError service-died: what was asked of a dead server is no measurement of it,
-        and not of the next trial either.
+        """Raise SvloadError service-died: requests to a dead server do not measure it, nor would they in the
+        next trial.
 
-        A death that the study takes as a finding is noted: the trial goes on, and what is asked of it from
-        then on fails as it would for users.
+        A death that the study takes as a finding is noted: the trial goes on, and later requests to it fail
+        as they would for users.
         """
         if died := self.bench.lab.alive():
             raise SvloadError(*died)
         self._note_deaths(offset_s)
 
     def may_end(self, service: str, offset_ns: int | None) -> bool:
-        """Whether the end of a server within a load is what its trial found: then it is noted."""
+        """Return whether the end of a server within a load is a finding of its trial; if so, note it."""
         self._note_deaths(None if offset_ns is None else max(0.0, offset_ns / 1e9))
         name = self.bench.own(service)
         return name in self.deaths or self.bench.lab.faults.was_ended(name)
@@ -260,11 +263,11 @@ class TrialRun:
 
     @staticmethod
     def _load_s(times: Timeline) -> float:
-        """How long after the load's start its end was: what has died by then died before."""
+        """Return how long after its start the load ended: whatever has died by then died before."""
         return times.real_end_ns / 1e9
 
     def shares(self, config: CaseConfig, times: Timeline, seed: int) -> list[Share]:
-        """What each generator process is asked for `config`, with what set-up took."""
+        """Return the share of each generator process for `config`, with the values taken by set-up."""
         known = self._endpoints()
         allowed = allowed_blocks(known.values())
         return build_shares(
@@ -272,7 +275,8 @@ class TrialRun:
         )
 
     def _set_up(self) -> Taken:
-        """Ask what set-up asks; what it took goes into the load's requests and is written nowhere."""
+        """Send the requests of set-up; the values taken go into the load's requests and are written
+        nowhere."""
         config = self.config
         taken = Taken(secret_values(config))
         if not config.set_up:
@@ -291,14 +295,14 @@ class TrialRun:
         return Taken(taken.trial, vus)
 
     def _apart(self, *shares: Share) -> list[ShareResult]:
-        """What a load came to that is no part of the trial's, without its tables."""
+        """Return the results of a load that is not part of the trial, without its tables."""
         load = self.load_apart(shares)
         for result in load.results:
             result.tables.unlink(missing_ok=True)
         return load.results
 
     def load_apart(self, shares: Sequence[Share]) -> Load:
-        """Make a load that is no part of the trial's. Raises Stopped."""
+        """Make a load that is not part of the trial. Raise Stopped."""
         load = self.bench.generators.load(
             shares,
             self.bench.tables,
@@ -314,7 +318,8 @@ class TrialRun:
         return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)
 
     def prepare(self, times: Timeline) -> None:
-        """The steps before the load, in the study's order. Set-up is asked before the first step that asks anything."""
+        """Run the steps before the load, in the study's order. Set-up comes before the first step that sends
+        requests."""
         asked = False
         for step in self.config.before_trial:
             if not asked and (step.warm is not None or step.populate is not None):
@@ -360,8 +365,8 @@ class TrialRun:
         }
 
     def _populate(self, group: Group, lasts_ns: int) -> None:
-        """Run the group to its end. Raises SvloadError reset-failed where a request of it failed: what is
-        measured next is not what was meant."""
+        """Run the group to its end. Raise SvloadError reset-failed if one of its requests failed: the next
+        measurement would not be what was meant."""
         alone = self.config.model_copy(update={"groups": (group,)})
         times = timeline(alone, lasts_ns)
         seed = group_seed(self.plan.seed, "populate", len(self.populated))
@@ -394,8 +399,8 @@ class TrialRun:
             raise fail("reset-failed", service=service, reason=reason)
 
     def _somebody_fell(self) -> bool:
-        """Whether what failed is a death that the study takes as a finding: its end may be seen a moment
-        after what it left unanswered."""
+        """Return whether the failure is a death that the study takes as a finding: it may be seen a moment
+        after the unanswered requests."""
         until = time.monotonic() + FALLEN_WITHIN_S
         while not self.deaths and time.monotonic() < until:
             self._all_alive()
@@ -451,7 +456,7 @@ class TrialRun:
                 raise planned.error
 
     def listener(self, times: Timeline) -> Progress:
-        """What tells of the load while it is made, and asks the criteria that end it."""
+        """Return what reports the progress of the load, and evaluates the criteria that end it."""
         watch = Watch(self.config, self.bench.latest)
         latest: dict[str, dict[str, Any]] = {}
 
@@ -482,7 +487,7 @@ class TrialRun:
     def write(
         self, load: Load, times: Timeline, after: tuple[dict[str, Counters], Moment], readings: Readings
     ) -> None:
-        """All files of the trial but its seal; the load's raw tables go."""
+        """Write all files of the trial but its seal; remove the load's raw tables."""
         from svload.store import write_trial_tables
 
         parts, tables = _tables_of(load)
@@ -516,7 +521,7 @@ class TrialRun:
         write_artefact(self.folder.lab, lab, synced=False)
 
     def data_of(self, load: Load, times: Timeline) -> TrialData:
-        """A load that is no part of the trial's, as analysis reads a trial; nothing is counted beside it."""
+        """Return a load that is not part of the trial, as analysis reads a trial; without counters."""
         from svload.store.parquet import TrialData, as_arrays
 
         parts, tables = _tables_of(load)
@@ -536,7 +541,8 @@ class TrialRun:
         )
 
     def _doubt_the_machine(self, intervals: AnyTable, times: Timeline) -> None:
-        """Where more came in than the preflight says that loopback carries, it is measured anew: it may have been busy then."""
+        """Measure loopback again if more was received than the preflight found it can carry: the machine may
+        have been busy then."""
         known = self.bench.machine.loopback_bytes_per_s
         if known is None:
             return
@@ -620,7 +626,7 @@ class TrialRun:
             raise Stopped
 
     def notice(self, text: str) -> None:
-        """Tell a sentence."""
+        """Emit a sentence."""
         self._say("notice", text=text)
 
     def _say(self, kind: EventKind, **data: object) -> None:
@@ -630,7 +636,7 @@ class TrialRun:
 
 
 def _tables_of(load: Load) -> tuple[list[tuple[Share, dict[str, RawTable]]], dict[str, AnyTable]]:
-    """Each share with its tables, and those of all as one."""
+    """Return each share with its tables, and the tables of all shares merged."""
     from svload.store import merge_shares, read_tables
 
     parts = [(result.share, read_tables(result.tables)) for result in load.results]

@@ -1,7 +1,7 @@
-"""What this user allows on this machine: studies that `init` wrote or --trust confirmed, and locks
-of runs begun or confirmed here.
+"""What this user allows on this machine: studies that `init` wrote or --trust confirmed, and locks of runs
+started or confirmed here.
 
-Host state, never in a study nor in a run: what comes from elsewhere cannot allow itself anything.
+It is state of the host, never of a study or a run: what comes from elsewhere cannot allow itself anything.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _MOST_BYTES, _KEPT_LINES = 4 << 20, 8000
 
 
 def trust(path: Path) -> None:
-    """Remember the study at `path` as the user's own, as it stands now: an edited one is asked about again."""
+    """Remember the study at `path` in its present state as the user's own: an edited one is asked about
+    again."""
     known = _known()
     known[str(path.resolve())] = _as_it_stands(path)
     write_private(state_dir() / _STUDIES, json.dumps(known, indent=1))
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether the study at `path` is known and unchanged since."""
+    """Return whether the study at `path` is known and unchanged since."""
     known = _known().get(str(path.resolve()))
     try:
         return known is not None and known == _as_it_stands(path)
@@ -43,13 +44,14 @@ def is_trusted(path: Path) -> bool:
 
 
 def _as_it_stands(path: Path) -> dict[str, str]:
-    """The study's text and the programs of its folder that it names: name → digest."""
+    """Return the study's text and the programs of its folder that it names: name → digest."""
     tree, _ = read_tree(path.read_text(encoding="utf-8"), str(path))
     return {path.name: study_digest(path)} | study_programs(path.absolute().parent, plain(tree))
 
 
 def changed_since_trusted(path: Path) -> list[str]:
-    """What of the study at `path` is not as it was when it was last trusted, by name; empty where it never was."""
+    """Return the names of what has changed in the study at `path` since it was last trusted; empty if it
+    never was."""
     known = _known().get(str(path.resolve()))
     if known is None:
         return []
@@ -57,23 +59,24 @@ def changed_since_trusted(path: Path) -> list[str]:
 
 
 def changed_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What of the two is not the same, or in one alone."""
+    """Return the names whose values differ, or that only one of the two has."""
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What one lock may do here: run its commands and read its files, and load these hosts outside the lab."""
+    """What one lock may do on this machine: run its commands and read its files, and load these hosts outside
+    the lab."""
 
     trusted: bool = False
     hosts: tuple[str, ...] = ()
     changed: Literal["", "folder", "code"] = ""
-    """It was trusted where it lay, with the programs that lay there: one of them is another now."""
+    """It was trusted, but in another folder or with other programs, as this says."""
 
 
 def allow(lock: Lock) -> None:
-    """Remember the lock of a run that this user begins here, whose study was trusted and
-    whose hosts were authorised for it."""
+    """Remember the lock of a run that this user starts here, after trusting its study and authorising its
+    hosts."""
     digest = hashlib.sha256(lock.to_json().encode("utf-8", "backslashreplace")).hexdigest()
     _allow(digest, Allowed(True, lock.authorised), _stands_for(lock))
 
@@ -84,14 +87,15 @@ def allow_file(lock_path: Path, lock: Lock, more: Allowed) -> None:
 
 
 def _stands_for(lock: Lock) -> dict[str, str]:
-    """What its commands mean here: they are run in its folder, and are the programs that lie there now."""
+    """Return what its commands mean here: they run in its folder and are the programs that it contains
+    now."""
     folder = Path(lock.study_dir).absolute()
     return {"folder": str(folder.resolve()), "code": digest_of(study_programs(folder, lock.source))}
 
 
 def allowed(lock_path: Path, lock: Lock) -> Allowed:
-    """What this user has allowed the lock at `lock_path` on this machine: by its digest, so an edited one is
-    nobody's, and for the folder and the programs that its commands named then."""
+    """Return what this user has allowed the lock at `lock_path` on this machine: by its digest, so that an
+    edited lock is unknown, and for the folder and the programs that its commands named then."""
     digest, stands_for = sha256_file(lock_path), _stands_for(lock)
     found = [one for one in _lines() if one.get("lock") == digest]
     hosts = dict.fromkeys(str(host) for one in found for host in one.get("hosts", ()))
@@ -123,7 +127,7 @@ def _lines() -> Iterator[dict[str, Any]]:
 
 
 def _known() -> dict[str, dict[str, str]]:
-    """Study → its text and programs when it was trusted; nothing of one that an older svload wrote down."""
+    """Return study → its text and programs when it was trusted; entries of older svloads are ignored."""
     try:
         known = parsed(read_private(state_dir() / _STUDIES))
     except ValueError:

@@ -1,4 +1,5 @@
-"""Each side of a block before its first turn: loaded alone, unmeasured, until it has settled."""
+"""The warm-up of each side of a block before its first turn: loaded alone, unmeasured, until it has
+settled."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
     from svload.analysis.view import GroupView
 
 STRETCHES_S = (2, 4, 8, 16)
-"""One after the other until the side has settled, 30 s at most. The study's ramp is before the first."""
+"""Warm-up loads, one after the other until the side has settled; 30 s at most. The study's ramp precedes the
+first."""
 LOOKS = 3
-"""The p99 is the least of so many parts of what has settled: a stall of the machine is none of a server's."""
+"""The p99 is the lowest of this many parts of the settled load: a stall of the machine is not the
+server's."""
 
 
 class Warmed(NamedTuple):
-    """What a side's warm-up showed after its own cut: its p99, requests a second, and connections."""
+    """What a side's warm-up showed after its own cut: its p99, requests per second, and connections."""
 
     p99_ns: float
     per_s: float
@@ -31,13 +34,13 @@ class Warmed(NamedTuple):
 
 
 def without_ramps(config: CaseConfig) -> CaseConfig:
-    """The case with its whole load from the beginning."""
+    """Return the case with its full load from the start."""
     groups = tuple(group.without_ramp for group in config.groups)
     return config.model_copy(update={"groups": groups})
 
 
 def warm_up(trial: TrialRun) -> Warmed:
-    """Load a side alone until its own cut says that it has settled. Raises Stopped, SvloadError."""
+    """Load a side alone until its own cut shows that it has settled. Raise Stopped, SvloadError."""
     config, took_ns = trial.config, 0
     with trial.phase("warm-up"):
         for number, seconds in enumerate(STRETCHES_S):

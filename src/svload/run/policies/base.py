@@ -1,4 +1,4 @@
-"""What a policy is given and gives."""
+"""The inputs and outputs of a policy."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from svload.model.results import TrialResult
 
 Widths = Mapping[str, float | None]
-"""Planned claim → half the width of its 95 % interval, in logarithms; None where there is none yet."""
+"""Planned claim → half the width of its 95 % interval, in logarithms; None if there is none yet."""
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Final verdicts over all that is sealed: a trial's may change while its case gets
-    more of them. `trials` is by name, `sealed_s`: when each was sealed, `begun_s`: when the
-    machine was the run's own; Unix time in s."""
+    """Final verdicts over all that is sealed: a trial's verdict may change as its case gets more trials.
+    `trials` is by name; `sealed_s` is when each was sealed and `begun_s` when the run got the machine; Unix
+    time in s."""
 
     trials: Mapping[str, TrialResult] = field(default_factory=dict)
     widths: Widths = field(default_factory=dict)
@@ -32,15 +32,15 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a policy decides from: the batches so far, all of whose trials are sealed or given up, the
-    digest of each seal, the verdicts."""
+    """What a policy decides from: the batches so far, all of whose trials are sealed or given up; the digest
+    of each seal; the verdicts."""
 
     batches: Sequence[Batch]
     seals: Mapping[str, str]
     verdicts: Verdicts
 
     def batch(self, because: str, trials: Sequence[TrialPlan]) -> Batch:
-        """The next batch, tied to the seals that it was decided from."""
+        """Return the next batch, tied to the seals that it was decided from."""
         decided_from = {trial: self.seals[trial] for trial in sorted(self.seals)}
         return Batch(
             number=len(self.batches), because=because, trials=tuple(trials), decided_from=decided_from
@@ -48,4 +48,4 @@ class Sealed:
 
 
 Policy = Callable[[Lock, Sealed], "Batch | None"]
-"""The next batch, or None where the run is complete."""
+"""Returns the next batch, or None if the run is complete."""

@@ -1,4 +1,5 @@
-"""The policy of `svload capacity`: the next load of a search, from the verdicts on those before (docs/method.md §4)."""
+"""The policy of `svload capacity`: the next load of a search, from the verdicts on earlier loads
+(docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -14,21 +15,22 @@ from svload.study.order import draw
 
 
 def first_batch(lock: Lock) -> Batch:
-    """The first look of a search."""
+    """Return the first step of a search."""
     step = next_of(lock, ())
     assert isinstance(step, Step)
     return Batch(number=0, because=step.because, trials=_trials(lock, step, ()))
 
 
 def capacity(lock: Lock, sealed: Sealed) -> Batch | None:
-    """The trials of the next step; None where the search has its answer."""
+    """Return the trials of the next step; None if the search has its answer."""
     made = [trial for batch in sealed.batches for trial in batch.trials]
     step = next_of(lock, _results(sealed), sealed.verdicts.sealed_s, sealed.verdicts.begun_s)
     return sealed.batch(step.because, _trials(lock, step, made)) if isinstance(step, Step) else None
 
 
 def so_far(lock: Lock, sealed: Sealed) -> dict[str, object]:
-    """For a live picture: the factor, each load with what its trials say, and the limit or what holds it."""
+    """Return data for a live picture: the factor, each load with the verdicts on its trials, and the limit or
+    what prevents one."""
     assert lock.search is not None
     now = progress_of(lock, _results(sealed))
     said: dict[int, set[bool | None]] = {}
@@ -58,7 +60,7 @@ def _results(sealed: Sealed) -> list[TrialResult]:
 
 
 def _trials(lock: Lock, step: Step, made: Sequence[TrialPlan]) -> tuple[TrialPlan, ...]:
-    """A block each: the search itself is the order."""
+    """Return one block per trial: the search determines the order."""
     assert lock.search is not None
     over, planned = lock.search.over, list(made)
     for load in step.loads:

@@ -1,4 +1,4 @@
-"""Which policy a study asks for."""
+"""The policy that a study asks for."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from svload.study.order import is_split
 
 
 def first_batch(lock: Lock) -> Batch:
-    """The study's own; where `--for` bounds a comparison of servers that run already, no more blocks of it than a claim
-    needs: the others follow while there is time."""
+    """Return the study's first batch; if `--for` bounds a comparison of servers that already run, only as
+    many blocks as a claim needs: the others follow while there is time."""
     batch = study.first_batch(lock)
     if not is_bounded(lock):
         return batch
@@ -22,13 +22,13 @@ def first_batch(lock: Lock) -> Batch:
 
 
 def is_bounded(lock: Lock) -> bool:
-    """Whether its planned blocks are made only while the time lasts that `--for` gives."""
+    """Return whether its planned blocks are made only within the time that `--for` gives."""
     running = lock.measure.order == "turns" and not is_split(lock) and bool(lock.comparisons)
     return running and lock.measure.within_s is not None
 
 
 def policy_of(lock: Lock) -> Policy | None:
-    """The study's own policy; None where its first batch is all."""
+    """Return the study's policy; None if its first batch is all."""
     if lock.search is not None:
         from svload.run.policies.capacity import capacity
 
@@ -43,7 +43,8 @@ def policy_of(lock: Lock) -> Policy | None:
 
 
 def so_far_of(lock: Lock, sealed: Sealed) -> dict[str, object]:
-    """What a live picture of the policy's decisions shows, as data of a `batch` event; empty: nothing."""
+    """Return the live picture of the policy's decisions, as data of a `batch` event; empty if there is
+    none."""
     if lock.search is None:
         return {}
     from svload.run.policies.capacity import so_far

@@ -1,4 +1,5 @@
-"""The policy of `measure.until` and of a gate: blocks until an interval is narrow enough (docs/method.md §2)."""
+"""The policy of `measure.until` and of a gate: blocks are added until an interval is narrow enough
+(docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from svload.study.order import block_of
 
 
 def until(lock: Lock, sealed: Sealed) -> Batch | None:
-    """One more block of the cases whose comparison is not narrow enough, or of all where it was planned and waited for its
-    time (`--for`); None where all are, or no more may be made.
+    """Return one more block of the cases whose comparison is not narrow enough, or of all cases if it was
+    planned and waited for its time (`--for`); None if all are narrow enough, or no more may be made.
 
     Only the width is looked at, never the effect or its p: who adds blocks until p is small decides in 10 to 16 %
     of comparisons of equal things. The one exception is a gate of sides that take turns: it needs no more blocks once
@@ -47,7 +48,7 @@ def until(lock: Lock, sealed: Sealed) -> Batch | None:
 
 
 def _ends_of_blocks(made: Sequence[TrialPlan], sealed_s: Mapping[str, float]) -> list[float]:
-    """When each block was sealed whose trials were made together."""
+    """Return when each block of trials made together was sealed."""
     ends: dict[int, float] = {}
     for trial in made:
         if trial.trial in sealed_s:
@@ -56,8 +57,8 @@ def _ends_of_blocks(made: Sequence[TrialPlan], sealed_s: Mapping[str, float]) ->
 
 
 def _fits(within_s: float | None, begun_s: float | None, ends: Sequence[float], more: int) -> bool:
-    """Whether this many more trials, or blocks of turns, end within the time that `--for` gives, by what those before took,
-    which were sealed at `ends`."""
+    """Return whether this many more trials, or blocks of turns, end within the time that `--for` gives,
+    judged by the duration of earlier ones, which were sealed at `ends`."""
     if within_s is None or len(ends) < 2:
         return True
     gaps = [after - before for before, after in pairwise(ends)]
