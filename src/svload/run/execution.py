@@ -307,10 +307,10 @@ class _Execution:
         for spec in {str(one.options): one for one in specs}.values():
             at = str(spec.options.get("at", ""))
             if spec.kit == "external" and "on" not in spec.options and "${" not in at:
-        """Return a bounded search's time for measuring, without that for its answer; infinite otherwise."""
+                must_answer(spec.name, ExternalOptions.model_validate(spec.options), patience_s)
 
     def _measuring_s(self) -> float:
-        """Return the time that a search with a bound has left for more than the answer."""
+        """Return a bounded search's time for measuring, without that for its answer; infinite otherwise."""
         measuring_s = self.lock.search.measuring_s if self.lock.search is not None else None
         return inf if measuring_s is None else measuring_s
 

@@ -1,7 +1,7 @@
-"""What stays: a run's folder, journal, tables, seals, packs and SQL over it.
+"""The files of runs: a run's folder, journal, tables, seals, packs and SQL over it.
 
-Names are loaded when first used, so that the process that makes load and `svload --help`
-pay for nothing they don't need.
+Names are loaded on first use, so that the process that makes load and `svload --help` load only what they
+need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which programs of the study's folder each sealed trial of a run was measured with."""
+"""The programs of the study's folder that each sealed trial of a run was measured with."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from svload.store.layout import RunDir
 
 
 def measured_programs(run: RunDir) -> dict[str, str]:
-    """Each program as the last sealed trial had it that a server was started from it for: name → SHA-256."""
+    """Return each program as in the last sealed trial for which a server was started from it: name →
+    SHA-256."""
     return newest_programs((sealed_s, lab.programs) for _, sealed_s, lab in _labs(run))
 
 
 def other_builds(run: RunDir) -> dict[str, list[str]]:
-    """Sealed trial → programs that were others in a later one."""
+    """Return sealed trial → programs that differ from those of a later trial."""
     labs = list(_labs(run))
     newest = newest_programs((sealed_s, lab.programs) for _, sealed_s, lab in labs)
     apart = {name: other_programs(lab.programs, newest) for name, _, lab in labs}

@@ -1,4 +1,4 @@
-"""Runs found again: by the name a user gives, the unfinished ones, the last of a study."""
+"""Ways to find runs: by the name that a user gives, the unfinished ones, the last of a study."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svload.store.pack import open_pack
 
 
 def find_run(text: str, out_dir: Path) -> RunDir:
-    """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises
+    """Return the run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raise
     SvloadError: run-not-found, run-linked, run-damaged."""
     places = _places(text, out_dir)
     path = next(filter(_holds_run, places), None)
@@ -28,7 +28,7 @@ def find_run(text: str, out_dir: Path) -> RunDir:
 
 
 def names_run(text: str, out_dir: Path) -> bool:
-    """Whether `find_run` would open something by that name: a file, or a folder with a lock."""
+    """Return whether `find_run` would open something by that name: a file, or a folder with a lock."""
     return any(map(_holds_run, _places(text, out_dir)))
 
 
@@ -41,8 +41,8 @@ def _holds_run(path: Path) -> bool:
 
 
 def _no_plain_file(folder: Path) -> Path | None:
-    """What in a run is neither folder nor plain file: a link, by which what is written or moved there would
-    be somebody else's; a pipe, which nobody writes to. A run never makes one."""
+    """Return a file in a run that is neither folder nor plain file: a link, through which writes and moves
+    would reach somebody else's files, or a pipe without a writer. A run never makes one."""
     for at, folders, files in os.walk(folder):
         for name in folders + files:
             found = Path(at) / name
@@ -58,15 +58,15 @@ def _strange(path: Path) -> SvloadError:
 
 
 def unfinished_runs(out_dir: Path) -> list[RunDir]:
-    """Runs under `out_dir` with planned trials that have no seal, or without a plan, the newest first."""
+    """Return the runs under `out_dir` that have no plan or planned trials without a seal, newest first."""
     locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
     return [run for run in runs if not _no_plain_file(run.path) and (not run.is_complete() or _goes_on(run))]
 
 
 def _goes_on(run: RunDir) -> bool:
-    """Whether a search was ended between two of its batches: all that is planned is sealed, and no
-    journal says that it has its answer."""
+    """Return whether a search ended between two of its batches: everything planned is sealed, and no journal
+    says that it has its answer."""
     try:
         if Lock.read(run.lock_path).search is None:
             return False
@@ -78,8 +78,8 @@ def _goes_on(run: RunDir) -> bool:
 
 
 def last_run(out_dir: Path, study: str, profile: str | None = None) -> RunDir | None:
-    """The newest run of this study and profile under `out_dir` all of whose planned trials are
-    sealed; None if there is none."""
+    """Return the newest run of this study and profile under `out_dir` whose planned trials are all sealed;
+    None if there is none."""
     stem = run_stem(study, profile)
     numbers = sorted(run_numbers(out_dir, stem), reverse=True) if out_dir.is_dir() else []
     for run in (RunDir(out_dir / f"{stem}-{number}") for number in numbers):

@@ -1,5 +1,5 @@
-"""One svload at a time goes on with a run. The kernel lets go of it at any death; what a killed one
-left half written is swept then."""
+"""A lock that lets only one svload at a time continue a run. The kernel releases it however the process ends;
+half-written files of a killed process are then removed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from svload.store.leftovers import sweep
 
 @contextlib.contextmanager
 def hold_run(run: RunDir) -> Iterator[None]:
-    """Hold `run` for one execution and its report. Raises SvloadError run-busy while
-    another process holds it; OSError."""
+    """Hold `run` for one execution and its report. Raise SvloadError run-busy while another process holds it;
+    OSError."""
     descriptor = os.open(
         run.events, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
     )
@@ -36,8 +36,8 @@ def hold_run(run: RunDir) -> Iterator[None]:
 
 
 def _sweep(run: RunDir) -> None:
-    """Remove what killed processes left half written. Sealed trials are never touched,
-    nor what a living process writes."""
+    """Remove files that killed processes left half written. Never touch sealed trials, nor what a living
+    process writes."""
     run.unlinked_latest.unlink(missing_ok=True)
     for name in run.unsealed_trials():
         sweep(run.trial(name).path)

@@ -1,4 +1,4 @@
-"""DuckDB at work while Python hears signals: its own calls return only when they are done."""
+"""Interruptible DuckDB calls: its own return only when they are done, and Python handles no signal before."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 GRACE_S = 0.5
-"""What DuckDB does not leave within this time after it was asked to, it would not leave soon."""
+"""If DuckDB does not stop within this time after it was asked to, it will not stop soon."""
 INTERRUPTED = 130
 
 
 def interruptibly(connection: duckdb.DuckDBPyConnection, work: Callable[[threading.Event], T]) -> T:
-    """`work(stop)` in a thread of its own, while this one waits; returns or raises as it does.
+    """Run `work(stop)` in another thread while this one waits; return or raise as it does.
 
-    What a signal's handler raises here (KeyboardInterrupt) interrupts `connection`, sets `stop` and
-    is raised as soon as the work has ended; where DuckDB goes on for all that, this process ends
-    with the code of an interrupt.
+    If a signal's handler raises here (KeyboardInterrupt), `connection` is interrupted, `stop` is set, and the
+    exception is raised as soon as the work has ended; if DuckDB does not stop, this process exits with the
+    code of an interrupt.
     """
     stop, done = threading.Event(), threading.Event()
     found: list[T] = []

@@ -1,4 +1,5 @@
-"""events.jsonl: append-only, one line an event. A line torn by a crash is dropped on reading, and said."""
+"""events.jsonl: append-only, one line per event. A line torn by a crash is dropped on reading, and
+reported."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from svload.model.events import Event
 
 
 class Journal:
-    """Writer of one events.jsonl. Every line reaches the kernel at once; `sync` makes it survive a power cut too."""
+    """Writer of one events.jsonl. Every line reaches the kernel immediately; with `sync` it survives even a
+    power cut."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -20,7 +22,7 @@ class Journal:
         self._torn = _is_torn(path)
 
     def write(self, event: Event, *, sync: bool = False) -> None:
-        """Append `event`; with `sync` return only when the disk has it. Raises OSError (disk full)."""
+        """Append `event`; with `sync` return only when it is on the disk. Raise OSError (disk full)."""
         line = event.to_json().encode("utf-8", "backslashreplace") + b"\n"
         if self._torn:
             line = b"\n" + line
@@ -34,7 +36,7 @@ class Journal:
     __call__ = write
 
     def sync(self) -> None:
-        """Return when the disk has all lines."""
+        """Return when all lines are on the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
@@ -50,18 +52,18 @@ class Journal:
 
 @dataclass(frozen=True)
 class Journalled:
-    """What a journal holds: its events in order, and a sentence for each line that could not be read."""
+    """A journal's events in order, and a sentence for each line that could not be read."""
 
     events: tuple[Event, ...]
     dropped: tuple[str, ...] = ()
     damaged: tuple[int, ...] = ()
     """numbers of those lines that no crash explains: a crash tears the last line, and the next execution
-    follows it"""
+    continues after it"""
 
 
 def read_events(path: Path) -> Journalled:
-    """The events at `path`; none where there is no file. Unreadable lines are dropped,
-    each with a sentence that says so."""
+    """Return the events at `path`; none if there is no file. Unreadable lines are dropped, with a sentence
+    for each."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -89,7 +91,7 @@ def read_events(path: Path) -> Journalled:
 
 
 _AFTER_A_CRASH = ("run-started", "run-ended")
-"""What an execution writes first; the end, where it can't begin."""
+"""The first event that an execution writes: `run-ended` if it cannot start."""
 
 
 def _is_torn(path: Path) -> bool:

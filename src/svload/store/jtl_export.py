@@ -1,5 +1,5 @@
-"""A run's requests with JMeter's columns: what its listeners and `svload import` read. Groups that
-keep no rows can't be exported so."""
+"""Export of a run's requests with JMeter's columns, as read by JMeter's listeners and `svload import`. Groups
+that keep no rows cannot be exported."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _PIECE = 200_000
 
 
 def export_jtl(run: RunDir, folder: Path) -> tuple[Path, ...]:
-    """`<folder>/<trial>.jtl` of each sealed trial that keeps rows. Raises SvloadError usage where none does;
-    OSError when the disk is full."""
+    """Write `<folder>/<trial>.jtl` for each sealed trial that keeps rows. Raise SvloadError usage if none
+    does; OSError if the disk is full."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name in run.sealed_trials():
@@ -82,7 +82,7 @@ _COLUMNS = (
 
 
 class _Told:
-    """What a trial's rows are called in JMeter's words."""
+    """JMeter's names for the rows of a trial."""
 
     def __init__(self, trial: TrialData) -> None:
         summary = trial.summary
@@ -104,7 +104,7 @@ class _Told:
         self._threads_everywhere = sum(self._threads)
 
     def of(self, rows: Mapping[str, NDArray[Any]], summary: TrialSummary) -> dict[str, pa.Array]:
-        """The columns of some rows."""
+        """Return the columns of some rows."""
         begun, done = rows["begun_ns"] // MS, rows["done_ns"] // MS
         epoch_ms = round(summary.started_wall * 1000)
         error, status, group = rows["error"], rows["status"], rows["group"]
@@ -152,12 +152,13 @@ class _Told:
 
 
 def _cell(text: str) -> str:
-    """A name as JMeter, a spreadsheet and a terminal may read it."""
+    """Return a name in a form that is safe in JMeter, a spreadsheet and a terminal."""
     return plain_cell(visible(text))
 
 
 def _users(trial: TrialData) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """(moments, number of users from then on) of an imported trial; None where nothing says it."""
+    """Return (moments, number of users from then on) of an imported trial; None if its files do not say
+    it."""
     monitors = trial.monitors
     mine = (monitors["monitor"] == "imported") & (monitors["metric"] == "users")
     if not mine.any():

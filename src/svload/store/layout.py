@@ -1,4 +1,4 @@
-"""A run's folder: where every artefact stands, how runs are numbered and found again."""
+"""A run's folder: the paths of all artefacts, and how runs are numbered and found."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TABLES = ("intervals", "histograms", "samples", "rows", "monitors")
 
 
 def folder_name(name: str) -> str:
-    """A trial's or study's name as one safe path component: unchanged if it is plain, else percent-encoded,
-    shortened with a hash if long."""
+    """Return a trial's or study's name as one safe path component: unchanged if it is plain, else
+    percent-encoded, shortened with a hash if long."""
     safe = "".join(
         c if c.isalnum() or c in "._-+=@~" else quote(c, safe="", errors="surrogatepass") for c in name
     )
@@ -57,12 +57,12 @@ class TrialDir:
 
     @property
     def stacks(self) -> Path:
-        """stacks.json (Stacks), of a trial whose service was sampled."""
+        """stacks.json (Stacks), for a trial whose service was sampled."""
         return self.path / "stacks.json"
 
     @property
     def seal(self) -> Path:
-        """seal.json (Seal); the trial happened if it is there."""
+        """seal.json (Seal); only trials that have it count."""
         return self.path / "seal.json"
 
     def table(self, name: str) -> Path:
@@ -105,27 +105,27 @@ class RunDir:
 
     @property
     def thinned_path(self) -> Path:
-        """thinned.json, in a thin copy alone."""
+        """thinned.json, only in a thin copy."""
         return self.path / "thinned.json"
 
     @property
     def certificates_path(self) -> Path:
-        """certificates.json: what was known of instrument and noise when the run began."""
+        """certificates.json: what was known about instrument and noise when the run started."""
         return self.path / "certificates.json"
 
     @property
     def trials(self) -> Path:
-        """trials/: one folder a trial."""
+        """trials/: one folder per trial."""
         return self.path / "trials"
 
     @property
     def attempts(self) -> Path:
-        """attempts/: what did not count."""
+        """attempts/: attempts that do not count."""
         return self.path / "attempts"
 
     @property
     def derived(self) -> Path:
-        """derived/: made from the rest, deletable."""
+        """derived/: made from the rest, can be deleted."""
         return self.path / "derived"
 
     @property
@@ -134,7 +134,7 @@ class RunDir:
 
     @property
     def report_digests_path(self) -> Path:
-        """The digests of the files that the last report wrote, as sha256sum has them."""
+        """The digests of the files that the last report wrote, in the format of sha256sum."""
         return self.derived / "SHA256SUMS"
 
     @property
@@ -154,25 +154,25 @@ class RunDir:
 
     @property
     def unlinked_latest(self) -> Path:
-        """Beside the run: the link that becomes `latest`, until it does."""
+        """Beside the run: the link that will be renamed to `latest`."""
         return self.path.parent / f".{LATEST}.{self.name}"
 
     def batch_path(self, number: int) -> Path:
         return self.plan / f"{number:03}.json"
 
     def trial(self, name: str) -> TrialDir:
-        """The folder of a trial, there or not; a hostile name stays inside trials/."""
+        """Return the folder of a trial, whether or not it exists; a hostile name stays inside trials/."""
         return TrialDir(self.trials / folder_name(name), name)
 
     def attempt(self, name: str, attempt: int) -> TrialDir:
-        """Where attempt number `attempt` (from 1) of a trial is kept if it does not count."""
+        """Return the folder for attempt number `attempt` (from 1) of a trial if it does not count."""
         return TrialDir(self.attempts / f"{folder_name(name)}.a{attempt}", name)
 
     # reading
 
     def lock(self) -> Lock:
-        """The study as resolved, with the values that were chosen so far. Raises SvloadError
-        (run-not-found, run-damaged, format-newer)."""
+        """The study as resolved, with the values chosen so far. Raises SvloadError (run-not-found,
+        run-damaged, format-newer)."""
         try:
             lock = Lock.read(self.lock_path)
         except FileNotFoundError as why:
@@ -184,15 +184,16 @@ class RunDir:
         return tuple(Batch.read(path) for path in sorted(self.plan.glob("[0-9]*.json")))
 
     def placement(self) -> Placement | None:
-        """Which share ran where, or None before it is decided."""
+        """The machine of each share, or None before it is decided."""
         return Placement.read(self.placement_path) if self.placement_path.exists() else None
 
     def thinned(self) -> Thinned | None:
-        """What a thin copy changed, or None in a whole run."""
+        """What a thin copy changed, or None in a full run."""
         return Thinned.read(self.thinned_path) if self.thinned_path.exists() else None
 
     def certificates(self) -> Certificates:
-        """The certificates that held when the run began; none for a run of an svload that kept none."""
+        """The certificates that were valid when the run started; none for a run of an older svload that kept
+        none."""
         return (
             Certificates.read(self.certificates_path) if self.certificates_path.exists() else Certificates()
         )
@@ -202,27 +203,27 @@ class RunDir:
         return tuple(trial for batch in self.batches() for trial in batch.trials)
 
     def sealed_trials(self) -> tuple[str, ...]:
-        """Names of the trials that happened, in plan order; what the plan lacks follows by name."""
+        """Names of the sealed trials, in plan order; those that are not in the plan follow by name."""
         return tuple(name for name in self._trial_names() if self.trial(name).seal.exists())
 
     def unsealed_trials(self) -> tuple[str, ...]:
-        """Names of planned trials whose folder exists without a seal: begun, never finished. A folder
-        that no plan names is not ours."""
+        """Names of planned trials whose folder exists without a seal: started, never finished. A folder that
+        is not in the plan is not svload's."""
         begun = [trial.trial for trial in self.planned_trials() if self.trial(trial.trial).path.is_dir()]
         return tuple(name for name in begun if not self.trial(name).seal.exists())
 
     def is_complete(self) -> bool:
-        """Whether every planned trial is sealed. A run without its plan is not."""
+        """Return whether every planned trial is sealed. A run without a plan is not complete."""
         planned = {trial.trial for trial in self.planned_trials()}
         return bool(planned) and planned <= set(self.sealed_trials())
 
     def kept_attempts(self) -> tuple[TrialDir, ...]:
-        """The attempts that did not count, by name."""
+        """Return the attempts that did not count, by name."""
         found = sorted(self.attempts.glob("*.a[0-9]*")) if self.attempts.is_dir() else []
         return tuple(TrialDir(path, unquote(path.name.rpartition(".a")[0])) for path in found)
 
     def next_attempt(self, name: str) -> int:
-        """The number (from 1) that a new attempt at this trial gets."""
+        """Return the number (from 1) of the next attempt at this trial."""
         prefix = f"{folder_name(name)}.a"
         if not self.attempts.is_dir():
             return 1
@@ -242,8 +243,8 @@ class RunDir:
 
     @staticmethod
     def create(parent: Path, study: str, profile: str | None = None) -> RunDir:
-        """A new empty folder `<study>-<profile>-<n>` in `parent`; n is one above the highest there. Safe
-        against others doing the same."""
+        """Create an empty folder `<study>-<profile>-<n>` in `parent`; n is one above the highest there. Safe
+        if other processes do the same."""
         stem = run_stem(study, profile)
         parent.mkdir(parents=True, exist_ok=True)
         number = 1 + max(run_numbers(parent, stem), default=0)
@@ -260,7 +261,7 @@ class RunDir:
             return run
 
     def make_latest(self) -> None:
-        """Let `latest` beside the run point to it, atomically. Called when a run has finished."""
+        """Make the link `latest` beside the run point to it, atomically. Called when a run has finished."""
         link = self.path.parent / LATEST
         if link.exists() and not link.is_symlink():
             return
@@ -271,22 +272,22 @@ class RunDir:
 
 
 def run_stem(study: str, profile: str | None) -> str:
-    """What the names of a study's runs under this profile begin with."""
+    """Return the start of the names of a study's runs under this profile."""
     return "-".join(folder_name(part) for part in (study, profile) if part)
 
 
 def run_numbers(parent: Path, stem: str) -> list[int]:
-    """The numbers of the runs in `parent` of that stem, in no order."""
+    """Return the numbers of the runs with that stem in `parent`, in no order."""
     pattern = re.compile(re.escape(stem) + r"-(\d+)")
     return [int(match[1]) for path in parent.iterdir() if (match := pattern.fullmatch(path.name))]
 
 
 def closed(lock: Lock, batches: Iterable[Batch]) -> Lock:
-    """The lock with the values that batches chose as levels; itself where it has no open
-    factor, or nothing was chosen yet.
+    """Return the lock with the values that batches chose as levels; unchanged if it has no open factor, or
+    nothing was chosen yet.
 
-    So whatever reads a run finds factors, levels and cases, and nothing that is open. A search has
-    one case beside its open factor.
+    So readers of a run find factors, levels and cases, none of them open. A search has
+    only one case besides its open factor.
     """
     searched = [factor.name for factor in lock.factors if factor.open is not None]
     chosen = {trial.case: trial.at.values for batch in batches for trial in batch.trials if trial.at.values}

@@ -1,5 +1,5 @@
-"""Files that became nothing: written beside their place under a hidden name with the
-writer's pid, until they are whole."""
+"""Leftover temporary files: files are written beside their final path under a hidden name with the writer's
+pid until they are complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def sweep(folder: Path, named: str = "*") -> None:
-    """Remove the hidden files of `folder` that bear the pid of a process which is gone,
+    """Remove the hidden files of `folder` whose names have the pid of a process that has ended, as in
     `.report.html.4711` or `.000.json.4711.tmp`."""
     for path in folder.glob(f".{named}"):
         pids = [int(part) for part in path.name.split(".") if part.isdecimal() and len(part) < 10]
@@ -18,7 +18,7 @@ def sweep(folder: Path, named: str = "*") -> None:
 
 
 def sweep_folders(folder: Path, named: str) -> None:
-    """Remove the folders `<named><pid>-…` of `folder` that belong to a process which is gone."""
+    """Remove the folders `<named><pid>-…` of `folder` that belong to a process that has ended."""
     for path in folder.glob(f"{named}*"):
         pid = path.name.removeprefix(named).partition("-")[0]
         if pid.isdecimal() and path.is_dir() and not path.is_symlink() and not _lives(int(pid), itself=True):
@@ -26,7 +26,8 @@ def sweep_folders(folder: Path, named: str) -> None:
 
 
 def _lives(pid: int, *, itself: bool = False) -> bool:
-    """Whether there is such a process; `itself` says what this one counts as, which has only begun."""
+    """Return whether there is such a process; `itself` is the answer for this one, which has only just
+    started."""
     if pid == os.getpid():
         return itself
     try:

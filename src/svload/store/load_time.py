@@ -1,7 +1,7 @@
 """A trial's tables in load time, which stands still between the turns of its side (docs/method.md §2).
 
-The engine counts in load time what it sums up, and stamps requests in real time; monitors read in real time. Read so, all
-of a trial's offsets are of one clock, and lie within its own turns.
+The engine aggregates in load time and stamps requests in real time; monitors read in real time. After this
+conversion all of a trial's offsets use one clock, and lie within its own turns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _COUNTER = "_total"
 
 @dataclass(frozen=True)
 class Turns:
-    """One side's turns in one block: [begin, end) of each in ns, and when the next turn of any side begins."""
+    """One side's turns in one block: [begin, end) of each in ns, and when the next turn of any side
+    begins."""
 
     begin_ns: Ints
     end_ns: Ints
@@ -33,27 +34,30 @@ class Turns:
 
     @classmethod
     def of_record(cls, record: TurnRecord) -> Turns:
-        """Those of a trial, in real time."""
+        """Return those of a trial, in real time."""
         return replace(cls.of_ends(record.turns_ns), next_ns=np.array(record.next_ns, dtype=np.int64))
 
     @classmethod
     def of_ends(cls, turns_ns: Sequence[tuple[int, int]]) -> Turns:
-        """Those whose [begin, end) alone are known; each pause then ends at once."""
+        """Return turns of which only [begin, end) is known, with pauses of length 0."""
         begin, end = (np.array(ends, dtype=np.int64) for ends in zip(*turns_ns, strict=True))
         return cls(begin, end, end)
 
     @property
     def in_load_time(self) -> Turns:
-        """The same in load time: each begins where the last one ended, and its pause lies beyond its end."""
+        """Return the same in load time: each begins where the last one ended, and its pause lies after its
+        end."""
         until = np.cumsum(self.end_ns - self.begin_ns)
         return Turns(until - (self.end_ns - self.begin_ns), until, until + (self.next_ns - self.end_ns))
 
     def of(self, at_ns: Ints) -> Ints:
-        """The turn that holds each moment, or ended last before it; −1 before the first."""
+        """Return the turn that contains each moment, or the last one that ended before it; −1 before the
+        first."""
         return np.searchsorted(self.begin_ns, at_ns, "right") - 1
 
     def load_ns(self, at_ns: Ints) -> Ints:
-        """The load time of moments of real time: it stands still between turns (engine/docs/share.md)."""
+        """Return the load time of moments in real time: it stands still between turns
+        (engine/docs/share.md)."""
         lengths = self.end_ns - self.begin_ns
         turn = self.of(at_ns)
         within = np.minimum(at_ns - self.begin_ns[turn], lengths[turn] - 1)
@@ -61,8 +65,9 @@ class Turns:
 
 
 def samples_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]:
-    """The stamps of every request. It is due and gets its slot in load time; from then on real time runs, so that its times
-    stay as they are, and its response leaves out the off time that it waited for a slot."""
+    """Convert the stamps of every request. Due time and slot become load time; from then on real time runs,
+    so that durations are unchanged, and the response leaves out the time between turns spent waiting for a
+    slot."""
     stamps = {name: np.asarray(table[name]).astype(np.int64) for name in STAMPS}
     due, ready = stamps["due_ns"], stamps["ready_ns"]
     waited = ready >= 0
@@ -74,13 +79,14 @@ def samples_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]:
 
 
 def responses_ns(samples: Table) -> Ints:
-    """How long each request took from due to done, by its stamps in load time (`read_trial`): the time between the turns
-    of its side in which it waited for a slot does not count. Meaningless for a request that never ended."""
+    """Return the time of each request from due to done, by its stamps in load time (`read_trial`): waiting
+    for a slot between the turns of its side does not count. Meaningless for a request that never ended."""
     return np.asarray(samples["done_ns"] - samples["due_ns"])
 
 
 def _idle_sql(stamp: str, turn: str) -> str:
-    """SQL of the time between turns that lies before a stamp, in the turn that began last before it (`Turns.load_ns`)."""
+    """Return SQL for the time between turns before a stamp, given the last turn that began before it
+    (`Turns.load_ns`)."""
     within = f"least(one.{stamp} - {turn}.begin_ns, {turn}.length_ns - 1)"
     return f"coalesce(one.{stamp} - {turn}.before_ns - {within}, 0)"
 
@@ -88,16 +94,18 @@ def _idle_sql(stamp: str, turn: str) -> str:
 TURNS_SQL = """\
 asof left join _turns due on one.trial = due.of_trial and one.due_ns >= due.begin_ns
 asof left join _turns ready on one.trial = ready.of_trial and one.ready_ns >= ready.begin_ns"""
-"""What joins `_turns` (of_trial, begin_ns, length_ns, before_ns: the load time before it) to samples in real time."""
+"""Joins `_turns` (of_trial, begin_ns, length_ns, before_ns: the load time before it) to samples in real
+time."""
 RESPONSE_SQL = f"""\
 case when one.done_ns >= 0 then one.done_ns - one.due_ns
   - case when one.ready_ns >= 0 then {_idle_sql("ready_ns", "ready")} - {_idle_sql("due_ns", "due")} else 0 end end"""
-"""`responses_ns` of samples in real time with `TURNS_SQL`, null of a request that never ended."""
+"""`responses_ns` of samples in real time with `TURNS_SQL`, null for a request that never ended."""
 
 
 def monitors_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]:
-    """Readings within the turns. A counter grows by what it grew within them, in a straight line between two readings; of all
-    else the readings between turns are left out, but for those of a turn's own pause, which tell of its end."""
+    """Return the readings within the turns. A counter grows by its growth within them, interpolated linearly
+    between readings; other readings between turns are left out, except those in the turn's own pause, which
+    describe its end."""
     columns = {name: np.asarray(cells) for name, cells in table.items()}
     at = columns["offset_ns"].astype(np.int64)
     code = np.zeros(len(at), dtype=np.int64)
@@ -122,7 +130,7 @@ def monitors_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]
 
 
 def _counter(at: Ints, values: NDArray[np.float64], turns: Turns) -> tuple[Ints, NDArray[np.float64]]:
-    """Readings at the turns' ends and within them; what it grew between turns is left out."""
+    """Return readings at the turns' ends and within them, without the growth between turns."""
     edges = np.concatenate([turns.begin_ns, turns.end_ns])
     inside = _within(at, turns)
     known = edges[(edges >= at[0]) & (edges <= at[-1])]
@@ -152,7 +160,8 @@ def _within(at: Ints, turns: Turns) -> NDArray[np.bool_]:
 
 
 def _clock(at: Ints, turns: Turns) -> Ints:
-    """As `Turns.load_ns`, going on before the first turn and after the last, so that what encloses the load still does."""
+    """Return the same as `Turns.load_ns`, but continue before the first turn and after the last, so that
+    readings around the load stay outside it."""
     lengths = turns.end_ns - turns.begin_ns
     turn = turns.of(at)
     found = (np.cumsum(lengths) - lengths)[turn] + np.minimum(at - turns.begin_ns[turn], lengths[turn])

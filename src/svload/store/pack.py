@@ -1,8 +1,8 @@
-"""A run as one file: a zip with the same bytes for the same run, and nothing in it that a run's reader does not need.
+"""A run as one file: a zip with the same bytes for the same run, and only what a run's reader needs.
 
-Sealed trials, lock, plan, inputs, placement, journals, findings.json and the study's own tables go in, with all that
-feeders' files hold; logs, host folders and rendered reports stay out. Reading a pack is reading a run: it is
-unpacked once, under the digest of its bytes, into the user's cache.
+It contains sealed trials, lock, plan, inputs, placement, journals, findings.json and the study's own tables,
+with all that feeders' files hold; logs, host folders and rendered reports are left out. Reading a pack is
+reading a run: it is unpacked once, under the digest of its bytes, into the user's cache.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def pack_run(run: RunDir, out: Path | None = None) -> Path:
-    """Write `run` as one file and return its path: `out`, or `<run>.svload.zip` beside it (a
-    folder takes that name inside).
+    """Write `run` as one file and return its path: `out`, or `<run>.svload.zip` beside it (or in `out`, if
+    that is a folder).
 
-    Raises SvloadError: run-not-found; run-damaged where a file holds a private key; OSError.
+    Raise SvloadError: run-not-found; run-damaged if a file holds a private key; OSError.
     """
     run.lock()
     target = run.path.with_name(run.name + PACK_SUFFIX) if out is None else out
@@ -76,11 +76,12 @@ def pack_run(run: RunDir, out: Path | None = None) -> Path:
 
 
 def open_pack(path: Path, into: Path | None = None) -> RunDir:
-    """The run in a pack, unpacked below `into` (default: the user's cache) once and found again by the pack's digest.
+    """Return the run in a pack, unpacked once below `into` (default: the user's cache) and found later by the
+    pack's digest.
 
     Nothing leaves its folder: absolute names, `..`, links and special files are refused, and so is what would
-    unpack to more than 16 GiB, 200,000 files or 200 bytes per packed byte. Raises SvloadError: run-damaged;
-    OSError where there is no room for it.
+    unpack to more than 16 GiB, 200,000 files or 200 bytes per packed byte. Raise SvloadError: run-damaged;
+    OSError if there is no room for it.
     """
     home = (into or cache_dir() / "packs") / sha256_file(path)[:32]
     name = path.name.removesuffix(PACK_SUFFIX).removesuffix(".zip") or "run"
@@ -111,7 +112,7 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
 
 
 def packed_files(run: RunDir) -> list[Path]:
-    """What goes into a pack, in a fixed order; links never."""
+    """Return the files of a pack, in a fixed order; links never."""
     found = [
         run.lock_path,
         run.placement_path,
@@ -132,7 +133,8 @@ def packed_files(run: RunDir) -> list[Path]:
 
 
 def telling_columns(run: RunDir) -> list[str]:
-    """Columns of the tables of inputs/ whose name says that they hold passwords or keys, as `users.csv: password`."""
+    """Return columns of the tables of inputs/ whose names suggest passwords or keys, as `users.csv:
+    password`."""
     found = []
     for path in sorted(run.inputs.glob("*.csv")):
         with path.open(encoding="utf-8", errors="replace", newline="") as file:

@@ -1,4 +1,4 @@
-"""Tables of a trial as Parquet (zstd), and back as numpy columns that are read when first used.
+"""Tables of a trial as Parquet (zstd), and their columns as numpy arrays that are read on first use.
 
 Buffers are wrapped, not copied, on their way into Arrow. Import this module late: it needs pyarrow and numpy.
 """
@@ -34,7 +34,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "rows": columns.ROWS,
     "monitors": columns.MONITORS,
 }
-"""The tables of a trial as they stand in its folder, with their columns."""
+"""The tables in a trial's folder, with their columns."""
 
 _ARROW = {
     "u64": pa.uint64(),
@@ -54,8 +54,8 @@ _READ_WHOLE_BYTES = 1 << 20
 
 
 def as_arrays(table: AnyTable) -> Arrays:
-    """Columns as numpy arrays over the same memory; `utf8` becomes an object array of str.
-    Raises ValueError for a torn buffer."""
+    """Return columns as numpy arrays over the same memory; `utf8` becomes an object array of str. Raise
+    ValueError for a torn buffer."""
     return {name: _as_array(column) for name, column in table.items()}
 
 
@@ -79,10 +79,10 @@ def filled(name: str, rows: int, cells: Mapping[str, Any]) -> Arrays:
 
 
 def to_arrow(table: AnyTable, schema: Mapping[str, str]) -> pa.Table:
-    """`table` with exactly the columns of `schema`, in its order and types; an absent
-    column of an empty table is empty.
+    """Return `table` with exactly the columns of `schema`, in its order and types; an absent column of an
+    empty table is empty.
 
-    Raises ValueError when a column is missing, of another type, or of another length.
+    Raise ValueError if a column is missing, of another type, or of another length.
     """
     arrays = []
     table = _with_absent(table, schema)
@@ -94,7 +94,7 @@ def to_arrow(table: AnyTable, schema: Mapping[str, str]) -> pa.Table:
 
 
 def _with_absent(table: AnyTable, schema: Mapping[str, str]) -> AnyTable:
-    """`table` with zeros for the columns that an older one lacks."""
+    """Return `table` with zeros for the columns that older tables lack."""
     absent = [name for name in columns.ZERO_IF_ABSENT if name in schema and name not in table]
     if not absent or not table:
         return table
@@ -103,7 +103,7 @@ def _with_absent(table: AnyTable, schema: Mapping[str, str]) -> AnyTable:
 
 
 def schema_of(columns_of: Mapping[str, str]) -> pa.Schema:
-    """The Arrow schema of a table's columns (`TABLES`)."""
+    """Return the Arrow schema of a table's columns (`TABLES`)."""
     return pa.schema(
         [(name, pa.string() if code == "utf8" else _ARROW[code]) for name, code in columns_of.items()]
     )
@@ -128,9 +128,9 @@ def _to_arrow_column(name: str, column: Any, code: str) -> pa.Array:
 
 
 def write_trial_tables(directory: Path, tables: Mapping[str, AnyTable]) -> None:
-    """Write the trial's five tables (`TABLES`) as Parquet into `directory`; one that is not given becomes empty.
+    """Write the trial's five tables (`TABLES`) as Parquet into `directory`; those not given become empty.
 
-    Raises ValueError for a column that does not fit its schema, OSError (disk full).
+    Raise ValueError for a column that does not fit its schema, OSError (disk full).
     """
     directory.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
@@ -138,7 +138,7 @@ def write_trial_tables(directory: Path, tables: Mapping[str, AnyTable]) -> None:
 
 
 def write_trial_table(path: Path, name: str, table: AnyTable) -> None:
-    """Write one of the trial's tables. Raises as `write_trial_tables` does."""
+    """Write one of the trial's tables. Raise as `write_trial_tables` does."""
     schema = TABLES[name]
     pq.write_table(
         to_arrow(table, schema),
@@ -155,11 +155,11 @@ def write_trial_table(path: Path, name: str, table: AnyTable) -> None:
 
 
 def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTable]]]) -> dict[str, AnyTable]:
-    """The tables of a trial from those of its shares, exactly: intervals, histograms and rows are summed by
-    key; samples are put one after the other with their `share` (index into `shares`) and ordered by due time.
+    """Return the tables of a trial from those of its shares, exactly: intervals, histograms and rows are
+    summed by key; samples are concatenated with their `share` (index into `shares`) and ordered by due time.
 
     A share is (groups, tables): `groups` maps its group index to the case's, an int stands for a share of
-    that one group. Raises ValueError for a group that the mapping lacks.
+    only that group. Raise ValueError for a group that is not in the mapping.
     """
     parts = [
         {
@@ -185,7 +185,8 @@ def _with_case_groups(table: Arrays, groups: int | Sequence[int]) -> Arrays:
 
 
 def sum_by_key(name: str, parts: Sequence[Arrays]) -> Arrays:
-    """`intervals`, `histograms` or `rows` of several parts as one table: rows of the same key are added, exactly."""
+    """Return `intervals`, `histograms` or `rows` of several parts as one table: rows with the same key are
+    added, exactly."""
     if not parts:
         return {}
     keys = _KEYS[name]
@@ -222,14 +223,14 @@ def _stack_samples(parts: Sequence[Mapping[str, Arrays]]) -> Arrays:
 
 
 class LazyTable(Mapping[str, NDArray[Any]]):
-    """The columns of one Parquet file, each read when first asked for. Raises SvloadError (run-damaged) then."""
+    """The columns of one Parquet file, each read on first use. Raises SvloadError (run-damaged) then."""
 
     def __init__(self, path: Path, schema: Mapping[str, str]) -> None:
         self._path = path
         self._schema = schema
         self._columns: Arrays = {}
         self.beside: dict[str, Any] = {}
-        """what a reader made of the whole table and needs again: it goes with the table"""
+        """results that readers made from the whole table and need again: they live as long as the table"""
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._schema:
@@ -250,7 +251,7 @@ class LazyTable(Mapping[str, NDArray[Any]]):
         return self._columns[name]
 
     def unread(self) -> LazyTable:
-        """The same table with nothing read of it yet."""
+        """Return the same table with no column read yet."""
         return LazyTable(self._path, self._schema)
 
     def __iter__(self) -> Iterator[str]:
@@ -264,7 +265,8 @@ class LazyTable(Mapping[str, NDArray[Any]]):
 
 
 def read_table(path: Path, names: Sequence[str] | None = None) -> Arrays:
-    """Columns of a Parquet file as numpy arrays (strings as objects). Raises SvloadError: run-damaged."""
+    """Return columns of a Parquet file as numpy arrays (strings as objects). Raise SvloadError:
+    run-damaged."""
     try:
         with pq.ParquetFile(path, memory_map=False) as file:
             table = file.read(columns=None if names is None else list(names), use_threads=False)
@@ -274,7 +276,7 @@ def read_table(path: Path, names: Sequence[str] | None = None) -> Arrays:
 
 
 class LoadTimeTable(LazyTable):
-    """The same of a table whose offsets are in real time, with these in load time."""
+    """A lazy table with offsets in load time, from a file in which they are in real time."""
 
     def __init__(self, path: Path, schema: Mapping[str, str], record: TurnRecord) -> None:
         super().__init__(path, schema)
@@ -295,11 +297,11 @@ class LoadTimeTable(LazyTable):
 
     @property
     def real(self) -> LazyTable:
-        """The table as it stands in its file."""
+        """Return the table as in its file."""
         return LazyTable(self._path, self._schema)
 
     def unread(self) -> LoadTimeTable:
-        """The same table with nothing read of it yet."""
+        """Return the same table with no column read yet."""
         return LoadTimeTable(self._path, self._schema, self._record)
 
 
@@ -331,13 +333,13 @@ class TrialData:
         return self.summary.case
 
     def unread(self) -> TrialData:
-        """The same trial with tables of its own: what is read of them goes with it."""
+        """Return the same trial with separate tables: columns read from them are freed with it."""
         tables: dict[str, Any] = {name: getattr(self, name) for name in TABLES}
         lazy: Any = {name: table.unread() for name, table in tables.items() if isinstance(table, LazyTable)}
         return replace(self, **lazy)
 
     def group_index(self, name: str) -> int:
-        """The number that stands for a traffic group in the tables; raises KeyError."""
+        """Return the number of a traffic group in the tables; raise KeyError."""
         for index, group in enumerate(self.summary.groups):
             if group.name == name:
                 return index
@@ -345,8 +347,9 @@ class TrialData:
 
 
 def read_trial(directory: Path | TrialDir, *, clock: Literal["load", "real"] = "load") -> TrialData:
-    """A trial's facts at once, its tables lazily; with `clock` load, offsets of a trial that took turns are all in load time.
-    Raises SvloadError (run-damaged, format-newer), FileNotFoundError without a summary."""
+    """Return a trial, its facts read immediately and its tables lazily; with `clock` load, all offsets of a
+    trial that took turns are in load time. Raise SvloadError (run-damaged, format-newer), FileNotFoundError
+    without a summary."""
     path = directory.path if isinstance(directory, TrialDir) else directory
     trial = TrialDir(path, path.name)
     summary = TrialSummary.read(trial.summary)

@@ -1,7 +1,7 @@
-"""Tables as generators and monitors hand them over: one file, a JSON header line, then
-contiguous little-endian buffers.
+"""Tables as generators and monitors write them: one file, a JSON header line, then contiguous little-endian
+buffers.
 
-Only the standard library: the process that makes load imports it. The controller turns such files into
+Uses only the standard library: the process that makes load imports it. The controller converts such files to
 Parquet (`svload.store.parquet`).
 """
 
@@ -27,9 +27,9 @@ RawTable = dict[str, tuple[str, Any]]
 
 
 def write_tables(path: Path, tables: Mapping[str, Mapping[str, tuple[str, Any]]]) -> None:
-    """Write `tables` to `path` as a whole or not at all (temporary file, then rename; not fsynced).
+    """Write `tables` to `path` atomically (temporary file, then rename; not fsynced).
 
-    Raises ValueError for an unknown type code, a torn buffer or columns of different length; OSError.
+    Raise ValueError for an unknown type code, a torn buffer or columns of different lengths; OSError.
     """
     buffers: list[memoryview] = []
     layout: dict[str, dict[str, Any]] = {}
@@ -58,9 +58,9 @@ def write_tables(path: Path, tables: Mapping[str, Mapping[str, tuple[str, Any]]]
 
 
 def read_tables(path: Path) -> dict[str, RawTable]:
-    """The tables of a file written by `write_tables`, with their cells as `bytes` (or `list[str]`).
+    """Return the tables of a file written by `write_tables`, with their cells as `bytes` (or `list[str]`).
 
-    Raises SvloadError: run-damaged, format-newer; FileNotFoundError if absent.
+    Raise SvloadError: run-damaged, format-newer; FileNotFoundError if absent.
     """
     with path.open("rb") as file:
         line = file.readline(_LONGEST_HEADER_BYTES)

@@ -1,4 +1,5 @@
-"""Seals: a trial without one did not happen, and nothing sealed is edited. They detect damage, not forgery."""
+"""Seals: a trial without one does not count, and nothing sealed is edited. They detect damage, not
+forgery."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ SEAL = "seal.json"
 
 
 def write_artefact(path: Path, artefact: Artefact, *, synced: bool = True) -> None:
-    """Write an artefact as a whole or not at all, and return when the disk has it (temporary file, fsync, rename,
-    fsync of the folder). Without `synced` only a seal brings it to the disk."""
+    """Write an artefact atomically, and return when it is on the disk (temporary file, fsync, rename, fsync
+    of the folder). Without `synced` only a seal brings it to the disk."""
     write_output(path, artefact.to_json(), synced=synced)
 
 
 def write_text(path: Path, text: str) -> None:
-    """As `write_artefact`, for plain text (UTF-8). Parents are made. Raises OSError (disk
-    full) and leaves the old file then."""
+    """Write plain text (UTF-8) as `write_artefact` does. Create parent folders. Raise OSError (disk full) and
+    then keep the old file."""
     write_whole(path, text.encode("utf-8", "backslashreplace"))
 
 
@@ -43,7 +44,8 @@ def write_findings(run: RunDir, findings: Artefact) -> None:
 
 
 def findings_are_as_written(run: RunDir) -> bool:
-    """Whether findings.json is there and is what an analysis wrote, or a thin copy brought. Else it is to be made again."""
+    """Return whether findings.json exists and is as an analysis wrote it or a thin copy brought it; if not,
+    it must be made again."""
     try:
         digest = sha256_file(run.findings_path)
         if run.findings_digest_path.is_file():
@@ -56,13 +58,14 @@ def findings_are_as_written(run: RunDir) -> bool:
 
 
 def write_report_digests(run: RunDir, files: Iterable[Path]) -> None:
-    """Write down what a report has just written into derived/. Raises OSError."""
+    """Write the digests of files that a report has just written into derived/. Raise OSError."""
     lines = [f"{sha256_file(path)}  {path.name}\n" for path in files]
     write_text(run.report_digests_path, "".join(lines))
 
 
 def altered_reports(run: RunDir) -> list[Path]:
-    """Files of the last report that are there and are not as it wrote them. One that was deleted misleads nobody."""
+    """Return the files of the last report that exist and differ from what it wrote. A deleted file misleads
+    nobody."""
     try:
         lines = run.report_digests_path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -73,7 +76,7 @@ def altered_reports(run: RunDir) -> list[Path]:
 
 
 def sha256_file(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hex."""
+    """Return the SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -88,10 +91,10 @@ def seal_trial(
     facts: Mapping[str, Any],
     svload_version: str = svload.__version__,
 ) -> Seal:
-    """Seal a trial: hash every file, have all on disk, then write seal.json last.
+    """Seal a trial: hash every file, bring all to the disk, then write seal.json last.
 
-    `facts` are plain JSON and no verdict; the digests of the run's lock, plan and inputs are added, which
-    ties the trial to its run. Raises OSError; FileExistsError if it is sealed.
+    `facts` are plain JSON without a verdict; the digests of the run's lock, plan and inputs are added, which
+    ties the trial to its run. Raise OSError; FileExistsError if it is sealed.
     """
     directory = trial.path
     if trial.seal.exists():
@@ -134,16 +137,17 @@ def _run_facts(run: RunDir) -> dict[str, Any]:
 
 
 def journal_mark(run: RunDir) -> dict[str, Any]:
-    """What the run's journal holds by now: it only grows, so that this much of it is the same for ever."""
+    """Return a mark of the run's journal up to now: the journal only grows, so this part of it never
+    changes."""
     data = run.events.read_bytes() if run.events.is_file() else b""
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def verify_trial(directory: Path, thinned: Thinned | None = None) -> list[Problem]:
-    """What is wrong with a sealed trial: files missing, changed or added, a damaged seal.
-    Empty if it is as it was sealed.
+    """Return what is wrong with a sealed trial: files missing, changed or added, or a damaged seal. Empty if
+    it is unchanged.
 
-    A file that `thinned` names must have been sealed with the digest it says, and be as the thin copy had it.
+    A file in `thinned` must have been sealed with the digest given there, and be as the thin copy had it.
     """
     try:
         seal = Seal.read(directory / SEAL)
@@ -176,12 +180,12 @@ def _is_as_sealed(path: Path, sealed: str, thinned: Thinned | None) -> bool:
 
 
 def damage(path: Path, reason: str) -> Problem:
-    """run-damaged, for a file or folder of a run."""
+    """Return run-damaged for a file or folder of a run."""
     return Problem("run-damaged", {"path": path, "reason": reason})
 
 
 def _files(directory: Path) -> list[Path]:
-    """Every file below `directory` but its seal, sorted; links count as files and are not followed."""
+    """Return every file below `directory` but its seal, sorted; links count as files and are not followed."""
     found = []
     for folder, folders, names in os.walk(directory):
         links = [name for name in folders if (Path(folder) / name).is_symlink()]

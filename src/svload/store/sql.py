@@ -1,5 +1,5 @@
-"""SQL over a run: `svload query RUN "select …"`. Sealed trials only; nothing outside
-the run's tables can be reached."""
+"""SQL over a run: `svload query RUN "select …"`. Sealed trials only; nothing outside the run's tables can be
+accessed."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ VIEWS = {
     "and above it the true value may lie (shares of it; null: unknown), the checks that doubt it (doubts, the "
     "worst first), as_measured with the share of requests that was left_out; empty before the analysis",
 }
-"""View → what one row is. All tables carry `trial` and `case_name`; those by group carry `group_name`."""
+"""View → what one row is. All views have `trial` and `case_name`; those by group have `group_name`."""
 
 
 ROWS_AT_ONCE = 4096
-"""Fetched without a chance to stop: some milliseconds."""
+"""Rows fetched without a chance to interrupt: some milliseconds."""
 MOST_ROWS = 100_000
-"""Of an answer: what is more is for a file (`svload export`)."""
+"""The most rows of an answer; more need a file (`svload export`)."""
 
 
 def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of one SQL statement over the views (`VIEWS`).
+    """Return column names and rows of one SQL statement over the views (`VIEWS`).
 
-    Runs in half of the memory that is free: no file, network or extension can be reached from it. Raises
-    SvloadError: usage for a mistake in the statement (with DuckDB's own words) and for an answer of more than
+    It may use half of the free memory: no file, network or extension can be accessed from it. Raise
+    SvloadError: usage for a mistake in the statement (with DuckDB's message) and for an answer of more than
     `MOST_ROWS` rows, run-damaged.
     """
     hint = f"The tables are {', '.join(VIEWS)}; “describe trials” lists a table's columns."
@@ -98,7 +98,7 @@ def _answer(
 
 
 def _half_of_free_mib() -> int:
-    """Half of the memory that is free, in MiB; 1,024 where the system does not say."""
+    """Return half of the free memory, in MiB; 1,024 if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         free_kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
@@ -113,7 +113,7 @@ def export_views(
     """Write each view as `<folder>/<view>.<kind>` and return the files; CSV has a header line, empty cells
     for null, and no cell that a spreadsheet would take for a formula.
 
-    Raises SvloadError run-damaged; OSError when the disk is full.
+    Raise SvloadError run-damaged; OSError if the disk is full.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -137,7 +137,7 @@ def export_views(
 
 
 def _plain_cells(connection: duckdb.DuckDBPyConnection, view: str) -> str:
-    """SQL of a view whose names and texts a spreadsheet takes for no formula (`plain_cell`)."""
+    """Return SQL for a view whose names and texts no spreadsheet takes for a formula (`plain_cell`)."""
     columns = connection.execute(f"select column_name, column_type from (describe {view})").fetchall()
     return f"select {', '.join(_plain_column(name, kind) for name, kind in columns)} from {view}"
 
@@ -156,7 +156,7 @@ _COPY = {"csv": "format csv, header true", "parquet": "format parquet, compressi
 
 @contextmanager
 def _views(run: RunDir) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a database in memory in which `VIEWS` exist."""
+    """Open a connection to a database in memory that has `VIEWS`."""
     connection = duckdb.connect(":memory:")
     try:
         connection.execute("SET enable_progress_bar = false")  # which comes after two seconds, on stdout
@@ -210,7 +210,8 @@ def _register(connection: Any, run: RunDir) -> None:
 
 
 def _dataset(run: RunDir, names: tuple[str, ...], table: str) -> ds.Dataset:
-    """One table of all trials, read from Parquet when asked, with the trial's name as a column. No copy is made."""
+    """Return one table of all trials, read from Parquet on demand, with the trial's name as a column. Nothing
+    is copied."""
     schema = schema_of(TABLES[table]).append(pa.field("trial", pa.string()))
     form = ds.ParquetFileFormat()
     files = pa.fs.LocalFileSystem()
@@ -264,7 +265,7 @@ def _trials(run: RunDir, summaries: dict[str, TrialSummary]) -> pa.Table:
 
 
 def _turns(summaries: dict[str, TrialSummary]) -> pa.Table:
-    """The turns of each trial that took some, in real time."""
+    """Return the turns of each trial that has some, in real time."""
     rows = []
     for name, summary in summaries.items():
         if summary.turns is not None:
@@ -380,7 +381,7 @@ def _metrics(judged: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
 
 
 def _seconds(name: str, since: str = "") -> str:
-    """SQL of a stamp in seconds (since another), null where one of both did not happen."""
+    """Return SQL for a stamp in seconds (since another), null if either did not happen."""
     if not since:
         return f"case when {name} >= 0 then {name} / 1e9 end"
     return f"case when {name} >= 0 and {since} >= 0 then ({name} - {since}) / 1e9 end"
@@ -411,4 +412,4 @@ _PROBE = ", ".join(
         "tls": "case tls when 0 then 'none' when 1 then 'full' else 'resumed' end",
     }.items()
 )
-"""Columns of the view `probe`: curl's variables as docs/method.md §6 has them, the response time beside them."""
+"""Columns of the view `probe`: curl's variables as in docs/method.md §6, with the response time."""

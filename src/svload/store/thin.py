@@ -1,11 +1,11 @@
-"""A thin copy of a run, small enough to be committed or sent: histograms in few intervals,
-and no folder of this machine.
+"""A thin copy of a run, small enough to be committed or sent: histograms in few intervals, and no folder
+names of this machine.
 
-Every count is kept. Histograms of response times keep `SERIES` intervals of the kept window, the others
-one; what lies before and after the window becomes one interval each. So every percentile of the kept
-window is the same; its interval within one trial is made from fewer intervals where a group has no rows,
-and a warm-up cut at another place is not exact. The seals stay as they are; `thinned.json` says which
-files differ from what was sealed.
+Every count is kept. Histograms of response times keep `SERIES` intervals of the kept window, the others one;
+what lies before and after the window becomes one interval each. So every percentile of the kept window is
+unchanged; its confidence interval within one trial is made from fewer intervals if a group has no rows, and a
+warm-up cut elsewhere is not exact. The seals are unchanged; `thinned.json` lists the files that differ from
+what was sealed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SERIES = 20
 """Intervals that histograms of response times keep."""
 _OVER_TIME = tuple(HISTOGRAM_METRICS.index(name) for name in ("response", "failed_response"))
 _HIDE_IN = ("study.lock.json", "trials", "attempts", "events.jsonl", "placement.json", "derived")
-"""Plan and inputs name no folder."""
+"""Plan and inputs contain no folder names."""
 _TEXTS = (".json", ".jsonl")
 WHAT = (
     f"Histograms are merged: response times to {SERIES} intervals of the kept window, all else to one. "
@@ -42,8 +42,8 @@ def thin_copy(
 ) -> RunDir:
     """Write a thin copy of `run` below `into` and return it.
 
-    windows: trial → [first, last) intervals of its kept window. folders: absolute path → what is written in
-    its place, longest first wins. Raises SvloadError run-damaged; OSError.
+    windows: trial → [first, last) intervals of its kept window. folders: absolute path → its replacement; the
+    longest match wins. Raise SvloadError run-damaged; OSError.
     """
     copy = RunDir(into / run.name)
     changed: dict[str, ThinnedFile] = {}
@@ -95,10 +95,10 @@ def _coarsen_file(trial: TrialDir, window: tuple[int, int]) -> None:
 
 
 def coarsen(histograms: Arrays, window: tuple[int, int]) -> Arrays:
-    """The same counts in fewer intervals: 0, those of the kept window, and its end.
+    """Return the same counts in fewer intervals: 0, those of the kept window, and its end.
 
-    Response times keep up to `SERIES` intervals of the window, each named by its first one. All else is one, named by
-    the window's last interval: later rules may cut more of the warm-up, and then find it still.
+    Response times keep up to `SERIES` intervals of the window, each named after its first one. All else is
+    one interval, named after the window's last: later rules may cut more of the warm-up, and still find it.
     """
     first, last = window
     if not len(histograms["interval"]):

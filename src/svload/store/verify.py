@@ -1,4 +1,5 @@
-"""Whether a run is as it was sealed: every seal, and what the seals were made under. Detects damage, not forgery."""
+"""Checks that a run is as it was sealed: every seal, and the files that the seals refer to. Detects damage,
+not forgery."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from svload.store.seal import SEAL, damage, sha256_file, verify_trial
 
 
 def verify_run(run: RunDir) -> list[Problem]:
-    """All that is damaged: lock, plan, inputs, certificates and journal against the seals, placement against
-    the journal, each seal, trials that no batch planned or that are gone. Findings are made of these, and are
-    no part of it but in a thin copy. What can't be read is named, and hides nothing else.
+    """Return all damage: lock, plan, inputs, certificates and journal against the seals, placement against
+    the journal, each seal, and trials that are missing or not in any batch. Findings are derived from these,
+    and are checked only in a thin copy. Unreadable files are reported, and do not hide other damage.
     """
     try:
         thinned = run.thinned()
@@ -58,7 +59,7 @@ def verify_run(run: RunDir) -> list[Problem]:
 
 
 def _unread(run: RunDir) -> tuple[list[Problem], list[Batch]]:
-    """What of lock, placement and plan can't be read, and the batches that can."""
+    """Return the problems of unreadable lock, placement and plan, and the readable batches."""
     problems: list[Problem] = []
     batches: list[Batch] = []
     for read in (run.lock, run.placement):
@@ -75,7 +76,7 @@ def _unread(run: RunDir) -> tuple[list[Problem], list[Batch]]:
 
 
 def _sealed(run: RunDir) -> list[str]:
-    """As `RunDir.sealed_trials`, whether or not the plan can be read."""
+    """Return `RunDir.sealed_trials`, even if the plan cannot be read."""
     try:
         return list(run.sealed_trials())
     except SvloadError:
@@ -83,8 +84,9 @@ def _sealed(run: RunDir) -> list[str]:
 
 
 def changed_since_sealed(run: RunDir) -> list[Problem]:
-    """Lock, plan and inputs that are not those under which a trial was sealed: what would follow is another
-    experiment. And sealed trials that are gone, or a journal that forgot: what displeases is not measured again."""
+    """Return changes of lock, plan and inputs since a trial was sealed: what follows would be another
+    experiment. Also sealed trials or journal lines that are missing: unwanted results must not be measured
+    again."""
     under: dict[object, Problem] = {}
     thinned = run.thinned()
     for name in run.sealed_trials():
@@ -114,14 +116,15 @@ def _against_run(run: RunDir, seal: Seal, thinned: Thinned | None) -> list[Probl
 
 
 def _as_kept(name: str, sealed: str, thinned: Thinned | None) -> str:
-    """The digest that a file of the run has here: a thin copy's lock names no folder of the machine."""
+    """Return the digest that a file of the run has here: a thin copy's lock names no folder of the
+    machine."""
     known = thinned.files.get(name) if thinned is not None else None
     return known.kept if known is not None and known.sealed == sealed else sealed
 
 
 def _journal(run: RunDir, thinned: Thinned | None) -> list[Problem]:
-    """Whether events.jsonl begins as it did when each trial was sealed, and when each execution ended; and
-    whether each of its lines can be read, but for those that a crash tore."""
+    """Check that events.jsonl begins as it did when each trial was sealed and when each execution ended, and
+    that each of its lines can be read, except those torn by a crash."""
     if thinned is not None:
         return _as_thinned(run.events, run, thinned)
     marks = []
@@ -156,7 +159,8 @@ def _is_mark(mark: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def _placement(run: RunDir, thinned: Thinned | None) -> list[Problem]:
-    """Whether placement.json is one that the journal saw written; runs of an older svload told none."""
+    """Check that placement.json is one that the journal saw written; runs of an older svload recorded
+    none."""
     path = run.placement_path
     if thinned is not None:
         return _as_thinned(path, run, thinned)
@@ -178,7 +182,7 @@ def _as_thinned(path: Path, run: RunDir, thinned: Thinned) -> list[Problem]:
 
 
 def _against_journal(run: RunDir) -> list[Problem]:
-    """Trials that the run's journal saw sealed, and that have no seal now or another one."""
+    """Return trials that were sealed according to the run's journal, and now have no seal or another one."""
     told = {
         trial: event.text("seal_sha256")
         for event in read_events(run.events).events

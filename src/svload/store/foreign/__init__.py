@@ -1,1 +1,1 @@
-"""Results of other load testers: read as far as their files hold facts, in bounded memory."""
+"""Import of other load testers' results: all facts that their files hold, in bounded memory."""

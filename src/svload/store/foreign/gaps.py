@@ -17,9 +17,10 @@ _NAMED = 3
 
 
 def one_run(path: Path, requests: Requests) -> Requests:
-    """The requests with a note of each pause. Raises SvloadError import-unreadable where they are several runs.
+    """Return the requests with a note for each pause. Raise SvloadError import-unreadable if they are several
+    runs.
 
-    Between two runs users leave or start again; within one run a pause leaves their number as it was.
+    Between two runs users leave or start again; within one run a pause does not change their number.
     """
     starts = np.sort(requests.begun_ns)
     between = np.diff(starts)
@@ -49,7 +50,8 @@ def one_run(path: Path, requests: Requests) -> Requests:
 
 
 def _begin_again(users: Users, edges: tuple[int, int, int], last_start_ns: int) -> bool:
-    """Whether fewer than half of the users were left as the gap came, or were there as it ended."""
+    """Return whether fewer than half of the users were left at the start of the gap, or were there at its
+    end."""
     before, gap_end, after = edges
     last = int(users.at_ns.searchsorted(gap_end, side="left")) - 1
     seen_before = users.count[int(users.at_ns.searchsorted(before, side="left")) : last + 1]

@@ -42,7 +42,7 @@ HEADER = (
     "timeStamp", "elapsed", "label", "responseCode", "responseMessage", "threadName", "dataType", "success", "failureMessage",
     "bytes", "sentBytes", "grpThreads", "allThreads", "URL", "Latency", "IdleTime", "Connect",
 )  # fmt: skip
-"""JMeter's columns in its own order."""
+"""JMeter's columns in JMeter's order."""
 HINT = (
     "JMeter writes what can be imported with jmeter -n -t plan.jmx -l results.jtl (CSV with field names, "
     "times in ms)."
@@ -53,7 +53,7 @@ _WHOLE: Mapping[str, tuple[Any, int]] = {
     **dict.fromkeys(("bytes", "sentBytes", "Latency", "Connect"), (np.uint32, 2**31 - 1)),
     **dict.fromkeys(("grpThreads", "allThreads"), (np.int32, VUS.most)),
 }
-"""Columns of whole numbers: how they are kept, and the largest that makes sense (elapsed: 49 days)."""
+"""Columns of integers: how they are stored, and the largest plausible value (elapsed: 49 days)."""
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(_WHOLE, pa.int64()),
@@ -69,9 +69,10 @@ _DETAILS = {
     "sent_bytes": "sentBytes",
 }
 TRANSACTION_MESSAGE = "Number of samples in transaction"
-"""How the message of a transaction controller's sample begins, which holds the time of samples that stand there too."""
+"""The start of the message of a transaction controller's sample, which contains the time of samples that are
+also in the file."""
 OWN_ERROR = "Non HTTP response code: svload."
-"""How the code of a request without an answer begins in what svload exports; its error's name follows."""
+"""The start of the code that svload exports for a request without an answer; the error's name follows."""
 _THREAD = re.compile(r"(?P<group>.*?)[ _-]*\d+-\d+$", re.DOTALL)
 _EXCEPTIONS = (
     ("ConnectTimeoutException", "connect_timeout"),
@@ -88,24 +89,24 @@ _EXCEPTIONS = (
     ("MalformedURL", "other"),
 )
 _CONNECTING_LATE = {"connect_refused": "timed out", "timeout_first_byte": "connect timed out"}
-"""What the message says, in small letters, where one of these errors is a connection that took too long."""
+"""Lower-case text in the message if one of these errors is a connection that took too long."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a file's rows are written."""
+    """The format of a file's rows."""
 
     delimiter: str = ","
     names: tuple[str, ...] = HEADER
     headed: bool = True
-    """whether its first line holds the names"""
+    """whether its first line has the names"""
     written: bool = False
     """whether its stamps are dates and times of day"""
     clock_ns: int = MS
 
 
 def read_jtl(path: Path) -> Requests:
-    """Read the requests of a JTL file (CSV). Raises SvloadError import-unreadable with the faulty line."""
+    """Read the requests of a JTL file (CSV). Raise SvloadError import-unreadable with the faulty line."""
     form = _form_of(path)
     samples = Samples(path, form)
     types = {name: TYPES[name] for name in form.names if name in TYPES}
@@ -123,7 +124,7 @@ def read_jtl(path: Path) -> Requests:
 
 
 def wrong_sample(cells: Mapping[str, str], form: Form, called: Mapping[str, str] | None = None) -> str | None:
-    """Return what is wrong with a sample; `called` are its columns' names in the file, if they are others."""
+    """Return what is wrong with a sample; `called` are its columns' names in the file, if they differ."""
     for name, (_, most) in _WHOLE.items():
         cell = cells.get(name, "").strip()
         shown = (called or {}).get(name, name)
@@ -143,8 +144,8 @@ def wrong_sample(cells: Mapping[str, str], form: Form, called: Mapping[str, str]
 
 
 def headless(path: Path) -> Form | None:
-    """Return the form of a file whose first line is a row under JMeter's default columns, whose names were not
-    written (`print_field_names=false`); else None."""
+    """Return the form of a file that starts with a row under JMeter's default columns, without their names
+    (`print_field_names=false`); else None."""
     for delimiter in DELIMITERS:
         _, cells = next(csv_rows(path, delimiter), (1, []))
         row = dict(zip(HEADER, cells, strict=False))
@@ -159,7 +160,7 @@ def headless(path: Path) -> Form | None:
 
 
 def _form_of(path: Path) -> Form:
-    """Return how a file is written, by its first two rows. Raises SvloadError import-unreadable."""
+    """Return the form of a file, from its first two rows. Raise SvloadError import-unreadable."""
     _, first = next(lines_of(path), (1, ""))
     delimiter = next(
         (sign for sign in DELIMITERS if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first), ","
@@ -178,7 +179,8 @@ def _form_of(path: Path) -> Form:
 
 
 class Samples:
-    """JMeter's samples as they come, from CSV or XML; `nested` is False if the reader has left out parts."""
+    """JMeter's samples as they are read, from CSV or XML; `nested` is False if the reader has left out
+    parts."""
 
     def __init__(self, path: Path, form: Form = Form(), nested: bool = True) -> None:
         self._path, self._form, self._nested = path, form, nested
@@ -187,7 +189,7 @@ class Samples:
         self._group_of: dict[int, int] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add a block's samples, in columns of `TYPES`. Raises Faulty, SvloadError for too many."""
+        """Add a block's samples, in columns of `TYPES`. Raise Faulty, SvloadError for too many."""
         names = set(batch.schema.names)
         if not len(batch):
             return
@@ -223,7 +225,7 @@ class Samples:
         self._columns.add(len(batch), **pieces)
 
     def requests(self) -> Requests:
-        """Return all of them. Raises SvloadError import-unreadable where there is none."""
+        """Return all of them. Raise SvloadError import-unreadable if there are none."""
         notes: list[str] = []
         if self._labels.full or self._groups.full:
             notes.append(
@@ -318,7 +320,7 @@ def _stamps(batch: pa.RecordBatch) -> Ints:
 
 
 def _kinds(batch: pa.RecordBatch, names: set[str]) -> Ints:
-    """What each row is to the samples that lie within it (`nested`)."""
+    """Return each row's role for the samples that lie within it (`nested`)."""
     kinds = np.full(len(batch), UNKNOWN if not names & {"responseMessage", "URL"} else PLAIN, dtype=np.uint8)
     if "responseMessage" in names:
         codes, words = coded(batch.column("responseMessage"))
@@ -331,13 +333,13 @@ def _kinds(batch: pa.RecordBatch, names: set[str]) -> Ints:
 
 
 def thread_group(thread: str) -> str:
-    """`Thread Group` of `Thread Group 1-5`."""
+    """Return `Thread Group` for `Thread Group 1-5`."""
     match = _THREAD.fullmatch(thread)
     return match["group"].strip() if match else thread.strip()
 
 
 def status_of(code: str) -> int:
-    """The HTTP status that a response code is; 0: none."""
+    """Return the HTTP status of a response code; 0 if it is none."""
     return int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0
 
 
@@ -362,14 +364,14 @@ _LOOKED_AT = 100_000
 
 
 def _alone(label: Ints, kind: Ints | None, labels: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Which of the first rows seem to be neither a transaction nor a part of another sample."""
+    """Return which of the first rows seem to be neither a transaction nor a part of another sample."""
     alone = whole_of(labels)[label[:_LOOKED_AT]] < 0
     return alone if kind is None else alone & (kind[:_LOOKED_AT] != TRANSACTION)
 
 
 def _stamped_at_end(begun: Ints, spent: Ints, thread: Ints | None, alone: NDArray[np.bool_]) -> bool:
-    """Whether stamps are of the ends: JMeter writes a sample as it ends, so that the ends ascend, and a
-    thread's samples never overlap, `alone` being those that can't lie within another."""
+    """Return whether stamps mark the ends: JMeter writes a sample when it ends, so ends ascend, and a
+    thread's samples never overlap; `alone` marks those that cannot lie within another."""
     at, took = begun[:_LOOKED_AT][alone], spent[:_LOOKED_AT][alone]
     ends_fall = int(np.count_nonzero(np.diff(at + took) < -MS))
     stamps_fall = int(np.count_nonzero(np.diff(at) < -MS))
@@ -380,8 +382,8 @@ def _stamped_at_end(begun: Ints, spent: Ints, thread: Ints | None, alone: NDArra
 
 
 def _overlaps(at: Ints, took: Ints, whose: Ints) -> tuple[int, int]:
-    """How many of a thread's samples overlap the one before, if stamps are of the
-    begins, and if they are of the ends."""
+    """Return how many of a thread's samples overlap the previous one, if stamps mark starts, and if they mark
+    ends."""
     order = np.lexsort((at, whose))
     same = whose[order][1:] == whose[order][:-1]
     at, took = at[order], took[order]
@@ -398,7 +400,7 @@ def _users(
     group: Ints,
     names: tuple[str, ...],
 ) -> tuple[Users | None, tuple[int, ...]]:
-    """The threads over time (JMeter notes them as a sample ends), and the most of each group."""
+    """Return the threads over time (JMeter records them when a sample ends), and the most of each group."""
     if everybody is None and of_group is None:
         return None, ()
     if everybody is None:

@@ -1,6 +1,7 @@
-"""JMeter's results as XML (JTL), read by expat element by element: no entity, no document type, no tree in memory.
+"""JMeter's results as XML (JTL), read by expat element by element: no entity, no document type, no tree in
+memory.
 
-Not by lxml: its iterparse builds a tree, and has no event for a document type or a tag that does not end.
+lxml is not used: its iterparse builds a tree, and has no event for a document type or an unclosed tag.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _CALLED = {
     "grpThreads": "ng",
     "allThreads": "na",
 }
-"""Column of a JTL in CSV → the attribute that holds the same."""
+"""Column of a JTL in CSV → the attribute with the same content."""
 
 
 def read_jtl_xml(path: Path) -> Requests:
-    """Read the requests of a JTL file (XML). Raises SvloadError import-unreadable with the faulty line."""
+    """Read the requests of a JTL file (XML). Raise SvloadError import-unreadable with the faulty line."""
     reader = _Reader(path)
     parser = expat.ParserCreate()
     parser.buffer_text = False
@@ -77,7 +78,7 @@ def read_jtl_xml(path: Path) -> Requests:
 
 @dataclass(frozen=True)
 class _Transaction:
-    """An open sample of a transaction controller, and how many requests came before it."""
+    """An open sample of a transaction controller, and the number of requests before it."""
 
     attributes: dict[str, str]
     line: int
@@ -85,8 +86,8 @@ class _Transaction:
 
 
 class _Reader:
-    """Elements as they open and close. What lies within a request are its parts; a transaction is left out
-    if it holds requests."""
+    """Handles elements as they open and close. Samples within a request are its parts; a transaction is left
+    out if it holds requests."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -99,14 +100,15 @@ class _Reader:
         self._left_out: Counter[str] = Counter()
         self._parts: Counter[str] = Counter()
         self.events = 0
-        """What expat has told so far."""
+        """Events from expat so far."""
 
     def pass_over(self, text: str) -> None:
         """Count text, a comment, a declaration."""
         self.events += 1
 
     def refuse_type(self, line: int) -> None:
-        """Refuse a document type: no results declare one, and entities, which may grow, need one."""
+        """Refuse a document type: no results declare one, and it is required for entities, which may
+        expand."""
         raise unreadable(self._path, line, "it declares a document type, which results have none of", HINT)
 
     def start(self, name: str, attributes: dict[str, str], line: int) -> None:
@@ -164,7 +166,7 @@ class _Reader:
         self._rows = []
 
     def done(self) -> Requests:
-        """Return all of them. Raises SvloadError import-unreadable where there is none."""
+        """Return all of them. Raise SvloadError import-unreadable if there are none."""
         self._keep()
         found = self._samples.requests()
         notes = left_out(self._left_out, TRANSACTION) + left_out(self._parts, PLAIN)
@@ -172,7 +174,7 @@ class _Reader:
 
 
 def is_xml(path: Path) -> bool:
-    """Whether the file begins as XML does."""
+    """Return whether the file begins like XML."""
     with open_bytes(path) as file:
         try:
             return file.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")

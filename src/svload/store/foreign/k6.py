@@ -1,5 +1,5 @@
 """k6's results as JSON lines (--out json=FILE) or CSV (--out csv=FILE), streamed with pyarrow: each request
-is several points, put together here."""
+is several points, combined here."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ _MS_MOST = 90 * 86_400 * 1000.0
 
 
 def is_k6_json(first: str) -> bool:
-    """Whether a file whose first line this is holds k6's points."""
+    """Return whether a file with this first line holds k6's points."""
     return first.lstrip().startswith("{") and '"metric"' in first
 
 
 def is_k6_csv(first: str) -> bool:
-    """Whether a file whose first line this is holds k6's points as CSV."""
+    """Return whether a file with this first line holds k6's points as CSV."""
     return first.startswith("metric_name,timestamp,metric_value")
 
 
 def read_k6_json(path: Path) -> Requests:
-    """The requests of k6's JSON lines. Raises SvloadError import-unreadable with the line of what is wrong."""
+    """Read the requests of k6's JSON lines. Raise SvloadError import-unreadable with the faulty line."""
     points = _Points(path)
     try:
         with open_bytes(path) as file:
@@ -92,7 +92,7 @@ def read_k6_json(path: Path) -> Requests:
 
 
 def read_k6_csv(path: Path) -> Requests:
-    """Read the requests of k6's CSV. Raises SvloadError import-unreadable with the line of what is wrong."""
+    """Read the requests of k6's CSV. Raise SvloadError import-unreadable with the faulty line."""
     names = header_of(path, ("metric_name", "timestamp", "metric_value"), CSV_HINT)
     points = _Points(path)
     unit_ns = 1
@@ -115,7 +115,7 @@ def read_k6_csv(path: Path) -> Requests:
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, some MiB at a time. Raises Faulty for a line that is longer than any record."""
+    """Yield whole lines, some MiB at a time. Raise Faulty for a line that is longer than any record."""
     rest = b""
     while piece := file.read(BLOCK_BYTES):
         block, _, rest = (rest + piece).rpartition(b"\n")
@@ -128,19 +128,19 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _most(metric: str) -> float:
-    """The largest value of a metric that is believed: users, else ms."""
+    """Return the largest plausible value of a metric: of users, else ms."""
     return VUS.most if metric == USERS else _MS_MOST
 
 
 def _unit_of(stamp: int) -> int:
-    """ns of one unit of a Unix time: s, ms, µs or ns."""
+    """Return ns per unit of a Unix time: s, ms, µs or ns."""
     return next(
         (unit for unit, most in ((10**9, 10**11), (10**6, 10**14), (10**3, 10**17)) if stamp < most), 1
     )
 
 
 def _of_json(table: pa.Table) -> pa.Table:
-    """Points that are read, as flat columns: metric, at_ns, value and tags."""
+    """Return the points that are needed, as flat columns: metric, at_ns, value and tags."""
     wanted = pc.and_(
         pc.equal(table.column("type"), "Point"), pc.is_in(table.column("metric"), pa.array(_READ))
     )
@@ -167,7 +167,8 @@ def _of_csv(table: pa.Table, unit_ns: int) -> pa.Table:
 
 
 class _Points:
-    """Points by metric as they come: k6 writes those of a request one after the other, each metric once."""
+    """Points by metric as they are read: k6 writes those of a request one after the other, each metric
+    once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -218,8 +219,8 @@ class _Points:
         }
 
     def requests(self, clock_ns: int) -> Requests:
-        """All of them: a request ends when its points are stamped, and began so much
-        earlier as it was blocked and lasted."""
+        """Return all of them: a request ends when its points are stamped; its start is that minus its blocked
+        time and its duration."""
         columns, notes = self._columns, self.notes
         if self._counts[DROPPED]:
             notes.append(

@@ -1,5 +1,5 @@
-"""A foreign file line by line, no line longer than a bound: the slow way, by which a fault is
-found and small files are read."""
+"""A foreign file line by line, no line longer than a bound: the slow way, used to find faults and to read
+small files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = "Export it again as plain text (UTF-8)."
 
 
 class _Gzip(gzip.GzipFile):
-    """A gzip file that ends early or is damaged in whatever place: an OSError each time."""
+    """A gzip file that raises OSError for every kind of truncation or damage."""
 
     def read(self, size: int | None = -1) -> bytes:
         return self._sound(super().read, size)
@@ -34,7 +34,7 @@ class _Gzip(gzip.GzipFile):
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """The file's bytes, of a gzip file what is in it. Raises SvloadError import-unreadable."""
+    """Open the file's bytes, decompressed if it is gzip. Raise SvloadError import-unreadable."""
     try:
         if not path.is_file():
             raise unreadable(
@@ -54,7 +54,7 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, text with its end) of each line. Raises SvloadError import-unreadable."""
+    """Yield (number from 1, text with its end) of each line. Raise SvloadError import-unreadable."""
     with open_bytes(path) as file:
         number = 0
         while True:
@@ -82,15 +82,16 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def delimiter_of(path: Path) -> str:
-    """What separates the cells of a CSV file: the sign that its first line holds most often outside of quotes."""
+    """Return the delimiter of a CSV file: the candidate that its first line holds most often outside of
+    quotes."""
     _, first = next(lines_of(path), (1, ""))
     bare = re.sub(r'"[^"]*"', "", first)
     return max((",", ";", "\t", "|"), key=bare.count)
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """(line where it ends, cells) of each row that is not empty, the names first. Raises
-    SvloadError import-unreadable."""
+    """Yield (line where it ends, cells) of each row that is not empty, the names first. Raise SvloadError
+    import-unreadable."""
     rows = csv.reader((text for _, text in lines_of(path)), delimiter=delimiter, strict=True)
     try:
         for row in rows:
@@ -102,8 +103,8 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
 
 
 def header_of(path: Path, needed: Sequence[str], hint: str, delimiter: str = ",") -> list[str]:
-    """Return the names in a CSV file's first line. Raises SvloadError import-unreadable if a needed one is missing,
-    or two are the same."""
+    """Return the names in a CSV file's first line. Raise SvloadError import-unreadable if a needed one is
+    missing, or two are the same."""
     line, names = next(csv_rows(path, delimiter), (1, []))
     missing = [name for name in needed if name not in names]
     if missing:

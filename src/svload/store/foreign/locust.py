@@ -1,5 +1,5 @@
-"""Locust's history of totals (--csv NAME: NAME_stats_history.csv): counts and sums a second, and no
-single request, so no percentile."""
+"""Locust's history of totals (--csv NAME: NAME_stats_history.csv): counts and sums per second, without single
+requests, so without percentiles."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ from svload.store.foreign.tabulate import (
 from svload.store.parquet import Arrays, filled
 
 ALL_NAMES = "Aggregated"
-"""How Locust calls the row of all requests."""
+"""Locust's name for the row of all requests."""
 HINT = "Locust writes NAME_stats_history.csv with locust --headless --csv NAME."
 MOST_SECONDS_A_ROW = 600
-"""Locust writes a row a second; of rows further apart no second can be known, and a table of seconds has no bound."""
+"""Locust writes a row per second; rows further apart give no values per second, and a table of seconds would
+be unbounded."""
 _NEEDED = (
     "Timestamp",
     "User Count",
@@ -50,12 +51,13 @@ _MOST_OF = {"User Count": VUS.most, "Total Average Response Time": 1000 * TIME_S
 
 
 def is_history(first: str) -> bool:
-    """Whether a file whose first line this is holds a history of Locust's totals."""
+    """Return whether a file with this first line holds a history of Locust's totals."""
     return first.startswith("Timestamp,User Count,")
 
 
 def read_history(path: Path, measure_all: bool = False) -> Made:
-    """The aggregated rows as a trial's tables. Raises SvloadError import-unreadable with the line of what is wrong."""
+    """Read the aggregated rows as a trial's tables. Raise SvloadError import-unreadable with the faulty
+    line."""
     names = header_of(path, _NEEDED, HINT)
     rows = csv_rows(path)
     line, _ = next(rows)
@@ -110,7 +112,8 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
 
 
 def _by_second(rows: Any, begin: float, size: int) -> Arrays:
-    """Return what was added in each second from `begin`; a pause between two rows is spread evenly, in whole numbers.
+    """Return what was added in each second from `begin`; a pause between two rows is spread evenly, in
+    integers.
 
     Before its first row a name has nothing.
     """
@@ -203,6 +206,6 @@ def _made(rows: Any, parts: Mapping[str, Any], measure_all: bool) -> Made:
 
 
 def _silence(total: Ints) -> int:
-    """Return the longest stretch without a completion, in whole seconds."""
+    """Return the longest time without a completion, in whole seconds."""
     there = np.flatnonzero(np.concatenate([[1], total, [1]]))
     return (int(np.diff(there).max()) - 1) * SECOND_NS

@@ -1,4 +1,5 @@
-"""Sort out samples that lie within another sample of their thread: parts of a request, or requests of a transaction."""
+"""Classify samples that lie within another sample of their thread: parts of a request, or requests of a
+transaction."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from svload.store.foreign.requests import Ints
 
 MS = 1_000_000
 PLAIN, TRANSACTION, UNKNOWN = 0, 1, 2
-"""What may hold other samples: a request, whose samples are its parts; a transaction, whose samples are requests;
-or either, in a file without the columns that tell."""
+"""What may hold other samples: a request, whose samples are its parts; a transaction, whose samples are
+requests; or either, in a file without the columns that distinguish them."""
 _PART = re.compile(r"(?P<whole>.+)-\d+", re.DOTALL)
 _NAMED = 5
 
 
 def whole_of(labels: Sequence[str]) -> Ints:
-    """For each label X-n the place of X among the labels; −1 where there is none."""
+    """Return for each label X-n the index of X among the labels; −1 if there is none."""
     place = {label: number for number, label in enumerate(labels)}
     found = [_PART.fullmatch(label) for label in labels]
     return np.array([place.get(match["whole"], -1) if match else -1 for match in found], dtype=np.int64)
@@ -29,10 +30,10 @@ def whole_of(labels: Sequence[str]) -> Ints:
 def requests_among(
     begun_ns: Ints, spent_ns: Ints, thread: Ints, label: Ints, kind: Ints, labels: Sequence[str]
 ) -> tuple[NDArray[np.bool_] | None, list[str]]:
-    """(which rows are requests, None: all; what was left out, in sentences).
+    """Return (which rows are requests, None: all; sentences about what was left out).
 
     A row within a row of its thread is its part, unless the outer one is a transaction. A transaction is left
-    out where it holds samples, which stand for themselves; an empty one is a request like any other.
+    out if it holds samples, which are kept instead; an empty one is a request like any other.
     """
     ended = begun_ns + spent_ns
     order = np.lexsort((kind != TRANSACTION, -ended, begun_ns, thread))
@@ -59,7 +60,8 @@ def requests_among(
 
 
 def left_out(counted: Counter[str], role: int) -> list[str]:
-    """The sentence on rows that are no requests, by label: of transactions, or parts of other samples. None of none."""
+    """Return the sentence about rows that are not requests, by label: transactions, or parts of other
+    samples. Empty if there are none."""
     if not counted:
         return []
     what = (
@@ -73,9 +75,10 @@ def left_out(counted: Counter[str], role: int) -> list[str]:
 
 
 def _within(begun: Ints, ended: Ints, thread: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of rows sorted by thread and begin: which lie within an earlier one, and which hold the ones that follow.
+    """Return, for rows sorted by thread and start, which lie within an earlier one, and which hold those that
+    follow.
 
-    Stamps are whole milliseconds, so that a sample may seem to begin 1 ms before the last one ended.
+    Stamps are whole milliseconds, so a sample may seem to start 1 ms before the previous one ended.
     """
     first = np.concatenate([[True], thread[1:] != thread[:-1]])
     # Ends of one thread after another, each above all of the thread before, so that one running maximum serves.
@@ -94,7 +97,7 @@ def _left_out(
     kind: list[int],
     whole: list[int],
 ) -> dict[int, int]:
-    """Row → TRANSACTION or PLAIN (a part), of the rows that are no requests."""
+    """Return row → TRANSACTION or PLAIN (a part), for the rows that are not requests."""
     out: dict[int, int] = {}
     holders: list[int] = []  # places of the samples that are still open, the outermost first
     for place, row in enumerate(rows):

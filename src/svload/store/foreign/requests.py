@@ -1,4 +1,4 @@
-"""What a foreign file tells of its requests, as compact columns; and how names become codes while a file streams by."""
+"""The requests of a foreign file as compact columns; and how names become codes while a file is streamed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHERS = "others"
 
 @dataclass(frozen=True)
 class Users:
-    """How many users there were: at each of these moments (ns, ascending) the number that held from then on."""
+    """The number of users over time: at each of these moments (ns, ascending) the number from then on."""
 
     at_ns: Ints
     count: Ints
@@ -32,10 +32,10 @@ class Users:
 
 @dataclass(frozen=True)
 class Requests:
-    """Every finished request of a file in its order. Times are ns from `epoch_ns` (Unix); a
-    column that the file lacks is None.
+    """Every finished request of a file in its order. Times are ns from `epoch_ns` (Unix); a column that the
+    file lacks is None.
 
-    `error` holds codes of `request_errors.ERRORS`; `group` and `label` are places in `groups` and
+    `error` holds codes of `request_errors.ERRORS`; `group` and `label` are indices into `groups` and
     `labels`, `vu` a number or −1.
     """
 
@@ -53,9 +53,9 @@ class Requests:
     error: Ints
     vu: Ints | None = None
     first_byte: Ints | None = None
-    """from begun, in units of `detail_ns`; 0: not known"""
+    """time from the request's start, in units of `detail_ns`; 0: not known"""
     connect: Ints | None = None
-    """the same of the connection; 0: none was made"""
+    """the same for the connection; 0: none was made"""
     detail_ns: int = 1
     received_bytes: Ints | None = None
     sent_bytes: Ints | None = None
@@ -71,7 +71,7 @@ class Requests:
 
 @dataclass
 class Codes:
-    """Names → numbers, at most so many and not too long together: what comes after that is `OTHERS`."""
+    """Names → numbers, up to a count and a total length: any further name is `OTHERS`."""
 
     most: int
     names: dict[str, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Codes:
     held_bytes: int = 0
 
     def of(self, names: Iterable[str]) -> NDArray[np.int32]:
-        """The numbers of these names."""
+        """Return the numbers of these names."""
         return np.array([self._one(name) for name in names], dtype=np.int32)
 
     def _one(self, name: str) -> int:
@@ -95,12 +95,13 @@ class Codes:
         return code
 
     def all(self) -> tuple[str, ...]:
-        """The names in the order of their numbers."""
+        """Return the names in the order of their numbers."""
         return tuple(self.names)
 
 
 class Columns:
-    """Pieces of columns, put together at the end one after the other, so that at most one stands twice in memory."""
+    """Pieces of columns, concatenated at the end one column at a time, so that at most one is in memory
+    twice."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -108,7 +109,7 @@ class Columns:
         self.rows = 0
 
     def add(self, rows: int, **pieces: Ints) -> None:
-        """One block's pieces. Raises SvloadError import-unreadable above the most that is read."""
+        """Add one block's pieces. Raise SvloadError import-unreadable above the limit of requests."""
         self.rows += rows
         if self.rows > REQUESTS:
             raise unreadable(
@@ -121,19 +122,19 @@ class Columns:
             self._pieces.setdefault(name, []).append(piece)
 
     def take(self, name: str, dtype: Any) -> Ints:
-        """A whole column; its pieces are gone afterwards."""
+        """Return a whole column; its pieces are removed."""
         pieces = self._pieces.pop(name, [])
         whole: Ints = np.concatenate(pieces).astype(dtype, copy=False) if pieces else np.zeros(0, dtype=dtype)
         return whole
 
     def find(self, name: str, dtype: Any) -> Ints | None:
-        """Return a whole column as `take` does; None where no piece of it came."""
+        """Return a whole column as `take` does; None if it has no pieces."""
         return self.take(name, dtype) if name in self._pieces else None
 
 
 def from_first(path: Path, begun_ns: Ints) -> tuple[int, Ints]:
-    """(the first moment in Unix ns, offsets from it). Raises SvloadError import-unreadable
-    where moments lie beyond all sense."""
+    """Return (the first moment in Unix ns, offsets from it). Raise SvloadError import-unreadable if moments
+    are implausible."""
     if not len(begun_ns):
         raise unreadable(
             path,
@@ -154,15 +155,16 @@ def from_first(path: Path, begun_ns: Ints) -> tuple[int, Ints]:
 
 
 class Faulty(Exception):
-    """A block that can't be what it should be; the line is sought then."""
+    """A block that is not as it should be; its faulty line is then searched for."""
 
 
 def csv_batches(
     path: Path, types: Mapping[str, pa.DataType], delimiter: str = ",", names: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a CSV file's columns of these types, some MiB at a time; names that are not given are in its first line.
+    """Yield a CSV file's columns of these types, some MiB at a time; names that are not given are in its
+    first line.
 
-    Raises ArrowException, OSError.
+    Raise ArrowException, OSError.
     """
     with open_bytes(path) as file:
         compression = None if isinstance(file, BufferedReader) else "gzip"
@@ -202,20 +204,20 @@ def at_its_line(
 
 
 def coded(cells: pa.Array) -> tuple[Ints, list[str]]:
-    """Return each text of a column as a place in the words, and the words; a missing text is empty."""
+    """Return each text of a column as an index into the words, and the words; a missing text is empty."""
     cells = pc.fill_null(cells, "") if cells.null_count else cells
     cells = cells if pa.types.is_dictionary(cells.type) else pc.dictionary_encode(cells)
     return cells.indices.to_numpy(zero_copy_only=False), cells.dictionary.to_pylist()
 
 
 def mapped(codes: Ints, words: Sequence[str], to: Callable[[str], int], dtype: Any) -> Ints:
-    """`to` of each cell, whose text is the word at its code."""
+    """Return `to` of each cell's text, which is the word at its code."""
     table: Ints = np.array([to(word) for word in words], dtype=dtype)
     return table[codes]
 
 
 def changes(at_ns: Ints, count: Ints) -> Users:
-    """The moments at which a number changes, in their order."""
+    """Return the moments at which a number changes, in their order."""
     if np.any(np.diff(at_ns) < 0):
         order = np.argsort(at_ns, kind="stable")
         at_ns, count = at_ns[order], count[order]

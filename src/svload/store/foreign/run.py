@@ -1,4 +1,5 @@
-"""Files of other load testers become a run: lock, plan, sealed trials, as svload's own, each marked as imported."""
+"""Conversion of other load testers' files to a run: lock, plan, sealed trials, like svload's own, each marked
+as imported."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Source:
 
 
 def form_of(path: Path) -> str | None:
-    """Which tool's file it is, by how it begins: jtl, locust or k6; `table` for another CSV; None: none is known."""
+    """Return the tool that a file is from, by its beginning: jtl, locust or k6; `table` for another CSV; None
+    if unknown."""
     if jtl_xml.is_xml(path):
         return "jtl"
     _, first = next(lines_of(path), (1, ""))
@@ -61,7 +63,8 @@ def form_of(path: Path) -> str | None:
 
 
 def read_foreign(path: Path, form: str, whole: bool = False) -> Made:
-    """The file's tables and totals, measured without ramps or as a `whole`. Raises SvloadError import-unreadable."""
+    """Return the file's tables and totals, measured without ramps or as a `whole`. Raise SvloadError
+    import-unreadable."""
     if form == "locust":
         return locust.read_history(path, whole)
     if form == "jtl":
@@ -75,11 +78,12 @@ def read_foreign(path: Path, form: str, whole: bool = False) -> Made:
 def write_run(
     out: Path, name: str, factor: str, sources: Sequence[Source], form: str, emit: Emit, whole: bool = False
 ) -> RunDir:
-    """A run in `out` with a trial a file, sealed; several files of one level are its replicates, in the order given.
+    """Write a run in `out` with a sealed trial per file; several files of one level are its replicates, in
+    the order given.
 
     Each is measured without its ramps, or as a `whole`.
 
-    Raises SvloadError import-unreadable; OSError (disk full), and leaves no folder then.
+    Raise SvloadError import-unreadable; OSError (disk full), and then leave no folder.
     """
     run = RunDir.create(out, name)
     try:
@@ -91,7 +95,7 @@ def write_run(
 
 @dataclass(frozen=True)
 class _Trial:
-    """A file as a trial of the run. Its tables lie on disk."""
+    """A file as a trial of the run. Its tables are on disk."""
 
     source: Source
     replicate: int
@@ -144,7 +148,7 @@ def _write(
 
 
 def _steps_of_all(trials: Sequence[_Trial]) -> dict[str, tuple[str, ...]]:
-    """Return the steps of each traffic group in all files; of more than can be kept apart one is made."""
+    """Return the steps of each traffic group in all files; too many to keep apart become one."""
     wanted: dict[str, dict[str, None]] = {}
     for trial in trials:
         for group, steps in trial.read.steps.items():
@@ -153,7 +157,8 @@ def _steps_of_all(trials: Sequence[_Trial]) -> dict[str, tuple[str, ...]]:
 
 
 def _aligned(run: RunDir, trial: _Trial, steps: Mapping[str, tuple[str, ...]]) -> _Trial:
-    """Return the trial with the run's steps: a step is its place among its group's, the same in all trials."""
+    """Return the trial with the run's steps: a step is its index among its group's, the same in all
+    trials."""
     read = trial.read
     mine = {group: steps[group] for group in read.steps}
     if mine == dict(read.steps):
@@ -176,7 +181,7 @@ def _aligned(run: RunDir, trial: _Trial, steps: Mapping[str, tuple[str, ...]]) -
 
 
 def _with_steps(group: GroupSummary, wanted: Sequence[str]) -> GroupSummary:
-    """Return the group with these steps: zeros for one that it did not ask, or the sum of all as one."""
+    """Return the group with these steps: zeros for one that it did not request, or the sum of all as one."""
     mine = {step.name: step for step in group.steps}
     if set(mine) <= set(wanted):
         steps = [
@@ -230,7 +235,7 @@ def _case(level: str, trials: Sequence[_Trial], steps: Mapping[str, tuple[str, .
 
 
 def _plan(trials: Sequence[_Trial]) -> Batch:
-    """Return the trials in the order in which they began; the i-th of each level make block i."""
+    """Return the trials in the order in which they started; the i-th of each level make block i."""
     return Batch(
         number=0,
         because="imported: the order is that of the files' first requests, and nobody drew it",
@@ -295,14 +300,16 @@ def _seal(run: RunDir, imported: _Trial, form: str, previous: str | None, whole:
 
 
 def interleaved(run: RunDir) -> bool:
-    """Whether each block ended before the next began, so that a drift of the machine hits all levels alike."""
+    """Return whether each block ended before the next began, so that a drift of the machine affects all
+    levels alike."""
     planned = run.planned_trials()
     blocks = [trial.block for trial in planned]
     return blocks == sorted(blocks)
 
 
 def must_be_read(path: Path, form: str | None) -> str:
-    """The form of a file that was not told. Raises SvloadError import-unreadable where it can't be seen."""
+    """Return the form of a file if it was not given. Raise SvloadError import-unreadable if it cannot be
+    recognised."""
     found = form or form_of(path)
     if found is None:
         hint = "Name it with --as jtl, --as locust (its NAME_stats_history.csv), --as k6 or --as table."

@@ -1,4 +1,4 @@
-"""Time stamps in words, as `jmeter.save.saveservice.timestamp_format` writes them."""
+"""Time stamps as text, as `jmeter.save.saveservice.timestamp_format` writes them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ def is_stamp(cell: str) -> bool:
 
 
 def has_fraction(cell: str) -> bool:
-    """Return whether it tells parts of a second."""
+    """Return whether it has fractions of a second."""
     found = _parts(cell)
     return found is not None and found["fraction"] is not None
 
 
 def unix_ms(cells: Sequence[str]) -> list[int]:
-    """Return the Unix time in ms of each, in UTC if it names no zone. Raises ValueError for what is no stamp.
+    """Return the Unix time in ms of each, in UTC if it names no zone. Raise ValueError for anything else.
 
-    Of 3/4/2024 the file decides: a number above 12 is the day; with points the day is first, else the month.
+    The file decides what 3/4/2024 means: a number above 12 is the day; with points the day is first, else the
+    month.
     """
     found = []
     for cell in cells:

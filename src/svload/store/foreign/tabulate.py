@@ -1,4 +1,4 @@
-"""Foreign requests as a trial's tables and totals: ramps found by the users, times clipped to the window
+"""Foreign requests as a trial's tables and totals: ramps found from the users, times clipped to the window
 exactly (docs/method.md §1, §4)."""
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from svload.store.foreign.requests import Ints, Requests, Users
 from svload.store.parquet import TABLES, Arrays, filled
 
 MOST_ROWS = 1_000_000
-"""Requests up to which each keeps its row; of more there are histograms, as of svload's own load above 1,000/s."""
+"""Up to this many requests, each keeps its row; with more there are histograms, as for svload's own load
+above 1,000/s."""
 MOST_GROUPS = 20
-"""Thread groups or scenarios that become traffic groups; of more all are one."""
+"""Thread groups or scenarios that become traffic groups; if there are more, all are merged."""
 ALL = "all"
-"""The one step of a group with too many labels, or none."""
+"""The only step of a group with too many labels, or none."""
 MOST_STEPS = 50
-"""Labels of a group that become steps; of more the group is one step."""
+"""Labels of a group that become steps; if there are more, the group is one step."""
 _LABEL = 1_000
-"""Signs of a label of which its name is made."""
+"""Characters of a label that are used for its name."""
 SERVICE = "server"
-"""What an imported study calls the server that was asked."""
+"""The name of the requested server in an imported study."""
 _PIECE = 2_000_000
 SECOND_NS = 10**9
 LEAST_KEPT = 0.5
-"""Share of the requests that a window without ramps must hold; of less the whole file is measured."""
+"""Share of the requests that a window without ramps must hold; with less the whole file is measured."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A trial as its file gives it: tables, totals by group, and how long it was."""
+    """A trial from its file: tables, totals by group, and its length."""
 
     started_wall: float
     window_ns: tuple[int, int]
@@ -51,11 +52,11 @@ class Made:
     groups: tuple[GroupSummary, ...]
     tables: Mapping[str, Arrays]
     steps: Mapping[str, tuple[str, ...]]
-    """traffic group → its steps; one that is the group's whole"""
+    """traffic group → its steps; a single step is the whole group"""
     users: Mapping[str, int]
-    """most users by group, as the file says; empty: it does not"""
+    """most users by group, according to the file; empty if it does not say"""
     vus: Mapping[str, int]
-    """the same, or where the file does not say it the most that were at work at once"""
+    """the same, or, if the file does not say it, the most at work at the same time"""
     group_names: Mapping[str, str]
     labels: Mapping[str, str]
     longest_ns: int
@@ -66,7 +67,7 @@ class Made:
 
 
 def tabulate(requests: Requests, whole: bool = False) -> Made:
-    """Tables and totals of a file's requests, measured without their ramps, or as a `whole`."""
+    """Return tables and totals of a file's requests, measured without their ramps, or as a `whole`."""
     notes = list(requests.notes)
     if len(requests.groups) > MOST_GROUPS:
         notes.append(f"It has more than {MOST_GROUPS} groups of users: they are taken for one.")
@@ -131,17 +132,18 @@ def tabulate(requests: Requests, whole: bool = False) -> Made:
 
 
 def _as_one(requests: Requests) -> Requests:
-    """All groups as one, whose users are everybody."""
+    """Return all groups as one with all users."""
     everybody = (int(requests.users.count.max()),) if requests.users is not None else ()
     group = np.zeros(len(requests), dtype=requests.group.dtype)
     return replace(requests, group=group, groups=("load",), users_of_group=everybody)
 
 
 def window_of(requests: Requests, notes: list[str], whole: bool) -> tuple[int, int]:
-    """[from, until) of what is measured, in ns from the first request: the file without its first and last ramp.
+    """Return the measured window [from, until), in ns from the first request: the file without its first and
+    last ramp.
 
-    By users where the file has them, else by starts a second. The whole file where `whole` asks for it, or
-    where less than half of its requests would stay.
+    Ramps are found from users if the file has them, else from starts per second. The window is the whole file
+    with `whole`, or if less than half of its requests would remain.
     """
     last = int(requests.begun_ns.max())
     everything = 0, int((requests.begun_ns + requests.spent_ns).max()) + 1
@@ -164,7 +166,7 @@ def window_of(requests: Requests, notes: list[str], whole: bool) -> tuple[int, i
 
 
 def _starts(begun_ns: Ints, last: int) -> Users | None:
-    """Return the requests that began in each second, as a level over time; None for less than 10 s."""
+    """Return the requests that started in each second, as a level over time; None for less than 10 s."""
     if last < 10 * SECOND_NS:
         return None
     counts = np.bincount(begun_ns // SECOND_NS, minlength=last // SECOND_NS + 2)
@@ -172,7 +174,8 @@ def _starts(begun_ns: Ints, last: int) -> Users | None:
 
 
 def without_ramps(level: Users, last: int) -> tuple[int, int]:
-    """From when `level` first reaches 90 % of its 90th percentile over time until it last leaves it, or `last`."""
+    """Return the time from when `level` first reaches 90 % of its 90th percentile over time until it last
+    leaves it, or `last`."""
     lasts = np.diff(np.append(level.at_ns, max(last, int(level.at_ns[-1]))))
     order = np.argsort(level.count, kind="stable")
     share = np.cumsum(lasts[order])
@@ -185,12 +188,14 @@ def without_ramps(level: Users, last: int) -> tuple[int, int]:
 
 
 def interval_of(length_ns: int, clock_ns: int) -> int:
-    """Width of the tables' intervals: a 600th of the window, from 1 ms to 1 s, and no finer than the file's clock."""
+    """Return the width of the tables' intervals: a 600th of the window, from 1 ms to 1 s, and no finer than
+    the file's clock."""
     return max(min(length_ns // 600, 10**9), 10**6, clock_ns)
 
 
 def plain_names(names: Iterable[str], taken: tuple[str, ...]) -> tuple[str, ...]:
-    """Each name as a study takes it (a letter of any alphabet, then letters, digits, - and _), all different."""
+    """Return each name in a form valid in a study (a letter of any alphabet, then letters, digits, - and _),
+    all different."""
     used = {*taken, "request", "vu", "iteration", "port"}
     found = []
     for number, name in enumerate(names):
@@ -308,7 +313,7 @@ def _summary(
     counted: Sequence[tuple[int, bool, int, int, int]],
     sums: tuple[int, ...],
 ) -> GroupSummary:
-    """Return a group's totals. Think time is all of its users' time that no request took."""
+    """Return a group's totals. Think time is all of its users' time outside requests."""
     low, high = window
     spent, connections, sent, received, last, last_failed = sums
     inside, ok, active = (ends >= low) & (ends < high), requests.ok[mine], users * (high - low)
@@ -351,7 +356,7 @@ def totals(rows: Iterable[tuple[bool, int, int, int]]) -> dict[str, Any]:
 
 
 def _most_at_work(begun: Ints, done: Ints) -> int:
-    """Return the most requests under way at once."""
+    """Return the most requests in flight at the same time."""
     begun, done = np.sort(begun), np.sort(done)
     under_way = np.arange(1, len(begun) + 1) - np.searchsorted(done, begun, side="right")
     return int(under_way.max(initial=1))
@@ -373,7 +378,8 @@ def _first_failure(requests: Requests, mine: Any, ends: Ints, ok: Ints) -> First
 
 
 def buckets_of(values_ns: Ints) -> NDArray[np.uint32]:
-    """Return the histogram bucket of each value in ns: `model.columns.bucket` of many values at once."""
+    """Return the histogram bucket of each value in ns: `model.columns.bucket` for many values at the same
+    time."""
     values = np.maximum(values_ns, 0)
     exponent = np.frexp(np.maximum(values, 1).astype(np.float64))[1] - 1
     shifted = (exponent - 6) * 128 + (values >> np.maximum(exponent - 7, 0)) - 128
@@ -382,7 +388,7 @@ def buckets_of(values_ns: Ints) -> NDArray[np.uint32]:
 
 
 def _samples(requests: Requests, step: Ints) -> Arrays:
-    """Return a row a request, in the order of their begins."""
+    """Return one row per request, in the order of their starts."""
     order = np.lexsort((requests.group, requests.begun_ns))
 
     def sorted_(column: Ints | None, unit: int = 1) -> Any:
@@ -404,7 +410,7 @@ def _samples(requests: Requests, step: Ints) -> Arrays:
 
 
 def _sequence(vu: Ints) -> Ints:
-    """Return the place of each request among those of its user, from 0."""
+    """Return the index of each request among those of its user, from 0."""
     order = np.argsort(vu, kind="stable")
     _, firsts, counts = np.unique(vu[order], return_index=True, return_counts=True)
     found = np.empty(len(vu), dtype=np.int64)
