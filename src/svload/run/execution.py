@@ -141,7 +141,7 @@ def begin(
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)
         raise
-    if batch is None:  # a run killed here makes its plan of its lock
+    if batch is None:  # a run killed here makes its plan from its lock
         write_artefact(run.batch_path(0), first)
     return run
 
@@ -617,7 +617,7 @@ class _Execution:
     def _mend(self, bench: Bench) -> None:
         """Restart the whole lab after a failure, which may have left anything behind."""
         bench.generators.restart()
-        if not self.in_turns:  # sides come up anew in any case
+        if not self.in_turns:  # sides are restarted in any case
             bench.lab.apply(bench.lab.specs, restart=True)
             bench.attach()
         self.lab_broken = False

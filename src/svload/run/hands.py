@@ -90,7 +90,7 @@ class EarlyHands:
         self._thread: threading.Thread | None = None
         try:
             starting = _launch(folder, owner)
-        except (SvloadError, OSError) as why:  # told to who takes them
+        except (SvloadError, OSError) as why:  # reported to the taker
             self._error = why
             return
         self._thread = threading.Thread(target=self._finish, args=(starting, generators), daemon=True)
@@ -99,7 +99,7 @@ class EarlyHands:
     def _finish(self, starting: StartingAgent, generators: int) -> None:
         try:
             self._made = _hands_of(starting, generators)
-        except BaseException as why:  # told to who takes them
+        except BaseException as why:  # reported to the taker
             self._error = why
 
     def wait(self) -> None:

@@ -39,7 +39,7 @@ class PauseReadings:
             self._thread.join(READ_WITHIN_S)
 
     def _run(self, start_at_ns: int) -> None:
-        with suppress(SvloadError):  # an agent that is lost is told by the load itself
+        with suppress(SvloadError):  # the load itself reports a lost agent
             for moment_ns in self._moments:
                 if self._over.wait(max(0.0, (start_at_ns + moment_ns - time.monotonic_ns()) / 1e9)):
                     return

@@ -58,7 +58,7 @@ def _sampling(
     sampler = StackSampler(agent, agent.dir, facts, before_s, cores)
     try:
         sampler.begin()
-        if sampler.problem is not None and lacks(facts.service) is None:  # that was said when the run began
+        if sampler.problem is not None and lacks(facts.service) is None:  # reported when the run started
             say(in_words(sampler.problem))
         yield sampler
     finally:

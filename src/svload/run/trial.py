@@ -384,7 +384,7 @@ class TrialRun:
         config = self.config
         feeder = next(feeder for feeder in config.feeders if feeder.name == step.warm)
         takers = ((share, at) for share in shares if (at := asks_for(share, feeder.name)) is not None)
-        template, at = next(takers)  # a study that warms what nobody asks is refused
+        template, at = next(takers)  # a study that warms what nobody requests is refused
         rows = 1 if feeder.take == "first" else row_count(self.bench.tables[feeder.table])
         known = self._endpoints()
         service = step.through or config.groups[template.groups[at]].request.host

@@ -28,5 +28,5 @@ def other_builds(run: RunDir) -> dict[str, list[str]]:
 def _labs(run: RunDir) -> Iterator[tuple[str, float, TrialLab]]:
     for name in run.sealed_trials():
         trial = run.trial(name)
-        with contextlib.suppress(SvloadError, OSError):  # damage is for verify to name
+        with contextlib.suppress(SvloadError, OSError):  # verify reports damage
             yield name, Seal.read(trial.seal).sealed_wall, TrialLab.read(trial.lab)

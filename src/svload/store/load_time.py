@@ -142,7 +142,7 @@ def _counter(at: Ints, values: NDArray[np.float64], turns: Turns) -> tuple[Ints,
     turn = turns.of(middles)
     counts = (turn >= 0) & (middles < turns.end_ns[turn])
     total = grown[0] + values[0] + np.concatenate([[0.0], np.cumsum(np.where(counts, grown[1:], 0.0))])
-    # A turn's end is the next one's begin: of both the later one stands, which has the same value.
+    # A turn's end is the next one's start: the later reading is kept, which has the same value.
     offsets = _clock(knots, turns)
     last = np.append(np.diff(offsets) > 0, True)
     return offsets[last], total[last]

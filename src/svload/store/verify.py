@@ -25,7 +25,7 @@ def verify_run(run: RunDir) -> list[Problem]:
     """
     try:
         thinned = run.thinned()
-    except SvloadError as why:  # what a copy changed is not known: nothing else can be held against it
+    except SvloadError as why:  # what a copy changed is not known: nothing else can be checked against it
         return list(why.problems)
     unread, batches = _unread(run)
     planned = {trial.trial: trial for batch in batches for trial in batch.trials}
@@ -45,7 +45,7 @@ def verify_run(run: RunDir) -> list[Problem]:
                 planned[name].block,
             ):
                 problems.append(damage(trial.seal, f"it is the seal of {seal.trial}"))
-            for problem in _against_run(run, seal, thinned):  # one edit is told once, not by every trial
+            for problem in _against_run(run, seal, thinned):  # one edit is reported once, not for every trial
                 under.setdefault(problem.details["path"], problem)
     journal = _journal(run, thinned)
     return [

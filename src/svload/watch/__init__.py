@@ -1,4 +1,4 @@
-"""Monitors, one file a kind; the process that samples them, and the controller's hold on it."""
+"""Monitors, one file per kind; the process that samples them, and the controller's interface to it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Who has a part in the measurement though svload did not start it: the owner of a port that is loaded, what
-it is connected to, and helpers whose CPU comes and goes with the load.
+"""Processes that are part of the measurement though svload did not start them: the owner of a port under
+load, what it is connected to, and helpers whose CPU use rises and falls with the load.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from svload.watch import proc
 from svload.watch.monitors.listeners import HERE, networks_of, within
 
 SHORTEST_S, LONGEST_S = 2.0, 16.0
-"""How often connections are looked at after a load's start and wherever somebody new was found; each look that finds
-nobody doubles the wait for the next one."""
+"""The interval between looks at connections after a load's start and after each new find; each look without a
+find doubles the wait for the next one."""
 COST_SHARE = 0.003
-"""The part of a core that looking may take: where it costs more, it is done less often."""
+"""The share of a core that looking may use: if it costs more, it is done less often."""
 HOPS = 4
-"""Servers behind one another that are followed: a proxy, an application, a database, and one to spare."""
+"""The length of the chain of servers that is followed: a proxy, an application, a database, and one to
+spare."""
 
 PAUSES = 8
-"""Pauses, and loads, after which a process may be called a helper: something that is busy a fifth of the time in
-spells of 0.5 s is idle in eight pauses of a second in 3 of 1,000 runs."""
+"""Pauses, and loads, after which a process may be called a helper: a process that is busy a fifth of the time
+in spells of 0.5 s is idle in eight pauses of a second in 3 of 1,000 runs."""
 PAUSES_S = 3.0
-"""How long these pauses are together at least."""
+"""The minimum total length of these pauses."""
 QUIET = 0.1
-"""What a helper uses in the pauses, at most, of what it uses under load."""
+"""A helper's highest use in the pauses, as a share of its use under load."""
 BUSY_CORES = 0.005
-"""What it uses in each load at least: half a tick of the kernel's clock a second."""
+"""A helper's lowest use in each load: half a tick of the kernel's clock per second."""
 
 
 class Belonging:
-    """Finds the processes that belong to the services' servers, by what the kernel knows of sockets."""
+    """Finds the processes that belong to the services' servers, from the kernel's information on sockets."""
 
     def __init__(self, services: Sequence[Mapping[str, Any]], table: proc.ProcessTable) -> None:
         self._table = table
@@ -74,10 +75,10 @@ class Belonging:
         self._due = float("-inf")
         self._wait_s = SHORTEST_S
         self.found: dict[int, str] = {}
-        """By pid: why it belongs. Who once did stays, as long as it lives."""
+        """By pid: why it belongs. A process stays as long as it lives."""
 
     def renew(self) -> Mapping[int, str]:
-        """Those who belong, as they were at most some seconds ago."""
+        """Return the processes that belong, at most some seconds old."""
         if time.monotonic() < self._due or not self._networks:
             return self.found
         began, cost = time.monotonic(), time.thread_time()
@@ -93,7 +94,7 @@ class Belonging:
         return self.found
 
     def load(self) -> None:
-        """A load begins: what the servers are connected to may be other processes from now on."""
+        """A load begins: the servers may be connected to other processes from now on."""
         self._wait_s = SHORTEST_S / 2
         self._due = min(self._due, time.monotonic() + SHORTEST_S)
 
@@ -118,12 +119,12 @@ class Belonging:
             reached = [one for inodes, others in new if inodes & mine for one in others]
             added = [self._add(pid, "is connected to the server") for pid in self._owners(reached)]
             if not any(added):
-                # Who is no part of the servers now may be one when the next is found.
+                # A process that is not part of the servers now may be when the next one is found.
                 self._foreign.update(*(inodes - mine for inodes, _ in new))
                 return
 
     def _owners(self, sockets: Sequence[Socket]) -> set[int]:
-        """Who holds them; the machine is searched only where one is new."""
+        """Return the holders of these sockets; the machine is searched only if one is new."""
         new = [one for one in sockets if one.inode not in self._holders]
         if new:
             found = owners_of(new)
@@ -131,7 +132,8 @@ class Belonging:
         return set().union(*(self._holders[one.inode] for one in sockets))
 
     def _add(self, pid: int, why: str) -> bool:
-        """Whether it is new. The machine's first process holds sockets for others, and everybody descends from it."""
+        """Add a process, and return whether it is new. The machine's first process is left out: it holds
+        sockets for others, and all descend from it."""
         if pid in self.found or pid in self._table.families(self._started):
             return False
         if pid == 1 and any(one.kernel for one in self._table.all().values()):
@@ -140,7 +142,8 @@ class Belonging:
         return True
 
     def _add_groups(self) -> None:
-        """All in an owner's control group, unless it is ours too, as in one login: its children may have left its family."""
+        """Add all processes in an owner's control group, unless svload is in it too, as within one login: the
+        owner's children may have left its family."""
         groups = {control_group(pid) for pid in self.found} - {None, self._own_group}
         for one in self._table.all().values() if groups else ():
             if not one.kernel and control_group(one.pid) in groups:
@@ -150,7 +153,8 @@ class Belonging:
 def _connected(
     listening: Sequence[Socket], ports: set[int], paths: Sequence[Any]
 ) -> Iterator[tuple[set[int], list[Socket]]]:
-    """Of connections within this machine: inodes of the clients' ends, and the listening sockets that they reached."""
+    """Yield, for connections within this machine, the inodes of the clients' ends and the listening sockets
+    that they reached."""
     for port, inodes in clients_of(ports, open_connections()).items():
         yield inodes, [one for one in listening if one.port == port]
     doors = {one.name: one.inode for one in paths if one.listens and one.name}
@@ -171,7 +175,8 @@ def _sockets_of(pids: Iterable[int]) -> set[int]:
 
 
 def _is_here(address: str) -> bool:
-    """Whether an address is this machine's: one that can be bound. No name but `localhost` is looked up."""
+    """Return whether an address is this machine's: one that can be bound. No name but `localhost` is looked
+    up."""
     address = "127.0.0.1" if address == "localhost" else address
     try:
         family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
@@ -197,7 +202,8 @@ class _Spell:
 
 
 class Helpers:
-    """Tells processes whose CPU comes and goes with the load from strangers, who take no notice of it."""
+    """Distinguishes processes whose CPU use rises and falls with the load from strangers, whose use does not
+    depend on it."""
 
     def __init__(self) -> None:
         self._since = float("nan")
@@ -206,12 +212,12 @@ class Helpers:
         self._known: dict[tuple[int, int], tuple[_Spell, _Spell]] = {}
 
     def used(self, key: tuple[int, int], seconds: float) -> None:
-        """A process, by its pid and start, used so much since the look before."""
+        """Add what a process, by its pid and start, has used since the previous look."""
         self._now[key] = self._now.get(key, 0.0) + seconds
 
     def turn(self, loaded: bool, at: float, alive: Iterable[tuple[int, int]]) -> None:
-        """A load begins at this moment, or has ended. What is before the first load is no pause, for servers came up;
-        and one that was stopped, without an end, is neither."""
+        """A load begins at this moment, or has ended. The time before the first load is no pause, because
+        servers were starting; a load that was stopped, without an end, is neither."""
         length = at - self._since
         living = set(alive)
         if self._loaded is not None and length > 0 and not (loaded and self._loaded):
@@ -223,7 +229,7 @@ class Helpers:
         self._loaded = loaded if loaded or self._loaded is not None else None
 
     def __contains__(self, key: object) -> bool:
-        """Whether it has shown itself a helper in enough loads and pauses."""
+        """Return whether it has behaved like a helper in enough loads and pauses."""
         found = self._known.get(key) if isinstance(key, tuple) else None
         if found is None:
             return False

@@ -1,5 +1,5 @@
-"""What monitors may tell: the names under which criteria ask for it, and what of it is
-declared as a limit or a refusal.
+"""What monitors can report: the names under which criteria use it, and which of it is declared as a limit or
+a refusal.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def declarations(facts: Iterable[ServiceFacts]) -> tuple[Declared, ...]:
-    """What the monitors of the machine and of these services declare, each once; those
-    that declare nothing are left out.
+    """Return what the monitors of the machine and of these services declare, each once, without those that
+    declare nothing.
     """
     attached: dict[str, type[Monitor]] = {kind.name: kind for kind in monitors_for(None)}
     for one in facts:
@@ -30,8 +30,8 @@ def declarations(facts: Iterable[ServiceFacts]) -> tuple[Declared, ...]:
 
 @cache
 def monitored_names() -> dict[str, Monitored]:
-    """Every name by which a criterion may ask a service's monitors: `throttled`, `threads_limited`, `fds`,
-    `varnish.threads`.
+    """Return every name by which a criterion may use a service's monitors: `throttled`, `threads_limited`,
+    `fds`, `varnish.threads`.
     """
     kinds = [kind for kind in load_monitors() if not kind.reads(None)]
     meant = meanings({metric for kind in kinds for metric in kind.metrics})

@@ -1,4 +1,4 @@
-"""The controller's side of watching: one sampler process on the agent's machine for a whole run."""
+"""The controller's side of monitoring: one sampler process on the agent's machine for a whole run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 CHILD = "sampler"
 PREPARE_S = 30.0
 PASS_NS = 1_000_000_000
-"""Within this all monitors have been read once."""
+"""The time within which all monitors are read once."""
 
 LIVE_INTERVALS = 4
-"""How many of its intervals a live look goes back: the sampler may be a little late."""
+"""The span of a live look, in sampling intervals: the sampler may be a little late."""
 
 
 class Sampler:
-    """Watches the host and every service from `start` until its agent ends. `problems`: monitors
-    that could not start, in words.
+    """Watches the host and every service from `start` until its agent ends. `problems`: sentences about
+    monitors that could not start.
 
-    `cores`: where the process may run (None: anywhere); best apart from the servers.
+    `cores`: where the process may run (None: anywhere); preferably not those of the servers.
     """
 
     def __init__(self, agent: Agent, folder: Path, cores: tuple[int, ...] | None = None) -> None:
@@ -46,11 +46,11 @@ class Sampler:
         self._news: list[str] = []
         self.problems: tuple[str, ...] = ()
         self.elsewhere: tuple[MachineWatch, ...] = ()
-        """Samplers of other machines: what they read is told with this one's."""
+        """Samplers of other machines: their readings are added to this one's."""
 
     def spawn(self) -> None:
-        """Start the process, without waiting until it can be told what to watch. Raises
-        SvloadError agent-refused, agent-lost."""
+        """Start the process, without waiting until it accepts commands. Raise SvloadError agent-refused,
+        agent-lost."""
         from svload.model.messages import Limits, Spawn
 
         argv = python("-m", "svload.watch.sampler")
@@ -65,15 +65,16 @@ class Sampler:
         self._spawned = True
 
     def start(self, facts: Mapping[str, ServiceFacts], interval_s: float = 1.0) -> tuple[str, ...]:
-        """Start the process (if it is not) and its monitors; their names (`cache.varnish`). Raises
-        SvloadError agent-refused, agent-lost."""
+        """Start the process (if it is not running) and its monitors; return their names (`cache.varnish`).
+        Raise SvloadError agent-refused, agent-lost."""
         if not self._spawned:
             self.spawn()
         self._interval_s = interval_s
         return self.attach(facts)
 
     def attach(self, facts: Mapping[str, ServiceFacts]) -> tuple[str, ...]:
-        """Watch these services from now on (others than before, or the same after a restart); the monitors' names."""
+        """Watch these services from now on (others than before, or the same after a restart); return the
+        monitors' names."""
         here = [one for one in facts.values() if not one.machine]
         message = {
             "services": [one.model_dump(mode="json") for one in here],
@@ -87,20 +88,20 @@ class Sampler:
         return tuple(name for one in ready for name in one["monitors"])
 
     def renew(self, facts: ServiceFacts) -> None:
-        """Watch a service whose processes are others now, in the midst of a load; all else is watched on."""
+        """Watch a service's new processes during a load; everything else continues."""
         if not facts.machine:
             self._tell({"renew": facts.model_dump(mode="json")})
         for watch in self.elsewhere:
             watch.renew(facts)
 
     def mark(self) -> int:
-        """One reading of everything now, and its time: the first of the slice that `readings` is asked for later."""
+        """Read everything now, and return its time: the first reading of a later slice of `readings`."""
         for watch in self.elsewhere:
             watch.mark()
         return self._sample(load=True)
 
     def read(self) -> None:
-        """One more reading of everything now, within a load."""
+        """Read everything once more, within a load."""
         self._sample(load=None)
 
     def _sample(self, *, load: bool | None) -> int:
@@ -109,38 +110,38 @@ class Sampler:
         return int(answer["at_ns"])
 
     def news(self) -> list[str]:
-        """What the monitors have found that is worth saying, each sentence once."""
+        """Return sentences about what the monitors have found, each once."""
         found, self._news = self._news, []
         return found
 
     def readings(
         self, marked_ns: int, to_ns: int, origin_ns: int, *, ask: bool = True
     ) -> dict[str, tuple[str, Any]]:
-        """Readings from the one at `marked_ns` to one not before `to_ns` (CLOCK_MONOTONIC), so
-        that counters cover all between.
+        """Return the readings from the one at `marked_ns` to one not before `to_ns` (CLOCK_MONOTONIC), so
+        that counters cover the whole time.
 
-        A table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`, so the
-        marked reading's is just below zero. Without `ask` they are those of this machine that are written already:
-        nobody waits for a sampler that hangs.
+        A table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`, so the marked reading's is
+        just below zero. Without `ask`, return only this machine's readings that have been written: no wait
+        for a sampler that hangs.
         """
         last_ns = max(to_ns, self._sample(load=False)) if ask else to_ns
         own = self._reader.between(marked_ns, last_ns + PASS_NS, origin_ns)
         return together([own, *(watch.readings(origin_ns) for watch in self.elsewhere if ask)])
 
     def busy_cores(self) -> dict[str, float]:
-        """Each service's busy cores between its last two readings, for a live view; a
-        service with fewer is left out."""
+        """Return each service's busy cores between its last two readings, for a live view; services with
+        fewer readings are left out."""
         from_ns = time.monotonic_ns() - round(LIVE_INTERVALS * self._interval_s * 1e9)
         return busy_cores(self._live.between(from_ns, time.monotonic_ns(), 0, "process"))
 
     def latest(self, from_ns: int, to_ns: int) -> dict[str, tuple[str, Any]]:
-        """Readings between two moments of CLOCK_MONOTONIC as they are written so far, for a
-        live look; offsets count from 0.
+        """Return the readings written so far between two moments of CLOCK_MONOTONIC, for a live look; offsets
+        count from 0.
         """
         return self._latest.between(from_ns, to_ns, 0)
 
     def notes(self) -> list[str]:
-        """What could not be read, when it began and ended, in words."""
+        """Return sentences about what could not be read, with when that began and ended."""
         return self._reader.notes()
 
     def _tell(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -150,8 +151,8 @@ class Sampler:
 
 
 def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
-    """Service → cores busy between the last two readings of its processes' CPU time, from a
-    table of `model.columns.MONITORS`."""
+    """Return service → cores busy between the last two readings of its processes' CPU time, from a table of
+    `model.columns.MONITORS`."""
     offsets, values = array("q", table["offset_ns"][1]), array("d", table["value"][1])
     services, entities, metrics = (table[name][1] for name in ("service", "entity", "metric"))
     seen: dict[str, list[tuple[int, float]]] = {}
@@ -169,6 +170,6 @@ def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
 
 
 def _own(facts: Iterable[ServiceFacts]) -> set[int]:
-    """Pids that belong to the measurement: this process, and the services'. Who listens where a server that ran
-    already is asked, the sampler finds."""
+    """Return the pids that belong to the measurement: this process, and the services'. The owners of servers
+    that already ran are found by the sampler."""
     return {int(os.readlink("/proc/self"))} | {process.pid for one in facts for process in one.processes}

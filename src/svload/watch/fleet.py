@@ -1,5 +1,5 @@
-"""The other machines of a run: each has a sampler of its own. What it reads of its servers comes here as it is, of what disturbs
-the machine those readings that the judge asks for (monitor `fleet`)."""
+"""The other machines of a run: each has a sampler. The readings of its servers are copied unchanged; of the
+readings on disturbances of the machine, those that the judge needs (monitor `fleet`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METRICS: Mapping[str, str] = {
     "steal_seconds_total": "per core of another machine: time that its hypervisor gave to others",
     "others_cpu_seconds_total": "per other machine: CPU time of processes that are no part of the measurement",
 }
-"""By metric: its meaning."""
+"""Metric → its meaning."""
 _TAKEN = {
     ("host", "busy_seconds_total"): "busy_seconds_total",
     ("host", "steal_seconds_total"): "steal_seconds_total",
@@ -32,7 +32,7 @@ Table = dict[str, tuple[str, Any]]
 
 
 class MachineWatch:
-    """One machine's sampler. What it wrote is copied into `folder`, from where it is read."""
+    """One machine's sampler. Its output is copied into `folder` and read there."""
 
     def __init__(self, machine: RemoteMachine, folder: Path) -> None:
         self._machine = machine
@@ -57,7 +57,8 @@ class MachineWatch:
         agent.prepare([order])
 
     def attach(self, facts: Sequence[ServiceFacts], interval_s: float) -> dict[str, Any]:
-        """Watch the machine from now on, and those of these services that run on it; the sampler's answer."""
+        """Watch the machine from now on, and those of these services that run on it; return the sampler's
+        answer."""
         own = [one for one in facts if one.machine == self._machine.name]
         pids = {process.pid for one in own for process in one.processes}
         told = {
@@ -69,16 +70,17 @@ class MachineWatch:
         return self._tell({"prepare": told})
 
     def renew(self, facts: ServiceFacts) -> None:
-        """Watch a service by other facts from now on, if it runs on that machine."""
+        """Use new facts to watch a service from now on, if it runs on that machine."""
         if facts.machine == self._machine.name:
             self._tell({"renew": facts.model_dump(mode="json")})
 
     def mark(self) -> None:
-        """One reading of everything now: the first of the next slice."""
+        """Read everything now: the first reading of the next slice."""
         self._marked_ns = int(self._tell({"sample": True, "load": True})["at_ns"])
 
     def readings(self, origin_ns: int) -> Table:
-        """From the mark to now; offsets count from `origin_ns` of this machine's clock."""
+        """Return the readings from the mark to now; offsets count from `origin_ns` of this machine's
+        clock."""
         last_ns = int(self._tell({"sample": True, "load": False})["at_ns"])
         self._copy()
         offset = self._machine.offset()
@@ -101,8 +103,8 @@ class MachineWatch:
 
 
 def as_fleet(table: Mapping[str, tuple[str, Any]], machine: str) -> Table:
-    """Of a machine's readings those of its servers, and those that are asked for of the machine, told as the monitor `fleet` of
-    this run. Pure."""
+    """Return those of a machine's readings that concern its servers, and those needed about the machine,
+    renamed to this run's monitor `fleet`. Pure."""
     kept = list(_kept(table, machine))
     offsets, values = array("q"), array("d")
     offsets.frombytes(table["offset_ns"][1])

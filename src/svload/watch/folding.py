@@ -1,4 +1,4 @@
-"""From what `perf script` prints to folded stacks. Pure."""
+"""Conversion of the output of `perf script` to folded stacks. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from svload.model.stacks import KERNEL, joined
 
 FIELDS = "comm,pid,tid,time,ip,sym,dso"
-"""What `perf script -F` is asked for; the parser below reads exactly this."""
+"""The argument of `perf script -F`; the parser below reads exactly this."""
 UNKNOWN = "[unknown]"
 MOST_FRAMES = 100
-"""Of a deeper stack, such as a recursion's, the outermost functions are left out."""
+"""From deeper stacks, such as those of a recursion, the outermost functions are left out."""
 MOST_STACKS = 5_000
-"""Different stacks that are kept, the most frequent ones; the others end in `OTHER`."""
+"""Distinct stacks that are kept, the most frequent ones; the others end in `OTHER`."""
 OTHER = "[other stacks]"
 _LONGEST_NAME = 200
 
@@ -29,7 +29,7 @@ _KERNEL_HALF = 1 << 63
 
 
 class Folded(NamedTuple):
-    """Samples of a window: stack → how many; and how many the sampler lost in all."""
+    """Samples of a window: stack → count; and how many the sampler lost in total."""
 
     stacks: dict[str, int]
     samples: int
@@ -37,11 +37,11 @@ class Folded(NamedTuple):
 
 
 def fold(lines: Iterable[str], roots: Collection[int], from_ns: int, to_ns: int) -> Folded:
-    """The samples of the processes `roots`, and of all that they start, whose time lies in [from_ns, to_ns) by the
-    clock that they were stamped with.
+    """Return the samples of the processes `roots`, and of all that they start, with times in [from_ns, to_ns)
+    by the clock that they were stamped with.
 
-    A sample is a line `comm pid/tid seconds:`, then a line a function, the innermost first, then an empty line.
-    Between them stands who forked whom. Lines that are neither are passed over.
+    A sample is a line `comm pid/tid seconds:`, then a line per function, the innermost first, then an empty
+    line. Between samples are lines on forks. Other lines are skipped.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     family = set(roots)
@@ -76,7 +76,8 @@ def fold(lines: Iterable[str], roots: Collection[int], from_ns: int, to_ns: int)
 
 
 def _take_in(family: set[int], roots: Collection[int], child: int, parent: int) -> None:
-    """A child belongs to its parent's family; a stranger's may have the number of one that has ended."""
+    """Put a child into its parent's family, or out of it: a stranger's child may have the number of a process
+    that has ended."""
     if parent in family:
         family.add(child)
     elif child not in roots:
@@ -88,7 +89,8 @@ def _ns(seconds: str, fraction: str) -> int:
 
 
 def _function(address: int, symbol: str, dso: str) -> str:
-    """A function's name; one of the kernel bears its mark, and without a name its file stands in brackets."""
+    """Return a function's name; kernel functions are marked, and one without a name gets its file in
+    brackets."""
     in_kernel = address >= _KERNEL_HALF
     if symbol.strip() in ("", UNKNOWN):
         file = dso.rpartition("/")[2].strip("[]")
@@ -102,8 +104,8 @@ def _name(text: str) -> str:
 
 
 def short_name(symbol: str) -> str:
-    """A name without its parameters, anonymous namespaces and the compiler's clones:
-    `(anonymous namespace)::send_file(int) [clone .isra.0]` is `send_file`."""
+    """Return a name without its parameters, anonymous namespaces and the compiler's clones: `(anonymous
+    namespace)::send_file(int) [clone .isra.0]` is `send_file`."""
     symbol = _CLONE.sub("", symbol).replace("(anonymous namespace)::", "").strip()
     if "operator()" in symbol or "{lambda(" in symbol:
         return symbol
@@ -116,7 +118,7 @@ def short_name(symbol: str) -> str:
 
 
 def _bounded(counts: Counter[tuple[str, ...]]) -> dict[str, int]:
-    """The most frequent stacks by their text; what is left is counted by the process's name."""
+    """Return the most frequent stacks by their text; the rest is counted under the process's name."""
     found: Counter[str] = Counter()
     for place, (frames, count) in enumerate(counts.most_common()):
         found[joined(list(frames) if place < MOST_STACKS else [frames[0], OTHER])] += count

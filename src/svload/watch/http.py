@@ -1,4 +1,5 @@
-"""A kept connection to a service's admin page. Only the standard library; follows nothing, looks no name up."""
+"""A persistent connection to a service's admin page. Uses only the standard library; follows no redirects,
+resolves no names."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ _MOST_BYTES = 4 << 20
 
 
 class AdminConnection:
-    """HTTP/1.1 to the host of `url`, its query at every path. Every call ends within about
-    a second (two tries of 0.4 s).
+    """HTTP/1.1 to the host of `url`, its query at every path. Every call ends within about a second (two
+    tries of 0.4 s).
     """
 
     def __init__(self, url: str) -> None:
@@ -25,7 +26,8 @@ class AdminConnection:
         self._connection = BoundedHTTP(parts.hostname or "", parts.port or 80, TIMEOUT_S, _MOST_BYTES)
 
     def get(self, path: str = "") -> bytes:
-        """The body of a 200, asked again once if a kept connection has ended. Raises OSError for all else."""
+        """Return the body of a 200, with one retry if a persistent connection has ended. Raise OSError for
+        everything else."""
         kept = self._connection.sock is not None
         try:
             return self._get(path)
@@ -45,7 +47,7 @@ class AdminConnection:
             raise OSError(f"{self._connection.host}:{self._connection.port} answers no HTTP ({why})") from why
 
     def get_json(self, path: str = "") -> dict[str, Any]:
-        """The body as a JSON object. Raises OSError."""
+        """Return the body as a JSON object. Raise OSError."""
         try:
             found = json.loads(self.get(path))
         except ValueError as why:

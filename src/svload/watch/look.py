@@ -1,4 +1,5 @@
-"""A short look at the whole machine: who else uses it, what the hypervisor takes, whether anything waits for a core."""
+"""A short look at the whole machine: who else uses it, what the hypervisor takes, whether anything waits for
+a core."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ class _Reading(NamedTuple):
 
 
 def look_round(seconds: float, pause: Callable[[float], object] = time.sleep, root: str = "/proc") -> Look:
-    """What the machine does in the next `seconds`, which `pause` lets pass. This process and its family are
-    left out, and the kernel's own."""
+    """Return what the machine does in the next `seconds`, during which `pause` waits. This process and its
+    family, and the kernel's threads, are left out."""
     table = proc.ProcessTable(root)
     before = _read(table, root)
     pause(seconds)

@@ -1,8 +1,8 @@
 """The contract of a monitor: a new monitor is a new file in watch/monitors/ with one subclass of `Monitor`.
 
-Monitors run in one process (`python -m svload.watch.sampler`) on the load's clock, 1 s or finer. A monitor
-attaches itself to every service whose facts it can read; the host monitor attaches to the machine. Only the
-standard library is imported here, and `svload.model.declared`, which is plain data.
+Monitors run in one process (`python -m svload.watch.sampler`) on the load's clock, every second or more
+often. A monitor attaches to every service whose facts it can read; the host monitor attaches to the machine.
+Only the standard library is imported here, and `svload.model.declared`, which is plain data.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from svload.model.declared import Declared, Limit, Refusal
 
 
 class Reading(NamedTuple):
-    """One value: `entity` is a process, core, disk or interface; the unit stands in the metric's
-    name (`cpu_ratio`, `rss_bytes`).
+    """One value: `entity` is a process, core, disk or interface; the unit is in the metric's name
+    (`cpu_ratio`, `rss_bytes`).
 
-    Counters are given as they stand with a name ending in `_total`; rates are derived later.
+    Counters are given unchanged, with names that end in `_total`; rates are derived later.
     """
 
     entity: str
@@ -28,15 +28,15 @@ class Reading(NamedTuple):
 
 
 class Monitor(ABC):
-    """Reads one kind of thing.
+    """Reads one kind of source.
 
-    `metrics` documents every metric that `sample` may give: name → what it is. A name ends in its unit
-    (`_seconds`, `_bytes`, `_ratio`), before `_total` for a counter; one without a unit is a number of things,
-    and its text says of which ("number of …"). `interval_s` is the shortest period that it bears: the run's
-    own, or this one where it is longer. `cpu_share`: it is read so much less often that it takes no more of a
-    core than this. `limits` and `refusals` say which of the metrics stand against a limit, and which count
-    what was turned away: from these alone svload judges saturation and tells evidence. `example`: `admin` of
-    a service that it attaches to and that is not there, by which the conformance tests know it.
+    `metrics` documents every metric that `sample` may return: name → description. A name ends in its unit
+    (`_seconds`, `_bytes`, `_ratio`), before `_total` for a counter; a metric without a unit is a count, and
+    its description says of what ("number of …"). `interval_s` is the shortest sampling period of the monitor:
+    it is read at the run's period, or at this one if it is longer. `cpu_share`: it is read less often if
+    needed to take no more of a core than this. `limits` and `refusals` say which of the metrics have a limit,
+    and which count refused work: svload judges saturation and reports evidence only from these. `example`:
+    `admin` of a service that it attaches to and that does not exist, used by the conformance tests.
     """
 
     name: ClassVar[str]
@@ -55,33 +55,36 @@ class Monitor(ABC):
     @classmethod
     @abstractmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Whether it attaches to a service with these facts (ServiceFacts as JSON), or to the host (None). Pure."""
+        """Return whether it attaches to a service with these facts (ServiceFacts as JSON), or to the host
+        (None). Pure."""
 
     @classmethod
     def declared(cls) -> Declared:
-        """What it declares, as lab.json keeps it."""
+        """Return what it declares, in the form stored in lab.json."""
         return Declared(cls.name, cls.limits, cls.refusals)
 
     @abstractmethod
     def sample(self) -> Iterable[Reading]:
-        """Readings now. May block up to 0.5 s; raises OSError when the thing is gone (noted once, sampling goes on)."""
+        """Return readings of the present. May block up to 0.5 s; raises OSError if the source is gone (noted
+        once, sampling continues)."""
 
     def catch_up(self) -> None:
-        """The next sample reads everything, also what is otherwise read less often; most monitors always do."""
+        """Make the next sample read everything, including what is otherwise read less often; most monitors
+        always do."""
 
     def load(self, under_way: bool) -> None:
         """A load begins now, or has ended; most monitors need not know."""
 
     def news(self) -> list[str]:
-        """Sentences about what it reads that are worth saying once in a run."""
+        """Return sentences about its source to be reported once in a run."""
         return []
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
 
 
 def number(found: Mapping[str, Any], name: str) -> float:
-    """A figure that a server tells under this name. Raises OSError for what is no finite number."""
+    """Return a number that a server reports under this name. Raise OSError if it is not a finite number."""
     try:
         value = float(found[name])
     except (TypeError, ValueError, OverflowError):
@@ -92,6 +95,7 @@ def number(found: Mapping[str, Any], name: str) -> float:
 
 
 def admin_has(facts: Mapping[str, Any] | None, kind: str, *keys: str) -> bool:
-    """Whether a service's facts have an admin address of this kind with these keys: `admin[kind] = {key: …}`."""
+    """Return whether a service's facts have an admin address of this kind with these keys: `admin[kind] =
+    {key: …}`."""
     where = (facts or {}).get("admin", {}).get(kind)
     return isinstance(where, Mapping) and all(where.get(key) is not None for key in keys)

@@ -1,6 +1,7 @@
 """Reading /proc: pure parsers of its texts, and files that stay open so that a reading costs one system call.
 
-All of it is done five times a second beside what is measured: only what is used is made a number.
+All of it runs five times a second beside the measurement, so only the values that are used are converted to
+numbers.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ _PIECE_BYTES = 1 << 16
 _STAT_BYTES = 4096
 _IO_BYTES = 1024
 FRESH_S = 0.01
-"""A process read within this is not read again: the kernel counts CPU time in such steps."""
+"""A process read within this time is not read again: the kernel counts CPU time in such steps."""
 KERNEL_EVERY_S = 1.0
-"""How often the kernel's own threads are read: they are no service's, and work for whoever asked."""
+"""How often the kernel's threads are read: they belong to no service, and work for any process."""
 RESTING_EVERY_S = 1.0
-"""How often a process that uses nothing is read where only recent users matter."""
+"""How often a process that uses nothing is read if only recent users matter."""
 UNSEEN_S = 0.04
-"""CPU beyond that of the processes which were read, from which on the others are read too: the machine's clock counts
-in ticks, so that some of it is only rounding."""
+"""Unaccounted CPU, beyond that of the processes that were read, from which the others are read too: the
+machine's clock counts in ticks, so some of it is only rounding."""
 
 
 class ProcFile:
-    """One file of /proc, opened once and read anew each time. Raises OSError like any file."""
+    """One file of /proc, opened once and read again each time. Raises OSError like any file."""
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -48,8 +49,8 @@ class ProcFile:
 
 
 class Bounds(NamedTuple):
-    """What a process may have: open descriptors (its soft limit; None: no limit, or not ours to
-    read), and the cores it may run on.
+    """What a process may use: open descriptors (its soft limit; None: no limit, or not readable for us), and
+    the cores it may run on.
     """
 
     descriptors: int | None
@@ -57,7 +58,8 @@ class Bounds(NamedTuple):
 
 
 def read_bounds(pid: int, root: str = "/proc") -> Bounds:
-    """/proc/PID/limits and the cores of /proc/PID/status; what is gone or not ours to read has none."""
+    """Return /proc/PID/limits and the cores of /proc/PID/status; without bounds if it is gone or not readable
+    for us."""
     descriptors: int | None = None
     cores: frozenset[int] = frozenset()
     try:
@@ -76,7 +78,7 @@ def read_bounds(pid: int, root: str = "/proc") -> Bounds:
 
 
 def parse_cores(text: str) -> frozenset[int]:
-    """`0-2,5` as a set of cores. Raises ValueError."""
+    """Return `0-2,5` as a set of cores. Raise ValueError."""
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -85,8 +87,8 @@ def parse_cores(text: str) -> frozenset[int]:
 
 
 def disk_bytes(text: bytes, what: bytes) -> float | None:
-    """Bytes that a process had a disk read (`read_bytes`) or write (`write_bytes`), of its /proc/PID/io; None where it does not
-    say."""
+    """Return the bytes that a process had a disk read (`read_bytes`) or write (`write_bytes`), from its
+    /proc/PID/io; None if it does not say."""
     name = b"\n" + what + b": "
     at = text.find(name)
     end = text.find(b"\n", at + 1)
@@ -95,10 +97,11 @@ def disk_bytes(text: bytes, what: bytes) -> float | None:
 
 
 class ProcessTable:
-    """All processes of the machine, read at most once in `every_s` whoever asks; one process as it is now.
+    """All processes of the machine, read at most once in `every_s` for all callers; and the present state of
+    one process.
 
-    Their files stay open (`keep` of them at most), a line that has not changed is not parsed again, and who
-    belongs to whom is found anew only where that has changed: a pass costs some 5 µs for each process that is read.
+    Files stay open (at most `keep`), a line that has not changed is not parsed again, and families are
+    computed again only if they have changed: a reading of all costs some 5 µs for each process read.
     """
 
     def __init__(self, root: str = "/proc", every_s: float = 1.0, keep: int = 600) -> None:
@@ -124,17 +127,17 @@ class ProcessTable:
         self._families: dict[frozenset[int], frozenset[int]] = {}
 
     def all(self) -> Mapping[int, ProcessStat]:
-        """The processes by pid, as they were at most `every_s` ago."""
+        """Return the processes by pid, at most `every_s` old."""
         if time.monotonic() - self._read_at >= self._every_s:
             self.renew()
         return self._all
 
     def renew(self, *, lately: bool = False) -> Mapping[int, ProcessStat]:
-        """The processes by pid as they are now; the kernel's own threads as they were at most a second ago.
+        """Return the processes by pid, as of now; the kernel's threads at most a second old.
 
-        With `lately`, processes whose last two readings were equal are also up to a second old. One of them is read
-        all the same where it may have got the time of a child, or have ended and left its own, and all of them are
-        where the machine was busier than those that are read.
+        With `lately`, processes whose last two readings were equal are also up to a second old. One of them
+        is still read if it may have received the time of a child, or may have ended and left its own, and all
+        are if the machine was busier than the processes that are read.
         """
         now_s = time.monotonic()
         with_kernel = now_s - self._kernel_at >= KERNEL_EVERY_S
@@ -176,7 +179,8 @@ class ProcessTable:
     def _read(
         self, pids: Iterable[int], before: Mapping[int, tuple[bytes, ProcessStat]]
     ) -> tuple[float, set[int]]:
-        """Read these: what they used since their last reading, and the processes that got the time of a child."""
+        """Read these; return what they used since their last reading, and the processes that received the
+        time of a child."""
         used_s, touched = 0.0, set[int]()
         for pid in pids:
             known = before.get(pid)
@@ -202,9 +206,9 @@ class ProcessTable:
         return used_s, touched
 
     def _machine_now(self) -> tuple[int, float]:
-        """How many processes and threads were ever started, which says whether there is a new one without looking at
-        each (0 where the kernel does not count them), and the seconds that all have used. Read before the list, so
-        that none falls between."""
+        """Return how many processes and threads were ever started, which shows whether there is a new one
+        without looking at each (0 if the kernel does not count them), and the seconds that all have used.
+        Read before the list, so that none is missed between."""
         try:
             self._machine = self._machine or ProcFile(f"{self._root}/stat")
             found = self._machine.read()
@@ -214,14 +218,14 @@ class ProcessTable:
         return int(parse_pairs(found, (b"processes ",)).get(b"processes ", 0)), used / TICKS_PER_S
 
     def now(self, pid: int) -> ProcessStat | None:
-        """One process as it is now; None when it is gone."""
+        """Return the present state of one process; None if it is gone."""
         known = self._seen.get(pid)
         if known is None or pid in self._left or time.monotonic() - self._read_at >= FRESH_S:
             known = self._stat(pid, known)
         return None if known is None else known[1]
 
     def families(self, roots: Iterable[int]) -> frozenset[int]:
-        """Pids of all `roots` and of their families, among the processes of `all`."""
+        """Return the pids of all `roots` and of their families, among the processes of `all`."""
         processes, key = self.all(), frozenset(roots)
         if key not in self._families:
             self._kin = self._kin or Kin(processes.values())
@@ -229,12 +233,13 @@ class ProcessTable:
         return self._families[key]
 
     def disk(self, pid: int) -> tuple[float | None, float | None]:
-        """Bytes that a process had a disk read and write so far; None where that can't be read."""
+        """Return the bytes that a process had a disk read and write so far; None if that cannot be read."""
         text = self._text(pid, "io", _IO_BYTES) or b""
         return disk_bytes(text, b"read_bytes"), disk_bytes(text, b"write_bytes")
 
     def descriptors(self, pid: int) -> int | None:
-        """Open descriptors of a process; None where we may not look. From Linux 6.2 the folder's size says it at once."""
+        """Return the open descriptors of a process; None if we may not read them. From Linux 6.2 the folder's
+        size gives the number directly."""
         held = self._file(pid, "fd", os.O_PATH)
         if held is None:
             return None
@@ -247,7 +252,7 @@ class ProcessTable:
             self._tidy(pid)
 
     def close(self) -> None:
-        """Close all files; the next reading opens them anew."""
+        """Close all files; the next reading opens them again."""
         for pid in list(self._open):
             self._let_go(pid)
         if self._machine is not None:
@@ -267,7 +272,8 @@ class ProcessTable:
             return None
 
     def _text(self, pid: int, name: str, most_bytes: int) -> bytes | None:
-        """A kept file is of one process for ever: it fails when that one has ended, even if another has its pid now."""
+        """Return a file's text. A kept file belongs to one process: it fails when that one has ended, even if
+        another has its pid now."""
         mine = self._open.get(pid)
         if mine is not None and name in mine:
             try:
@@ -305,7 +311,7 @@ class ProcessTable:
 
 
 def _moved(before: ProcessStat, now: ProcessStat) -> bool:
-    """Whether it may belong to others now, or is another process."""
+    """Return whether its family may have changed, or it is another process."""
     return (before.parent, before.group, before.session, before.start_ticks) != (
         now.parent,
         now.group,
@@ -315,7 +321,7 @@ def _moved(before: ProcessStat, now: ProcessStat) -> bool:
 
 
 class Kin:
-    """Who started whom, and who is in whose session or process group."""
+    """Parents, sessions and process groups of processes."""
 
     def __init__(self, processes: Iterable[ProcessStat]) -> None:
         self._children: dict[int, list[int]] = {}
@@ -326,8 +332,8 @@ class Kin:
                 self._led.setdefault(leader, set()).add(one.pid)
 
     def families(self, roots: Iterable[int]) -> frozenset[int]:
-        """Pids of `roots` and all that belong to them: their descendants, and whoever is in a session or process
-        group that one of them leads."""
+        """Return the pids of `roots` and all that belong to them: their descendants, and all processes in a
+        session or process group that one of them leads."""
         found = set(roots)
         found |= set().union(*(self._led.get(root, ()) for root in found))
         waiting = list(found)
@@ -340,12 +346,12 @@ class Kin:
 
 
 def families(roots: Iterable[int], processes: Iterable[ProcessStat]) -> frozenset[int]:
-    """As `Kin.families`, for one look."""
+    """Return the same as `Kin.families`, for one look."""
     return Kin(processes).families(roots)
 
 
 class Used(NamedTuple):
-    """CPU that one process used between two looks, with that of its children that ended meanwhile."""
+    """CPU that one process used between two looks, with that of its children that ended in between."""
 
     name: str
     pid: int
@@ -353,10 +359,11 @@ class Used(NamedTuple):
 
 
 def used_between(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -> list[Used]:
-    """What those processes of `after` used since `before` that used any; both are whole tables of the machine, by pid.
+    """Return what processes of `after` used since `before`, for those that used any; both are whole tables of
+    the machine, by pid.
 
-    A process that ended meanwhile has left its time to the parent that waited for it, which is why what it
-    had used before is taken off there: off the nearest ancestor that lives, or process 1.
+    A process that ended in between has left its time to the parent that waited for it, so what it had used
+    before is subtracted there: from the nearest living ancestor, or process 1.
     """
     gone = [before[pid] for pid in before.keys() - after.keys()]
     seconds: dict[int, float] = {}
@@ -378,7 +385,8 @@ def used_between(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessS
 
 
 def parse_cpu(text: str) -> dict[str, dict[str, float]]:
-    """/proc/stat: core (`cpu0`) → seconds so far by state; `busy` is all but idle and waiting for a disk."""
+    """Parse /proc/stat: core (`cpu0`) → seconds so far by state; `busy` is all but idle and waiting for a
+    disk."""
     cores = {}
     for line in text.splitlines():
         name, *ticks = line.split()
@@ -400,8 +408,9 @@ def parse_cpu(text: str) -> dict[str, dict[str, float]]:
 
 
 def parse_pairs(text: bytes, names: Iterable[bytes]) -> dict[bytes, float]:
-    """`name value …` lines (/proc/vmstat, the tail of /proc/stat) or `name: value kB` (/proc/meminfo, in bytes): of
-    `names` those that are there. A name is looked for as it begins a line, so it ends in its space or colon."""
+    """Parse `name value …` lines (/proc/vmstat, the tail of /proc/stat) or `name: value kB` (/proc/meminfo,
+    in bytes): those of `names` that exist. Names are matched at the start of a line, so each must end in its
+    space or colon."""
     found = {}
     text = b"\n" + text
     for name in names:
@@ -416,8 +425,8 @@ def parse_pairs(text: bytes, names: Iterable[bytes]) -> dict[bytes, float]:
 
 
 def parse_titled(text: bytes, names: tuple[str, ...]) -> dict[str, float]:
-    """/proc/net/netstat and snmp: a line of titles, a line of values, both with the same
-    head; of `names` those that are there, `TcpExt.ListenDrops` → value."""
+    """Parse /proc/net/netstat and snmp: a line of titles, a line of values, both with the same head; those of
+    `names` that exist, `TcpExt.ListenDrops` → value."""
     found: dict[str, float] = {}
     lines = text.splitlines()
     for titles, values in zip(lines[::2], lines[1::2], strict=False):
@@ -429,14 +438,14 @@ def parse_titled(text: bytes, names: tuple[str, ...]) -> dict[str, float]:
 
 @functools.cache
 def _columns_of(titles: bytes, names: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """Where each of these stands in a line of titles, which is the same as long as the kernel runs."""
+    """Return the positions of these in a line of titles, which does not change while the kernel runs."""
     head, *own = titles.decode("ascii", "replace").split()
     known = {f"{head}{name}".replace(":", "."): at for at, name in enumerate(own, 1)}
     return tuple((name, known[name]) for name in names if name in known)
 
 
 def parse_pressure(text: str) -> dict[str, float]:
-    """/proc/pressure/*: `some` and `full` → seconds so far."""
+    """Parse /proc/pressure/*: `some` and `full` → seconds so far."""
     found = {}
     for line in text.splitlines():
         kind, *fields = line.split()
@@ -445,10 +454,10 @@ def parse_pressure(text: str) -> dict[str, float]:
 
 
 def parse_disks(text: str) -> dict[str, dict[str, float]]:
-    """/proc/diskstats: whole or part of a disk that was ever used → operations, bytes, busy and queue seconds
+    """Parse /proc/diskstats: disk or partition that was ever used → operations, bytes, busy and queue seconds
     so far (a sector is 512 bytes).
 
-    `in_flight` are the requests under way now. Queue seconds grow by one a second for each of them.
+    `in_flight` is the number of requests in progress. Queue seconds grow by one per second for each of them.
     """
     found: dict[str, dict[str, float]] = {}
     for line in text.splitlines():
@@ -468,7 +477,8 @@ def parse_disks(text: str) -> dict[str, dict[str, float]]:
 
 
 def parse_interfaces(text: str) -> dict[str, dict[str, float]]:
-    """/proc/net/dev: interface that was ever used → bytes, packets and drops in both directions so far."""
+    """Parse /proc/net/dev: interface that was ever used → bytes, packets and drops in both directions so
+    far."""
     found: dict[str, dict[str, float]] = {}
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(":")

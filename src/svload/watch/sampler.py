@@ -1,15 +1,15 @@
-"""The process that samples all monitors: `python -m svload.watch.sampler`, a speaking child of
-the agent (model/messages.py).
+"""The process that samples all monitors: `python -m svload.watch.sampler`, a child of the
+agent that answers commands (model/messages.py).
 
 → {"prepare": {"services": [facts…], "own": [pid…], "interval_s": 0.2, "out": path}}    ← {"ready": true, "monitors": […], "problems": […]}
-→ {"sample": true, "load": true}    one reading of everything now; a load begins, or has ended (false), or null
+→ {"sample": true, "load": true}    read everything now; a load begins, or has ended (false), or null
                                                                           ← {"ready": true, "at_ns": n, "news": […]}
-→ {"renew": facts}    the processes of this service are others now          ← {"ready": true, "problems": […]}
+→ {"renew": facts}    this service has new processes                        ← {"ready": true, "problems": […]}
 → {"stop": true}                                                          ← {"done": {…}}; end of input does the same
 
-It shares a machine with what it measures: only the standard library, /proc read directly, one thread,
-its own cost among the readings (monitor `sampler`). A second `prepare` replaces the monitors;
-readings go on in the same file.
+It shares a machine with what it measures, so it uses only the standard library, /proc and one thread,
+and its own cost is among the readings (monitor `sampler`). A second `prepare` replaces the monitors;
+readings continue in the same file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ METRICS: Mapping[str, str] = {
     "pass_seconds": "how long reading everything took",
     "missed_total": "number of readings left out because an earlier one took too long",
 }
-"""What the sampler reads of itself, as monitor `sampler`."""
+"""The sampler's readings of itself, as monitor `sampler`."""
 
 
 class Attached:
@@ -50,7 +50,7 @@ class Attached:
         self.failures = 0
 
     def read(self, now_ns: int, series: SeriesWriter) -> None:
-        """Sample it now; a failure is noted once and tried again after 1, 2, 4 … 30 s."""
+        """Sample it now; a failure is noted once, with retries after 1, 2, 4 … 30 s."""
         service, name = self.monitor.service, self.monitor.name
         self.due_ns = now_ns + self.interval_ns
         used_ns = time.thread_time_ns()
@@ -73,7 +73,7 @@ class Attached:
 
 
 class Sampler:
-    """All monitors, one clock. `tick` is called when `due_ns` has come."""
+    """All monitors on one clock. `tick` is called at `due_ns`."""
 
     def __init__(self) -> None:
         self._series: SeriesWriter | None = None
@@ -89,11 +89,11 @@ class Sampler:
     def prepare(
         self, services: Iterable[Mapping[str, Any]], interval_s: float, out: Path, own: Iterable[int] = ()
     ) -> dict[str, Any]:
-        """Attach monitors to the host and to `services`, write to `out`, and take the first
-        readings. Raises OSError for `out`.
+        """Attach monitors to the host and to `services`, write to `out`, and take the first readings. Raise
+        OSError for `out`.
 
-        `own`: pids that belong to the measurement beside this process's parent (the
-        agent); the host's monitors are told.
+        `own`: pids that belong to the measurement besides this process's parent (the agent), for the host's
+        monitors.
         """
         self._detach()
         self._unwritten = None
@@ -114,7 +114,8 @@ class Sampler:
         return {"monitors": names, "problems": problems}
 
     def renew(self, facts: Mapping[str, Any]) -> list[str]:
-        """Watch one service by other facts from now on; the other monitors go on. What could not start, in words."""
+        """Watch one service by new facts from now on; the other monitors go on. Return sentences about what
+        could not start."""
         service = str(facts["service"])
         gone = [one for one in self._attached if one.monitor.service == service]
         self._attached = [one for one in self._attached if one not in gone]
@@ -129,13 +130,13 @@ class Sampler:
             try:
                 told = dict((machine or {}) if facts is None else facts)
                 self._attached.append(Attached(kind(service, told), self._interval_ns / 1e9))
-            except Exception as why:  # a monitor that cannot start is said, the others go on
+            except Exception as why:  # a monitor that cannot start is reported, the others go on
                 problems.append(f"{service or 'host'}.{kind.name}: {type(why).__name__}: {why}")
         return problems
 
     def sample_all(self, load: bool | None = None) -> int:
-        """Read everything now, whatever its period (a failing monitor waits for its turn);
-        the time in CLOCK_MONOTONIC ns. `load`: one begins now, or has ended; None: nothing is said of it."""
+        """Read everything now, whatever its period (except failing monitors, which wait for their retry);
+        return the time in CLOCK_MONOTONIC ns. `load`: one begins now, or has ended; None: no change."""
         for one in self._attached:
             if not one.failures:
                 one.due_ns = 0
@@ -147,14 +148,14 @@ class Sampler:
         return at_ns
 
     def news(self) -> list[str]:
-        """What the monitors have to say that was not said yet."""
+        """Return sentences from the monitors that were not returned before."""
         found = [text for one in self._attached for text in one.monitor.news() if text not in self._said]
         self._said.update(found)
         return found
 
     def tick(self) -> None:
-        """Read what is due, then set `due_ns` to the next moment of the grid; moments that have passed are left out
-        and counted. What cannot be written ends it: who asks next hears why."""
+        """Read what is due, then set `due_ns` to the next moment of the grid; missed moments are skipped and
+        counted. A write error stops it: the next request gets the reason."""
         try:
             self._read()
         except OSError as why:
@@ -179,7 +180,7 @@ class Sampler:
         return began_ns
 
     def close(self) -> None:
-        """Let go of all."""
+        """Close all monitors."""
         self._detach()
         if self._series is not None:
             with suppress(OSError):  # it was told, or nobody asks any more
@@ -207,8 +208,8 @@ class Sampler:
 
 
 def serve(commands: int, answers: int) -> None:
-    """Read commands (JSON lines) from a descriptor, sample meanwhile, answer on the
-    other, until stop or end of input."""
+    """Read commands (JSON lines) from one descriptor, sample in between, answer on the other, until stop or
+    end of input."""
     sampler = Sampler()
     heard = b""
     try:

@@ -1,10 +1,10 @@
-"""Where readings are kept: an append-only file of JSON lines that survives a crash at any byte, and its reader.
+"""Storage of readings: an append-only file of JSON lines that survives a crash at any byte, and its reader.
 
-    {"frame": 17, "service": "cache", "monitor": "varnish", "columns": [["", "threads"], …]}   what the next lines of 17 hold
+    {"frame": 17, "service": "cache", "monitor": "varnish", "columns": [["", "threads"], …]}   columns of the next lines of 17
     [17, 123456789, 200, …]                                                                   a reading at CLOCK_MONOTONIC ns
-    {"note": "…", "service": …, "monitor": …, "at_ns": …}                                       said once when a monitor fails or recovers
+    {"note": "…", "service": …, "monitor": …, "at_ns": …}                                       written once when a monitor fails or recovers
 
-Only the standard library: the sampler imports it.
+Uses only the standard library: the sampler imports it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _as_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would ma
 
 
 FRAMES = 4
-"""Sets of columns that a monitor may take turns with before one has to be written again."""
+"""Sets of columns that a monitor may alternate between before one has to be written again."""
 
 
 class SeriesWriter:
-    """Appends readings. Holds a few frames a monitor, so its memory does not grow."""
+    """Appends readings. Keeps a few frames per monitor, so its memory does not grow."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,11 +58,11 @@ class SeriesWriter:
         self._line({"note": text, "service": service, "monitor": monitor, "at_ns": at_ns})
 
     def forget(self) -> None:
-        """Let go of all frames (the monitors are others from now on)."""
+        """Drop all frames (the monitors are others from now on)."""
         self._frames.clear()
 
     def flush(self) -> None:
-        """Let readers see everything so far."""
+        """Make everything so far visible to readers."""
         self._file.flush()
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ def _short(value: float) -> float | int:
 
 
 class SeriesReader:
-    """Reads one series file again and again, for later and later times, without starting anew each time."""
+    """Reads one series file repeatedly, for later and later times, without starting over."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -88,10 +88,10 @@ class SeriesReader:
     def between(
         self, from_ns: int, to_ns: int, origin_ns: int, monitor: str | None = None
     ) -> dict[str, tuple[str, Any]]:
-        """Readings with from_ns ≤ time ≤ to_ns as a table of `model.columns.MONITORS`; `offset_ns` counts from
-        `origin_ns`. With `monitor`, only that monitor's: the lines of all others are not parsed.
+        """Return readings with from_ns ≤ time ≤ to_ns as a table of `model.columns.MONITORS`; `offset_ns`
+        counts from `origin_ns`. With `monitor`, only that monitor's: the lines of all others are not parsed.
 
-        Empty where there is no file yet. A torn last line is left for the next call; damaged lines are left out.
+        Empty if there is no file yet. A torn last line is left for the next call; damaged lines are left out.
         """
         rows = _Rows(origin_ns)
         if from_ns < self._seen_ns:
@@ -123,7 +123,7 @@ class SeriesReader:
             self._frames[value["frame"]] = (value["service"], value["monitor"], value["columns"])
 
     def notes(self) -> list[str]:
-        """All sentences about monitors so far, with the service and monitor they are about."""
+        """Return all sentences about monitors so far, with their service and monitor."""
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
@@ -163,7 +163,7 @@ class _Rows:
 
 
 def _head(line: bytes) -> tuple[int, int | None]:
-    """Frame and time of a reading, without parsing it; no time for any other line."""
+    """Return frame and time of a reading, without parsing it; no time for any other line."""
     frame, _, rest = line.partition(b",")
     at = rest.partition(b",")[0].rstrip(b"]\n")
     found = frame[:1] == b"[" and frame[1:].isdigit() and at.isdigit() and len(frame) + len(at) < 40
@@ -171,7 +171,7 @@ def _head(line: bytes) -> tuple[int, int | None]:
 
 
 def _parsed(line: bytes) -> Any:
-    """A line's value: a reading, a frame or a note; None for a damaged line."""
+    """Return a line's value: a reading, a frame or a note; None for a damaged line."""
     try:
         value = parsed(line)
     except ValueError:
@@ -182,7 +182,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def together(tables: Sequence[dict[str, tuple[str, Any]]]) -> dict[str, tuple[str, Any]]:
-    """Tables of readings as one."""
+    """Return tables of readings as one."""
     first = tables[0]
     return {
         name: (kind, _joined(kind, [table[name][1] for table in tables])) for name, (kind, _) in first.items()

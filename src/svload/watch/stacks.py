@@ -1,11 +1,12 @@
 """Samples the call stacks of one service beside a load: `perf record`, started and stopped through the agent.
 
-The clock that makes samples is the kernel's own (`cpu-clock`), which needs no hardware counters. What does not run
-gives none, so that the samples are CPU and no waiting.
+Samples are triggered by the kernel's `cpu-clock`, which needs no hardware counters. Threads that do not run
+give no samples, so the samples show CPU use and no waiting.
 
-Every core is sampled, whoever runs there, and the service's samples are picked out afterwards. A clock that goes with
-each process begins anew with each thread: what lives for less than a period would give no sample, and a server that
-starts a thread a connection is made of these. Other processes' samples are deleted with perf's file.
+Every core is sampled with everything that runs there, and the service's samples are selected afterwards. A
+clock per process would restart with each thread: threads that live for less than a period would give no
+sample, and a server that starts a thread per connection has only these. Other processes' samples are deleted
+with perf's file.
 """
 
 from __future__ import annotations
@@ -30,39 +31,41 @@ if TYPE_CHECKING:
 
 CHILD = "stacks"
 RATE_HZ = 99
-"""Samples a second of CPU; no round number, so that they do not keep step with what a server does 100 times a second."""
+"""Samples per second of CPU; not a round number, to avoid keeping step with what a server does 100 times a
+second."""
 MOST_SAMPLES = 12_000
-"""Of many cores each is sampled less often, so that all of them busy for `LONGEST_S` give no more than this."""
+"""With many cores each is sampled less often, so that all of them busy for `LONGEST_S` give no more than
+this."""
 LONGEST_S = 30.0
-"""A long trial is sampled so long from the begin of its measured time."""
+"""The longest sampling, from the start of the measured time."""
 STACK_BYTES = 8_192
-"""Of a stack that each sample copies: functions are found by the programs' unwinding tables, which Debian's have,
-whether or not they were compiled with frame pointers."""
+"""The bytes of stack that each sample copies: functions are found by the programs' unwinding tables, which
+Debian's have, whether or not they were compiled with frame pointers."""
 DATA_MIB = 256
 READY_S = 5.0
 STARTS_WITHIN_S = 10.0
-"""A load begins at most so long after perf."""
+"""The longest time from perf's start to the load's."""
 STOP_S = 15.0
 READ_S = 120.0
 _POLL_S = 0.02
 TIMED = 'trap : INT; perf "$@"; code=$?; times; exit $code'
-"""perf in a shell that says at its end how much CPU it took."""
+"""perf in a shell that reports its CPU time at the end."""
 _TIMES = re.compile(r"^(\d+)m([\d.]+)s (\d+)m([\d.]+)s$", re.MULTILINE)
 _DENIED = ("perf_event_paranoid", "permission", "not permitted", "EACCES", "EPERM")
 
 
 def rate_hz(cores: int) -> int:
-    """How often to sample each core, so that no trial gives more than `MOST_SAMPLES`."""
+    """Return how often to sample each core, so that no trial gives more than `MOST_SAMPLES`."""
     return max(1, min(RATE_HZ, int(MOST_SAMPLES / (LONGEST_S * cores))))
 
 
 def not_measured(service: str, reason: str, hint: str = "") -> Problem:
-    """Why there is no profile, and what to do."""
+    """Return why there is no profile, and what to do."""
     return Problem("profile-not-measured", {"service": service, "reason": reason, "hint": hint})
 
 
 def lacks(service: str) -> Problem | None:
-    """What this machine lacks for sampling; None if it lacks nothing."""
+    """Return what this machine lacks for sampling; None if it lacks nothing."""
     if shutil.which("perf"):
         return None
     hint = "As root: apt-get install linux-perf."
@@ -70,15 +73,15 @@ def lacks(service: str) -> Problem | None:
 
 
 def in_words(problem: Problem) -> str:
-    """What is wrong and what to do, in a line."""
+    """Return what is wrong and what to do, in one line."""
     return f"{problem.sentence} {problem.remedy}".strip()
 
 
 class StackSampler:
     """Samples one service during one trial: `begin`, `stop`, then `stacks`.
 
-    `before_s` is how long the load takes until its measured time begins; perf runs on `cores` (None: any). What goes
-    wrong with perf is told in the stacks (`why`), and never ends a trial. Raises SvloadError agent-lost.
+    `before_s` is the time from the load's start to its measured time; perf runs on `cores` (None: any).
+    Failures of perf are reported in the stacks (`why`), and never end a trial. Raises SvloadError agent-lost.
     """
 
     def __init__(
@@ -104,12 +107,12 @@ class StackSampler:
 
     @property
     def problem(self) -> Problem | None:
-        """Why there will be no profile, as far as that is known yet."""
+        """Return why there will be no profile, if that is known yet."""
         return self._problem
 
     def begin(self) -> None:
-        """Begin to sample; returns once every core is. The service's processes are those that it has now, and what they
-        start from then on."""
+        """Start sampling; return when every core is sampled. The service's processes are those that it has
+        now, and all that they start later."""
         service = self._facts.service
         self._problem = lacks(service)
         if self._problem:
@@ -132,7 +135,7 @@ class StackSampler:
             self._failed(why)
 
     def stop(self) -> None:
-        """End the sampling; harmless where it has ended or never begun."""
+        """End the sampling; harmless if it has ended or never started."""
         if not self._running:
             return
         self._running = False
@@ -143,7 +146,8 @@ class StackSampler:
             self._failed(why)
 
     def stacks(self, from_ns: int, to_ns: int) -> Stacks:
-        """What was sampled in [from_ns, to_ns) of CLOCK_MONOTONIC; takes CPU, so it is asked after all is measured."""
+        """Return the samples in [from_ns, to_ns) of CLOCK_MONOTONIC; it takes CPU, so it is called when the
+        measurement is over."""
         self.stop()
         to_ns = max(from_ns, min(to_ns, self._stopped_ns or to_ns, from_ns + round(LONGEST_S * 1e9)))
         folded: dict[str, int] = {}
@@ -181,7 +185,8 @@ class StackSampler:
         return text.splitlines()
 
     def _spawn(self, role: Any, argv: Sequence[str], log: Path) -> Spawn:
-        """perf counts pids in its own PID namespace and looks them up in /proc: there, it needs a /proc of that one."""
+        """Return how to start perf. It counts pids in its own PID namespace and looks them up in /proc: in
+        another namespace, it needs that one's /proc."""
         own_proc = ("unshare", "--mount", "--mount-proc") if self._agent.isolated else ()
         quiet = {"HOME": str(self._data.parent), "DEBUGINFOD_URLS": "", "LC_ALL": "C"}
         return Spawn(
@@ -196,7 +201,7 @@ class StackSampler:
         )
 
     def _await_attached(self) -> None:
-        """perf writes the head of its file when it is attached to all."""
+        """Wait until perf has written the head of its file, which it does when it is attached to all."""
         until = time.monotonic() + READY_S
         while time.monotonic() < until:
             if self._agent.exited(CHILD) is not None:
@@ -208,7 +213,7 @@ class StackSampler:
             time.sleep(_POLL_S)
 
     def _pids(self) -> list[int]:
-        """All processes of the service as the agent's children see them."""
+        """Return all processes of the service as the agent's children see them."""
         table = ProcessTable()
         try:
             found = families({one.pid for one in self._facts.processes}, table.all().values())
@@ -224,7 +229,7 @@ class StackSampler:
             return ""
 
     def _told(self, words: str) -> Problem:
-        """What perf said when it could not sample."""
+        """Return what perf printed when it could not sample."""
         service = self._facts.service
         if any(sign in words for sign in _DENIED):
             hint = "Run svload as root, or let users sample: sysctl kernel.perf_event_paranoid=0."
@@ -248,7 +253,8 @@ class StackSampler:
 
 
 def cpu_seconds(said: str) -> float | None:
-    """What a shell's `times` says of its children: user and system seconds, the last of its lines."""
+    """Return the CPU time of a shell's children from its `times`: user and system seconds, on its last
+    line."""
     found = _TIMES.findall(said)
     if not found:
         return None
@@ -257,7 +263,8 @@ def cpu_seconds(said: str) -> float | None:
 
 
 def pid_within(pid: int, depth: int, root: str = "/proc") -> int | None:
-    """The number that a process has in the PID namespace `depth` levels below ours; None if it is gone."""
+    """Return the number that a process has in the PID namespace `depth` levels below ours; None if it is
+    gone."""
     try:
         with open(os.path.join(root, str(pid), "status"), encoding="ascii", errors="replace") as file:
             for line in file:

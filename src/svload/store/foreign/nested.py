@@ -81,7 +81,7 @@ def _within(begun: Ints, ended: Ints, thread: Ints) -> tuple[NDArray[np.bool_], 
     Stamps are whole milliseconds, so a sample may seem to start 1 ms before the previous one ended.
     """
     first = np.concatenate([[True], thread[1:] != thread[:-1]])
-    # Ends of one thread after another, each above all of the thread before, so that one running maximum serves.
+    # Ends thread by thread, each above all of the previous thread, so that one running maximum is enough.
     lift = np.cumsum(first).astype(np.int64) * (int(ended.max()) + MS + 1)
     reached = np.maximum.accumulate(ended + lift) - lift
     within = np.concatenate([[False], (reached[:-1] - begun[1:] > MS) & ~first[1:]])
@@ -99,7 +99,7 @@ def _left_out(
 ) -> dict[int, int]:
     """Return row → TRANSACTION or PLAIN (a part), for the rows that are not requests."""
     out: dict[int, int] = {}
-    holders: list[int] = []  # places of the samples that are still open, the outermost first
+    holders: list[int] = []  # indices of the samples that are still open, the outermost first
     for place, row in enumerate(rows):
         while holders and (
             thread[holders[-1]] != thread[place]

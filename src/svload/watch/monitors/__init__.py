@@ -1,5 +1,5 @@
-"""Monitors, one file a kind. They are found by scanning this folder; other people's come by the
-entry points `svload.monitors`."""
+"""Monitors, one file per kind. They are found by scanning this folder; those of other packages by the entry
+points `svload.monitors`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUP = "svload.monitors"
 
 @cache
 def load_monitors() -> tuple[type[Monitor], ...]:
-    """All kinds of monitor, by name. One of another package that cannot be imported is left out."""
+    """Return all kinds of monitors, by name. Those of other packages that cannot be imported are left out."""
     found: dict[str, type[Monitor]] = {}
     for module in iter_modules(__path__):
         loaded = import_module(f"{__name__}.{module.name}")
@@ -43,8 +43,8 @@ def load_monitors() -> tuple[type[Monitor], ...]:
 
 
 def _points_of_others() -> Iterable[Any]:
-    """The entry points of other packages. importlib.metadata takes as long to load as all monitors together: it is
-    needed only where an installed package names our group."""
+    """Yield the entry points of other packages. importlib.metadata takes as long to load as all monitors
+    together, so it is loaded only if an installed package names our group."""
     for folder in sys.path:
         for path in glob.iglob(f"{glob.escape(folder)}/*-info/entry_points.txt"):
             with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
@@ -56,6 +56,7 @@ def _points_of_others() -> Iterable[Any]:
 
 
 def monitors_for(facts: Mapping[str, Any] | None) -> list[type[Monitor]]:
-    """The monitors that attach to a service with these facts (ServiceFacts as JSON), or to the host (None)."""
+    """Return the monitors that attach to a service with these facts (ServiceFacts as JSON), or to the host
+    (None)."""
     plain = None if facts is None else dict(facts)
     return [kind for kind in load_monitors() if kind.reads(plain)]

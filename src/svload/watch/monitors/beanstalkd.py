@@ -1,4 +1,4 @@
-"""beanstalkd, by its `stats` command over TCP."""
+"""beanstalkd, from its `stats` command over TCP."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _THREAD = ("rusage-utime", "rusage-stime")
 
 
 class BeanstalkdMonitor(Monitor):
-    """`stats` at admin["beanstalkd"] = {"address", "port"} on one kept connection."""
+    """`stats` at admin["beanstalkd"] = {"address", "port"} on one persistent connection."""
 
     name = "beanstalkd"
     summary = "jobs by state, commands, workers, connections and the one thread of beanstalkd, from its stats"
@@ -59,7 +59,7 @@ class BeanstalkdMonitor(Monitor):
         Limit("its only thread", "cpu", "thread_seconds_total", 1.0, at=0.95),
     )
     refusals = (
-        # A worker was too slow, or is gone: nothing that the server itself lacked.
+        # A worker was too slow, or is gone: the server itself lacked nothing.
         Refusal(
             "job_timeouts_total",
             "jobs taken back from a worker, as their time to run was over",
@@ -78,11 +78,11 @@ class BeanstalkdMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services that name a beanstalkd address."""
+        """Services with a beanstalkd address."""
         return admin_has(facts, "beanstalkd", "address", "port")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when it does not answer."""
+        """Raises OSError if it does not answer."""
         try:
             if self._socket is None:
                 self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
@@ -103,7 +103,7 @@ class BeanstalkdMonitor(Monitor):
 
 
 def _data(line: BoundedSocket) -> bytes:
-    """What stands between `OK length`, a line's end, and the last line's end."""
+    """Return the data between `OK length`, a line end, and the final line end."""
     answer, begin, end = b"", 0, 0
     while not end or len(answer) < end:
         piece = line.recv(1 << 16)
@@ -121,7 +121,7 @@ def _data(line: BoundedSocket) -> bytes:
 
 
 def parse_stats(answer: str) -> list[Reading]:
-    """`name: value` lines as readings; statistics that this version lacks are left out."""
+    """Return `name: value` lines as readings; statistics that this version lacks are left out."""
     found = {name: value for name, _, value in (line.partition(": ") for line in answer.splitlines())}
     readings = [
         Reading("", metric, number(found, name)) for name, (metric, _) in _STATS.items() if name in found

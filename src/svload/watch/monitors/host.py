@@ -1,4 +1,4 @@
-"""The machine: cores, memory, disks, network, pressure, and what else spoils a measurement."""
+"""The machine: cores, memory, disks, network, pressure, and other things that can disturb a measurement."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SLOW_EVERY_S = 1.0
 
 
 class HostMonitor(Monitor):
-    """/proc of the whole machine. Entities: `cpu0`…, disks, interfaces,
-    `cpu`/`io`/`memory` for pressure, else empty.
+    """/proc of the whole machine. Entities: `cpu0`…, disks, interfaces, `cpu`/`io`/`memory` for pressure,
+    else empty.
 
-    What the kernel has to add up over cores and lists for each reading (memory, the protocols' counters, pressure)
-    is read once a second, and at both ends of a load.
+    Values that the kernel has to sum over cores and lists for each reading (memory, the protocols' counters,
+    pressure) are read once a second, and at both ends of a load.
     """
 
     name = "host"
@@ -73,7 +73,7 @@ class HostMonitor(Monitor):
         "drop_pagecache_total": "number of times that someone dropped the page cache",
     }
     limits = (
-        # Which core is a server's and which the load's own, the machine can't tell: the monitor `process` does.
+        # Which core is a server's and which the load's, the machine can't tell: the monitor `process` does.
         Limit("core", "cpu", "busy_seconds_total", 1.0, at=0.95, verdict=False),
         Limit("disk", "disk", "io_seconds_total", 1.0, at=0.95, verdict=False),
         Limit("memory of TCP buffers", "memory", "tcp_memory_bytes", "tcp_memory_limit_bytes", brief=True, verdict=False),
@@ -104,7 +104,7 @@ class HostMonitor(Monitor):
         return facts is None
 
     def sample(self) -> Iterable[Reading]:
-        """One pass over the open files that are due."""
+        """Read the open files that are due."""
         readings = [reading for part in self._quick for reading in part.readings()]
         now_s = time.monotonic()
         if now_s >= self._slow_due:
@@ -113,7 +113,7 @@ class HostMonitor(Monitor):
         return readings
 
     def catch_up(self) -> None:
-        """At the ends of a load everything counts."""
+        """Read all files at the ends of a load."""
         self._slow_due = 0.0
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class HostMonitor(Monitor):
 
 
 class _Part:
-    """One file and what it says; a text that has not changed is not parsed again."""
+    """One file and its content; a text that has not changed is not parsed again."""
 
     def __init__(self, file: proc.ProcFile, read: Callable[[bytes], list[Reading]]) -> None:
         self.file = file
@@ -132,7 +132,7 @@ class _Part:
         self._known: tuple[bytes, list[Reading]] = (b"", [])
 
     def readings(self) -> list[Reading]:
-        """What it says now."""
+        """Return its present readings."""
         text = self.file.read()
         if self._known[0] != text:
             self._known = (text, self._read(text))
@@ -140,7 +140,7 @@ class _Part:
 
 
 def _opened(root: str, files: Mapping[str, Callable[[bytes], list[Reading]]]) -> list[_Part]:
-    """What this kernel has of them."""
+    """Open those files that this kernel has."""
     found = []
     for path, read in files.items():
         with contextlib.suppress(OSError):
@@ -173,7 +173,8 @@ _OF_NETSTAT = {
 }
 _ERRORS = ("Udp.RcvbufErrors", "Udp.SndbufErrors")
 _OF_SNMP = {"Tcp.RetransSegs": "retransmits_total", "errors": "udp_buffer_errors_total"}
-"""By file: the kernel's name → ours. Nothing else of these long files is read into numbers: it is done every 0.2 s."""
+"""By file: the kernel's name → ours. No other values of these long files are parsed, because this runs every
+0.2 s."""
 
 
 def _stat(text: bytes) -> list[Reading]:

@@ -1,5 +1,5 @@
-"""A Java virtual machine: heap, garbage collection and threads from the page that it shares with tools
-(hsperfdata); running out of memory from its log.
+"""A Java virtual machine: heap, garbage collection and threads from the memory page that it shares with tools
+(hsperfdata); out-of-memory errors from its log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WHOLE_HEAP = ("GarbageFirst", "Z", "Shenandoah")
 
 class JvmMonitor(Monitor):
     """admin["jvm"] = {"process": its name in the facts, "log": its log or empty}. The virtual machine writes
-    the page anyway, so that reading it costs it nothing.
+    the page in any case, so reading costs it nothing.
     """
 
     name = "jvm"
@@ -64,11 +64,11 @@ class JvmMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services whose kit or command says that they are a Java virtual machine."""
+        """Services that are a Java virtual machine according to their kit or command."""
         return admin_has(facts, "jvm", "process")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when there is no such process, or it keeps no page (-XX:-UsePerfData)."""
+        """Raises OSError if there is no such process, or it keeps no page (-XX:-UsePerfData)."""
         if not self._path or not os.path.exists(self._path):
             self._path = self._find()
         try:
@@ -107,7 +107,7 @@ class JvmMonitor(Monitor):
             yield Reading("", "threads", threads)
 
     def _told(self) -> int:
-        """How often the log has told of lack of memory so far; what is new of it is read once."""
+        """Return how often the log has reported lack of memory so far; each part of it is read once."""
         size = _size(self._log)
         if size > self._read_to:
             begin = max(self._read_to, size - _MOST_BYTES)
@@ -137,7 +137,7 @@ class Collector(NamedTuple):
 
 
 def parse_page(page: bytes) -> dict[str, float | str]:
-    """A page of hsperfdata, name → value. Raises OSError for anything else."""
+    """Return a page of hsperfdata, name → value. Raise OSError for anything else."""
     try:
         magic, order, _, _, _, _, _, _, at, count = _HEAD.unpack_from(page)
         if magic != _MAGIC or order != 1:
@@ -161,7 +161,7 @@ def parse_page(page: bytes) -> dict[str, float | str]:
 
 
 def heap_of(found: Mapping[str, float | str]) -> Heap | None:
-    """The generations' spaces in use, and what they may grow to together."""
+    """Return the used space of the generations, and the size that they may grow to together."""
     used = [value for name, value in _numbers(found, "sun.gc.generation.") if name.endswith(".used")]
     most = [
         value
@@ -175,7 +175,7 @@ def heap_of(found: Mapping[str, float | str]) -> Heap | None:
 
 
 def collections_of(found: Mapping[str, float | str]) -> dict[str, Collector]:
-    """By collector; times are counted in the machine's own ticks."""
+    """Return them by collector; times are counted in the machine's own ticks."""
     frequency = found.get("sun.os.hrt.frequency")
     ticks = frequency if isinstance(frequency, float) and frequency > 0 else 1e9
     gc: dict[str, Collector] = {}
@@ -190,8 +190,8 @@ def collections_of(found: Mapping[str, float | str]) -> dict[str, Collector]:
 
 
 def longest(now: Collector, before: tuple[float, float] | None) -> float:
-    """The longest collection since the reading before, as far as counts, sums and the last
-    one tell; 0 at the first reading.
+    """Return the longest collection since the previous reading, as far as counts, sums and the last one show;
+    0 at the first reading.
     """
     count, seconds = before or (now.times, now.seconds)
     ended = now.times - count
@@ -202,7 +202,8 @@ def longest(now: Collector, before: tuple[float, float] | None) -> float:
 
 
 def own_pid(pid: int, root: str = "/proc") -> int:
-    """A process's pid in its own namespace, by which it names its files; the same one where that can't be read."""
+    """Return a process's pid in its own namespace, which it uses in file names; the same pid if that cannot
+    be read."""
     try:
         with open(f"{root}/{pid}/status", encoding="utf-8", errors="replace") as file:
             return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), pid)

@@ -1,4 +1,4 @@
-"""A service's link at work: what it carried each way, what waited or was dropped for its rate; how late
+"""A service's link at work: the traffic each way, what waited or was dropped because of its rate; how late
 its delay line was, and its cost."""
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class LinkMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with a link of their own."""
+        """Services with a link."""
         return bool(facts and facts.get("links"))
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when a link's network is gone."""
+        """Raises OSError if a link's network is gone."""
         outside = {one.interface: one for one in qdiscs() if one.kind == SHAPER}
         return [
             Reading(link["name"], metric, value)
@@ -76,7 +76,7 @@ class LinkMonitor(Monitor):
         yield "link_queued", inner.queued + outer.queued
 
     def _asked(self, link: Mapping[str, Any]) -> socket.socket:
-        """A socket keeps the network that it was opened in."""
+        """Return a socket, which keeps the network that it was opened in."""
         name = str(link["name"])
         if name not in self._inside:
             with linux.in_network(str(link["network"])):
@@ -84,7 +84,7 @@ class LinkMonitor(Monitor):
         return self._inside[name]
 
     def close(self) -> None:
-        """Let go of the networks."""
+        """Release the networks."""
         for kernel in self._inside.values():
             kernel.close()
         self._inside.clear()

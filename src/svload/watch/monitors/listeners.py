@@ -1,5 +1,5 @@
-"""How full the accept queues of a service's own listening sockets are: the machine's counter of
-overflows does not say whose they were."""
+"""How full the accept queues of a service's listening sockets are: the machine's overflow counter does not
+say whose they were."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HERE = ""
 
 
 class SocketTable(ABC, Generic[One]):
-    """Sockets of a kind, read at most once in `every_s` whoever asks."""
+    """Sockets of a kind, read at most once in `every_s` for all callers."""
 
     def __init__(self, every_s: float = 0.05) -> None:
         self._every_s = every_s
@@ -30,10 +30,10 @@ class SocketTable(ABC, Generic[One]):
 
     @abstractmethod
     def _ask(self) -> list[One]:
-        """Those of this thread's network, now."""
+        """Read those of this thread's network, now."""
 
     def all(self, network: str = HERE) -> list[One]:
-        """Those of this network, or of the one with that file, as they were at most `every_s` ago."""
+        """Return those of this network, or of the one with that file, at most `every_s` old."""
         read_at, found = self._known.get(network, (float("-inf"), []))
         if time.monotonic() - read_at >= self._every_s:
             with within(network):
@@ -42,7 +42,7 @@ class SocketTable(ABC, Generic[One]):
         return found
 
     def of(self, facts: Mapping[str, Any]) -> list[One]:
-        """Those of the networks that the service's servers live in."""
+        """Return those of the networks that the service's servers are in."""
         return [one for network in networks_of(facts) for one in self.all(network)]
 
 
@@ -55,24 +55,25 @@ class ListenTable(SocketTable[Socket]):
 
 
 class OpenTable(SocketTable[bytes]):
-    """All ends of open connections, as `sock_diag.open_connections` tells them: there may be many, and most are nobody's."""
+    """All ends of open connections, as `sock_diag.open_connections` returns them: there may be many, most of
+    them irrelevant."""
 
     def _ask(self) -> list[bytes]:
         return open_connections()
 
 
 def networks_of(facts: Mapping[str, Any]) -> list[str]:
-    """Those of its links; of a service without any, this one."""
+    """Return the networks of its links; this one for a service without links."""
     return [str(link["network"]) for link in facts.get("links", ())] or [HERE]
 
 
 def within(network: str) -> AbstractContextManager[None]:
-    """This thread, in that network."""
+    """Put this thread into that network."""
     return linux.in_network(network) if network else nullcontext()
 
 
 class ListenersMonitor(Monitor):
-    """One entity for each port of the service; of several sockets that share one, the fullest tells."""
+    """One entity for each port of the service; if several sockets share one, the fullest counts."""
 
     name = "listeners"
     summary = "accept queues of a service's own listening sockets, by sock_diag"
@@ -104,8 +105,8 @@ class ListenersMonitor(Monitor):
         return bool(facts and ports_of(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """One look at all listening sockets, shared with the other services. Raises
-        ConnectionError when none is the service's."""
+        """Read all listening sockets once, shared with the other services. Raise ConnectionError if none is
+        the service's."""
         readings: list[Reading] = []
         listening = self.table.of(self.facts)
         for port in sorted(ports_of(self.facts)):
@@ -124,7 +125,8 @@ class ListenersMonitor(Monitor):
 
 
 def ports_of(facts: Mapping[str, Any]) -> set[int]:
-    """The ports on which the service listens here: it has processes here, or is asked over loopback."""
+    """Return the ports on which the service listens here: it has processes here, or gets requests over
+    loopback."""
     here = bool(facts.get("processes"))
     return {
         int(end["port"])

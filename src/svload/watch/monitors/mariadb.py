@@ -1,4 +1,4 @@
-"""MariaDB, by SHOW GLOBAL STATUS over its Unix socket, where its administrator needs no password."""
+"""MariaDB, from SHOW GLOBAL STATUS over its Unix socket, where its administrator needs no password."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _VARIABLES: Mapping[str, tuple[str, float, str]] = {
 
 
 class MariadbMonitor(Monitor):
-    """Status and a few variables at admin["mariadb"] = {"socket", "user"}, on one kept connection."""
+    """Status and a few variables at admin["mariadb"] = {"socket", "user"}, on one persistent connection."""
 
     name = "mariadb"
     summary = (
@@ -95,11 +95,11 @@ class MariadbMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services that name a MariaDB's socket and administrator."""
+        """Services with the socket and administrator of a MariaDB."""
         return admin_has(facts, "mariadb", "socket", "user")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when it does not answer."""
+        """Raises OSError if it does not answer."""
         try:
             if self._client is None:
                 self._client = Client(self._path, self._user)
@@ -123,7 +123,7 @@ def _shown(what: str, names: Iterable[str]) -> str:
 
 
 def readings(wanted: Mapping[str, tuple[str, float, str]], rows: Iterable[list[str]]) -> list[Reading]:
-    """Rows of name and value as readings; what this version lacks is left out."""
+    """Return rows of name and value as readings; what this version lacks is left out."""
     found = {name.lower(): value for name, value in rows}
     return [
         Reading("", metric, float(found[name.lower()]) * factor)
@@ -139,7 +139,8 @@ _MOST_BYTES = 1 << 20
 
 
 class Client:
-    """One connection of MySQL's protocol by a Unix socket, for a user who is known by it. Methods raise OSError."""
+    """One connection with MySQL's protocol over a Unix socket, for a user whom the socket authenticates.
+    Methods raise OSError."""
 
     def __init__(self, path: str, user: str) -> None:
         self._line = BoundedSocket(path, TIMEOUT_S, _MOST_BYTES)
@@ -160,7 +161,7 @@ class Client:
             self._packet()
 
     def ask(self, statement: str) -> list[list[str]]:
-        """The rows that a statement answers."""
+        """Return the rows that a statement gives."""
         self._line.renew()
         self._send(0, b"\x03" + statement.encode())
         _, answer = self._packet()
@@ -176,7 +177,7 @@ class Client:
         self._line.sendall(len(packet).to_bytes(3, "little") + bytes([number]) + packet)
 
     def _packet(self) -> tuple[int, bytes]:
-        """The next packet's number and content; an error that it holds is raised."""
+        """Return the next packet's number and content; raise an error that it contains."""
         head = self._exactly(4)
         packet = self._exactly(int.from_bytes(head[:3], "little"))
         if not packet:
@@ -205,7 +206,8 @@ def _is_end(packet: bytes) -> bool:
 
 
 def _texts(row: bytes) -> list[str]:
-    """A row's texts: each has its length before it, in one byte or, behind 0xfc or 0xfd, in two or three."""
+    """Return a row's texts: each is preceded by its length, in one byte or, after 0xfc or 0xfd, in two or
+    three."""
     texts, at = [], 0
     while at < len(row):
         wide = {0xFC: 2, 0xFD: 3}.get(row[at], 0)

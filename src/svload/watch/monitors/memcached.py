@@ -1,4 +1,4 @@
-"""memcached, by its `stats` command over TCP."""
+"""memcached, from its `stats` command over TCP."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _STATS: Mapping[str, tuple[str, str]] = {
 
 
 class MemcachedMonitor(Monitor):
-    """`stats` at admin["memcached"] = {"address", "port"} on one kept connection."""
+    """`stats` at admin["memcached"] = {"address", "port"} on one persistent connection."""
 
     name = "memcached"
     summary = "connections, hits, evictions and memory of memcached, from its stats"
     metrics: ClassVar[Mapping[str, str]] = dict(_STATS.values())
 
     limits = (
-        # It counts its own descriptors in, some twenty.
+        # Its count includes about twenty descriptors of its own.
         Limit("connections", "connections", "connections_open", "connections_limit", at=0.95, brief=True),
         # A cache is meant to be full.
         Limit("memory for items", "storage", "used_bytes", "limit_bytes", at=0.95, verdict=False),
@@ -81,11 +81,11 @@ class MemcachedMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services that name a memcached address."""
+        """Services with a memcached address."""
         return admin_has(facts, "memcached", "address", "port")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when it does not answer."""
+        """Raises OSError if it does not answer."""
         try:
             if self._socket is None:
                 self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
@@ -111,7 +111,7 @@ class MemcachedMonitor(Monitor):
 
 
 def parse_stats(answer: str) -> list[Reading]:
-    """`STAT name value` lines as readings; statistics that this version lacks are left out."""
+    """Return `STAT name value` lines as readings; statistics that this version lacks are left out."""
     found = dict(
         line.split(" ", 2)[1:]
         for line in answer.splitlines()

@@ -18,7 +18,8 @@ _PAGE = re.compile(
 
 
 class NginxMonitor(Monitor):
-    """`stub_status` at admin["nginx"]["status_url"] on one kept connection; its own request is among those counted."""
+    """`stub_status` at admin["nginx"]["status_url"] on one persistent connection; its own request is also
+    counted."""
 
     name = "nginx"
     summary = "connections and requests of nginx, from stub_status"
@@ -35,7 +36,7 @@ class NginxMonitor(Monitor):
         "waiting": "number of idle kept connections",
     }
 
-    # Each worker counts its listening sockets in.
+    # Each worker's count includes its listening sockets.
     limits = (
         Limit(
             "worker connections",
@@ -62,11 +63,11 @@ class NginxMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services that name a stub_status page."""
+        """Services with a stub_status page."""
         return admin_has(facts, "nginx", "status_url")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when it does not answer so."""
+        """Raises OSError if it does not answer with such a page."""
         found = parse_status(self._admin.get().decode("ascii", "replace"))
         return (
             found if self._limit is None else [*found, Reading("", "connections_limit", float(self._limit))]
@@ -78,7 +79,7 @@ class NginxMonitor(Monitor):
 
 
 def parse_status(page: str) -> list[Reading]:
-    """The page as readings. Raises OSError for any other page."""
+    """Return the page as readings. Raise OSError for any other page."""
     match = _PAGE.search(page)
     if match is None:
         raise OSError("this is not a stub_status page")

@@ -1,5 +1,5 @@
-"""CPU of strangers: processes that are no part of the measurement. Neither generators, servers, monitors nor svload
-itself, nor the kernel's own threads, nor what belongs to a server that svload did not start.
+"""CPU use of strangers: processes that are not part of the measurement. Generators, servers, monitors, svload
+itself, the kernel's threads, and what belongs to a server that svload did not start are none.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors.process import ProcessMonitor
 
 KERNEL = 2
-"""kthreadd: its children work for whoever asked, the load included."""
+"""kthreadd: its children work for any process, the load included."""
 NAMED = 5
 LEAST_S = 0.01
 THREADS, BUSIEST, THREADS_EVERY_S = 32, 4, 1.0
-"""Of a process with several threads so many are asked where they ran, of so many processes of a kind, so often: each
-answer costs as much as a process."""
+"""How many threads of a process with several, and of how many processes of a kind, are read to find their
+cores, and how often: each reading costs as much as a process."""
 _WORDS_BYTES = 60
 
 
 class _Threads:
-    """Where the threads of one process run: which share of its time it uses on which core."""
+    """The cores of one process's threads: which share of its time it uses on which core."""
 
     def __init__(self) -> None:
         self.shares: dict[int, float] = {}
@@ -35,7 +35,7 @@ class _Threads:
         self._at = float("-inf")
 
     def renew(self, pid: int, root: str) -> None:
-        """Look again, if the last look is long ago."""
+        """Look again if the last look is old enough."""
         if time.monotonic() - self._at < THREADS_EVERY_S:
             return
         first, self._at = not self._seen, time.monotonic()
@@ -51,11 +51,12 @@ class _Threads:
 
 
 class OthersMonitor(Monitor):
-    """The empty entity for all of them; `name pid` for those that used most since the reading before; by core.
+    """The empty entity for all strangers; `name pid` for those that used most since the previous reading; by
+    core.
 
-    Times are the scheduler's own, process by process; the time of one that ended is found with
-    the parent that waited for it. Where the process table is not the machine's (a container shows no thread of the
-    kernel), strangers' time is what the machine was busy beyond our own, and nobody is named.
+    Times are the scheduler's, per process; the time of one that ended is found with the parent that waited
+    for it. If the process table is not the machine's (a container shows no kernel threads), strangers' time
+    is the machine's busy time beyond our own, and no process is named.
     """
 
     name = "others"
@@ -94,10 +95,10 @@ class OthersMonitor(Monitor):
         return facts is None
 
     def sample(self) -> Iterable[Reading]:
-        """One pass over all processes, shared with the services' monitors."""
+        """Read all processes once, shared with the services' monitors."""
         now = self.table.renew(lately=not self._whole)
         self._whole = False
-        # Who once belonged stays ours, even if its parent ends and it is adopted.
+        # A process that once belonged stays ours, even if its parent ends and it is adopted.
         belonging = self._belonging.renew()
         belongs = self.table.families(self._own | belonging.keys())
         self._own = belongs if belongs <= now.keys() else belongs.intersection(now)
@@ -135,8 +136,9 @@ class OthersMonitor(Monitor):
     def _beside(
         self, others: Iterable[proc.Used], own: Iterable[proc.Used], now: Mapping[int, ProcessStat]
     ) -> float:
-        """Others' CPU on the cores that our own used since the look before, over the number of these cores: on a machine
-        with many, what takes all of the server's is a small part of the whole."""
+        """Return others' CPU on the cores that our own used since the previous look, divided by the number of
+        these cores: on a machine with many cores, a load that takes all of the server's is a small share of
+        the whole."""
         ours = {core for core, _ in self._where(own, now)}
         found = sum(seconds for core, seconds in self._where(others, now) if core in ours)
         self._threads = {pid: seen for pid, seen in self._threads.items() if pid in now}
@@ -145,7 +147,8 @@ class OthersMonitor(Monitor):
     def _where(
         self, used: Iterable[proc.Used], now: Mapping[int, ProcessStat]
     ) -> Iterator[tuple[int, float]]:
-        """On which cores they used their time, by where each thread ran last; without those that used hardly any."""
+        """Yield the cores on which they used their time, from where each thread ran last; without those that
+        used hardly any."""
         busiest = sorted(used, key=lambda one: -one.seconds)[:BUSIEST]
         for one in busiest:
             stat = now[one.pid]
@@ -159,7 +162,8 @@ class OthersMonitor(Monitor):
             yield from ((core, one.seconds * share) for core, share in threads.shares.items())
 
     def _beyond_own(self, own_s: float) -> list[Reading]:
-        """What the machine was busy beyond our own, interrupts and steal left out: nothing else is visible here."""
+        """Return the machine's busy time beyond our own, without interrupts and steal: nothing else is
+        visible here."""
         try:
             self._stat = self._stat or proc.ProcFile(f"{self.root}/stat")
             cores = proc.parse_cpu(self._stat.read().partition(b"\nintr ")[0].decode("ascii", "replace"))
@@ -174,28 +178,28 @@ class OthersMonitor(Monitor):
         return [Reading("", "cpu_seconds_total", self._total)]
 
     def catch_up(self) -> None:
-        """At the ends of a load every process counts."""
+        """Read every process at the ends of a load."""
         self._whole = True
 
     def load(self, under_way: bool) -> None:
-        """Helpers are known by the pauses between loads."""
+        """Note the start or end of a load: helpers are recognised by the pauses between loads."""
         if under_way:
             self._belonging.load()
         alive = [(one.pid, one.start_ticks) for one in (self._before or {}).values()]
         self.helpers.turn(under_way, time.monotonic(), alive)
 
     def news(self) -> list[str]:
-        """Who was taken for a part of the servers, and why."""
+        """Return which processes were taken as part of the servers, and why."""
         return list(self._told.values())
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._stat is not None:
             self._stat.close()
         self._stat = None
 
     def _tell(self, stat: ProcessStat, why: str) -> None:
-        """One sentence a program, however many processes it has."""
+        """Add one sentence per program, however many processes it has."""
         if f"{stat.name} {why}" not in self._told:
             user = user_of(stat.pid, self.root)
             self._told[f"{stat.name} {why}"] = (
@@ -211,7 +215,7 @@ class OthersMonitor(Monitor):
 
 
 def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, ProcessStat]]:
-    """Some of a process's threads, by number; what ends meanwhile is left out."""
+    """Yield some of a process's threads, by number; those that end in between are left out."""
     folder = f"{root}/{pid}/task"
     try:
         names = os.listdir(folder)[:THREADS]
@@ -224,7 +228,8 @@ def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, ProcessStat
 
 
 def user_of(pid: int, root: str = "/proc") -> str:
-    """The user whom a process belongs to: by name, by number where none is known, `?` when it is gone."""
+    """Return the user whom a process belongs to: by name, by number if the name is not known, `?` if it is
+    gone."""
     try:
         uid = os.stat(f"{root}/{pid}").st_uid
     except OSError:
@@ -236,9 +241,10 @@ def user_of(pid: int, root: str = "/proc") -> str:
 
 
 def command_of(pid: int, root: str = "/proc") -> str:
-    """A process's program and the first file or word that it was given, both without folders; empty when it is gone.
+    """Return a process's program and its first file or word argument, both without folders; empty if it is
+    gone.
 
-    No more of its arguments: they may hold secrets.
+    Other arguments are left out: they may hold secrets.
     """
     try:
         with open(f"{root}/{pid}/cmdline", "rb") as file:

@@ -1,4 +1,5 @@
-"""Each service's processes: CPU, memory, threads, descriptors against their limit, with all that they started."""
+"""Each service's processes: CPU, memory, threads, descriptors against their limit, with all processes that
+they started."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
 
 BOUNDS_EVERY_S = 5.0
-"""How often a process's own limits are read again: a server raises them as it starts, and seldom later."""
+"""How often a process's own limits are read again: a server raises them when it starts, and rarely later."""
 _FULLEST, _LIMIT = "fds_fullest", "fds_limit"
 
 
 class CoreTable:
-    """Each core's busy seconds, read at most once in `every_s` whoever asks."""
+    """Each core's busy seconds, read at most once in `every_s` for all callers."""
 
     def __init__(self, root: str = "/proc", every_s: float = 0.05) -> None:
         self._root = root
@@ -28,7 +29,7 @@ class CoreTable:
         self._file: proc.ProcFile | None = None
 
     def busy(self) -> dict[int, float]:
-        """Core → seconds so far, as they were at most `every_s` ago."""
+        """Return core → seconds so far, at most `every_s` old."""
         if time.monotonic() - self._read_at >= self._every_s:
             self._file = self._file or proc.ProcFile(f"{self._root}/stat")
             found = proc.parse_cpu(self._file.read().partition(b"\nintr ")[0].decode("ascii", "replace"))
@@ -38,11 +39,12 @@ class CoreTable:
 
 
 class ProcessMonitor(Monitor):
-    """One entity for each process that the facts name (it and its family), and the empty entity for the whole service.
+    """One entity for each process in the facts (it and its family), and the empty entity for the whole
+    service.
 
-    A process in two families counts once in the whole. CPU of children that ended is kept by
-    the parent that waited for them; where nobody does (SA_NOCLDWAIT), only a control group knows it. So the whole service's CPU
-    is that of its groups, where it has any.
+    A process in two families counts once in the whole. CPU of children that ended is kept by the parent that
+    waited for them; if none does (SA_NOCLDWAIT), only a control group knows it. So the whole service's CPU is
+    that of its groups, if it has any.
     """
 
     name = "process"
@@ -83,11 +85,11 @@ class ProcessMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Every service that names processes."""
+        """Every service with processes in its facts."""
         return bool(facts and facts.get("processes"))
 
     def sample(self) -> Iterable[Reading]:
-        """Raises ProcessLookupError when none of the service's processes is there any more."""
+        """Raises ProcessLookupError if none of the service's processes exists any more."""
         members = members_of(self.facts, self.table)
         everyone = set().union(*members.values())
         found = {pid: figures for pid in everyone if (figures := self._figures(pid)) is not None}
@@ -128,12 +130,12 @@ class ProcessMonitor(Monitor):
         return figures
 
     def close(self) -> None:
-        """Let go of its groups' files."""
+        """Close the files of its groups."""
         for group in self._groups:
             group.close()
 
     def _against_limits(self, found: Mapping[int, Mapping[str, float]]) -> Iterator[Reading]:
-        """Descriptors of the process nearest to its limit, and the cores that the service may use."""
+        """Yield descriptors of the process nearest to its limit, and the cores that the service may use."""
         if time.monotonic() - self._bounds_at >= BOUNDS_EVERY_S:
             self._bounds, self._bounds_at = {}, time.monotonic()
         for pid in found.keys() - self._bounds.keys():
@@ -169,7 +171,8 @@ class ProcessMonitor(Monitor):
 
 
 def members_of(facts: Mapping[str, Any], table: proc.ProcessTable) -> dict[str, AbstractSet[int]]:
-    """By name in the facts: the pids of each process that is still that one, and of its family."""
+    """Return, by name in the facts, the pids of each process that is still the same one, and of its
+    family."""
     roots: dict[str, set[int]] = {}
     for process in facts["processes"]:
         pid = int(process["pid"])

@@ -1,5 +1,5 @@
-"""Any server or exporter that tells of itself in Prometheus' text format, by the URL
-that a service's `metrics` names.
+"""Any server or exporter that reports its state in Prometheus' text format, at the URL in a service's
+`metrics`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from svload.watch.http import AdminConnection
 from svload.watch.monitor import Monitor, Reading, admin_has
 
 MOST_SERIES = 300
-"""More are left out, in the order of the page, and counted."""
+"""Further series are left out, in the order of the page, and counted."""
 _MOST_LETTERS = 120
 _LONGEST_LINE = 10_000
-"""Characters of a series with its labels; a longer line is left out, since labels are sought by an expression."""
+"""Characters of a series with its labels; longer lines are left out, because labels are found with a regular
+expression."""
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _PARTS = ("_bucket", "_sum", "_count", "_created")
 
 
 class PrometheusMonitor(Monitor):
-    """GET of admin["prometheus"]["url"] on one kept connection. The entity is the series' labels; buckets and
-    quantiles are left out.
+    """GET of admin["prometheus"]["url"] on one persistent connection. The entity is the series' labels;
+    buckets and quantiles are left out.
     """
 
     name = "prometheus"
@@ -49,11 +50,11 @@ class PrometheusMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services whose `metrics` is set, and those whose kit names such a page."""
+        """Services with `metrics`, and those whose kit names such a page."""
         return admin_has(facts, "prometheus", "url")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when it does not answer, or with something else."""
+        """Raises OSError if it does not answer, or with something else."""
         return parse_page(self._page.get().decode("utf-8", "replace"))
 
     def close(self) -> None:
@@ -62,7 +63,7 @@ class PrometheusMonitor(Monitor):
 
 
 class Sample(NamedTuple):
-    """A line of the page: the name as it stands, its labels as one text, its value."""
+    """A line of the page: the unchanged name, its labels as one text, its value."""
 
     name: str
     labels: str
@@ -70,7 +71,7 @@ class Sample(NamedTuple):
 
 
 def parse_page(text: str) -> list[Reading]:
-    """The page as readings. Raises OSError where no line is a sample."""
+    """Return the page as readings. Raise OSError if no line is a sample."""
     kinds: dict[str, str] = {}
     readings: list[Reading] = []
     left_out = 0
@@ -104,8 +105,8 @@ def _sample(line: str) -> Sample | None:
 
 
 def _readings(one: Sample, kinds: Mapping[str, str]) -> Iterator[Reading]:
-    """A counter's name ends in `_total`; of a histogram or summary its count and its sum are
-    counters, the rest is left out.
+    """Yield readings: a counter's name ends in `_total`; the count and sum of a histogram or summary are
+    counters, the rest of it is left out.
     """
     whole = next((one.name.removesuffix(part) for part in _PARTS if one.name.endswith(part)), one.name)
     kind = kinds.get(one.name) or kinds.get(whole) or kinds.get(one.name.removesuffix("_total")) or "untyped"

@@ -1,4 +1,4 @@
-"""What waits to leave by each network interface: backlog and drops of its queueing disciplines."""
+"""The queues of outgoing packets at each network interface: backlog and drops of its queueing disciplines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from svload.watch.monitor import Monitor, Reading
 
 
 class QdiscMonitor(Monitor):
-    """One entity for each discipline: its interface and kind, and its parent where an
-    interface has several of a kind.
+    """One entity for each discipline: its interface and kind, and its parent if an interface has several of a
+    kind.
     """
 
     name = "qdisc"
@@ -36,7 +36,7 @@ class QdiscMonitor(Monitor):
         return facts is None
 
     def sample(self) -> Iterable[Reading]:
-        """One question to the kernel; nothing where no interface queues."""
+        """Query the kernel once; no readings if no interface queues."""
         readings: list[Reading] = []
         seen: set[str] = set()
         for one in qdiscs():

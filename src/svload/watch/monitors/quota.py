@@ -1,5 +1,5 @@
-"""A service's control groups at work: limits of CPU, memory, processes and disks, how near it is to each, how
-often the kernel enforced one.
+"""A service's control groups at work: limits of CPU, memory, processes and disks, how close it is to each,
+and how often the kernel enforced one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
 
 SETTINGS = frozenset({"cpus", "memory_bytes", "pids", "disk_read_bytes_per_s", "disk_write_bytes_per_s"})
-"""A group's limits (`model.facts.GroupFact`): named here, since the sampler imports no models."""
+"""A group's limits (`model.facts.GroupFact`): listed here, because the sampler imports no models."""
 _NO_LIMIT = 1 << 60
-"""Version 1 tells “no limit” as a number near 2⁶³."""
+"""Version 1 reports “no limit” as a number near 2⁶³."""
 
 
 class QuotaMonitor(Monitor):
-    """One entity for each control group with a limit: the service's own, and one that it shares with others."""
+    """One entity for each control group with a limit: the service's own, and one that it shares with
+    others."""
 
     name = "quota"
     summary = (
@@ -65,11 +66,12 @@ class QuotaMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with processes that a limit of CPU, memory, processes or disks holds, their own or a machine's."""
+        """Services with processes under a limit of CPU, memory, processes or disks, their own or a
+        machine's."""
         return bool(facts and facts.get("processes") and _limited(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """Raises ProcessLookupError when none of its groups is there any more."""
+        """Raises ProcessLookupError if none of its groups exists any more."""
         readings = [
             Reading(name, metric, value)
             for name, paths in self._groups.items()
@@ -86,7 +88,8 @@ def _limited(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_group(paths: Mapping[str, str]) -> Iterator[tuple[str, float]]:
-    """(metric, value) of all that the groups' folders tell, by controller (`unified` with version 2)."""
+    """Yield (metric, value) for all that the groups' folders report, by controller (`unified` with version
+    2)."""
     throttled = cgroups.throttled_s(paths)
     if throttled is not None:
         yield "throttled_seconds_total", throttled
@@ -133,13 +136,13 @@ _FIELDS = (
 
 
 def _number(path: str) -> float | None:
-    """What a file of one number says; None for “max”, or where it is not there."""
+    """Return the number in a file; None for “max”, or if there is no file."""
     text = _text(path).strip()
     return float(text) if text.isdigit() else None
 
 
 def _fields(path: str) -> dict[str, float]:
-    """`name value` lines."""
+    """Return `name value` lines."""
     pairs = (line.split() for line in _text(path).splitlines())
     return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 

@@ -1,4 +1,4 @@
-"""Redis, by its INFO command over TCP."""
+"""Redis, from its INFO command over TCP."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _INFO: Mapping[str, tuple[str, str]] = {
 
 
 class RedisMonitor(Monitor):
-    """INFO at admin["redis"] = {"address", "port"} on one kept connection, as its "user" with the password of
-    "password_file" where it names them; keys are summed over its databases."""
+    """INFO at admin["redis"] = {"address", "port"} on one persistent connection, as its "user" with the
+    password in "password_file" if these are given; keys are summed over its databases."""
 
     name = "redis"
     summary = "connections, commands, hits, evictions, memory and main thread of Redis, from INFO"
@@ -79,11 +79,11 @@ class RedisMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services that name a Redis address."""
+        """Services with a Redis address."""
         return admin_has(facts, "redis", "address", "port")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when it does not answer."""
+        """Raises OSError if it does not answer."""
         try:
             if self._socket is None:
                 self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
@@ -110,7 +110,7 @@ class RedisMonitor(Monitor):
 
     @staticmethod
     def _bulk(line: BoundedSocket) -> bytes:
-        """The text of a bulk answer, `$length`, a line's end, text, a line's end."""
+        """Return the text of a bulk answer: `$length`, a line end, text, a line end."""
         answer, wanted = b"", None
         while wanted is None or len(answer) < wanted:
             piece = line.recv(1 << 16)
@@ -133,7 +133,7 @@ class RedisMonitor(Monitor):
 
 
 def parse_info(answer: str) -> list[Reading]:
-    """INFO's lines as readings; statistics that this version lacks are left out."""
+    """Return INFO's lines as readings; statistics that this version lacks are left out."""
     found = {name: value for name, _, value in (line.partition(":") for line in answer.splitlines())}
     keyspace = [value for name, value in found.items() if name.startswith("db") and value.startswith("keys=")]
     keys = sum(number({"keys": value.removeprefix("keys=").partition(",")[0]}, "keys") for value in keyspace)

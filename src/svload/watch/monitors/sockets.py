@@ -1,4 +1,5 @@
-"""Buffers of a service's connections: what it has not read yet, and what its clients have not taken."""
+"""Buffers of a service's connections: data that it has not read yet, and data that its clients have not
+received."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ FULL = 0.9
 
 
 class SocketsMonitor(Monitor):
-    """One entity for each port of the service, its own ends of the connections alone."""
+    """One entity for each port of the service, with only the service's ends of the connections."""
 
     name = "sockets"
     summary = "buffers of a service's open connections, by sock_diag"
@@ -43,8 +44,8 @@ class SocketsMonitor(Monitor):
         return bool(facts and ports_of(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """One look at all open connections, shared with the other services. Raises ConnectionError
-        when nothing listens on its ports.
+        """Read all open connections once, shared with the other services. Raise ConnectionError if nothing
+        listens on its ports.
         """
         ports = ports_of(self.facts)
         if not any(one.port in ports for one in self.table.of(self.facts)):

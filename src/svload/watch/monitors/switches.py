@@ -1,5 +1,5 @@
-"""How often a service's threads were given a core, and how long they waited for one:
-what CPU time alone does not show.
+"""How often a service's threads were given a core, and how long they waited for one, which CPU time alone
+does not show.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from svload.watch.monitors.process import ProcessMonitor, members_of
 
 
 class SwitchesMonitor(Monitor):
-    """One entity for each process that the facts name, its family included; of a server that ran already one for who
-    listens on its port and what is behind. A thread that ended between two readings is not seen to its end.
+    """One entity for each process in the facts, with its family; for a server that already ran, one for the
+    owner of its port and the servers behind it. The last part of a thread that ended between two readings is
+    missed.
     """
 
     name = "switches"
@@ -40,11 +41,11 @@ class SwitchesMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Every service that names processes, or listens here."""
+        """Every service with processes in its facts, or that listens here."""
         return bool(facts and (facts.get("processes") or ports_of(facts)))
 
     def sample(self) -> Iterable[Reading]:
-        """Raises ProcessLookupError when none of the service's processes is there any more."""
+        """Raises ProcessLookupError if none of the service's processes exists any more."""
         members = self._members()
         if not members:
             raise ProcessLookupError(f"no process of {self.service} is there")
@@ -54,7 +55,7 @@ class SwitchesMonitor(Monitor):
             waited, given = self._sums.get(name, (0, 0))
             for pid in pids:
                 for thread, now in threads_of(pid, self.root):
-                    # A thread that is new since has begun at nothing; those of the first look count from there on.
+                    # A thread that is new since then started at zero; those of the first look count from then on.
                     before = self._seen.get((pid, thread), (0, 0) if self._sums else now)
                     waited += max(now[0] - before[0], 0)
                     given += max(now[1] - before[1], 0)
@@ -66,7 +67,7 @@ class SwitchesMonitor(Monitor):
         return readings
 
     def load(self, under_way: bool) -> None:
-        """Who belongs to a server that ran already is looked for more often after a load's start."""
+        """Look more often, after a load's start, for processes that belong to a server that already ran."""
         if under_way and self._belonging is not None:
             self._belonging.load()
 
@@ -78,7 +79,8 @@ class SwitchesMonitor(Monitor):
 
 
 def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, tuple[int, int]]]:
-    """(thread, (ns waited for a core, times given one)) of a process; what ends meanwhile is left out."""
+    """Yield (thread, (ns waited for a core, times given one)) of a process; threads that end in between are
+    left out."""
     folder = f"{root}/{pid}/task"
     try:
         threads = os.listdir(folder)

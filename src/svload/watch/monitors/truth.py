@@ -1,4 +1,4 @@
-"""The known-truth server: what it counted and how its workers stand, from its admin port."""
+"""The known-truth server: its counters and the state of its workers, from its admin port."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RENAMED = {"body_bytes_out": "body_out_bytes"}
 
 
 class TruthMonitor(Monitor):
-    """`GET /counters` of admin["truth"]["url"] on one kept connection."""
+    """`GET /counters` of admin["truth"]["url"] on one persistent connection."""
 
     name = "truth"
     summary = "counters, queue and busy workers of the known-truth server"
@@ -77,7 +77,7 @@ class TruthMonitor(Monitor):
         return admin_has(facts, "truth", "url")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when it does not answer."""
+        """Raises OSError if it does not answer."""
         found = self._admin.get_json("/counters")
         readings = [
             Reading("", f"{_RENAMED.get(name, name)}_total", number(found, name))

@@ -1,4 +1,4 @@
-"""Varnish: threads, queues, drops, hits, workspaces, storage, as varnishstat tells them. Per-thread
+"""Varnish: threads, queues, drops, hits, workspaces and storage, as reported by varnishstat. Per-thread
 counters lag until a worker is idle.
 """
 
@@ -15,7 +15,7 @@ from svload.watch.monitor import Monitor, Reading, admin_has
 
 TIMEOUT_S = 0.5
 PARAMETERS_EVERY_S = 10.0
-"""How often its parameters are asked for: they may be changed live, and rarely are."""
+"""How often its parameters are read: they can be changed at run time, but rarely are."""
 _FIELDS: Mapping[str, tuple[str, str]] = {
     "MAIN.threads": ("threads", "number of worker threads in all pools"),
     "MAIN.threads_limited": (
@@ -71,7 +71,8 @@ _WANTED = (*_FIELDS, _POOLS, *(f"SMA.*.{name}" for name in (*_STORAGE, _SPACE)))
 
 
 class VarnishMonitor(Monitor):
-    """`varnishstat -1 -j` on admin["varnish"]["dir"] (varnishd's -n), which costs a process: so once a second at most."""
+    """`varnishstat -1 -j` on admin["varnish"]["dir"] (varnishd's -n), which starts a process: so at most once
+    a second."""
 
     name = "varnish"
     summary = "threads, queues, drops, hits, workspaces and storage of Varnish, from varnishstat"
@@ -83,7 +84,7 @@ class VarnishMonitor(Monitor):
     }
     limits = (
         Limit("worker threads", "workers", "threads", "threads_limit", waiting="thread_queue"),
-        # Each pool has a queue of its own, and their sum can't show that one is full.
+        # Each pool has a queue, and their sum can't show that one is full.
         Limit("queue for a worker thread", "workers", "thread_queue", "thread_queue_limit", brief=True, verdict=False),
         # A cache is meant to be full.
         Limit("storage", "storage", "storage_used_bytes", "storage_limit_bytes", at=0.95, verdict=False),
@@ -125,11 +126,11 @@ class VarnishMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services that name varnishd's working folder."""
+        """Services with varnishd's working folder."""
         return admin_has(facts, "varnish", "dir")
 
     def sample(self) -> Iterable[Reading]:
-        """Raises OSError when varnishstat is missing, slow, or finds no varnishd."""
+        """Raises OSError if varnishstat is missing, slow, or finds no varnishd."""
         counters = parse_counters(_said(self._command))
         now = time.monotonic()
         if self._admin is not None and now - self._asked_at >= PARAMETERS_EVERY_S:
@@ -151,7 +152,7 @@ def _said(command: Sequence[str]) -> str:
 
 
 def parse_parameters(text: str) -> dict[str, float]:
-    """`param.show -j`: those parameters that are limits. What is not readable gives none."""
+    """Return the parameters of `param.show -j` that are limits. Unreadable ones are left out."""
     try:
         found = {
             str(one["name"]): one["value"]
@@ -164,8 +165,8 @@ def parse_parameters(text: str) -> dict[str, float]:
 
 
 def parse_counters(text: str) -> dict[str, float]:
-    """varnishstat's JSON (with or without the envelope of version 6.5 and up) as field → value.
-    Raises OSError for anything else."""
+    """Return varnishstat's JSON (with or without the envelope of version 6.5 and up) as field → value. Raise
+    OSError for anything else."""
     try:
         found = json.loads(text)
         return {
@@ -180,7 +181,7 @@ def parse_counters(text: str) -> dict[str, float]:
 def readings_of(
     counters: Mapping[str, float], parameters: Mapping[str, float] | None = None
 ) -> list[Reading]:
-    """Counters and parameters as readings."""
+    """Return counters and parameters as readings."""
     readings = [
         Reading("", metric, float(counters[field]))
         for field, (metric, _) in _FIELDS.items()
@@ -196,7 +197,7 @@ def readings_of(
 
 
 def _storage(counters: Mapping[str, float]) -> Iterable[Reading]:
-    """`SMA.name.field`; a storage without a limit has no space to tell."""
+    """Yield readings from `SMA.name.field`; a storage without a limit has no free space to report."""
     for name in sorted({field.split(".")[1] for field in counters if field.startswith("SMA.")}):
         for field, (metric, _) in _STORAGE.items():
             if f"SMA.{name}.{field}" in counters:

@@ -1,5 +1,5 @@
-"""How a server's connections are spread over workers that share a port (SO_REUSEPORT): the kernel deals them
-by hash. And how many of them its fullest worker has, where each serves so many at a time and no more."""
+"""How a server's connections are spread over workers that share a port (SO_REUSEPORT), which the kernel
+assigns by hash; and how many the fullest worker has, if each serves only a fixed number at a time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from svload.watch.monitors.process import ProcessMonitor
 
 
 class WorkersMonitor(Monitor):
-    """The empty entity for the ports; each worker by its pid, only where a port has more than one listening socket.
+    """The empty entity for the ports; each worker by its pid, only if a port has more than one listening
+    socket.
 
-    admin["workers"] says of one port how many connections each worker there serves at a time. A worker that has
-    them all leaves the others in its accept queue, where they stand and are not answered.
+    admin["workers"] gives, for a port, how many connections each worker there serves at a time. A worker with
+    that many leaves further ones in its accept queue, where they wait unanswered.
     """
 
     name = "workers"
@@ -59,7 +60,7 @@ class WorkersMonitor(Monitor):
         return bool(facts and facts.get("processes") and facts.get("endpoints"))
 
     def sample(self) -> Iterable[Reading]:
-        """Raises ConnectionError when nothing listens on its ports."""
+        """Raises ConnectionError if nothing listens on its ports."""
         ports = {int(end["port"]) for end in self.facts["endpoints"]}
         listening = [one for one in self.listening.of(self.facts) if one.port in ports]
         if not listening:
@@ -88,10 +89,10 @@ class WorkersMonitor(Monitor):
 def _by_worker(
     held: Mapping[int, set[str]], listening: Iterable[Socket], open_ones: Iterable[Socket], ports: set[int]
 ) -> dict[int, int]:
-    """Open connections on these ports by worker, its pid. `held`: what each process has open.
+    """Return open connections on these ports by worker, its pid. `held`: what each process has open.
 
-    A parent that only hands the listening sockets on keeps them all open; its workers hold
-    fewer, and are those who accept.
+    A parent that only passes the listening sockets on keeps them all open; its workers hold fewer, and are
+    the ones that accept.
     """
     listens, connected = (
         {f"socket:[{one.inode}]" for one in found if one.port in ports} for found in (listening, open_ones)
