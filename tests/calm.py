@@ -1,8 +1,9 @@
-"""Judge timing tests by what the machine did while they ran: ``pytest -p tests.calm -m timing`` (``make test-timing``).
+"""Judge timing tests by the state of the machine while they ran: ``pytest -p tests.calm -m timing`` (``make
+test-timing``).
 
-A process beside the tests reads the machine ten times a second. Inside the limits a test passes or fails, once.
-Outside them its outcome means nothing: after a calm moment it is taken again, and where the machine never was calm
-long enough it is "not run: machine busy", which is neither a pass nor a failure.
+A process beside the tests reads the machine ten times a second. Within the limits a test passes or fails,
+once. Outside them its outcome is meaningless: after a calm moment the test is repeated, and if the machine is
+never calm long enough it is "not run: machine busy", which is neither a pass nor a failure.
 """
 
 from __future__ import annotations
@@ -27,27 +28,28 @@ from _pytest.runner import runtestprotocol
 from tests.conftest import not_run
 
 WAIT_S = 1800.0
-"""In all, for calm moments: looks at a busy machine, and tests that one disturbed."""
+"""Total wait for calm moments: looks at a busy machine, and tests that were disturbed."""
 LOOK_S = 0.5
 EVERY_S = 0.1
 NOT_ALL_RUN = 10
 """Exit status when nothing failed and some tests were not run."""
 
 OTHERS = 0.05
-"""Share of all cores that processes of others may use."""
+"""Share of all cores that other processes may use."""
 STOLEN = 0.02
 """Share of all cores that the hypervisor may give to other guests."""
 UNSEEN = 0.15
-"""Share of all cores that no visible process accounts for: some of it is the kernel's."""
+"""Share of all cores used by no visible process: some of it is the kernel's."""
 WAITED = 0.01
 """Share of the time that the test's threads may wait for a core while others used one."""
 BURST_S = 0.05
-"""And how long they may wait so within one reading."""
+"""The longest such wait within one reading."""
 SLOWED = 1.5
-"""A fixed piece of work may take this multiple of its time on the calm machine: the test's own load shares caches."""
+"""A fixed piece of work may take this multiple of its time on the calm machine: the test's own load shares
+caches."""
 
 MARK = "TIMING_TESTS"
-"""In the environment of everything that the tests start."""
+"""Set in the environment of everything that the tests start."""
 
 
 @dataclass
@@ -60,18 +62,18 @@ class Readings:
     """CPU time of processes that are not the test's"""
     stolen_s: float = 0.0
     waited_s: float = 0.0
-    """time that the test's threads waited for a core, as far as others used one then"""
+    """time that the test's threads waited for a core while others used one"""
     burst_s: float = 0.0
     """the longest such wait in one reading"""
     slowed: float = 1.0
-    """time of the fixed piece of work over its time when the session began, the median"""
+    """median time of the fixed piece of work over its time at the start of the session"""
     unseen_s: float = 0.0
-    """CPU time that no process accounts for which can be seen from here"""
+    """CPU time of no process that is visible from here"""
     busiest: dict[str, float] = field(default_factory=dict)
 
 
 def disturbances(found: Readings) -> list[str]:
-    """What makes a test's outcome worth nothing, a clause each."""
+    """Return what makes a test's outcome meaningless, one clause each."""
     whole_s = max(found.seconds, EVERY_S)
     told = []
     if found.others_s > OTHERS * whole_s * found.cores:
@@ -107,7 +109,7 @@ def _work_s() -> float:
 
 
 def _waited_s(pids: frozenset[int]) -> dict[str, float]:
-    """Thread → seconds that it waited for a core so far."""
+    """Return thread → seconds that it has waited for a core."""
     found = {}
     for pid in pids:
         with suppress(OSError):
@@ -142,12 +144,13 @@ class _Reader:
         self._stolen_s, self._used_s = self._machine_s()
 
     def _machine_s(self) -> tuple[float, float]:
-        """CPU time of all cores so far: given to other guests, and used."""
+        """Return CPU time of all cores so far: given to other guests, and used."""
         cores = self._proc.parse_cpu(Path("/proc/stat").read_text()).values()
         return sum(core["steal"] for core in cores), sum(core["user"] + core["system"] for core in cores)
 
     def _belongs(self, now: Mapping[int, Any]) -> frozenset[int]:
-        """The test's processes: its family, who once belonged to it, and who has its mark."""
+        """Return the test's processes: its family, those that once belonged to it, and those with its
+        mark."""
         own = set(self._table.families(self._own)) & now.keys()
         for one in now.values():
             key = (one.pid, one.start_ticks)
@@ -211,7 +214,7 @@ def main() -> None:
 
 
 class Watch:
-    """The process that reads the machine, as the tests see it."""
+    """The tests' interface to the process that reads the machine."""
 
     def __init__(self) -> None:
         os.environ[MARK] = "1"
@@ -236,7 +239,7 @@ class Watch:
         assert self._ask("begin") == "begun"
 
     def end(self) -> Readings:
-        """What the machine did since then."""
+        """Return what the machine did since then."""
         return Readings(**json.loads(self._ask("end")))
 
     def close(self) -> None:
@@ -246,9 +249,10 @@ class Watch:
 
 
 class Calm:
-    """Runs each timing test in a calm moment, or says that it was not run.
+    """Runs each timing test in a calm moment, or reports that it was not run.
 
-    With a delay planted (`planted`: where; tests/planted/delay.c) a test that names the place in its mark must fail.
+    With a planted delay (`planted`: where; tests/planted/delay.c) a test that names the place in its mark
+    must fail.
     """
 
     def __init__(self, watch: Watch, left_s: float = WAIT_S, planted: str = "") -> None:
@@ -322,7 +326,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With a delay planted, only the tests that must see it."""
+    """With a planted delay, keep only the tests that must notice it."""
     if planted := os.environ.get("PLANTED_DELAY"):
         seeing = [item for item in items if any(planted in mark.args for mark in item.iter_markers("timing"))]
         config.hook.pytest_deselected(items=[item for item in items if item not in seeing])

@@ -1,12 +1,13 @@
 """Layers of tests and the one rule on skipping.
 
-A test without a layer is ``pure``. A test of the ``real`` or ``look`` layer may ask for what a machine may
-lack with ``needs(...)``; where it is missing the test is skipped and the run ends with one loud line. With
-``CI=true`` that is a failure: a machine of ours must have what our tests need.
+A test without a layer is ``pure``. A test of the ``real`` or ``look`` layer may require what a machine may
+lack with ``needs(...)``; if it is missing the test is skipped and the run ends with one loud line. With
+``CI=true`` that is a failure: our machines must have what our tests need.
 
-Tests run side by side (``tools/beside.sh``), each worker with a machine-wide lock of its own: two loads at
-once spoil each other's figures, not what a test asserts. One that asserts an elapsed time, a rate or what else
-depends on how busy the machine is carries the mark ``timing`` too and is left out unless ``-m`` asks for it.
+Tests run in parallel (``tools/beside.sh``), each worker with a separate machine-wide lock: two loads at the
+same time spoil each other's figures, but not what a test asserts. A test that asserts an elapsed time, a rate
+or anything else that depends on how busy the machine is also has the mark ``timing`` and is left out unless
+``-m`` selects it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> int:
-    """Pure tests last, so that workers end together (they take tests in this order)."""
+    """Return the order: pure tests last, so that workers end together (they take tests in this order)."""
     return 1 if item.get_closest_marker("pure") else 0
 
 
@@ -78,7 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _NotRun:
-    """What a run does not run: timing tests, which it counts, and those for which no time was left, which it names."""
+    """The tests that are not run: timing tests, which are counted, and those for which no time was left,
+    which are listed."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -119,7 +121,7 @@ class _NotRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
-        """An outcome of its own, neither a pass nor a failure nor a skip."""
+        """Return a separate outcome, neither a pass nor a failure nor a skip."""
         # A report of collection has no properties.
         if why := dict(getattr(report, "user_properties", ())).get("not run"):
             return "not run", "N", (f"NOT RUN: {why}", {"yellow": True})
@@ -134,7 +136,7 @@ class _NotRun:
 
 
 def not_run(item: pytest.Item, why: str) -> pytest.TestReport:
-    """The report of a test that was not run."""
+    """Return the report of a test that was not run."""
     return pytest.TestReport(
         item.nodeid, item.location, {}, "skipped", why, "call", user_properties=[("not run", why)]
     )
@@ -146,13 +148,13 @@ TOGETHER = {
     "tests/journeys/test_real.py": "swift",
     "tests/lab/test_swift.py": "swift",
 }
-"""Files of these folders are dealt out test by test, but for some; every other file stays on one
-worker, with what it makes once."""
+"""Files in these folders are distributed test by test, with exceptions; every other file stays on one worker,
+with what it makes once."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Groups by file: the marker `xdist_group` has no effect with pytest 9.2 and xdist 3.8."""
+    """Group by file: the marker `xdist_group` has no effect with pytest 9.2 and xdist 3.8."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
@@ -163,14 +165,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _unit(nodeid: str) -> str:
-    """What one worker takes as a whole."""
+    """Return the unit that one worker takes as a whole."""
     file = nodeid.partition("::")[0]
     return TOGETHER.get(file) or (nodeid if file.startswith(APART) else file)
 
 
 @pytest.fixture(scope="session")
 def needs() -> Callable[..., None]:
-    """Call with names of programs (or ``"root"``): skips loudly, or fails in CI, when one is missing."""
+    """Call with names of programs (or ``"root"``): skip loudly, or fail in CI, if one is missing."""
 
     def ask(*wanted: str) -> None:
         missing = [name for name in wanted if not _has(name)]
@@ -186,7 +188,7 @@ def needs() -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """The system's Chromium: one for the whole session, since Playwright refuses a second beside it."""
+    """The system's Chromium: one for the whole session, because Playwright refuses a second beside it."""
     from playwright.sync_api import sync_playwright
     from tests.report.chromium import ARGUMENTS
 
@@ -218,14 +220,14 @@ def _running_truth(file: Path, **config: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def serve_truth(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
-    """Start known-truth servers outside any lab: serve_truth(**config) → its ready line
-    (ports, pid). They end with the test."""
+    """Start known-truth servers outside any lab: serve_truth(**config) → its ready line (ports, pid). They
+    end with the test."""
     with ExitStack() as stack:
         yield lambda **config: stack.enter_context(_running_truth(tmp_path / "truth.json", **config))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One loud line a reason; from the reports, which come from every worker."""
+    """Print one loud line per reason; from the reports, which come from every worker."""
     stats = terminalreporter.stats
     told = [str(report.longrepr) for report in [*stats.get("skipped", ()), *stats.get("failed", ())]]
     for reason, tests in Counter(found[1] for text in told if (found := LACKING.search(text))).items():
@@ -238,7 +240,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """In CI a skip of any kind is a failure, also one that did not ask ``needs``."""
+    """In CI, make any skip a failure, even without ``needs``."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if IN_CI and reporter is not None and reporter.stats.get("skipped") and exitstatus == 0:
         reporter.write_line("!!! a test was skipped, and in CI that is a failure", red=True, bold=True)

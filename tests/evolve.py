@@ -1,4 +1,4 @@
-"""The same artefact with other fields: how a test plants a fault in a trial, a claim or a study."""
+"""Copies of an artefact with changed fields: how a test plants a fault in a trial, a claim or a study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Two values of each option of a traffic group, as a study writes them: a test of options names none of them."""
+"""Two values of each option of a traffic group, as written in a study, so that tests of options need not name
+any."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from typing import Any, Literal, get_args, get_origin
 from svload.model.options import Described
 
 BESIDE: dict[str, dict[str, Any]] = {"streams": {"http2": True}}
-"""What an option needs beside it."""
+"""Other options that an option requires."""
 
 
 def written(one: Described) -> tuple[Any, Any]:
-    """Two values that differ; the second is never the default."""
+    """Return two values that differ; the second is never the default."""
     if get_origin(one.kind) is Literal:
         return one.default, next(word for word in get_args(one.kind) if word != one.default)
     if one.kind is bool:

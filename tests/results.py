@@ -1,4 +1,5 @@
-"""Configurations, trials, cases and findings by hand: a test names what it is about, the rest is as in a clean run."""
+"""Hand-made configurations, trials, cases and findings: a test sets what it is about, the rest is as in a
+clean run."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from svload.model.traffic import Group
 
 
 def case_of(*groups: Group, name: str = "c", **fields: Any) -> CaseConfig:
-    """The configuration of a case with these groups; without services, unless they are given."""
+    """Return the configuration of a case with these groups; without services, unless they are given."""
     return CaseConfig(**{"case": Case(name=name, levels={}), "services": ()} | fields, groups=groups)
 
 
@@ -36,7 +37,7 @@ def case_result(name: str, **fields: Any) -> CaseResult:
 
 
 def findings_of(**fields: Any) -> Findings:
-    """Findings of a complete run: of nothing, but for what is given."""
+    """Return findings of a complete run, empty except for what is given."""
     made = len(fields.get("trials", ()))
     own = {"analysis_version": 0, "study": "s", "question": "", "profile": None, "complete": True}
     own |= {"cases": (), "trials": (), "planned_trials": made, "sealed_trials": made}

@@ -1,4 +1,4 @@
-"""Programs that listen, started for a test: on a free port, waited for with a bound, ended with the test."""
+"""Listening programs, started for a test: on a free port, with a bounded wait, ended with the test."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from svload.host import cache_dir
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on now."""
+    """Return a free TCP port of loopback."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
 
 def accepts(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Return whether something listens there."""
     try:
         socket.create_connection(("127.0.0.1", port), 1.0).close()
     except OSError:
@@ -38,7 +38,7 @@ def accepts(port: int) -> bool:
 
 
 def wait_until(condition: Callable[[], object], bound_s: float = HANG_S) -> None:
-    """Return once it holds; fail the test after the bound."""
+    """Return when it holds; fail the test after the bound."""
     deadline = time.monotonic() + bound_s
     while not condition():
         assert time.monotonic() < deadline, f"did not hold within {bound_s} s: {condition}"
@@ -47,8 +47,8 @@ def wait_until(condition: Callable[[], object], bound_s: float = HANG_S) -> None
 
 @contextmanager
 def running(command: Sequence[str], port: int, log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that stays in the foreground, from when it listens on `port` until the block
-    ends; what it says goes to `log`."""
+    """Run a server in the foreground, from when it listens on `port` until the block ends; its output goes to
+    `log`."""
     program = shutil.which(command[0], path=environ.get("PATH", "") + ":/usr/sbin") or command[0]
     with open(log or "/dev/null", "wb") as said:
         process = subprocess.Popen([program, *command[1:]], stdout=said, stderr=said)
@@ -65,7 +65,7 @@ def running(command: Sequence[str], port: int, log: Path | None = None) -> Itera
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Answers on connections that stay open, and prints nothing; a subclass says with what in `do_GET`."""
+    """Answers on persistent connections, and prints nothing; a subclass defines the answer in `do_GET`."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -86,7 +86,7 @@ class Answering(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler] = Answering) -> Iterator[int]:
-    """A server of this process on a free port of loopback while the block runs."""
+    """Run a server of this process on a free port of loopback for the duration of the block."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -99,7 +99,7 @@ def serving(handler: type[BaseHTTPRequestHandler] = Answering) -> Iterator[int]:
 
 
 def program(answers: str = "self.answer()", before: str = "") -> str:
-    """A program that serves on the ports of its first word; `answers` is the body of `do_GET`."""
+    """Return a program that serves on the ports in its first argument; `answers` is the body of `do_GET`."""
     return f"""\
 #!{sys.executable}
 from __future__ import annotations
@@ -122,7 +122,7 @@ servers[0].serve_forever()
 
 
 def python_with(requirements: Path) -> Path:
-    """The interpreter of an environment that holds what the file lists by hash, kept between runs."""
+    """Return the interpreter of an environment with what the file lists by hash, kept between runs."""
     folder = cache_dir() / f"test-python-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
     if not (folder / "made").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=HANG_S)

@@ -1,7 +1,8 @@
-"""Finished real runs that tests share: each is made once, and kept on disk by the content of all that acts in a run.
+"""Finished real runs that tests share: each is made once, and kept on disk under a digest of all code that
+acts in a run.
 
-`shared_run` gives a copy of the run's folder as the command sealed it, without `derived/`: what analysis and report
-make of it is made by the test, so a change of those makes no run again.
+`shared_run` returns a copy of the run's folder as the command sealed it, without `derived/`: the test makes
+what analysis and report derive from it, so changes of those do not repeat the run.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ ROOT = Path(__file__).resolve().parents[1]
 CODE = ROOT / "src"
 KEPT = ROOT / "build" / "shared-runs"
 ACT_IN_NO_RUN = {"analysis", "report", "cli"}
-"""Rooms of svload that only read a finished run, or the command line."""
+"""Packages of svload that only read a finished run, or the command line."""
 UNUSED_S = 86_400.0
-"""A run that no test took for so long is removed: its code has gone."""
+"""Runs unused for this long are removed: their code has gone."""
 
 
 def shared_run(into: Path, study: str | Path, *words: str, code: Path = CODE, kept: Path = KEPT) -> Path:
-    """A copy of the run that `svload run STUDY WORDS…` makes; `study` is a folder or file, or a study's text.
+    """Return a copy of the run that `svload run STUDY WORDS…` makes; `study` is a folder or file, or a
+    study's text.
 
-    The copy lies in `into`, under the run's name. Whoever comes first makes the run; others wait for it.
+    The copy is in `into`, under the run's name. The first caller makes the run; others wait for it.
     """
     folder = kept / _key(study, words, code)
     kept.mkdir(parents=True, exist_ok=True)
@@ -58,7 +60,7 @@ def _key(study: str | Path, words: tuple[str, ...], code: Path) -> str:
 
 @cache
 def _content(code: Path) -> str:
-    """Digest of the engine and of all rooms that act in a run."""
+    """Return the digest of the engine and of all packages that act in a run."""
     read = hashlib.sha256()
     _read(read, code / "svload", ACT_IN_NO_RUN)
     return read.hexdigest()
@@ -72,7 +74,7 @@ def _read(into: hashlib._Hash, folder: Path, without: set[str]) -> None:
 
 
 def _make(folder: Path, study: str | Path, words: tuple[str, ...], code: Path) -> None:
-    """Run the study; nothing is kept of a run that is not complete."""
+    """Run the study; keep nothing of a run that is not complete."""
     work = folder.with_suffix(f".{os.getpid()}")
     work.mkdir()
     try:

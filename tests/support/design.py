@@ -1,4 +1,5 @@
-"""The study of a synthetic run: factors and cases, the lock by hand, the plan, and each case's true population."""
+"""The study of a synthetic run: factors and cases, a hand-made lock, the plan, and each case's true
+population."""
 
 from __future__ import annotations
 
@@ -67,8 +68,8 @@ def design(
     turns: bool = False,
     control: bool = False,
 ) -> Design:
-    """Cases are all combinations of `extra`, protocol and server; a number of cases adds a factor
-    `variant` until there are enough."""
+    """Return a design whose cases are all combinations of `extra`, protocol and server; if a number of cases
+    is given, a factor `variant` is added until there are enough."""
     names = None if cases is None or isinstance(cases, int) else list(cases)
     wanted = cases if isinstance(cases, int) else len(names) if names is not None else None
     levels: dict[str, list[str]] = {name: list(values) for name, values in extra.items()}
@@ -97,7 +98,7 @@ def design(
 
 
 def _in_turns(lock: Lock, control: bool) -> Lock:
-    """The study whose protocols take turns, under a gate."""
+    """Return the study with protocols that take turns, under a gate."""
     gate = {"name": "gate", "factor": PROTOCOL, "baseline": "http", "metric": "probe.response.p50"}
     gate["fail_if"] = "worse by more than 5 %"
     measure = {**lock.source["measure"], "order": "turns"}
@@ -182,8 +183,8 @@ def _source(
     probe: Mapping[str, Any],
     hostile: bool,
 ) -> dict[str, Any]:
-    """The study in the study language, so that whoever resolves the lock finds the same
-    cases, groups and expectations."""
+    """Return the study in the study language, so that resolving it gives the same cases, groups and
+    expectations."""
     factors: dict[str, Any] = {name: list(values) for name, values in levels.items() if name != SERVER}
     factors[SERVER] = {name: SERVERS[name][2] for name in levels[SERVER]}
     if USERS in factors:
@@ -237,7 +238,7 @@ def _source(
 
 
 def randomised_blocks(lock: Lock) -> Batch:
-    """One batch: every block holds each valid case once, in its own order."""
+    """Return one batch: every block holds each valid case once, in its own order."""
     rng = random.Random(lock.seed)
     trials: list[TrialPlan] = []
     for block in range(lock.measure.replicates):

@@ -1,4 +1,4 @@
-"""The lab of a synthetic run: two services, their counters as the load makes them, and monitors' readings."""
+"""The lab of a synthetic run: two services, their counters as the load sets them, and monitors' readings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BEFORE = {
 
 
 def service_facts() -> tuple[ServiceFacts, ...]:
-    """Facts of `backend` (a store) and `cache` (before it)."""
+    """Return the facts of `backend` (a store) and `cache` (in front of it)."""
     return tuple(
         _facts(number, name, role)
         for number, (name, role) in enumerate((("backend", "store"), ("cache", "cache")))
@@ -67,8 +67,8 @@ def trial_lab(
     whole_plot: int,
     phases_s: dict[str, float],
 ) -> TrialLab:
-    """lab.json of a trial whose server level has this role: `direct`, `hit` or `miss`;
-    counters agree with what was written."""
+    """Return lab.json of a trial whose server level has this role: `direct`, `hit` or `miss`; counters agree
+    with what was written."""
     written = sum(group.written for group in groups)
     if fault == "count-mismatch":
         written = round(written * 0.95)
@@ -102,7 +102,8 @@ def trial_lab(
 
 
 def _conditions() -> Conditions:
-    """A quiet machine: the clocks agree, a core is as fast after the load as before it, 12 ports rest."""
+    """Return a quiet machine: the clocks agree, a core is as fast after the load as before it, 12 ports are
+    at rest."""
 
     def at(monotonic_ns: int, calibration_ns: float, time_wait: int | None = None) -> Moment:
         return Moment(
@@ -139,8 +140,8 @@ def _added(
     requests: int,
     direct: Sequence[GroupSummary] | None,
 ) -> dict[str, float]:
-    """Counters after the load; connections and handshakes are the generators' own where
-    they reach this service directly."""
+    """Return counters after the load; connections and handshakes are the generators' where they reach this
+    service directly."""
     status: dict[str, float] = {}
     for group in groups:
         for code, count in group.status.items():
@@ -165,9 +166,9 @@ def _added(
 def monitor_table(
     end_ns: int, rng: np.random.Generator, busy_ratio: Mapping[str, float]
 ) -> dict[str, NDArray[Any]]:
-    """Readings of host, processes and the sampler itself every 0.2 s from the load's start to its end.
+    """Return readings of host, processes and the sampler itself every 0.2 s from the load's start to its end.
 
-    `busy_ratio`: service → cores that it uses beyond what it always does.
+    `busy_ratio`: service → cores that it uses in addition to its base use.
     """
     at = np.arange(0, end_ns + 1, READ_EVERY_NS, dtype="<i8")
     series: list[tuple[str, str, str, str, NDArray[Any]]] = []

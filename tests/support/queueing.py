@@ -1,10 +1,10 @@
-"""Queueing networks simulated event by event in virtual time, many at once: servers whose demands,
-and so whose limits, are known.
+"""Queueing networks simulated event by event in virtual time, many at once: servers with known demands, and
+so known limits.
 
-A request visits the stations in turn, each with so many servers and one queue (first come, first served).
+A request visits the stations in turn, each with a number of servers and one queue (first come, first served).
 Closed: users who wait for their answer, then think. Open: arrivals at given moments. All networks of a call
-advance together, an event each a step, as columns of arrays: a step costs what a few array operations cost,
-so hundreds of models are minutes, not hours. tests/support/test_queueing.py holds it against mean value
+advance together, one event per step, as columns of arrays: a step costs as much as a few array operations, so
+hundreds of models take minutes, not hours. tests/support/test_queueing.py checks it against mean value
 analysis and Erlang's formula.
 """
 
@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 _CHUNK = 2_000
-"""Networks that advance together at most: their state fits a core's cache."""
+"""The most networks that advance together: their state fits a core's cache."""
 _LEFT = 0.6
-"""The finished ones are put aside when fewer than this share still run."""
+"""Finished networks are set aside when fewer than this share still run."""
 
 
 @dataclass(frozen=True)
 class Station:
-    """`mean_s` of service, so many servers; `cv` is the coefficient of variation of service
-    (gamma): 1 exponential, 0 constant.
+    """A mean service time of `mean_s`, and a number of servers; `cv` is the coefficient of variation of
+    service (gamma): 1 exponential, 0 constant.
     """
 
     mean_s: float
@@ -36,7 +36,7 @@ class Station:
 
 @dataclass(frozen=True)
 class Closed:
-    """A closed network. `think_cv` as of service."""
+    """A closed network. `think_cv` as for service."""
 
     stations: tuple[Station, ...]
     users: int
@@ -46,11 +46,11 @@ class Closed:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run showed in its window of `window_s`: `completed` requests, their mean response,
-    and times clipped to the window.
+    """What a run showed in its window of `window_s`: `completed` requests, their mean response, and times
+    clipped to the window.
 
-    `busy_s`: Σ over a station's servers; `residence_s` and `think_total_s`: Σ over users.
-    `longest_s` is the longest response.
+    `busy_s`: Σ over a station's servers; `residence_s` and `think_total_s`: Σ over users. `longest_s` is the
+    longest response.
     """
 
     window_s: float
@@ -67,7 +67,7 @@ class Seen:
 
 
 def simulate_closed(networks: Sequence[Closed], requests: int, seed: int, warm: int = 200) -> list[Seen]:
-    """Each network, from its `warm`-th completion on for `requests` more. Same arguments, same numbers."""
+    """Run each network from its `warm`-th completion for `requests` more. Same arguments, same numbers."""
     rng = np.random.default_rng(seed)
     found: list[Seen | None] = [None] * len(networks)
     # Alike ones together: as many users need as wide a table, as many stations as many steps.
@@ -81,7 +81,7 @@ def simulate_closed(networks: Sequence[Closed], requests: int, seed: int, warm: 
 
 
 class _State:
-    """The networks of one chunk: a row each, a column a user or a station."""
+    """The networks of one chunk: one row each, one column per user or station."""
 
     def __init__(self, networks: Sequence[Closed], rng: np.random.Generator) -> None:
         count, users = len(networks), max(one.users for one in networks)
@@ -119,7 +119,7 @@ class _State:
         self.origin = np.arange(count)
 
     def run(self, requests: int, warm: int) -> list[Seen]:
-        """All of them to their end."""
+        """Run all of them to their end."""
         found: list[Seen | None] = [None] * len(self.origin)
         step = 0
         while len(self.origin):
@@ -134,7 +134,7 @@ class _State:
         return [one for one in found if one is not None]
 
     def step(self, warm: int, requests: int) -> None:
-        """The next event of every network; those that are over stand still."""
+        """Advance every network by its next event; finished ones do not change."""
         rows = self.rows
         user = self.event_s.argmin(axis=1)
         at = self.event_s[rows, user]
@@ -152,7 +152,7 @@ class _State:
         self._enter(place, ends, user)
 
     def _leave(self, place: NDArray[np.int64]) -> None:
-        """A server of `place` is free: who waits there longest is served next."""
+        """Free a server of `place`: the request that waits there longest is served next."""
         left = np.flatnonzero(place >= 0)
         station = place[left]
         some = self.waiting[left, station] > 0
@@ -188,7 +188,8 @@ class _State:
         self.event_s[row, user[row]] = self.now[row] + self._drawn(row, thinks)
 
     def _enter(self, place: NDArray[np.int64], ends: NDArray[np.bool_], user: NDArray[np.int64]) -> None:
-        """Into the next station: from thinking, from the station before, or at once again where nobody thinks."""
+        """Move users to the next station: from thinking, from the station before, or immediately again if
+        they do not think."""
         again = ends & (self.think_s == 0)
         row = np.flatnonzero(~ends | again)
         who = user[row]
@@ -214,7 +215,7 @@ class _State:
         return mean * _unit(self.shape[row, column], self.rng)
 
     def seen(self, row: int, requests: int) -> Seen:
-        """What a finished network showed."""
+        """Return what a finished network showed."""
         return Seen(
             window_s=float(self.end[row] - self.begin[row]),
             completed=requests,
@@ -233,7 +234,7 @@ class _State:
 
 
 def _shape(cv: float) -> float:
-    """Of a gamma distribution; infinite for a constant."""
+    """Return the shape of a gamma distribution; infinite for a constant."""
     return 1 / cv**2 if cv > 0 else np.inf
 
 
@@ -245,8 +246,8 @@ def _unit(shape: Floats, rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True)
 class OpenRun:
-    """Requests of an open network: when each was due and when it was done, and how long each
-    station's servers worked in all.
+    """Requests of an open network: when each was due and when it was done, and how long each station's
+    servers worked in total.
     """
 
     due_s: Floats
@@ -255,13 +256,13 @@ class OpenRun:
 
     @property
     def response_s(self) -> Floats:
-        """By request, in order of due time."""
+        """Return the responses by request, in order of due time."""
         return np.asarray(self.done_s - self.due_s)
 
 
 def simulate_open(stations: Sequence[Station], due_s: Floats, seed: int) -> OpenRun:
-    """Arrivals at the moments `due_s`, which ascend, through all stations in turn (Kiefer &
-    Wolfowitz's recursion at each).
+    """Run arrivals at the ascending moments `due_s` through all stations in turn (Kiefer & Wolfowitz's
+    recursion at each).
     """
     rng = np.random.default_rng(seed)
     at = np.asarray(due_s, dtype=float)
@@ -284,5 +285,5 @@ def simulate_open(stations: Sequence[Station], due_s: Floats, seed: int) -> Open
 
 
 def poisson(rate_rps: float, count: int, seed: int) -> Floats:
-    """Moments of `count` arrivals."""
+    """Return the moments of `count` arrivals."""
     return np.cumsum(np.random.default_rng(seed).standard_exponential(count) / rate_rps)

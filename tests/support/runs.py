@@ -1,4 +1,4 @@
-"""`make_run`: whole synthetic runs through the real lock, plan, tables, journals and seals."""
+"""`make_run`: complete synthetic runs made with the real lock, plan, tables, journals and seals."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WALL = 1_760_000_000.0
 PROBE_THINK_NS = 20_000_000
 SERVER_CORES = (1,)
 BEARS_USERS = 6.0
-"""N* of the background in a run with a factor `users`: its users do not think, and the
-servers' core is full with so many.
+"""N* of the background in a run with a factor `users`: its users do not think, and this many fill the
+servers' core.
 """
 _SHARPNESS = 8.0
 """How sharply response turns at N*: at N* itself it is 9 % above both asymptotes."""
@@ -51,7 +51,7 @@ class SyntheticRun(RunDir):
 
 @dataclass(frozen=True)
 class Populations:
-    """The numbers behind the trials; times in ns."""
+    """The parameters of the trials; times in ns."""
 
     duration_ns: int
     ramp_ns: int
@@ -64,7 +64,8 @@ class Populations:
     turns: TurnModel | None = None
 
     def with_users(self, levels: Mapping[str, str]) -> Populations:
-        """Those of a case: with a factor `users` its background has so many, and a server that bears `BEARS_USERS`."""
+        """Return those of a case: with a factor `users`, its background has that many, and a server that
+        serves `BEARS_USERS`."""
         if USERS not in levels:
             return self
         users = int(levels[USERS])
@@ -72,7 +73,8 @@ class Populations:
         return replace(self, vus=users, median_ns=self.median_ns * slower)
 
     def busy_ratio(self, levels: Mapping[str, str], median_ns: float) -> float:
-        """Cores that the background keeps busy: with `BEARS_USERS` users the servers' core is full."""
+        """Return the cores that the background keeps busy: with `BEARS_USERS` users the servers' core is
+        full."""
         if USERS not in levels:
             return 0.0
         mean_ns, alone_ns = (one * exp(self.sigma**2 / 2) for one in (median_ns, self.median_ns))
@@ -81,14 +83,14 @@ class Populations:
 
     @property
     def interval_ns(self) -> int:
-        """Duration/600, at most 1 s, at least 1 ms (docs/method.md §1); with turns a part of one."""
+        """Duration/600, at most 1 s, at least 1 ms (docs/method.md §1); with turns, a part of one."""
         if self.turns is not None:
             return self.turns.length_ns // 50
         return max(1_000_000, min(1_000_000_000, self.duration_ns // 600))
 
     @property
     def rate_rps(self) -> float:
-        """Open loop's rate: 60 % of what the slots serve at the slowest level of the shipped factors."""
+        """The open loop's rate: 60 % of what the slots serve at the slowest level of the shipped factors."""
         return 0.6 * OPEN_SLOTS / (self.median_ns * 1.35 * exp(self.sigma**2 / 2) / 1e9)
 
 
@@ -113,19 +115,19 @@ def make_run(
     certificates: Certificates | None = None,
     turns: TurnModel | None = None,
 ) -> SyntheticRun:
-    """A run `<out>/synthetic-<n>` of a study with the factors protocol (http, https) × server
-    (backend, cache-hit, cache-miss).
+    """Make a run `<out>/synthetic-<n>` of a study with the factors protocol (http, https) × server (backend,
+    cache-hit, cache-miss).
 
-    `cases`: how many (a factor `variant` is added until there are enough) or their names; None: all six.
-    `factors` adds factors by name → levels; `effects` (factor → level → multiplier of the median) states what
-    they do, also for the two given ones. `faults`: pattern of trial or case name → name from `FAULTS`. Each
-    trial has a group `background` (histograms; closed with `vus` users or, `load="open"`, arrivals at a rate)
-    and a group `probe` (curl, a row a request, new connections, 20 ms think time). `users` adds a factor of
-    that name: the background's users (2 or more), whose response and CPU follow a server that bears
-    `BEARS_USERS` of them. Responses are lognormal(median_ms × effects, sigma); trials differ by a factor of
-    log-sd `between_runs_sigma`, half of its variance shared by a block. With `turns` http and https take turns, under a
-    gate of 5 %, and every request is a row. What was planted stands in `truth`.
-    Same arguments, same tables. Raises ValueError.
+    `cases`: their number (a factor `variant` is added until there are enough) or their names; None: all six.
+    `factors` adds factors by name → levels; `effects` (factor → level → multiplier of the median) sets their
+    effects, also those of the two given ones. `faults`: pattern of trial or case name → name from `FAULTS`.
+    Each trial has a group `background` (histograms; closed with `vus` users or, `load="open"`, arrivals at a
+    rate) and a group `probe` (curl, one row per request, new connections, 20 ms think time). `users` adds a
+    factor of that name: the background's users (2 or more), whose response and CPU follow a server that
+    serves `BEARS_USERS` of them. Responses are lognormal(median_ms × effects, sigma); trials differ by a
+    factor of log-sd `between_runs_sigma`, half of its variance shared by a block. With `turns` http and https
+    take turns, under a gate of 5 %, and every request is a row. The planted values are in `truth`. Same
+    arguments, same tables. Raise ValueError.
     """
     planted = dict(faults or {})
     people = Populations(

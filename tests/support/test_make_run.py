@@ -22,7 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
 
 
 def planted(tmp_path: Path, fault: str, **more: object) -> tuple[SyntheticRun, TrialData, TrialData]:
-    """A run with `fault` in TC1.r1 (a cache hit over http), that trial, and its clean twin TC1.r2."""
+    """Return a run with `fault` in TC1.r1 (a cache hit over http), that trial, and its clean twin TC1.r2."""
     made = make_run(tmp_path, replicates=2, cases=2, faults={"TC1.r1": fault}, **more)
     return made, read_trial(made.trial("TC1.r1")), read_trial(made.trial("TC1.r2"))
 

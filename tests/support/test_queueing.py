@@ -1,5 +1,5 @@
-"""The simulated networks against what is known of them: mean value analysis, Erlang's
-formula, and operational identities.
+"""The simulated networks against known results: mean value analysis, Erlang's formula, and operational
+identities.
 """
 
 from __future__ import annotations

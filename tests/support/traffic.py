@@ -1,7 +1,8 @@
-"""Simulates one traffic group of a trial: every request's stamps, then the tables and totals
-that generators would have made.
+"""Simulates one traffic group of a trial: every request's stamps, then the tables and totals that generators
+would have made.
 
-Virtual time only. The population is lognormal with a stated median, so that analysis can be held against it.
+Virtual time only. The population is lognormal with a given median, so that analysis can be checked against
+it.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ class GroupModel:
     generators: int = 1
     take_first: bool = False
     by_turn: tuple[float, ...] = ()
-    """of a side that takes turns: by what its responses are multiplied in each"""
+    """for a side that takes turns: the multiplier of its responses in each turn"""
     turn_ns: int = 0
 
 
 @dataclass(frozen=True)
 class Requests:
-    """Every request of a group; times in ns from the load's start. `waiting` counts arrivals that never got a slot."""
+    """Every request of a group; times in ns from the load's start. `waiting` holds arrivals that never got a
+    slot."""
 
     vu: Ints
     seq: Ints
@@ -69,7 +71,7 @@ class Requests:
 
 
 def simulate(model: GroupModel, rng: np.random.Generator) -> Requests:
-    """All requests that are due before the window's end, each followed to its end."""
+    """Return all requests that are due before the window's end, each followed to its end."""
     requests = _closed(model, rng) if model.rate_rps is None else _open(model, rng)
     if not model.failures:
         return requests
@@ -80,7 +82,7 @@ def simulate(model: GroupModel, rng: np.random.Generator) -> Requests:
 
 
 def _closed(model: GroupModel, rng: np.random.Generator) -> Requests:
-    """VUs that ask, wait and think; a VU's next request is due when it has thought."""
+    """Simulate VUs that send a request, wait and think; a VU's next request is due when it has thought."""
     spread = model.ramp_ns or max(model.think_ns, 5_000_000)
     vus = np.arange(model.vus)
     due = model.start_ns + spread * vus // model.vus
@@ -100,7 +102,7 @@ def _closed(model: GroupModel, rng: np.random.Generator) -> Requests:
 
 
 def _open(model: GroupModel, rng: np.random.Generator) -> Requests:
-    """Arrivals at a constant rate that take one of `vus` slots; a full pool waits."""
+    """Simulate arrivals at a constant rate that take one of `vus` slots; if all are taken, they wait."""
     stop = model.window_ns[1]
     count = int((stop - model.start_ns) / 1e9 * model.rate_rps)
     due = model.start_ns + ((np.arange(count) + rng.random()) / model.rate_rps * 1e9).astype(np.int64)
@@ -118,8 +120,8 @@ def _open(model: GroupModel, rng: np.random.Generator) -> Requests:
 
 
 def _draw(model: GroupModel, rng: np.random.Generator, due: Ints) -> tuple[Ints, Ints]:
-    """(response from the moment of readiness, the generator's lag in it). A clean lag is a
-    part of the response as drawn."""
+    """Return (response from the moment of readiness, the generator's lag in it). A clean lag is part of the
+    response drawn."""
     response = model.median_ns * np.exp(model.sigma * rng.standard_normal(len(due)))
     if model.warming:
         response *= 1 + 4 * (1 - np.clip(due / model.window_ns[1], 0, 1))
@@ -139,8 +141,8 @@ def _requests(columns: list[Ints], waiting_due: Ints) -> Requests:
 
 
 def share_tables(model: GroupModel, requests: Requests, generator: int, rows: bool) -> dict[str, Arrays]:
-    """The tables of one of the group's generators (its VUs are every `generators`-th),
-    as the engine hands them over."""
+    """Return the tables of one of the group's generators (its VUs are every `generators`-th), as the engine
+    returns them."""
     mine = requests.vu % model.generators == generator
     part = Requests(
         **{name: column[mine] for name, column in vars(requests).items() if name != "waiting_due"},
@@ -168,7 +170,8 @@ def _row_of(model: GroupModel, requests: Requests) -> Ints:
 
 
 def _read_lag(requests: Requests) -> Ints:
-    """A read lag of 5 µs on every request of a group up to 1,000/s, else on one in 64, −1 elsewhere."""
+    """Return a read lag of 5 µs for every request of a group up to 1,000/s, else for one in 64, −1
+    elsewhere."""
     span_ns = int(requests.due.max() - requests.due.min()) if len(requests) else 0
     every = len(requests) * 1e9 <= 1_000 * max(span_ns, 1)
     return np.where(every | (requests.seq % 64 == 0), 5_000, -1)
@@ -287,7 +290,7 @@ def _samples(model: GroupModel, requests: Requests) -> Arrays:
 
 
 def summarise(model: GroupModel, requests: Requests) -> GroupSummary:
-    """The group's totals over all shares, every identity exact."""
+    """Return the group's totals over all shares, with every identity exact."""
     low, high = model.window_ns
 
     def clipped(begin: Ints, end: Ints) -> int:

@@ -1,4 +1,5 @@
-"""What a synthetic run plants: the numbers that analysis must find, and the faults that it must catch."""
+"""The planted values of a synthetic run: the numbers that analysis must find, and the faults that it must
+detect."""
 
 from __future__ import annotations
 
@@ -23,15 +24,14 @@ FAULTS: Mapping[str, str] = {
     "damaged": "one byte of samples.parquet changed after sealing",
     "hostile-names": "cases, levels and the study carry names that break careless readers (the whole run; pattern *)",
 }
-"""Fault name → what it does to the trials that it is planted in."""
+"""Fault name → what it does to the trials in which it is planted."""
 
 
 class CaseTruth(Frozen):
-    """The population a case's responses are drawn from: lognormal with these medians in
-    ns (group → ns) and this log-sd.
+    """The population of a case's responses: lognormal with these medians in ns (group → ns) and this log-sd.
 
-    A trial's median is the case's times exp(noise); `throughput_rps` is the background's
-    expectation at the case's medians.
+    A trial's median is the case's times exp(noise); `throughput_rps` is the background's expectation at the
+    case's medians.
     """
 
     levels: dict[str, str]
@@ -41,8 +41,8 @@ class CaseTruth(Frozen):
 
 
 class TrialTruth(Frozen):
-    """What was drawn for one trial: the factor on its medians, its fault, and how many
-    requests each group made and lost."""
+    """What was drawn for one trial: the factor on its medians, its fault, and how many requests each group
+    made and lost."""
 
     case: str
     noise: float
@@ -61,13 +61,13 @@ class Truth(Artefact):
     between_runs_sigma: float
 
     def ratio(self, treatment: str, baseline: str, group: str = "probe") -> float:
-        """The true ratio of medians of two cases."""
+        """Return the true ratio of medians of two cases."""
         return self.cases[treatment].median_ns[group] / self.cases[baseline].median_ns[group]
 
 
 def fault_of(faults: Mapping[str, str], trial: str, case: str) -> str | None:
-    """The fault planted in a trial: the first pattern that matches its name or its case's
-    (`hostile-names` is none of a trial)."""
+    """Return the fault planted in a trial: the first pattern that matches its name or its case's
+    (`hostile-names` is not a trial's)."""
     for pattern, fault in faults.items():
         if fault not in FAULTS:
             raise ValueError(f"there is no fault {fault!r}; known: {', '.join(FAULTS)}")

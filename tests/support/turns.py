@@ -1,4 +1,4 @@
-"""Sides of a synthetic run that take turns: when each has its own, and its tables in real time."""
+"""Sides of a synthetic run that take turns: the turns of each, and its tables in real time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Table = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class TurnModel:
-    """Turns of `length_ns`, `rounds` a block; `slow`: level of the turned factor → by what its responses are multiplied in each
-    of its turns."""
+    """Turns of `length_ns`, `rounds` per block; `slow`: level of the turned factor → the multiplier of its
+    responses in each of its turns."""
 
     length_ns: int = 500_000_000
     pause_ns: int = 40_000_000
@@ -37,7 +37,7 @@ class TurnModel:
         return self.rounds * self.length_ns
 
     def record(self, lock: Lock, plan: TrialPlan) -> TurnRecord:
-        """The turns of one trial among those of its set."""
+        """Return the turns of one trial among those of its set."""
         mine = next(
             [case.name for case in one]
             for one in sets_of_cases(lock.valid_cases, turned_factor(lock))
@@ -57,7 +57,7 @@ class TurnModel:
 
 
 def in_real_time(table: Table, record: TurnRecord) -> dict[str, NDArray[Any]]:
-    """Samples or readings as a side that takes turns has them."""
+    """Return samples or readings as a side that takes turns has them."""
     begins, lengths = (
         np.array(column, dtype=np.int64)
         for column in zip(*((begin, end - begin) for begin, end in record.turns_ns), strict=True)
