@@ -1,9 +1,9 @@
 """Hold the size of the code to tools/budget.csv.
 
-budget.py           exit 1 and name each room that exceeds its budget
-budget.py --write   set every budget to what is there now
+budget.py           exit 1 and list each room that exceeds its budget
+budget.py --write   set every budget to the present counts
 
-A room is a folder of src/svload or tests, or one of benches, tools and engine. Counted are statements (docstrings
+A room is a folder of src/svload or tests, or one of benches, tools and engine. Counts are of statements (docstrings
 aside), lines, lines over 110 columns and `fmt: skip`; in src/svload also modules of at most 60 lines that one module
 imports, and public functions that no code outside tests calls. A change that has to raise a budget says why.
 """
@@ -23,7 +23,7 @@ TABLE = ROOT / "tools" / "budget.csv"
 COUNTED = ("statements", "lines", "wide", "skips", "small", "uncalled")
 WIDE, SMALL = 110, 60
 FOUND_BY_SCANNING = ("analysis/checks", "api", "cli/commands", "lab/kits", "report/figures/kinds", "tables/checks", "watch/monitors")  # fmt: skip
-"""Folders of src/svload whose modules nothing needs to import by name, and the API, whose callers are users."""
+"""Folders of src/svload whose modules need not be imported by name, and the API, whose callers are users."""
 _CALLERS = ("src", "benches", "tools", "studies", "examples")
 _SKIP = re.compile(r"# fmt: " + "skip")
 
@@ -78,12 +78,12 @@ def _is_exempt(root: Path, path: Path) -> bool:
 
 
 def _small(root: Path, source: dict[Path, ast.Module]) -> Iterator[tuple[Path, str]]:
-    """Modules of at most 60 lines that exactly one module imports."""
+    """Yield modules of at most 60 lines that exactly one module imports."""
     importers: dict[str, set[Path]] = defaultdict(set)
     for path, tree in source.items():
         for node in ast.walk(tree):
             if path.name == "__init__.py":
-                continue  # a room's face passes names on
+                continue  # a room re-exports names
             if isinstance(node, ast.ImportFrom) and node.module:
                 for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
                     importers[name].add(path)
@@ -100,7 +100,7 @@ def _small(root: Path, source: dict[Path, ast.Module]) -> Iterator[tuple[Path, s
 def _uncalled(
     root: Path, source: dict[Path, ast.Module], trees: dict[Path, ast.Module]
 ) -> Iterator[tuple[Path, str]]:
-    """Public functions whose name no code outside tests uses, beyond a room's face."""
+    """Yield public functions whose name no code outside tests uses, except in a room's re-exports."""
     used: Counter[str] = Counter()
     for path, tree in trees.items():
         face = path.name == "__init__.py" and path.parent.name != "api"
@@ -130,7 +130,8 @@ def read(table: Path = TABLE) -> Counts:
 
 
 def write(found: Counts, table: Path = TABLE) -> None:
-    """Make what is there the budget; statements and lines are rounded up to the next 50, so that a fix fits."""
+    """Make the present counts the budget; statements and lines are rounded up to the next 50, so that a fix
+    fits."""
 
     def budget(room: str, name: str) -> int:
         count = found[room][name]
@@ -143,7 +144,7 @@ def write(found: Counts, table: Path = TABLE) -> None:
 
 
 def excesses(found: Counts, budget: Counts) -> list[str]:
-    """Say in a line each where a room holds more than its budget."""
+    """Return one line for each excess of a room over its budget."""
     return [
         f"{room}: {counts[name]:,} {_WORDS[name]}, budget {budget.get(room, Counter())[name]:,}"
         for room, counts in sorted(found.items())

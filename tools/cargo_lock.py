@@ -1,10 +1,10 @@
 """Keeps the Rust lock file free of registry addresses.
 
 ``engine/Cargo.lock.in`` is ``Cargo.lock`` with a token in place of every source line; ``engine/Cargo.lock``
-is made from it with the line that this machine's own cargo writes.
+is made from it with the line that this machine's cargo writes.
 
     cargo_lock.py write    Cargo.lock.in -> Cargo.lock (before a build)
-    cargo_lock.py relock   resolve anew, Cargo.lock -> Cargo.lock.in (after a change of a Cargo.toml;
+    cargo_lock.py relock   resolve again, Cargo.lock -> Cargo.lock.in (after a change of a Cargo.toml;
                            UPGRADE=1 in the environment takes newer versions)
 """
 
@@ -25,7 +25,8 @@ SOURCE = re.compile(r'^source = ".*"$', re.MULTILINE)
 
 
 def learn_source_line() -> str:
-    """The source line of this machine's registry, from the lock of a throw-away crate with one dependency."""
+    """Return the source line of this machine's registry, from the lock of a throw-away crate with one
+    dependency."""
     with tempfile.TemporaryDirectory() as folder:
         crate = Path(folder)
         (crate / "src").mkdir()
@@ -42,7 +43,7 @@ def learn_source_line() -> str:
 
 
 def cargo(*words: str, cwd: Path) -> None:
-    """Runs cargo; its own words go to stderr, and its failure ends the script."""
+    """Run cargo; its output goes to stderr, and its failure ends the script."""
     done = subprocess.run(
         ["cargo", *words],
         cwd=cwd,
@@ -57,7 +58,8 @@ def cargo(*words: str, cwd: Path) -> None:
 
 
 def template_of(lock: str) -> str:
-    """The lock with every source replaced by the token; refuses a source that the token could not stand for."""
+    """Return the lock with every source replaced by the token; refuse a source that the token cannot
+    represent."""
     lines = set(SOURCE.findall(lock))
     if len(lines) > 1:
         raise SystemExit(
@@ -67,7 +69,7 @@ def template_of(lock: str) -> str:
 
 
 def write() -> None:
-    """Makes Cargo.lock; leaves it untouched if it says the same already, so that nothing is rebuilt."""
+    """Write Cargo.lock; do not touch it if its content would be the same, so that nothing is rebuilt."""
     template = TEMPLATE.read_text()
     now = LOCK.read_text() if LOCK.exists() else ""
     if SOURCE.search(now) and template_of(now) == template:
@@ -76,7 +78,8 @@ def write() -> None:
 
 
 def relock() -> None:
-    """Resolves what the Cargo.toml files ask (keeping pins that still fit) and writes the template."""
+    """Resolve the dependencies of the Cargo.toml files (keeping pins that still fit) and write the
+    template."""
     if TEMPLATE.exists():
         write()
     if LOCK.exists():

@@ -1,9 +1,9 @@
-"""make test-limits: each limit of analysis/limits.py, a third lower and a third higher, must make a test fail.
+"""make test-limits: each limit of analysis/limits.py, changed by a third down and up, must make a test fail.
 
-The tests are those of tests/analysis (on planted runs) without test_limits.py, which is a copy of the constants. One pass finds
-which tests read which limit; then, for each change, these are run in a fork until one fails, the quickest first. What no test
-noticed is listed. Exit 0: all were noticed; 1: some were not; 2: the tests
-fail without a change, or could not be run.
+The tests are those of tests/analysis (on planted runs) without test_limits.py, which is a copy of the
+constants. One pass finds which tests read which limit; then, for each change, these are run in a fork until
+one fails, the quickest first. Changes that no test noticed are listed. Exit 0: all were noticed; 1: some were
+not; 2: the tests fail without a change, or could not be run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ LOWER, HIGHER = 2 / 3, 4 / 3
 
 
 def changes(limits: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Limit, what is changed, and its value then; each figure of a tuple by itself, those of a table together."""
+    """Yield the limit, the name of the change, and its changed value; figures of a tuple change one by one,
+    those of a table together."""
     for name, value in limits.items():
         if not name.isupper() or name.startswith("_") or name in NO_LIMITS:
             continue
@@ -50,14 +51,14 @@ def _is_number(value: object) -> bool:
 
 
 def _changed(value: float, factor: float) -> float:
-    """A whole number by one at least; a share near 1 by what it lacks of 1."""
+    """Change an integer by at least one; a share near 1 by its distance from 1."""
     if isinstance(value, int):
         return round(value * factor) if round(value * factor) != value else value + (1 if factor > 1 else -1)
     return 1 - (1 - value) * factor if 0.9 <= value < 1 else value * factor
 
 
 class _Readers:
-    """Which tests read which limit, and how long they take."""
+    """The tests that read each limit, and how long they take."""
 
     def __init__(self, limits: ModuleType) -> None:
         self.tests: dict[str, set[str]] = defaultdict(set)
@@ -80,13 +81,13 @@ class _Readers:
         self.seconds[report.nodeid] += report.duration
 
     def of(self, name: str) -> list[str]:
-        """The tests that read it, the quickest first: all, where it was read before any test ran."""
+        """Return the tests that read it, the quickest first: all, if it was read before any test ran."""
         known = self.seconds if "" in self.tests[name] or not self.tests[name] else self.tests[name]
         return sorted(known, key=lambda test: self.seconds[test])
 
 
 class _Chosen:
-    """Of the tests that are collected only these, in this order."""
+    """Selects only these of the collected tests, in this order."""
 
     def __init__(self, chosen: list[str]) -> None:
         self.place = {nodeid: number for number, nodeid in enumerate(chosen)}

@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery.md and of the report's first page from finished runs or packs:
+"""Makes the pictures of docs/gallery.md and of the report's first page from finished runs or packs:
 `make_gallery.py RUN --think-times RUN`. Needs chromium."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ h2{border-bottom:1px solid #d1d9e0;padding-bottom:6px;margin-top:0}sub{font-size
 
 @contextmanager
 def browsing(width: int, height: int) -> Iterator[Page]:
-    """A page of Chromium."""
+    """Open a page of Chromium."""
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         yield browser.new_page(viewport={"width": width, "height": height})
@@ -40,7 +40,7 @@ def browsing(width: int, height: int) -> Iterator[Page]:
 
 
 def summary_picture(markdown: str, to: Path) -> None:
-    """The summary as a CI job's page shows it."""
+    """Draw the summary as a CI job's page shows it."""
     body = MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(markdown)
     with browsing(1000, 300) as page:
         page.set_content(f"<!doctype html><style>{CSS}</style>{body}")
@@ -48,7 +48,7 @@ def summary_picture(markdown: str, to: Path) -> None:
 
 
 def report_picture(report: Path, to: Path) -> None:
-    """The top of the report."""
+    """Draw the top of the report."""
     with browsing(1280, 1660) as page:
         page.goto(report.resolve().as_uri())
         page.screenshot(path=str(to))

@@ -1,7 +1,7 @@
-"""A small synthetic run in today's formats as a thin tests/packs/pack-N.svload.zip: run it
-when a format's number has risen.
+"""Make a small synthetic run in today's formats as a thin tests/packs/pack-N.svload.zip: run it when a
+format's number has risen.
 
-Packs that are there stay as they are: `svload report PACK` must read what any older svload wrote.
+Existing packs are not changed: `svload report PACK` must read what any older svload wrote.
 """
 
 from __future__ import annotations

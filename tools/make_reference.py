@@ -1,4 +1,4 @@
-"""Make docs/reference/ from the code, so that no page can disagree with what runs.
+"""Make docs/reference/ from the code, so that no page can contradict what runs.
 
 The folder isn't committed: `make docs` and `make site` write it. A page is a module of tools/reference/.
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]  # reference/, and tests/support, which a page asks for a run
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]  # reference/, and tests/support, from which a page gets a run
 
 from reference import (  # noqa: E402
     artefacts,
@@ -42,7 +42,7 @@ def index() -> str:
 
 
 def make(name: str) -> str:
-    """Return the page of that name as the code describes it now."""
+    """Return the page of that name for the present code."""
     return index() if name == INDEX else MODULES[name].make()
 
 

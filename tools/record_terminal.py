@@ -1,7 +1,7 @@
 """A recording of a real run as one small animated SVG, for README and docs: `record_terminal.py RUN OUT.svg`.
 
 The run's journals are played through the view that `svload run` shows, 80 columns wide, then the final table;
-a page that cannot move shows the table. Nothing in it is typed by hand but the command line at its top.
+pages without animation show the table. Only the command line at its top is typed by hand.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Line = tuple[Segment, ...]
 
 @dataclass
 class Film:
-    """Frames as tuples of line numbers; each distinct line is kept once. `still` is the picture of a
-    page that cannot move: the table."""
+    """Frames as tuples of line numbers; each distinct line is kept once. `still` is the picture for pages
+    without animation: the table."""
 
     lines: dict[str, int] = field(default_factory=dict)
     frames: list[tuple[int, ...]] = field(default_factory=list)
@@ -46,14 +46,14 @@ class Film:
     still: int = 0
 
     def add(self, picture: Iterable[Line], seconds: float) -> None:
-        """A frame of at most `ROWS` lines, its last ones."""
+        """Add a frame of at most `ROWS` lines, the last ones."""
         drawn = [drawn_line(line) for line in picture][-ROWS:]
         self.frames.append(tuple(self.lines.setdefault(text, len(self.lines)) for text in drawn))
         self.seconds.append(seconds)
 
 
 def drawn_line(line: Line) -> str:
-    """One line's text elements; the same text gives the same string."""
+    """Return one line's text elements; the same text gives the same string."""
     at, parts = 0, []
     for text, style, _ in line:
         width = len(text)
@@ -69,7 +69,7 @@ def drawn_line(line: Line) -> str:
 
 
 def colour_of(style: object) -> str:
-    """A segment's colour in the theme; a dim one is mixed with the ground."""
+    """Return a segment's colour in the theme; a dim one is mixed with the background."""
     colour = getattr(style, "color", None)
     red, green, blue = colour.get_truecolor(THEME) if colour else THEME.foreground_color
     if getattr(style, "dim", False):
@@ -79,7 +79,7 @@ def colour_of(style: object) -> str:
 
 
 def events_of(run: RunDir) -> list[Event]:
-    """All that was said while it ran: the run's journal, and from the trials' what only they hold."""
+    """Return all events of the run: those in the run's journal, and those that only the trials' have."""
     found = list(read_events(run.events).events)
     for trial in run.sealed_trials():
         told = read_events(run.trial(trial).events).events
@@ -88,12 +88,12 @@ def events_of(run: RunDir) -> list[Event]:
 
 
 def console() -> Console:
-    """A colour terminal of `COLUMNS` that writes nowhere."""
+    """Return a colour terminal of `COLUMNS` whose output is discarded."""
     return Console(file=io.StringIO(), force_terminal=True, color_system="truecolor", width=COLUMNS, height=ROWS, highlight=False, legacy_windows=False)  # fmt: skip
 
 
 class Screen(ScreenView):
-    """The live view; what scrolls above it is kept."""
+    """The live view, with what scrolls above it."""
 
     def __init__(self) -> None:
         super().__init__(console())
@@ -107,12 +107,12 @@ class Screen(ScreenView):
 
 
 def lines_of(out: Console, what: object) -> list[Line]:
-    """What is printed, by line."""
+    """Return what is printed, by line."""
     return [tuple(line) for line in out.render_lines(what, pad=False)]  # type: ignore[arg-type]
 
 
 def film_of(events: Sequence[Event], command: str, end: Sequence[Line]) -> tuple[Film, float]:
-    """The film of events and of what is printed after them, and how much faster than life it runs."""
+    """Return the film of events and of what is printed after them, and its speed compared to real time."""
     screen, film = Screen(), Film()
     (prompt,) = lines_of(screen.console, Text.assemble(("$ ", "bold green"), command))
     begin_ns, end_ns = events[0].monotonic_ns, events[-1].monotonic_ns
@@ -132,7 +132,8 @@ def film_of(events: Sequence[Event], command: str, end: Sequence[Line]) -> tuple
 
 
 def final(run: RunDir) -> list[Line]:
-    """What the command prints at its end, on a terminal as wide; paths as a user has them."""
+    """Return what the command prints at its end, on a terminal of the same width; paths as users have
+    them."""
     out = console()
     files = {name: Path("runs") / run.name / "derived" / name for name in ("findings.json", "report.html")}
     with out.capture() as said:
@@ -143,7 +144,7 @@ def final(run: RunDir) -> list[Line]:
 
 
 def svg(film: Film, title: str) -> str:
-    """The film as one SVG: frames side by side, moved by steps; without motion one stands."""
+    """Return the film as one SVG: frames side by side, moved in steps; without animation one is shown."""
     width, height = COLUMNS * CELL_PX + 2 * PAD_PX, ROWS * LINE_PX + BAR_PX + 2 * PAD_PX
     total = sum(film.seconds)
     steps, at = [], 0.0

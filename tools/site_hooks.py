@@ -1,6 +1,6 @@
-"""What `make site` does to the Markdown that GitHub shows as it is: pages from the project's root join the
-site, fences lose the tags by which tests run them, links to what is no page (examples, studies) become names,
-and search works in pages opened as files.
+"""Changes by `make site` to the Markdown that GitHub shows unchanged: pages from the project's root are added
+to the site, fences lose the tags by which tests run them, links to files that are not pages (examples,
+studies) become names, and search works in pages opened as files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 def on_config(config: Any) -> Any:
     """Make the pages of docs/reference/ before mkdocs lists its files."""
-    sys.path.insert(0, str(ROOT / "tools"))  # where mkdocs does not look by itself
+    sys.path.insert(0, str(ROOT / "tools"))  # mkdocs does not search there by default
     from make_reference import write
 
     write()
@@ -32,7 +32,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """The root's pages, beside those of docs/, and the site's own style and script."""
+    """Add the root's pages to those of docs/, and the site's own style and script."""
     for name in JOINED:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for path in sorted((ROOT / "tools" / "site").iterdir()):
@@ -41,13 +41,14 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """GitHub needs a backslash before a bar within a table's code; Python-Markdown prints it."""
+    """Remove the backslash that GitHub needs before a bar in a table's code, and that Python-Markdown
+    prints."""
     return _CODE.sub(lambda code: code[0].replace("\\|", "|"), html)
 
 
 @event_priority(-100)  # after the index is written
 def on_post_build(config: Any) -> None:
-    """The search index as a script: a page opened as a file may load that, and no JSON."""
+    """Write the search index as a script: a page opened as a file may load that, but no JSON."""
     index = Path(config.site_dir) / "search" / "search_index.json"
     if index.is_file():
         index.with_suffix(".js").write_text(
@@ -56,7 +57,7 @@ def on_post_build(config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
-    """One page as the site wants it."""
+    """Return one page in the form that the site needs."""
     here = page.file.src_uri
     folder = "" if here in JOINED else posixpath.join("docs", posixpath.dirname(here))
     known = {file.src_uri for file in files}
@@ -71,7 +72,7 @@ def _without_tags(fence: re.Match[str]) -> str:
 
 
 def _relinked(link: re.Match[str], folder: str, here: str, known: set[str]) -> str:
-    """A link as the site has its target: the project's paths begin at its root, the site's at docs/."""
+    """Return a link with the site's target: the project's paths start at its root, the site's at docs/."""
     text, target, anchor = link[1], link[2], link[3] or ""
     if "://" in target or target.startswith("mailto:"):
         return link[0]

@@ -1,9 +1,10 @@
 """make test-vm: the limits of version 2 of the kernel's control groups, and netem, in Debian's own kernel
 under qemu's software emulation.
 
-For what this machine's kernel may lack; for correctness alone, since an emulated machine is a twentieth as
-fast or so. The kernel is fetched by apt once and kept in build/vm. LEFT=seconds ends it then: what did not fit
-is no failure. Exit 0: all checks that were run passed; 1: some did not; 3: not possible here (one line says why).
+It covers what this machine's kernel may lack; only correctness, because an emulated machine is about twenty
+times slower. The kernel is fetched by apt once and kept in build/vm. LEFT=seconds ends it then: checks for
+which there was no time are not failures. Exit 0: all checks that were run passed; 1: some did not; 3: not
+possible here (one line gives the reason).
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ poweroff -f
 
 
 class NotHereError(Exception):
-    """This machine cannot do it."""
+    """This machine cannot run the checks."""
 
 
 def main() -> int:
-    """Build the small system, boot it, pass on what it says."""
+    """Build the small system, boot it, pass on its output."""
     try:
         kernel, modules = _kernel()
         image = _image(modules)
@@ -67,7 +68,7 @@ def main() -> int:
 
 
 def _kernel() -> tuple[Path, Path]:
-    """Debian's kernel and the folder of its modules, fetched where they are not there."""
+    """Return Debian's kernel and the folder of its modules, fetched if they are missing."""
     lacking = [program for program in NEEDED if shutil.which(program, path=PATH) is None]
     if lacking:
         packages = " ".join(sorted({NEEDED[name] for name in lacking}))
@@ -99,7 +100,8 @@ def _kernel() -> tuple[Path, Path]:
 
 
 def _image(modules: Path) -> Path:
-    """The system's files as one archive: busybox, this Python's standard library, tc, svload's source."""
+    """Return the system's files as one archive: busybox, this Python's standard library, tc, svload's
+    source."""
     root = BUILD / "root"
     shutil.rmtree(root, ignore_errors=True)
     for folder in ("bin", "modules", "svload"):
@@ -127,7 +129,7 @@ def _image(modules: Path) -> Path:
         ignore_dangling_symlinks=True,
     )
     programs = [python, tc, *(root / library.relative_to("/")).glob("lib-dynload/*.so")]
-    threads = Path("/lib").glob("*/libgcc_s.so.1")  # the C library loads it where a thread ends
+    threads = Path("/lib").glob("*/libgcc_s.so.1")  # the C library loads it when a thread ends
     for file in [python, tc, *_libraries(programs), *threads]:
         _copy(file, root)
     for name in MODULES:
@@ -152,7 +154,7 @@ def _image(modules: Path) -> Path:
 
 
 def _libraries(programs: Iterable[Path]) -> set[Path]:
-    """The shared libraries that they load, and the loader."""
+    """Return the shared libraries that they load, and the loader."""
     found: set[Path] = set()
     for program in programs:
         told = subprocess.run(["ldd", str(program)], check=False, capture_output=True, text=True).stdout

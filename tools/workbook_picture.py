@@ -1,5 +1,5 @@
-"""A picture of the workbook's summary as it is printed: `workbook_picture.py report.xlsx
-OUT.png`. Needs soffice and poppler's tools."""
+"""A picture of the workbook's summary as printed: `workbook_picture.py report.xlsx OUT.png`. Needs soffice
+and poppler's tools."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from numpy.typing import NDArray
 
 TOOLS = ("soffice", "pdftotext", "pdftoppm")
 _FIRST_PAGES = 12
-"""The guide and the summary lie within them; all would be thousands."""
+"""The guide and the summary are within them; all pages would be thousands."""
 _ONLY_THERE = "doubts: in how many trials"
 _DPI, _MARGIN, _SHADES = 150, 12, 6
 
 
 def can_be_made() -> bool:
-    """Whether this machine has what it takes."""
+    """Return whether this machine has the programs for it."""
     return all(shutil.which(tool) for tool in TOOLS)
 
 
 def workbook_picture(book: Path, to: Path) -> None:
-    """The summary's page without its empty rest. Raises ValueError where the first pages do not hold it."""
+    """Write the summary's page without its empty rest. Raise ValueError if it is not among the first
+    pages."""
     with tempfile.TemporaryDirectory() as folder:
         pages = f'pdf:calc_pdf_Export:{{"PageRange":{{"type":"string","value":"1-{_FIRST_PAGES}"}}}}'
         profile = f"-env:UserInstallation={(Path(folder) / 'profile').as_uri()}"
@@ -53,7 +54,7 @@ def _run(*command: str) -> str:
 
 
 def read_ppm(path: Path) -> NDArray[np.uint8]:
-    """Rows × columns × RGB of a binary PPM as poppler writes it."""
+    """Return rows × columns × RGB of a binary PPM as poppler writes it."""
     magic, size, most, pixels = path.read_bytes().split(b"\n", 3)
     if magic != b"P6" or most != b"255":
         raise ValueError(f"{path} is no PPM of bytes")
@@ -62,7 +63,7 @@ def read_ppm(path: Path) -> NDArray[np.uint8]:
 
 
 def _cropped(page: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Without the footer and the white around what is left."""
+    """Return the page without the footer and without white margins."""
     inked = (page < 250).any(axis=2)
     inked[int(0.93 * len(inked)) :] = False
     rows, columns = (np.flatnonzero(inked.any(axis=axis)) for axis in (1, 0))
@@ -72,7 +73,7 @@ def _cropped(page: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def write_png(pixels: NDArray[np.uint8], to: Path) -> None:
-    """As an indexed PNG of 216 colours: text stays sharp at a third of the bytes."""
+    """Write an indexed PNG of 216 colours: text stays sharp at a third of the bytes."""
     shades = (pixels.astype(np.int64) * (_SHADES - 1) + 127) // 255
     index = (shades @ np.array([_SHADES**2, _SHADES, 1])).astype(np.uint8)
     height, width = index.shape

@@ -1,2 +1,2 @@
-"""The pages of docs/reference/, a module each: `TITLE` stands in the index, `make()` is
-the page as the code says it now."""
+"""The pages of docs/reference/, one module each: `TITLE` is its title in the index, `make()` returns the page
+for the present code."""

@@ -14,7 +14,7 @@ Models = list[tuple[str, type[Any]]]
 
 
 def files() -> Models:
-    """Every file of a run that is an artefact, by what it is called here."""
+    """Return every file of a run that is an artefact, by its name in the reference."""
     from svload.model import (
         certificates,
         facts,
@@ -44,7 +44,7 @@ def files() -> Models:
 
 
 def parts(models: Models) -> Models:
-    """The models that stand inside of these, by name."""
+    """Return the models inside these, by name."""
     found: dict[str, type[Any]] = {}
     for _, model in models:
         _gather_parts(model, found)
@@ -52,7 +52,7 @@ def parts(models: Models) -> Models:
 
 
 def untold(models: Iterable[type[Any]]) -> list[str]:
-    """Fields of these models that no docstring says the meaning of: `Seal.facts`."""
+    """Return fields of these models without a docstring: `Seal.facts`."""
     from svload.model.docstrings import of_fields
 
     return [
@@ -120,7 +120,7 @@ def make() -> str:
 
 
 def _without_name(model: type[Any]) -> str:
-    """What a file's model says of itself, without the file's name before the colon."""
+    """Return the docstring of a file's model, without the file's name before the colon."""
     head, colon, rest = sentence(model.__doc__).partition(": ")
     return rest if colon and ".json" in head else sentence(model.__doc__)
 
@@ -137,7 +137,7 @@ def _fields(model: type[Any]) -> str:
 
 
 def _gather_parts(annotation: Any, found: dict[str, type[Any]]) -> None:
-    """The models inside a type, by name."""
+    """Collect the models inside a type, by name."""
     for inner in typing.get_args(annotation):
         _gather_parts(inner, found)
     for field in getattr(annotation, "model_fields", {}).values():
@@ -149,7 +149,7 @@ def _gather_parts(annotation: Any, found: dict[str, type[Any]]) -> None:
 
 
 def _annotation(annotation: Any) -> str:
-    """A field's type, without module names."""
+    """Return a field's type, without module names."""
     text = (
         annotation.__name__
         if isinstance(annotation, type) and not typing.get_args(annotation)

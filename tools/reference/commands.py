@@ -41,7 +41,7 @@ _EXITS = {
 
 
 def help_pages() -> dict[str, str]:
-    """`svload …` → its --help, 100 columns wide, in the order of the program's own list."""
+    """Return `svload …` → its --help, 100 columns wide, in the order of the program's own list."""
     import typer
     from typer.testing import CliRunner
 

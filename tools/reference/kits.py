@@ -44,7 +44,7 @@ def make() -> str:
 
 
 def _trust(own: Mapping[str, Any], kit: Any) -> str:
-    """What of it needs --trust, and what of `tuning` does not."""
+    """Return which of its options need --trust, and which parameters of `tuning` do not."""
     asking = [code(name) for name in own if name not in kit.harmless | kit.addresses]
     said = [f"Needs `--trust`: {', '.join(asking)}."] if asking else []
     if kit.addresses:
@@ -82,7 +82,7 @@ def _options(fields: Mapping[str, Any]) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    """A type in the reader's words."""
+    """Return a type in words for readers."""
     if typing.get_origin(annotation) is Literal:
         return " or ".join(code(str(value)) for value in typing.get_args(annotation))
     inner = [one for one in typing.get_args(annotation) if one is not type(None)]

@@ -27,12 +27,12 @@ def page(title: str, *parts: str) -> str:
 
 
 def sentence(text: str | None) -> str:
-    """A docstring as one paragraph."""
+    """Return a docstring as one paragraph."""
     return " ".join(inspect.cleandoc(text or "").split())
 
 
 def default(value: Any) -> str:
-    """A default as one writes it."""
+    """Return a default as users write it."""
     if value is None or value in ({}, [], ()):
         return "–"
     if hasattr(value, "model_dump"):

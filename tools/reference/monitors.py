@@ -47,7 +47,7 @@ def make() -> str:
 
 
 def _declared(monitor: Any) -> list[str]:
-    """What it declares: limits, and counters of refusals."""
+    """Return what it declares: limits, and counters of refusals."""
     texts = []
     if monitor.limits:
         rows = [

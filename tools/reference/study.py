@@ -89,7 +89,7 @@ def _takes_reference(shape: Mapping[str, Any]) -> bool:
 
 
 def _shape(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """A JSON Schema in a few words."""
+    """Return a JSON Schema in a few words."""
     if "$ref" in shape:
         return "mapping"
     found: list[str] = []

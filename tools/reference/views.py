@@ -1,4 +1,4 @@
-"""The SQL views of `svload query`, asked of a synthetic run."""
+"""The SQL views of `svload query`, read from a synthetic run."""
 
 from __future__ import annotations
 
