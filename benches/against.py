@@ -1,5 +1,5 @@
-"""Two engines in one run, alternated: this tree's, and another commit's:
-`python -m benches.run --against COMMIT [--quick]`."""
+"""Two engines in one run, alternated: that of this tree and that of another commit: `python -m benches.run
+--against COMMIT [--quick]`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from benches.report import name_of
 from benches.works import Outcome
 
 LIMIT = 1.02
-"""The most that this engine's CPU may be of the other's, over all works; of one work
-where its interval is sure of it."""
+"""The highest allowed ratio of this engine's CPU to the other's, over all works; for one work, only if its
+interval is certain."""
 ROOT = Path(__file__).parents[1]
 _BUILD_BOUND_S = 900
 
 
 class OtherEngine(Svload):
-    """Another build of the engine, called as `Svload` is, by the same share. To the works it is a peer."""
+    """Another build of the engine, called like `Svload`, with the same share. The works treat it as a
+    peer."""
 
     get = "git"
     ours = False
@@ -36,13 +37,14 @@ class OtherEngine(Svload):
         self._module = module
 
     def command(self, job: Job) -> list[str]:
-        """The share's process loads that module in place of its own."""
+        """The share's process loads that module instead of its own."""
         return [*super().command(job), str(self._module)]
 
 
 @dataclass
 class Comparison:
-    """All works of one run. Ratios are process CPU a request, this engine over the other, paired by round."""
+    """All works of one run. Ratios are process CPU per request, this engine over the other, paired by
+    round."""
 
     commit: str
     outcomes: list[Outcome] = field(default_factory=list)
@@ -50,7 +52,7 @@ class Comparison:
 
     @property
     def overall(self) -> Ratio:
-        """Over all works and rounds alike."""
+        """Over all works and rounds, equally weighted."""
         ours: dict[int, float] = {}
         theirs: dict[int, float] = {}
         for at, outcome in enumerate(self.outcomes):
@@ -60,18 +62,19 @@ class Comparison:
 
     @property
     def slower(self) -> list[str]:
-        """Works that are surely slower."""
+        """Works that are certainly slower."""
         sure = [outcome for outcome in self.outcomes if outcome.ratio and outcome.ratio.low > LIMIT]
         return [name_of(outcome) for outcome in sure]
 
     @property
     def passed(self) -> bool:
-        """Every run counted, the overall point ratio is within the limit, and no work is surely slower."""
+        """Return whether every run counted, the overall point ratio is within the limit, and no work is
+        certainly slower."""
         clean = not any(cell.failures for outcome in self.outcomes for cell in outcome.cells)
         return clean and not self.troubles and not self.slower and self.overall.value <= LIMIT
 
     def table(self) -> str:
-        """A line a work, then the verdict."""
+        """Return one line per work, then the verdict."""
         lines = [f"this engine ÷ that of {self.commit[:12]}, process CPU a request (95 %)"]
         for outcome in self.outcomes:
             lines.append(f"  {name_of(outcome):<20} {interval(outcome.ratio)}")
@@ -88,8 +91,8 @@ def _pair(outcome: Outcome) -> tuple[dict[int, float], dict[int, float]]:
 
 
 def other_engine(commit: str, folder: Path, say: Callable[[str], None]) -> OtherEngine:
-    """The engine of a commit, built in a worktree of its own once and kept. Raises
-    Failed where git or cargo refuses."""
+    """Return the engine of a commit, built once in a separate worktree and kept. Raise Failed if git or cargo
+    fails."""
     full = _told(["git", "rev-parse", "--verify", f"{commit}^{{commit}}"]).strip()
     module = folder / "engines" / full / "_native.abi3.so"
     if not module.exists():
@@ -106,7 +109,7 @@ def other_engine(commit: str, folder: Path, say: Callable[[str], None]) -> Other
 
 
 def _build(tree: Path, target: Path, module: Path) -> None:
-    """As `make setup` builds it: the release profile, the crates that the tree has locked."""
+    """Build like `make setup`: the release profile, with the crates that the tree has locked."""
     _told([sys.executable, "tools/cargo_lock.py", "write"], tree)
     words = ["cargo", "build", "--release", "--locked", "--package", "svload-native"]
     more = {

@@ -1,10 +1,10 @@
-"""The rule of comparisons simulated on machines that others disturb: false alarms, coverage, power, "no difference",
-and gates that add blocks.
+"""The rule of comparisons, simulated on machines disturbed by others: false alarms, coverage, power, "no
+difference", and gates that add blocks.
 
-    python -m benches.claims            # 2,000 runs a cell, minutes on one core; writes benches/claims.md
-    python -m benches.claims --tenth    # 200 runs a cell, as tests/analysis/test_claims_simulated.py does
+    python -m benches.claims            # 2,000 runs per cell, minutes on one core; writes benches/claims.md
+    python -m benches.claims --tenth    # 200 runs per cell, as tests/analysis/test_claims_simulated.py does
 
-Data are made here; judged they are by the product's own functions alone (`svload.analysis.claims.statistic`).
+Data are simulated here, and judged only by the product's functions (`svload.analysis.claims.statistic`).
 Exit 1 if a cell that is held to the limits misses one.
 """
 
@@ -39,15 +39,15 @@ RUNS, SEED = 2_000, 20_260_101
 FALSE_ALARMS_MAX, COVERAGE_MIN = 0.07, 0.93
 MARGIN = log(1.05)
 SCATTER = 0.10
-"""Of one request's logarithm, undisturbed."""
+"""Scatter of one request's logarithm, undisturbed."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What happens on a machine. Shares are of one, times in s, waits in ms; the rest is of logarithms.
+    """The conditions on a machine. Shares are of one, times in s, waits in ms; the rest is of logarithms.
 
-    `short`, `long`: (share of the time, mean length) of bursts of others, which take one core, or with
-    probability `both` two; a request that is hit waits `waits` ms on average at one or two cores.
+    `short`, `long`: (share of the time, mean length) of bursts of other processes, which take one core, or
+    with probability `both` two; a request that is hit waits `waits` ms on average at one or two cores.
     """
 
     name: str
@@ -56,11 +56,11 @@ class World:
     both: float = 0.3
     waits: tuple[float, float] = (0.15, 2.5)
     always: float = 0.0
-    """share of both cores that others have all the time"""
+    """share of both cores that others always use"""
     seen: float = 1.0
     """share of the trials in which monitors see it"""
     sigma: float = 1.0
-    """noise of a trial, times its case's own"""
+    """noise of a trial, as a multiple of its case's"""
     heavy: bool = False
     """t(3) instead of normal"""
     drift: float = 0.0
@@ -68,20 +68,20 @@ class World:
     block_effect: float = 0.0
     """treatment × block"""
     bring_ups: int = 0
-    """0: no effect of theirs"""
+    """0: they have no effect"""
     bring_up_effect: float = 0.0
     missing: float = 0.0
     # what the treatment does
     suffers: float = 1.0
-    """what hits it, hits it so much harder"""
+    """how much harder disturbances hit the treatment"""
     disturbs: float = 0.0
     """share of its own trials that it disturbs for 0.7 of their time"""
     hungry: float = 1.0
-    """others get so much of what they get beside the baseline"""
+    """others' share beside the treatment, as a multiple of that beside the baseline"""
     lag: float = 0.0
     """the generator's own delay in its trials"""
     slow: float = 0.0
-    """share of its trials that are half again as slow by themselves"""
+    """share of its trials that are 50 % slower by themselves"""
 
 
 QUIET = World("quiet")
@@ -108,11 +108,11 @@ class Cell:
     cases: int
     blocks: int
     held: bool = True
-    """to the limits; false: shown"""
+    """held to the limits; if false, only shown"""
 
 
 def cells() -> Iterator[Cell]:
-    """The designs, one a row."""
+    """Yield the designs, one per row."""
     drift = World("drift and trend", drift=0.05)
     tails = World("t(3), twice as large", sigma=2.0, heavy=True)
     crossed = replace(DEMO, name="a desktop at work, treatment × block 2 %", block_effect=0.02)
@@ -130,7 +130,7 @@ def cells() -> Iterator[Cell]:
 
 @dataclass(frozen=True)
 class Data:
-    """Simulated runs, [run, case, block] and a side more for `strangers`."""
+    """Simulated runs, [run, case, block], with one more side for `strangers`."""
 
     logs: Floats
     clean: Floats
@@ -144,7 +144,7 @@ class Data:
         object.__setattr__(self, "weight", weights(known, self.percentile))
 
     def first(self, blocks: int) -> Data:
-        """The same after so many blocks."""
+        """Return the same after this many blocks."""
         return Data(
             self.logs[..., :blocks], self.clean[..., :blocks], self.strangers[..., :blocks, :], self.unit[:blocks], self.percentile
         )  # fmt: skip
@@ -153,7 +153,8 @@ class Data:
 def simulate(
     world: World, cases: int, blocks: int, effect: float, runs: int, seed: list[int], percentile: float = 0.5, trial_s: float = 1.2
 ) -> Data:  # fmt: skip
-    """Trials in randomised blocks, in the order that they run; equal seeds are equal weather whatever the effect."""
+    """Simulate trials in randomised blocks, in the order in which they run; equal seeds give equal
+    disturbances whatever the effect."""
     rng = np.random.default_rng(seed)
     n, gap_s = 2 * cases, 0.5
     place = np.argsort(rng.random((runs, blocks, n)), axis=2)
@@ -191,7 +192,7 @@ def simulate(
 
 
 def _covered(world: World, begun: Floats, trial_s: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Of each trial the share of its time in which others had one core, and two."""
+    """Return for each trial the shares of its time in which others had one core, and two."""
     one, two = np.zeros_like(begun), np.zeros_like(begun)
     for share, mean_s in (world.short, world.long):
         if share <= 0:
@@ -240,7 +241,8 @@ _SHARES, _HARMS = np.linspace(0, 1, 81), np.linspace(0, 3.2, 65)
 
 @cache
 def _shifts(percentile: float) -> Floats:
-    """How far a percentile of log-normal responses moves where a share of them waits, by share and log of the wait."""
+    """Return how far a percentile of log-normal responses moves if a share of them waits, by share and log of
+    the wait."""
     share, harm = np.meshgrid(_SHARES, _HARMS, indexing="ij")
     low, high = np.full(share.shape, -1.0), np.full(share.shape, 6.0)
     hit = np.sqrt(SCATTER**2 + (0.35 * harm) ** 2)
@@ -263,7 +265,7 @@ def _shift(percentile: float, share: Floats, harm: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the rule says of each run: p, interval, and how wide that may be without strangers."""
+    """The results of the rule for each run: p, interval, and how wide that may be without strangers."""
 
     mean: Floats
     p: Floats
@@ -273,12 +275,13 @@ class Judged:
     apart: NDArray[np.bool_]
 
     def passes(self) -> NDArray[np.bool_]:
-        """A gate “worse by more than 5 %”."""
+        """The gate “worse by more than 5 %”."""
         return np.asarray((self.far[1] <= MARGIN) & ~self.apart)
 
 
 def judged(data: Data, upward: bool = False) -> Judged:
-    """All runs at once, by the functions that judge one. `upward`: what only a rise would fail."""
+    """Judge all runs at the same time, with the functions that judge one. `upward`: only a rise would
+    fail."""
     fits = fits_of(data.logs, data.clean, np.zeros(data.logs.shape, dtype=bool), data.weight, data.unit)
     low, high = span(fits)
     known = np.where(np.isnan(data.logs)[..., None], np.nan, data.strangers)
@@ -297,9 +300,9 @@ class Row:
     power: tuple[float, ...]
     """decided in the right direction at each of `EFFECTS`"""
     none: float
-    """equal sides that read “no difference”"""
+    """equal sides with the result “no difference”"""
     falsely_none: float
-    """sides that differ by 10 % that do"""
+    """sides that differ by 10 % with that result"""
 
     @property
     def kept(self) -> bool:
@@ -315,7 +318,7 @@ EFFECTS = (1.05, 1.1, 1.3)
 
 
 def judge(cell: Cell, runs: int, seed: int = SEED) -> Row:
-    """A cell without an effect, and with each of `EFFECTS`."""
+    """Judge a cell without an effect, and with each of `EFFECTS`."""
     seeds = [seed, *map(ord, repr(cell))]
     world, cases, blocks = cell.world, cell.cases, cell.blocks
     nothing = judged(simulate(world, cases, blocks, 0.0, runs, seeds))
@@ -346,8 +349,8 @@ FIRST, MOST = 6, limits.GATE_MOST * 6
 def gate(
     world: World, ratio: float, runs: int, percentile: float
 ) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """(blocks used, passes, fails) of “worse by more than 5 %”: blocks are added until half of the interval is 0.6 of its
-    margin, which is all that is looked at."""
+    """Return (blocks used, passes, fails) of “worse by more than 5 %”: blocks are added until half of the
+    interval is 0.6 of its margin, the only criterion."""
     data = simulate(world, 1, MOST, log(ratio), runs, [SEED, 11], percentile, trial_s=5.0)
     looks = {blocks: judged(data.first(blocks), upward=True) for blocks in range(FIRST, MOST + 1)}
     used = np.full(runs, MOST)
@@ -361,7 +364,7 @@ def gate(
 
 
 def table(rows: list[Row], runs: int) -> str:
-    """Comparisons."""
+    """Return the table of comparisons."""
     lines = [
         "# Claims simulated",
         "",
@@ -389,11 +392,11 @@ def table(rows: list[Row], runs: int) -> str:
 
 
 MARGIN_MAX = 0.04
-"""Share of builds at the margin that a gate may pass: 3 % and the error of 2,000 runs."""
+"""Share of builds at the margin that a gate may pass: 3 % plus the error of 2,000 runs."""
 
 
 def gates(runs: int) -> tuple[str, bool]:
-    """The table of gates, and whether a build at the margin hardly ever passes."""
+    """Return the table of gates, and whether a build at the margin hardly ever passes."""
     lines = [
         "",
         f"Gates “worse by more than 5 %”, one case, trials of 5 s, {FIRST} to {MOST} blocks: a gate stops when half of the interval is at most\n"
@@ -417,7 +420,8 @@ def gates(runs: int) -> tuple[str, bool]:
 
 
 def success(runs: int) -> str:
-    """What a gate says of success, by the share of requests that the candidate fails: its margin is 0.1 points."""
+    """Return the results of a gate on success, by the share of requests that the candidate fails: its margin
+    is 0.1 points."""
     lines = [
         "",
         "Success: no request of the baseline fails, each one of the candidate fails at random; six blocks, margin 0.1 points. Passes / fails.",

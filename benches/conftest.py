@@ -1,4 +1,4 @@
-"""Benches may ask for what the tests may: programs, and known-truth servers."""
+"""Benches may use the fixtures for programs and known-truth servers of the tests."""
 
 from __future__ import annotations
 

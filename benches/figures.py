@@ -21,7 +21,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Slope:
-    """Cost of one more request, from a short and a long run of the same round."""
+    """Cost of one additional request, from a short and a long run of the same round."""
 
     process_us: float
     core_us: float
@@ -29,9 +29,10 @@ class Slope:
 
 
 def slope(short: Run, long: Run) -> Slope:
-    """(CPU of the long run − CPU of the short one) / (requests long − short): start-up and end cost cancel.
+    """Return (CPU of the long run − CPU of the short one) / (requests long − short): start-up and end cost
+    cancel.
 
-    Raises ValueError where the long run made no more requests, or took no more CPU.
+    Raise ValueError if the long run made no more requests, or took no more CPU.
     """
     requests = long.requests - short.requests
     process_s = long.process_s - short.process_s
@@ -55,12 +56,13 @@ class Ratio:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """exp of the mean logarithm."""
+    """Return exp of the mean logarithm."""
     return math.exp(fmean(math.log(value) for value in values))
 
 
 def paired_ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Ratio:
-    """Ours over theirs: Student's t on the log ratios of the rounds that have both (docs/method.md §2, blocks)."""
+    """Return ours over theirs: Student's t on the log ratios of the rounds that have both (docs/method.md §2,
+    blocks)."""
     rounds = sorted(ours.keys() & theirs.keys())
     if not rounds:
         return Ratio(math.nan, 0.0, math.inf, 0)
@@ -75,21 +77,23 @@ def paired_ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Rati
 
 
 def interval(ratio: Ratio | None) -> str:
-    """A ratio with its interval, or – for none."""
+    """Return a ratio with its interval, or – if there is none."""
     if ratio is None or not ratio.rounds:
         return "–"
     return f"{ratio.value:.3f} ({ratio.low:.3f} … {ratio.high:.3f})"
 
 
 def best_of(costs: Mapping[str, Mapping[int, float]]) -> str | None:
-    """The tool with the lowest geometric mean. Choosing by the same rounds can only favour the peers."""
+    """Return the tool with the lowest geometric mean. Choosing by the same rounds can only favour the
+    peers."""
     means = {name: geometric_mean(list(rounds.values())) for name, rounds in costs.items() if rounds}
     return min(means, key=lambda name: means[name]) if means else None
 
 
 @dataclass(frozen=True)
 class Pacing:
-    """How far the gaps between arrivals are from what was asked, in ms: spread, and the error that 99 % stay within."""
+    """How far the gaps between arrivals are from the requested ones, in ms: spread, and the error that 99 %
+    stay within."""
 
     stdev_ms: float
     p99_ms: float
@@ -97,7 +101,8 @@ class Pacing:
 
 
 def pacing(stamps_ns: Sequence[int], rate_rps: float, skip_s: float = 0.5) -> Pacing:
-    """Gap errors of arrivals in order of `stamps_ns`, the first `skip_s` left out. Raises ValueError under 100 gaps."""
+    """Return gap errors of arrivals in order of `stamps_ns`, without the first `skip_s`. Raise ValueError
+    under 100 gaps."""
     ordered = sorted(stamps_ns)
     kept = [stamp for stamp in ordered if stamp >= ordered[0] + skip_s * 1e9] if ordered else []
     errors_ms = [(b - a) / 1e6 - 1e3 / rate_rps for a, b in itertools.pairwise(kept)]

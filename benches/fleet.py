@@ -1,22 +1,22 @@
-"""Many machines, as namespaces of this one, each with a sshd and a clock of its own (root):
+"""Many machines, as namespaces of this one, each with a separate sshd and clock (root):
 
     python -m benches.fleet starts    # how far apart ten machines start a load: a median of at most 1 ms
-    python -m benches.fleet equal     # whether 1, 2, 5 and 10 machines ask and measure alike; six minutes
+    python -m benches.fleet equal     # whether 1, 2, 5 and 10 machines send and measure the same; six minutes
     python -m benches.fleet ten       # from a wheel (make wheel) to results on ten machines; eight minutes, 8 GB
 
-*starts*: of each start the last machine's first request minus that of the first, in true time, since the
-offsets of the clocks are known: a machine's lateness by its own clock and the error of its offset. No
+*starts*: for each start, the last machine's first request minus that of the first, in true time, which the
+known offsets of the clocks give: a machine's lateness by its own clock plus the error of its offset. No
 machine spins before.
 
 *equal*: the same total load, open loop, in random order of --rounds; the server has one core, the
-generators the other. Held against one machine: requests due, exactly; throughput and median response
-within 2 %; and in each trial the merged histograms of response, service, lag and slot wait against those
-of all its rows, exactly.
+generators the other. Compared with one machine: requests due, exactly; throughput and median response
+within 2 %; and in each trial the merged histograms of response, service, lag and slot wait must equal
+those of all its rows.
 
-*ten*: machines at three sites have nothing of svload but what `fleet install` brings from a wheelhouse,
-since they reach no index. Every trial of the first paper's study must be sealed, every machine make load,
-no request fail, nothing be left. Exit 1 where something is not kept. Tables of the last two are written
-beside this file.
+*ten*: machines at three sites have only the parts of svload that `fleet install` brings from a wheelhouse,
+because they reach no index. Every trial of the first paper's study must be sealed, every machine must make
+load, no request may fail, and nothing may be left. Exit 1 if one of these does not hold. Tables of the last
+two are written beside this file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MACHINES = 10
 LIMIT_NS = 1_000_000
 AHEAD_S = 1_000
-"""A machine's clock is its number times this ahead."""
+"""A machine's clock is ahead by its number times this."""
 SPREAD = (1, 2, 5, 10)
 RATE, SECONDS, TRIALS, SERVICE_MS = 400, 4, 3, 20
 SERVER, PORT = Host("server", 20, 20_000), 8080
@@ -78,18 +78,18 @@ _BOUND_S = 3600
 
 
 def machines(own_tmp: bool = False) -> list[Host]:
-    """Return ten machines whose clocks are apart."""
+    """Return ten machines with different clocks."""
     return [Host(f"h{n}", n, n * AHEAD_S, own_tmp=own_tmp) for n in range(1, MACHINES + 1)]
 
 
 def inventory(made: Fabric, hosts: Sequence[Host]) -> str:
-    """Write an inventory in which these machines make load by this interpreter."""
+    """Write an inventory in which these machines make load with this interpreter."""
     lines = "".join(f"    {host.name}: {{ansible_host: {host.address}}}\n" for host in hosts)
     return made.inventory(f"generators:\n  vars: {{svload_python: {sys.executable}}}\n  hosts:\n{lines}")
 
 
 def made_run(made: Fabric, hosts: Sequence[Host], name: str, *words: str, **study: object) -> RunDir:
-    """Make one run by these machines. Raises SystemExit where it fails."""
+    """Make one run with these machines. Raise SystemExit if it fails."""
     path = made.folder / name / "study.yaml"
     path.parent.mkdir()
     path.write_text(STUDY.format(name=name, machines=len(hosts), **study))
@@ -100,7 +100,7 @@ def made_run(made: Fabric, hosts: Sequence[Host], name: str, *words: str, **stud
 
 
 def starts(asked_starts: int) -> bool:
-    """Print how far apart the machines start; whether the limit is kept."""
+    """Print how far apart the machines start; return whether the limit is kept."""
     hosts = machines()
     with fabric(hosts) as made:
         web = "kit: truth, role: store, workers: 16"
@@ -152,7 +152,7 @@ class Trial:
 
 
 def is_same(data: TrialData) -> bool:
-    """Return whether the merged histograms are those of all rows, bucket for bucket."""
+    """Return whether the merged histograms equal those of all rows, bucket for bucket."""
     rows, table = data.samples, data.histograms
     for code, (since, until) in TIMES.items():
         columns = (
@@ -172,7 +172,7 @@ def is_same(data: TrialData) -> bool:
 
 @contextmanager
 def served(made: Fabric) -> Iterator[None]:
-    """Run the server of known service time, until the block ends."""
+    """Run the server of known service time until the block ends."""
     config = made.folder / "truth.json"
     told = {"role": "store", "address": SERVER.address, "http_port": PORT, "admin_port": PORT + 1}
     told |= {"allow_any_address": True, "service_time": {"constant_ns": SERVICE_MS * 10**6}, "workers": 64}
@@ -189,7 +189,7 @@ def served(made: Fabric) -> Iterator[None]:
 
 
 def equal(rounds: int, seed: int) -> bool:
-    """Write the table of numbers of machines; whether all is kept."""
+    """Write the table by number of machines; return whether all limits are kept."""
     draw, hosts = random.Random(seed), machines()
     found: list[Trial] = []
     study = {
@@ -212,7 +212,7 @@ def equal(rounds: int, seed: int) -> bool:
 
 
 def equal_table(made: Sequence[Trial], seed: int) -> tuple[str, bool]:
-    """Return the page, and whether all is kept."""
+    """Return the page, and whether all limits are kept."""
     alone = [one for one in made if one.machines == 1]
     rate, middle = median(one.rate_rps for one in alone), median(one.median_ns for one in alone)
     kept, lines = True, []
@@ -263,7 +263,7 @@ def wheelhouse() -> Path:
 
 
 def sites(made: Fabric) -> str:
-    """Write an inventory in which all machines make load, at their sites, by what is installed there."""
+    """Write an inventory in which all machines make load, at their sites, with what is installed there."""
     hosts = {host.number: host.name for host in made.hosts}
     lines = "".join(f"    {host.name}: {{ansible_host: {host.address}}}\n" for host in made.hosts)
     own = {site: ", ".join(f"{hosts[n]}: " for n in numbers if n in hosts) for site, numbers in SITES.items()}
@@ -272,7 +272,7 @@ def sites(made: Fabric) -> str:
 
 
 def command(made: Fabric, *words: str) -> tuple[str, float]:
-    """Run a command of svload's in the middle; return its output and the seconds that it took."""
+    """Run a svload command in the middle; return its output and the seconds that it took."""
     begun = time.monotonic()
     done = subprocess.run(
         ["nsenter", f"--net=/run/netns/{made.middle}", sys.executable, "-m", "svload", *words],
@@ -287,7 +287,7 @@ def command(made: Fabric, *words: str) -> tuple[str, float]:
 
 
 def ten() -> bool:
-    """Write the table of a paper's study from nothing to results; whether all is kept."""
+    """Write the table of a paper's study from nothing to results; return whether all limits are kept."""
     house, wheel = str(wheelhouse()), next((ROOT / "dist").glob("svload-*.whl"))
     hosts = machines(own_tmp=True)
     with fabric(hosts) as made:
@@ -328,7 +328,7 @@ def ten() -> bool:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run one of the benches; 1 where something is not kept."""
+    """Run one of the benches; return 1 if a limit is not kept."""
     asked = arguments(__doc__, given, bench=("starts", "equal", "ten"), starts=20, rounds=2, seed=1)
     benches = {
         "starts": lambda: starts(asked.starts),

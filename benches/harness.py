@@ -1,4 +1,4 @@
-"""What every bench shares: its command line, what it keeps between calls, its table and the strangers beside it."""
+"""Common parts of all benches: the command line, the results kept between calls, the table, and strangers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from benches.measure import core_times
 
 KEPT = Path("build/bench")
 MORE_TO_RUN = 3
-"""Exit code of a call whose minutes ended before all was made."""
+"""Exit code of a call whose minutes ended before everything was run."""
 SPELL_S = 0.5
-"""Mean of a stranger's busy spell; its idle spells follow from its share."""
+"""Mean length of a stranger's busy spell; its idle spells follow from its share."""
 HOG = """
 import os, random, sys, time
 draw, share, spell = random.Random(int(sys.argv[1])), float(sys.argv[3]), float(sys.argv[4])
@@ -34,9 +34,9 @@ while os.getppid() == int(sys.argv[2]):
 
 
 def arguments(doc: str | None, given: Sequence[str] | None = None, **options: Any) -> argparse.Namespace:
-    """Parse a bench's options, each given by its default: False is a switch, a list of names takes some of them, one of
-    numbers takes any, a tuple is a word that must be one of these, and a type is an option without a default. The
-    bench's docstring explains them."""
+    """Parse a bench's options, each given by its default: False is a switch, a list of names takes some of
+    them, a list of numbers takes any, a tuple is a word that must be one of these, and a type is an option
+    without a default. The bench's docstring explains them."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -62,14 +62,14 @@ def markdown(columns: Sequence[str], rows: Iterator[Sequence[object]] | Sequence
 
 
 def page(bench: str) -> Path:
-    """Return the committed page of a bench's table, given the bench's own file."""
+    """Return the path of the committed page with a bench's table, given the bench's file."""
     return Path(bench).with_suffix(".md")
 
 
 @dataclass
 class Kept:
-    """A bench's results by name, written after each, so that the next call makes those that are missing.
-    `asked`: the options that they hold for.
+    """A bench's results by name, written after each, so that the next call makes only the missing ones.
+    `asked`: the options that they are valid for.
     """
 
     path: Path
@@ -78,7 +78,7 @@ class Kept:
 
     @classmethod
     def at(cls, path: Path, asked: dict[str, Any], anew: bool = False) -> Kept:
-        """Return what is kept there for the same options; other options start from nothing."""
+        """Return the results kept there for the same options; other options start with none."""
         old = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not anew else {}
         return cls(path, asked, old["results"] if old.get("asked") == asked else {})
 
@@ -99,14 +99,14 @@ class Clock:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the end."""
+        """Return the seconds until the end."""
         return float("inf") if self.minutes is None else 60 * self.minutes - (time.monotonic() - self.begun)
 
 
 @contextmanager
 def strangers(share: float, seed: int) -> Iterator[None]:
-    """Keep the machine busy for this share of the time, together with whatever else runs on it: one process for each
-    core, in spells. They end with this process. A share of 0 adds nothing."""
+    """Keep the machine busy for this share of the time, including everything else that runs on it: one
+    process for each core, in spells. They end with this process. A share of 0 adds nothing."""
     hogs = []
     if share > 0:
         others = busy_share(2.0)

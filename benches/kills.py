@@ -1,19 +1,21 @@
-"""What is left when a part of a fleet's run dies: `python -m benches.kills [--rounds 5] [--only sshd]
+"""What is left when a part of a fleet's run is killed: `python -m benches.kills [--rounds 5] [--only sshd]
 [--seed 1]`.
 
-Ten machines (namespaces with a sshd, a process table, a clock and a /tmp of their own) make a load. At a
-seeded random moment one of them loses its generator, its Dask worker or its SSH session, or the scheduler
-or svload itself is killed (SIGKILL, always). Then `svload resume`. Of each:
+Ten machines (namespaces with a separate sshd, process table, clock and /tmp) make a load. At a seeded random
+moment one of them loses its generator, its Dask worker or its SSH session, or the scheduler or svload itself
+is killed (always by SIGKILL). Then comes `svload resume`. Checked for each:
 
-- nothing sent twice: every request carries `${request.id}`, and a server that svload did not start writes down each with its time. The
-  journal says when each attempt began. Within an attempt no identity may come twice; of a trial that counts the
-  server saw as many as the trial has rows, and as were due. What is left over belongs to attempts that do not count, by its time (the rows of a
-  generator that was killed died with it, so the server alone knows them): no more of each than were due.
-- nothing left 10 s after: processes, listening ports, control groups, labs' folders and temporary files, on every machine. svload itself
-  may still write its report, so who commands the run is looked at when it has ended, and the machines of a run that goes on 10 s after its end.
+- nothing is sent twice: every request carries `${request.id}`, and a server that svload did not start records
+  each with its time. The journal says when each attempt began. Within an attempt no identity may occur twice;
+  for a trial that counts, the server saw as many as the trial has rows, and as were due. The remaining requests
+  belong, by their time, to attempts that do not count (the rows of a killed generator are lost, so only the
+  server knows them): no more for each than were due.
+- nothing is left 10 s later: processes, listening ports, control groups, labs' folders and temporary files, on
+  every machine. svload itself may still write its report, so the commanding machine is checked when the run has
+  ended, and the machines of a run that continues 10 s after its end.
 - the load ends within 5 s: the last request of the attempt, and the last generator process.
 
-What is made is kept under build/bench; when all is there the table is written beside this file. Root.
+Results are kept under build/bench; when all are there the table is written beside this file. Root.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ VICTIMS = {
 MACHINES, RATE, SECONDS, TRIALS = 10, 200, 2, 2
 DUE = RATE * SECONDS
 FIRST_S, LAST_S = 1.0, 8.0
-"""A kill lies so long after the first trial began: both trials' loads and what is between them."""
+"""A kill comes this long after the first trial began: within both trials' loads or between them."""
 LEFT_AFTER_S, LOAD_ENDS_S = 10.0, 5.0
 SERVER, PORT = f"{NETWORK}.254", 8080
 _BOUND_S = 120.0
@@ -76,8 +78,8 @@ measure: {{duration: {SECONDS}s, replicates: {TRIALS}}}
 
 @dataclass
 class Case:
-    """One kill. `after_s`: since the first trial began. Seconds since the kill: `last_request_s`, `load_gone_s`
-    (0: no load then; the second is null where the run goes on)."""
+    """One kill. `after_s`: since the first trial began. Seconds since the kill: `last_request_s`,
+    `load_gone_s` (0: no load at that time; the second is null if the run continues)."""
 
     victim: str
     host: str
@@ -96,13 +98,13 @@ class Case:
 
     @property
     def is_kept(self) -> bool:
-        """Whether all that is promised was so."""
+        """Return whether everything promised was kept."""
         ends = max(self.last_request_s, self.load_gone_s or 0.0) <= LOAD_ENDS_S
         return self.complete and ends and not (self.left or self.twice or self.wrong)
 
 
 class Scene:
-    """The machines, the counting server and what was there before any run."""
+    """The machines, the counting server, and what existed before any run."""
 
     def __init__(self, made: Fabric) -> None:
         self.made = made
@@ -122,7 +124,8 @@ class Scene:
         self.ports_before = self.ports()
 
     def svload(self, *words: str) -> subprocess.Popen[str]:
-        """In the middle's network, with this machine's control groups (which `ip netns exec` would hide)."""
+        """Start svload in the middle's network, with this machine's control groups (which `ip netns exec`
+        would hide)."""
         program = ["nsenter", f"--net=/run/netns/{self.made.middle}", sys.executable, "-m", "svload"]
         return subprocess.Popen(
             [*program, *words, "-i", self.inventory, "--authorise", SERVER, "--json"],
@@ -131,7 +134,7 @@ class Scene:
         )  # fmt: skip
 
     def processes(self) -> dict[int, tuple[str, list[str]]]:
-        """pid → (namespace, command line) of all that lives on the machines."""
+        """Return pid → (namespace, command line) of all processes on the machines."""
         found = {}
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
@@ -142,7 +145,7 @@ class Scene:
         return found
 
     def ports(self) -> set[tuple[str, str]]:
-        """(namespace, address) that something listens on, as a process that stays sees it."""
+        """Return (namespace, address) of everything that listens, as seen by a process that stays."""
         one_of = {name: pid for pid, (name, _) in self.before.items()}
         return {
             (name, words[1])
@@ -153,7 +156,7 @@ class Scene:
         }
 
     def left(self, groups: set[Path], *, middle: bool) -> list[str]:
-        """What there is that was not before the run."""
+        """Return what exists that did not exist before the run."""
         now = self.processes()
         own = {pid: said for pid, said in now.items() if pid not in self.before}
         found = [f"{self.names[name]}: {' '.join(words)[:60]}" for name, words in own.values()]
@@ -170,7 +173,7 @@ class Scene:
         return [one for one in found if middle or not one.startswith(("controller", "group"))]
 
     def groups(self) -> set[Path]:
-        """Control groups that svload made and that its processes here are in."""
+        """Return control groups that svload made and that its processes here are in."""
         found = set()
         for pid in self.processes():
             with contextlib.suppress(OSError):
@@ -181,7 +184,7 @@ class Scene:
         return {path for path in found if path.exists()}
 
     def pids(self, victim: str, host: Host, running: subprocess.Popen[str]) -> list[int]:
-        """Whom to kill."""
+        """Return the processes to kill."""
         if victim == "controller":
             return [running.pid]
         there = self.made.middle if victim == "scheduler" else self.made.namespace(host)
@@ -197,7 +200,7 @@ class Scene:
 
 @contextlib.contextmanager
 def scene() -> Iterator[Scene]:
-    """Ten machines and the server, until the block ends."""
+    """Run ten machines and the server until the block ends."""
     hosts = [Host(f"h{number}", number, 1_000 * number, own_tmp=True) for number in range(1, MACHINES + 1)]
     with fabric(hosts) as made:
         words = [sys.executable, "-m", "benches.kills", "--serve", str(made.folder / "seen")]
@@ -214,8 +217,8 @@ def scene() -> Iterator[Scene]:
 
 
 class Counting(asyncio.Protocol):
-    """A connection of the server that writes down every request as it comes: a line of its moment (CLOCK_MONOTONIC ns)
-    and its path. Requests have no body; the answer is an empty 204."""
+    """A connection of the server that records every request as it arrives: a line with its moment
+    (CLOCK_MONOTONIC ns) and its path. Requests have no body; the answer is an empty 204."""
 
     def __init__(self, log: int) -> None:
         self._log, self._had = log, b""
@@ -235,7 +238,7 @@ class Counting(asyncio.Protocol):
 
 
 async def serve(seen: Path) -> None:
-    """Serve until the process is killed; print a line once it listens."""
+    """Serve until the process is killed; print a line when it listens."""
     log = os.open(seen, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     server = await asyncio.get_running_loop().create_server(lambda: Counting(log), "", PORT)
     print("listening", flush=True)
@@ -243,7 +246,7 @@ async def serve(seen: Path) -> None:
 
 
 def once(at: Scene, victim: str, draw: random.Random) -> Case:
-    """One run, one kill, one resume."""
+    """Make one run, one kill, one resume."""
     host, after_s = draw.choice(at.made.hosts), draw.uniform(FIRST_S, LAST_S)
     runs, log = at.made.folder / "runs", at.made.folder / "seen"
     had = {path.name for path in runs.glob("kills-*")}
@@ -296,7 +299,7 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
 
 
 def load_gone_s(at: Scene, since_ns: int) -> float:
-    """Seconds from then until no generator lives on any machine; 20 at most."""
+    """Return the seconds from then until no generator is alive on any machine; 20 at most."""
     while (now_s := (time.monotonic_ns() - since_ns) / 1e9) < 20:
         if not any(VICTIMS["generator"] in words for _, words in at.processes().values()):
             break
@@ -305,7 +308,7 @@ def load_gone_s(at: Scene, since_ns: int) -> float:
 
 
 def starts(run: RunDir) -> list[tuple[int, str]]:
-    """(when, trial) of every attempt, by the journal."""
+    """Return (when, trial) of every attempt, from the journal."""
     if not run.events.exists():
         return []
     found = []
@@ -318,7 +321,7 @@ def starts(run: RunDir) -> list[tuple[int, str]]:
 
 
 def counted(run: RunDir, log: Path, killed_ns: int, ended_ns: int, wrong: list[str]) -> dict[str, Any]:
-    """What the server saw against what the run says it sent."""
+    """Compare the requests that the server saw with those that the run reports."""
     seen = [(int(words[0]), words[1]) for line in log.read_text().splitlines() if (words := line.split())]
     attempts = starts(run)
     ends = [*(when for when, _ in attempts[1:]), time.monotonic_ns()]
@@ -352,7 +355,7 @@ def counted(run: RunDir, log: Path, killed_ns: int, ended_ns: int, wrong: list[s
 
 
 def table(cases: Sequence[Case], seed: int) -> str:
-    """The page beside this file."""
+    """Return the page beside this file."""
     kept = sum(case.is_kept for case in cases)
     head = (
         f"# What is left when something dies\n\n`python -m benches.kills`, seed {seed}: {MACHINES} machines (namespaces of one guest "
@@ -380,7 +383,7 @@ def table(cases: Sequence[Case], seed: int) -> str:
 
 
 def main() -> int:
-    """Make what is missing; 0 where all is kept, 1 where something is not."""
+    """Run what is missing; return 0 if all promises are kept, else 1."""
     told = arguments(__doc__, rounds=5, only=list(VICTIMS), seed=1, anew=False, serve=Path)
     if told.serve is not None:
         asyncio.run(serve(told.serve))

@@ -1,15 +1,16 @@
-"""What commands of one machine leave when a process of theirs is killed: `python -m benches.kills_local`.
+"""What commands of one machine leave behind when one of their processes is killed: `python -m benches.kills_local`.
 
 A load, a study with servers, limits and a link, a comparison by turns, a search for the capacity, an import
 and a report, in turn (--kills 60, --seed 1, --only load). At a random moment of each, SIGKILL hits the
-command itself or one of its processes. The bench lives in namespaces of its own (processes, network, mounts with an
-own /tmp and /run/netns), so that what is there afterwards and was not before is what was left:
+command itself or one of its processes. The bench runs in separate namespaces (processes, network, mounts with a
+separate /tmp and /run/netns), so that everything new afterwards is a leftover. Checked:
 
 - 10 s after: processes, network namespaces, control groups, links, mounts;
 - after one more command: files under /tmp and folders of labs;
-- and nothing is lost: what was sealed before is as it was, and `svload verify` finds nothing.
+- and nothing is lost: what was sealed before is unchanged, and `svload verify` finds nothing.
 
-The check is proved first: one planted leftover of each sort must be seen. Root. The table is written beside.
+The check itself is tested first: it must find one planted leftover of each sort. Root. The table is written
+beside this file.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Case:
 
 
 def answer(listener: socket.socket) -> None:
-    """Serve `ok` to whoever asks, a thread a connection."""
+    """Serve `ok` to every client, one thread per connection."""
 
     def one(connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
@@ -91,13 +92,13 @@ def answer(listener: socket.socket) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Of every command: folders of its own."""
+    """Return the environment of every command: separate folders."""
     own = {"SVLOAD_STATE": str(ROOT / "state"), "SVLOAD_CACHE": str(ROOT / "cache"), "HOME": str(ROOT)}
     return {**os.environ, **own, "NO_COLOR": "1"}
 
 
 def start(words: Sequence[str], url: str) -> subprocess.Popen[str]:
-    """A command of svload."""
+    """Start a svload command."""
     typed = [url if word == "URL" else word for word in words]
     return subprocess.Popen(
         [sys.executable, "-m", "svload", *typed],
@@ -112,7 +113,7 @@ def start(words: Sequence[str], url: str) -> subprocess.Popen[str]:
 
 
 def processes() -> dict[int, str]:
-    """pid → command line of all that live here and are not this one."""
+    """Return pid → command line of all processes here except this one."""
     found = {}
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -125,12 +126,12 @@ def processes() -> dict[int, str]:
 
 
 def groups() -> set[str]:
-    """Control groups of labs: those of others' runs bear the names of other labs."""
+    """Return control groups of labs, without those of others' runs, which have the names of other labs."""
     return {str(path) for path in Path("/sys/fs/cgroup").rglob("*svload*") if path.is_dir()}
 
 
 def standing() -> set[str]:
-    """Everything but files that a command may leave."""
+    """Return everything but files that a command may leave."""
     mounts = {line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()}
     return {
         *(f"process {words[:90]}" for words in processes().values()),
@@ -142,11 +143,11 @@ def standing() -> set[str]:
 
 
 LABS: set[str] = {"kills-planted"}
-"""Names of the labs that were seen here: their control groups are ours."""
+"""Names of the labs that were seen here, whose control groups are ours."""
 
 
 def files() -> set[str]:
-    """Temporary files, and folders of labs."""
+    """Return temporary files, and folders of labs."""
     kept = {ROOT.name}
     labs = (ROOT / "state" / "labs").glob("*")
     return {
@@ -156,7 +157,7 @@ def files() -> set[str]:
 
 
 def sealed(runs: Path) -> dict[str, str]:
-    """Each sealed trial's files, as a digest."""
+    """Return each sealed trial's files, as a digest."""
     found = {}
     for seal in runs.glob("*/trials/*/seal.json"):
         whole = hashlib.sha256()
@@ -167,7 +168,7 @@ def sealed(runs: Path) -> dict[str, str]:
 
 
 def planted() -> list[str]:
-    """The sorts of leftovers that the check does not see when there is one of each."""
+    """Return the sorts of leftovers that the check misses when there is one of each."""
     before, had = standing(), files()
     sleeper = subprocess.Popen(["sleep", "60"])
     group = (
@@ -201,13 +202,14 @@ def planted() -> list[str]:
 
 
 def watch_labs(stop: threading.Event) -> None:
-    """Keep the names of labs while they stand."""
+    """Collect the names of labs while they exist."""
     while not stop.wait(0.05):
         LABS.update(path.name for path in (ROOT / "state" / "labs").glob("*"))
 
 
 def once(kind: str, url: str, lasts_s: float, draw: random.Random) -> Case:
-    """One command, one kill, and what is there afterwards; where the command was over before, another one."""
+    """Run one command with one kill, and return what is there afterwards; if the command ended before, repeat
+    with another."""
     before, had = standing(), files()
     after_s = draw.uniform(0.0, lasts_s)
     running = start(KINDS[kind], url)
@@ -278,7 +280,7 @@ def table(cases: Sequence[Case], seed: int) -> str:
 
 @contextlib.contextmanager
 def scene() -> Iterator[str]:
-    """The folder, its studies, and a server; its URL."""
+    """Yield the URL of a server, in a folder with its studies."""
     ROOT.mkdir(parents=True)
     for study in (STUDY, TURNS):
         (ROOT / str(study["name"])).mkdir()
@@ -293,7 +295,7 @@ def scene() -> Iterator[str]:
 
 
 def inside(kills: int, seed: int, only: Sequence[str]) -> int:
-    """In the namespaces: all kills, and the table."""
+    """In the namespaces: make all kills, and the table."""
     for words in (
         ["ip", "link", "set", "lo", "up"],
         ["mount", "-t", "tmpfs", "none", "/tmp"],
@@ -330,7 +332,7 @@ def inside(kills: int, seed: int, only: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Make the namespaces, and go on in them."""
+    """Make the namespaces, and continue in them."""
     told = arguments(__doc__, kills=60, seed=1, only=list(KINDS), inside=False)
     if told.inside:
         return inside(told.kills, told.seed, told.only)

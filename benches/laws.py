@@ -1,10 +1,10 @@
-"""The laws of docs/method.md §4 on servers whose limit is known: simulated in virtual time, judged by the
-product's own functions alone.
+"""The laws of docs/method.md §4 on servers with a known limit: simulated in virtual time, judged only by the
+product's functions.
 
     python -m benches.laws            # every model, about a minute on one core; writes benches/laws.md
     python -m benches.laws --tenth    # every tenth model, as tests/analysis/test_laws_simulated.py does
 
-N* = (D + Z)/max(Dᵢ/mᵢ) of each model follows from what it is made of. Exit 1 if a cell that is held to the
+N* = (D + Z)/max(Dᵢ/mᵢ) of each model follows from its parameters. Exit 1 if a cell that is held to the
 limits misses one.
 """
 
@@ -29,8 +29,8 @@ _EXCEEDED = 1.05
 
 @dataclass(frozen=True)
 class Model:
-    """A server, what of it is seen, and the levels of users that it is run at. `unseen_s`: part of each
-    response that no resource shows.
+    """A server, the resources that are visible, and the levels of users that it is run at. `unseen_s`: the
+    part of each response that no resource shows.
     """
 
     cell: str
@@ -52,13 +52,13 @@ class Model:
         return self.users[0] < self.n_star < self.users[-1]
 
     def network(self, users: int) -> Closed:
-        """To be simulated; what is unseen is a delay."""
+        """Return the network to simulate; the unseen part is a delay."""
         unseen = (Station(self.unseen_s, users),) if self.unseen_s else ()
         return Closed((*self.stations, *unseen), users, self.think_s)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """As a study would read them."""
+        """Return the resources as a study would read them."""
         return (
             ()
             if self.blind
@@ -68,8 +68,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Cell:
-    """A kind of model. `stations`, `servers`: from, to; `cv`: of service; `levels`: the least
-    and the largest users over N*.
+    """A kind of model. `stations`, `servers`: from, to; `cv`: of service; `levels`: the lowest and the
+    highest number of users over N*.
     """
 
     name: str
@@ -101,7 +101,7 @@ CELLS = (
 
 
 def models(count: int = MODELS_A_CELL) -> Iterator[Model]:
-    """So many of each cell, drawn with one seed."""
+    """Yield this many of each cell, drawn with one seed."""
     for number, cell in enumerate(CELLS):
         rng = np.random.default_rng([SEED, number])
         made = 0
@@ -113,7 +113,7 @@ def models(count: int = MODELS_A_CELL) -> Iterator[Model]:
 
 
 def _drawn(cell: Cell, rng: np.random.Generator) -> Model | None:
-    """A model with an N* of 4 to 40; None where the draw has another."""
+    """Return a model with an N* of 4 to 40; None if the draw has another."""
     count = int(rng.integers(cell.stations[0], cell.stations[1] + 1))
     first_s = float(10 ** rng.uniform(-3, -1))
     servers = [int(rng.integers(cell.servers[0], cell.servers[1] + 1)) for _ in range(count)]
@@ -140,7 +140,7 @@ def _drawn(cell: Cell, rng: np.random.Generator) -> Model | None:
 
 @dataclass(frozen=True)
 class Judged:
-    """A model with what the laws say of its runs, and how many of its levels broke a bound."""
+    """A model with the results of the laws for its runs, and how many of its levels broke a bound."""
 
     model: Model
     laws: Laws | None
@@ -148,13 +148,13 @@ class Judged:
 
     @property
     def off(self) -> float:
-        """N* found over the true one, less one."""
+        """N* found over the true one, minus one."""
         value = self.laws.limit.value if self.laws else None
         return value / self.model.n_star - 1 if value else float("inf")
 
     @property
     def covers(self) -> bool:
-        """Whether the interval holds the true N*."""
+        """Whether the interval contains the true N*."""
         limit = self.laws.limit if self.laws else None
         return bool(
             limit
@@ -165,12 +165,12 @@ class Judged:
 
     @property
     def state(self) -> str:
-        """As it is told."""
+        """The state, as reported."""
         return self.laws.limit.state if self.laws else "none"
 
 
 def judge(chosen: Sequence[Model], blocks: int = BLOCKS, requests: int = REQUESTS) -> list[Judged]:
-    """All of them simulated at all of their levels, then judged."""
+    """Simulate all of them at all of their levels, then judge them."""
     cells = [(model, users, block) for model in chosen for users in model.users for block in range(blocks)]
     seen = simulate_closed([model.network(users) for model, users, _ in cells], requests, SEED)
     found: dict[int, list[tuple[int, int, Seen]]] = {}
@@ -206,7 +206,8 @@ def _run(model: Model, users: int, block: int, seen: Seen) -> Run:
 
 
 def _breaks(model: Model, users: int, seen: Seen) -> bool:
-    """Whether a run breaks the bounds of its own demands: arithmetic, where times are clipped to the window."""
+    """Return whether a run breaks the bounds of its own demands, which are arithmetic if times are clipped to
+    the window."""
     demands = [busy / seen.completed for busy in seen.busy_s[: len(model.stations)]]
     top = min(one.servers / demand for one, demand in zip(model.stations, demands, strict=True) if demand > 0)
     alone_s = sum(busy for busy in seen.busy_s) / seen.completed
@@ -223,7 +224,7 @@ class Row:
 
     @property
     def inside(self) -> list[Judged]:
-        """Models whose N* the levels bracket."""
+        """Models with an N* bracketed by the levels."""
         return [one for one in self.judged if one.model.inside]
 
     @property
@@ -232,7 +233,7 @@ class Row:
 
     @property
     def missed(self) -> list[str]:
-        """What a held cell missed, in words; coverage is held over all cells together."""
+        """Sentences about what a held cell missed; coverage is checked over all cells together."""
         if not self.cell.held:
             return []
         told = [f"N* off by {100 * one.off:.3g} %" for one in self.inside if abs(one.off) > WITHIN]
@@ -248,12 +249,13 @@ class Row:
 
 
 def rows_of(judged: Sequence[Judged]) -> list[Row]:
-    """By cell, in their order."""
+    """Return the rows by cell, in their order."""
     return [Row(cell, tuple(one for one in judged if one.model.cell == cell.name)) for cell in CELLS]
 
 
 def coverage(rows: Sequence[Row]) -> float:
-    """Share of intervals that hold N*, over all models of held cells whose levels bracket it."""
+    """Return the share of intervals that contain N*, over all models of held cells whose levels bracket
+    it."""
     covered = [one.covers for row in rows if row.cell.held for one in row.inside]
     return sum(covered) / len(covered) if covered else 0.0
 
@@ -319,7 +321,7 @@ def _line(row: Row) -> str:
 
 
 def main() -> int:
-    """Print the table; of all models write it, too."""
+    """Print the table; for all models, also write it."""
     chosen = list(models())[:: 10 if arguments(__doc__, tenth=False).tenth else 1]
     rows = rows_of(judge(chosen))
     text = table(rows)

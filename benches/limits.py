@@ -1,10 +1,10 @@
 """Limits of a real nginx, changed under load, and kill -9 at random moments: `python -m benches.limits`.
 
-Runs nginx with 2 and with 4 workers. First every limit is lowered by a planned fault and put back: what the service
-as a whole used without it and with it, as the kernel counts. Then all limits are lowered and put back again and
-again, and svload is killed (`--kills 20`, `--seed`): the command, one of its agent's two processes, or all of them. The
-next command follows, and what is left of the lab is looked for. The table goes to benches/limits.md (`--out`); it
-ends with 1 where a limit did not hold or anything was left. Root.
+Runs nginx with 2 and with 4 workers. First every limit is lowered by a planned fault and restored: the table
+has what the whole service used without it and with it, as counted by the kernel. Then all limits are lowered
+and restored repeatedly, and svload is killed (`--kills 20`, `--seed`): the command, one of its agent's two
+processes, or all of them. After the next command, the bench looks for what is left of the lab. The table goes
+to benches/limits.md (`--out`); the exit code is 1 if a limit did not hold or anything was left. Root.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from svload.model.faults import limit_told
 
 PHASE_S, KILLED_PHASE_S = 2.0, 0.6
 MOST_USED = 1.1
-"""Over what was asked: a rate's first burst is in it, and readings are 0.2 s apart."""
+"""Highest use over the limit: it includes a rate's first burst, and readings are 0.2 s apart."""
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """0 if every limit held and nothing was left, else 1."""
+    """Return 0 if every limit held and nothing was left, else 1."""
     asked = arguments(__doc__, given, kills=20, seed=20_261_123, out=page(__file__))
     with tempfile.TemporaryDirectory(prefix="svload-limits-") as folder:
         world = _world(Path(folder))

@@ -1,12 +1,12 @@
 """svload's fleet beside Locust's, in one run on this machine: `python -m benches.locust [--rounds 3]`.
 
-nginx serves 1 KiB on one core; on the other stand a master and four workers of Locust (FastHttpUser), or
-svload with four machines of an inventory that are this one: the same 64 users, without think time. In each
-round both, in random order, a short and a long run each. Printed: requests a second and the client's CPU a
-request (slope of the two runs, requests as nginx counted them), and the time from the command's start
-until all users' connections are open.
+nginx serves 1 KiB on one core; on the other run a master and four workers of Locust (FastHttpUser), or
+svload with four machines of an inventory that are this one: the same 64 users, without think time. Each
+round has both, in random order, with a short and a long run each. Printed: requests per second and the
+client's CPU per request (slope of the two runs, requests as nginx counted them), and the time from the
+command's start until all users' connections are open.
 
-Locust is looked for on PATH and in build/peers/locust (python -m venv build/peers/locust; its pip install
+Locust is searched for on PATH and in build/peers/locust (python -m venv build/peers/locust; its pip install
 locust).
 """
 
@@ -54,13 +54,13 @@ INVENTORY = "generators:\n  vars: {ansible_connection: local}\n  hosts:\n"
 
 
 def locust() -> str | None:
-    """The program, where it is."""
+    """Return the path of the program, if it is found."""
     own = Path("build/peers/locust/bin/locust")
     return str(own.resolve()) if own.exists() else shutil.which("locust")
 
 
 def locust_command(program: str, folder: Path, server: Server, seconds: int) -> list[str]:
-    """Master and workers as one command; the master ends last."""
+    """Return master and workers as one command; the master ends last."""
     (folder / "locustfile.py").write_text(LOCUSTFILE.format(path=PATH))
     (port,) = free_ports(1)
     common = f"{program} -f {folder}/locustfile.py --host {server.url('')} --master-port {port}"
@@ -77,7 +77,7 @@ def locust_command(program: str, folder: Path, server: Server, seconds: int) -> 
 
 
 def svload_command(folder: Path, server: Server, seconds: int) -> list[str]:
-    """A run by an inventory whose four machines are this one."""
+    """Return a run with an inventory whose four machines are this one."""
     (folder / "study.yaml").write_text(
         STUDY.format(url=server.url(""), users=USERS, workers=WORKERS, path=PATH, seconds=seconds)
     )
@@ -90,7 +90,7 @@ def svload_command(folder: Path, server: Server, seconds: int) -> list[str]:
 
 
 class Opened(threading.Thread):
-    """Notes when so many connections are open, as nginx says."""
+    """Notes when a given number of connections is open, according to nginx."""
 
     def __init__(self, server: Server, wanted: int) -> None:
         super().__init__(daemon=True)
@@ -124,7 +124,7 @@ class Opened(threading.Thread):
 
 
 def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, float | None]:
-    """(its cost with the requests that nginx counted, when all users' connections were open)."""
+    """Return (its cost with the requests that nginx counted, when all users' connections were open)."""
     before = server.requests()
     opened = Opened(server, USERS)
     cost = run(command, out, _BOUND_S, server.pids, cores=(CLIENT_CORE,))
@@ -136,7 +136,7 @@ def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, float 
 
 
 def main() -> int:
-    """Print the table; 2 where nothing could be measured."""
+    """Print the table; return 2 if nothing could be measured."""
     told = arguments(__doc__, rounds=3, seed=1)
     adopt_orphans()
     draw = random.Random(told.seed)

@@ -1,4 +1,4 @@
-"""One run of a program on a core of its own, and what it cost: its processes' CPU and the core's."""
+"""One run of a program on a separate core, and its cost: the CPU of its processes and of the core."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run took. `process_s`: user and system time of all the program's processes, to the ns of the
-    scheduler's own books. `core_s`: all that the client core did meanwhile, softirq included, in ticks of
-    10 ms. `stolen_s`: both cores.
+    """The cost of one run. `process_s`: user and system time of all the program's processes, to the ns of the
+    scheduler's accounting. `core_s`: all work of the client core in that period, including softirq, in
+    ticks of 10 ms. `stolen_s`: both cores.
     """
 
     exit: int
@@ -37,21 +37,23 @@ class Cost:
 
     @property
     def foreign_share(self) -> float:
-        """Of one core (docs/method.md §3: above 5 % is weak, above 20 % refused)."""
+        """As a share of one core (docs/method.md §3: above 5 % is weak, above 20 % refused)."""
         return max(self.foreign_s, 0.0) / self.wall_s
 
 
 class Failed(Exception):
-    """A run that can't be counted, and why."""
+    """A run that can't be counted, and the reason."""
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever a measured program leaves behind, so that `run` can add its CPU too."""
+    """Become the parent of all processes that a measured program leaves behind, so that `run` can add their
+    CPU too."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def pinned(*cores: int) -> Callable[[], None]:
-    """For subprocess: pin the child to `cores`, give it all descriptors it may have, let it end with this process."""
+    """Return a function for subprocess: pin the child to `cores`, give it all descriptors it may have, end it
+    with this process."""
 
     def prepare() -> None:
         os.sched_setaffinity(0, cores)
@@ -131,7 +133,7 @@ def _reap(pid: int, deadline: float) -> tuple[int, float]:
 
 
 def _reap_orphans(known: frozenset[int]) -> float:
-    """CPU of processes that the program left to us, each waited for, told to end when it stays."""
+    """Return the CPU of processes that the program left to us; wait for each, and end those that stay."""
     process_s = 0.0
     for pid in _children() - known:
         try:
@@ -147,7 +149,7 @@ def _children() -> frozenset[int]:
 
 
 def _tree_s(pid: int) -> float:
-    """CPU seconds so far of a process and of its children, in ticks."""
+    """Return the CPU seconds so far of a process and of its children, in ticks."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -160,7 +162,7 @@ _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"
 
 
 def core_times() -> dict[int, dict[str, float]]:
-    """Each core's seconds by state since boot, from /proc/stat."""
+    """Return each core's seconds by state since boot, from /proc/stat."""
     times = {}
     for line in Path("/proc/stat").read_text().splitlines():
         name, *fields = line.split()
@@ -171,9 +173,10 @@ def core_times() -> dict[int, dict[str, float]]:
 
 
 def build(source: Path, folder: Path) -> Path:
-    """Compile one C file with `cc -O2` into `folder`, unless it is newer there than that and the headers beside it.
+    """Compile one C file with `cc -O2` into `folder`, unless the program there is newer than it and the
+    headers beside it.
 
-    Raises Failed with the compiler's words.
+    Raise Failed with the compiler's message.
     """
     program = folder / source.stem
     changed = max(one.stat().st_mtime for one in (source, *source.parent.glob("*.h")))

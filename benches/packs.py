@@ -1,4 +1,4 @@
-"""The claims of all committed packs by today's rules: how many are decided, and why each of the others stays open.
+"""The claims of all committed packs by the present rules: how many are decided, and why each other one is open.
 
 python -m benches.packs    # minutes on one core; writes benches/packs.md
 """
@@ -29,26 +29,27 @@ Every comparison of every committed run, judged by today's rules from its sealed
 
 
 def packs() -> list[Path]:
-    """Every pack that a study or the example comes with; those of tests/packs are made up."""
+    """Return every pack of a study or the example; those of tests/packs are synthetic."""
     return sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/*.svload.zip"))
 
 
 def row(path: Path, findings: Findings) -> str:
-    """The pack's counts, as a row of the table."""
+    """Return the pack's counts, as a row of the table."""
     counts = Counter(one.outcome for one in claimed(findings))
     told = (counts["decided"], counts["no difference"], counts["open"] + counts["refused"])
     return f"| {name(path)} | {len(findings.claims)} | " + " | ".join(map(str, told)) + " |"
 
 
 def open_rows(path: Path, findings: Findings) -> Iterator[str]:
-    """Each claim of the pack that stays open: what was seen, why it is open, what would decide it."""
+    """Yield each claim of the pack that stays open: what was measured, why it is open, what would decide
+    it."""
     for one in claimed(findings):
         if one.outcome not in DECIDED:
             yield f"| {name(path)} | {one.claim.name} | {one.effect_words or '–'} | {reason(one)} | {one.needs or '–'} |"
 
 
 def reason(one: Claimed) -> str:
-    """Why it is open: what keeps it so, else that its interval leaves both directions."""
+    """Return why it is open: the reason given, else that its interval leaves both directions."""
     if one.claim.why_open:
         return one.claim.why_open
     low, high = one.claim.ratio.low, one.claim.ratio.high

@@ -1,4 +1,5 @@
-"""One small class a tool: how it is called for a job, and what it says it did. A new peer is a new class in `TOOLS`."""
+"""One small class per tool: how to call it for a job, and its own account of the run. A new peer is a new
+class in `TOOLS`."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
     from svload.model.traffic import Group
 
 SAMPLES_INTERVAL_NS = 16_666_667
-"""svload's interval in its default run of 10 s (duration/600); kept in short and long runs, so
-that it costs in the slope too."""
+"""svload's interval in its default run of 10 s (duration/600); the same in short and long runs, so that its
+cost is part of the slope."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every tool is asked alike. `rate_rps` None: as fast as the answers come. `pad` is a header
-    line's value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. `quantum_ns`, `spin_ns`:
-    svload's pacing_quantum and spin.
+    """The same job for every tool. `rate_rps` None: as fast as the answers come. `pad` is a header line's
+    value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. `quantum_ns`, `spin_ns`: svload's
+    pacing_quantum and spin.
     """
 
     scheme: str
@@ -46,7 +47,7 @@ class Job:
 
     @property
     def at_once(self) -> int:
-        """Requests under way at once."""
+        """Concurrent requests."""
         return self.connections * max(self.streams, 1)
 
     @property
@@ -55,15 +56,15 @@ class Job:
 
     @property
     def headers(self) -> list[str]:
-        """Header lines beyond the tool's own."""
+        """Header lines in addition to the tool's own."""
         return [f"X-Pad: {self.pad}"] if self.pad else []
 
 
 @dataclass(frozen=True)
 class Told:
     """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean
-    bytes of an answer; `bytes_slack`: how far that may be below and above the body's size (heads where it
-    counts them, rounding where it rounds). `note`: what a reader should know of the run.
+    bytes of an answer; `bytes_slack`: how far that may be below and above the body's size (heads if it counts
+    them, rounding if it rounds). `note`: what a reader should know about the run.
     """
 
     requests: int
@@ -74,7 +75,7 @@ class Told:
 
 
 class Tool:
-    """A load tool. `get` says how to install it; a tool that is not there is left out, and told."""
+    """A load tool. `get` says how to install it; a missing tool is left out and reported."""
 
     name: str
     get: str
@@ -86,7 +87,7 @@ class Tool:
     floor = False
 
     def program(self) -> str | None:
-        """Its path, or None."""
+        """Return its path, or None."""
         homes = [
             os.environ.get("PATH", ""),
             "/usr/sbin",
@@ -96,7 +97,7 @@ class Tool:
         return shutil.which(self.name, path=":".join(homes))
 
     def can(self, job: Job) -> bool:
-        """Whether it can do the job at all."""
+        """Return whether it can do the job at all."""
         return (
             (job.rate_rps is None or self.can_pace)
             and (not job.new or self.can_new)
@@ -105,15 +106,15 @@ class Tool:
         )
 
     def command(self, job: Job) -> list[str]:
-        """The command line, without pipelining and with one thread."""
+        """Return the command line, without pipelining and with one thread."""
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
-        """Variables added to the environment."""
+        """Return variables added to the environment."""
         return {}
 
     def read(self, job: Job, out: Path) -> Told:
-        """Its account, from its stdout. Raises Failed where it can't be found."""
+        """Return its account, from its stdout. Raise Failed if it can't be found."""
         raise NotImplementedError
 
     def _h(self, job: Job) -> list[str]:
@@ -133,7 +134,7 @@ class Wrk(Tool):
         ]  # fmt: skip
 
     def read(self, job: Job, out: Path) -> Told:
-        """`N requests in T, X.XXMB read`: heads are in it, and it is rounded to two places."""
+        """`N requests in T, X.XXMB read`: includes heads, and is rounded to two places."""
         text = out.read_text(errors="replace")
         requests, amount, unit = _find(r"(\d+) requests in [^,]+, ([\d.]+)([KMGT]?)B read", text)
         bad = sum(int(count) for count in re.findall(r"Non-2xx or 3xx responses: (\d+)", text))
@@ -159,7 +160,7 @@ class Ab(Tool):
         ]  # fmt: skip
 
     def read(self, job: Job, out: Path) -> Told:
-        """Bodies are counted apart."""
+        """Bodies are counted separately."""
         text = out.read_text(errors="replace")
         requests = int(_find(r"Complete requests:\s+(\d+)", text)[0])
         bad = int(_find(r"Failed requests:\s+(\d+)", text)[0])
@@ -217,7 +218,7 @@ class Fortio(Tool):
         ]  # fmt: skip
 
     def read(self, job: Job, out: Path) -> Told:
-        """`Sizes` counts heads too, `HeaderSizes` heads alone."""
+        """`Sizes` includes heads, `HeaderSizes` are heads only."""
         found = _json(out)
         codes = {code: int(count) for code, count in found["RetCodes"].items()}
         requests = sum(codes.values())
@@ -242,7 +243,7 @@ class Oha(Tool):
         ]  # fmt: skip
 
     def read(self, job: Job, out: Path) -> Told:
-        """Requests cut off by its own end are errors of the name `aborted due to deadline`, and no fault."""
+        """Requests cut off by its own end are errors named `aborted due to deadline`, not failures."""
         found = _json(out)
         codes = {code: int(count) for code, count in found["statusCodeDistribution"].items()}
         requests = sum(codes.values())
@@ -264,21 +265,21 @@ class Svload(Tool):
         return sys.executable
 
     def command(self, job: Job) -> list[str]:
-        """The share is cut by svload's own code from the model's types."""
+        """The share is made by svload's own code from the model's types."""
         spec = job.folder / "share.json"
         spec.write_text(json.dumps(self.share(job)), encoding="utf-8")
         return [sys.executable, "-m", "benches.share", str(spec), str(job.folder / "share.tables")]
 
     def share(self, job: Job) -> dict[str, Any]:
-        """What the engine is given."""
+        """Return the engine's input."""
         return share_of(job)
 
     def environment(self) -> dict[str, str]:
-        """Where `benches` is found."""
+        """Return where `benches` is found."""
         return {"PYTHONPATH": str(Path(__file__).parents[1])}
 
     def read(self, job: Job, out: Path) -> Told:
-        """Both identities of docs/method.md §1 are held too."""
+        """Both identities of docs/method.md §1 are checked too."""
         summary = _json(out)
         (group,) = summary["groups"]
         begun = group["begun"]
@@ -297,13 +298,13 @@ class Svload(Tool):
 
 
 class SvloadThinking(Svload):
-    """The engine at a rate by think time: 64 users who pause, instead of evenly spaced arrivals. Shown beside the
-    judged one, as every variant."""
+    """The engine at a rate by think time: 64 users who pause, instead of evenly spaced arrivals. Shown beside
+    the judged one, like every variant."""
 
     name = "svload think"
 
     def can(self, job: Job) -> bool:
-        """Only where a rate is asked for."""
+        """Return whether a rate is requested."""
         return job.rate_rps is not None
 
     def share(self, job: Job) -> dict[str, Any]:
@@ -311,8 +312,8 @@ class SvloadThinking(Svload):
 
 
 class SvloadQuantum(SvloadThinking):
-    """The engine at a rate with `pacing_quantum: 1ms`: evenly spaced due times, begun in bursts as h2load's and
-    fortio's are."""
+    """The engine at a rate with `pacing_quantum: 1ms`: evenly spaced due times, sent in bursts like those of
+    h2load and fortio."""
 
     name = "svload quantum"
     QUANTUM_NS = 1_000_000
@@ -322,7 +323,7 @@ class SvloadQuantum(SvloadThinking):
 
 
 class SvloadCommand(Tool):
-    """`svload load` as typed, all its processes: controller, agent and generator."""
+    """`svload load` as typed, with all its processes: controller, agent and generator."""
 
     name, get = "svload load", "make setup"
     can_tls = True
@@ -330,11 +331,11 @@ class SvloadCommand(Tool):
     ours = True
 
     def program(self) -> str | None:
-        """The command beside this interpreter."""
+        """Return the command beside this interpreter."""
         return shutil.which("svload", path=str(Path(sys.executable).parent))
 
     def command(self, job: Job) -> list[str]:
-        """What a user would type; headers can't be added, so its requests are the shorter by the pad."""
+        """Return what a user would type; headers can't be added, so its requests are shorter by the pad."""
         ca = ["--ca", str(job.ca)] if job.scheme == "https" else []
         pace = ["--rate", f"{job.rate_rps:g}"] if job.rate_rps else ["--vus", str(job.connections)]
         return [str(self.program()), "load", job.url, *pace, "--duration", f"{job.seconds}s", *ca, "--json"]
@@ -351,7 +352,7 @@ class SvloadCommand(Tool):
 
 
 class Floor(Tool):
-    """floor.c: what it costs to ask and to read, and no more."""
+    """floor.c: the cost of only sending requests and reading answers."""
 
     name, get = "floor (C)", "apt install gcc libc6-dev"
     can_tls = False
@@ -361,7 +362,7 @@ class Floor(Tool):
         self._program = program
 
     def program(self) -> str | None:
-        """Compiled by the bench."""
+        """Return the program that the bench compiled."""
         return str(self._program) if self._program else None
 
     def command(self, job: Job) -> list[str]:
@@ -381,13 +382,13 @@ class Floor(Tool):
 
 
 class FloorRing(Floor):
-    """floor_ring.c: the same by io_uring, whose calls a kernel or its owner may refuse."""
+    """floor_ring.c: the same with io_uring, which a kernel or its administrator may refuse."""
 
     name, get = "floor (C, io_uring)", "Linux 6.1 or later, with kernel.io_uring_disabled=0"
     can_new = False
 
     def program(self) -> str | None:
-        """Where the kernel lets it make its ring."""
+        """Return the program if the kernel lets it make its ring."""
         path = super().program()
         tried = path and subprocess.run(
             [path, "1", "/", "0", "1", "keep-alive", ""], capture_output=True, check=False
@@ -399,7 +400,8 @@ PEERS: tuple[Tool, ...] = (Wrk(), Ab(), H2load(), Fortio(), Oha())
 
 
 def share_of(job: Job, think: bool = False) -> dict[str, Any]:
-    """The job as one share for the engine, by svload's own types and cutting; a rate as arrivals or as think time."""
+    """Return the job as one share for the engine, made by svload's own types and code; a rate as arrivals or
+    as think time."""
     from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
     from svload.model.traffic import Group, Request, SizeCheck, Text
 
@@ -437,7 +439,7 @@ def share_of(job: Job, think: bool = False) -> dict[str, Any]:
 def share_of_group(
     group: Group, scheme: str, port: int, seconds: int, ca_pem: str | None = None
 ) -> dict[str, Any]:
-    """A group that asks 127.0.0.1 as one share, cut by svload's own code."""
+    """Return a group that sends requests to 127.0.0.1 as one share, made by svload's own code."""
     from svload.drive.share.cut import build_shares
     from svload.drive.share.timeline import Timeline
     from svload.drive.share.write import plain
@@ -470,5 +472,5 @@ def _json(out: Path) -> Any:
 
 
 def _head(slack: float) -> tuple[float, float]:
-    """An answer's head, counted with the body, has at most 400 bytes here."""
+    """Return the slack for an answer's head that is counted with the body: it has at most 400 bytes here."""
     return (1.0 + slack, 400.0 + slack)

@@ -1,7 +1,7 @@
-"""A server whose service time is known: `planted.py burn|sleep SECONDS --port PORT`.
+"""A server of known service time: `planted.py burn|sleep SECONDS --port PORT`.
 
-One that burns answers one request at a time, and each costs its thread this much CPU, reading and writing included.
-One that sleeps has a pool of four.
+A server that burns answers one request at a time, and each costs its thread this much CPU, including reading
+and writing. One that sleeps has a pool of four.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Planted(BaseHTTPRequestHandler):
         self._spent_s = time.thread_time()
 
     def do_GET(self) -> None:
-        """Answer /health at once, everything else after the service time."""
+        """Answer /health immediately, everything else after the service time."""
         if self.path != "/health":
             with self.pool:
                 if self.kind == "sleep":

@@ -2,15 +2,15 @@
 [--fit]`.
 
 Queues in virtual time, each run twice over the same arrivals and service times: with a planted disturbance
-and without. So the truth is known exactly, whatever the machine does meanwhile. Servers burn CPU, sleep
-(four at once, 0.3 ms of CPU an answer) or hold a lock for half of their work; loops are open or closed;
-strangers come in spells of 0.05, 0.5 or 3 s and have 1 to 50 % of the time, or the machine stops, or the
-hypervisor takes ticks. What monitors would have read (waits of the servers every 2 s, their CPU, gaps)
-makes the index of `analysis/ranges.py`.
+and without. So the truth is known exactly, whatever the machine does in the meantime. Servers burn CPU,
+sleep (four concurrently, 0.3 ms of CPU per answer) or hold a lock for half of their work; loops are open or
+closed; strangers come in spells of 0.05, 0.5 or 3 s and have 1 to 50 % of the time, or the machine stops, or
+the hypervisor takes ticks. The index of `analysis/ranges.py` is computed from what monitors would have read
+(waits of the servers every 2 s, their CPU, gaps).
 
-`--fit` prints the multiples of the index that hold 97 % of the planted trials, and those of closed loops over
+`--fit` prints the multiples of the index that cover 97 % of the planted trials, and those of closed loops over
 the root of their users: `limits.PUSHED` and `PUSHED_CLOSED` were set with seeds 0 to 39, rounded up for the
-worst kind. Without it the frozen ones are checked: seeds from 100 on were not in the fit. 900 trials take a
+worst kind. Without `--fit` the frozen ones are checked: seeds from 100 on were not in the fit. 900 trials take a
 minute.
 """
 
@@ -33,14 +33,15 @@ Floats = NDArray[np.float64]
 END_S = 20.0
 KINDS = ("strangers 0.05 s", "strangers 0.5 s", "strangers 3 s", "stops", "steal")
 SERVERS = {"burns": (0.01, 1, 1.0), "sleeps": (0.04, 4, 0.0), "locks": (0.01, 1, 0.5)}
-"""Mean service time in s, how many it serves at once, and which part of the time is its CPU."""
+"""Mean service time in s, how many it serves concurrently, and which part of the time is its CPU."""
 ANSWER_CPU_S = 0.0003
 STATS = ("mean", "p50", "p90", "p95", "p99")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One planted trial: its index of disturbance, and by how much each statistic was pushed, in shares of it."""
+    """One planted trial: its index of disturbance, and by how much each statistic was pushed, in shares of
+    it."""
 
     kind: str
     server: str
@@ -52,7 +53,7 @@ class Trial:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """0 if each kind and server holds 90 % and all together hold 95 %, else 1."""
+    """Return 0 if each kind and server has 90 % and all together have 95 % within their ranges, else 1."""
     asked = arguments(__doc__, given, seeds=30, first=100, fit=False)
     trials = [
         planted(kind, server, closed, seed)
@@ -79,13 +80,13 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _needed(pushed: float, index: float) -> float:
-    """The multiple of the index that just holds a push; half a percent needs none."""
+    """Return the smallest multiple of the index that covers a push; half a percent needs none."""
     pushed = min(pushed, limits.WIDEST[0]) - 0.005
     return pushed / (1 - pushed) / max(index, 1e-6) if pushed > 0 else 0.0
 
 
 def table(trials: Sequence[Trial]) -> tuple[str, bool]:
-    """How often the push lies within the range, and how wide that is, by statistic."""
+    """Return how often the push lies within the range, and how wide that is, by statistic."""
     groups = {
         "all": list(trials),
         "strangers at 25 to 35 %": [one for one in trials if 0.25 < one.share < 0.35],
@@ -119,7 +120,7 @@ def _range(stat: str, one: Trial) -> float:
 
 
 def planted(kind: str, server: str, closed: bool, seed: int) -> Trial:
-    """One trial and its twin."""
+    """Return one trial with its undisturbed twin."""
     dice = np.random.default_rng([seed, zlib.crc32(f"{kind} {server} {closed}".encode())])
     mean_s, at_once, cpu = SERVERS[server]
     busy, n = float(dice.uniform(0.2, 0.7)), 6_000
@@ -143,7 +144,7 @@ def planted(kind: str, server: str, closed: bool, seed: int) -> Trial:
 
 
 def _lost(dice: np.random.Generator, kind: str) -> tuple[Floats, float]:
-    """(spells without a core, the share of the time that strangers had)."""
+    """Return (spells without a core, the share of the time that strangers had)."""
     if kind == "stops":
         length_s = dice.uniform(0.01, 0.1)
         begins = np.sort(dice.uniform(0.5, END_S - length_s, dice.integers(1, 6)))
@@ -166,7 +167,8 @@ def _lost(dice: np.random.Generator, kind: str) -> tuple[Floats, float]:
 def _run(
     server: str, load: Floats | tuple[int, Floats], work: Floats, lost: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """(responses, when they ended, how long each waited for a core) of all requests due within the time."""
+    """Return (responses, when they ended, how long each waited for a core) of all requests due within the
+    time."""
     _, at_once, _ = SERVERS[server]
     free = [0.0] * at_once
     rows: list[tuple[float, float, float]] = []
@@ -203,7 +205,7 @@ def _run(
 
 
 def _through(lost: Floats, at: float, need: float) -> float:
-    """When work that begins then ends, if nothing is done in the spells."""
+    """Return when work that starts then ends, if nothing is done in the spells."""
     number = int(np.searchsorted(lost[:, 1], at, side="right"))
     while number < len(lost) and at + need > lost[number, 0]:
         need -= max(float(lost[number, 0]) - at, 0.0)
@@ -213,7 +215,7 @@ def _through(lost: Floats, at: float, need: float) -> float:
 
 
 def _index(took: Floats, ends: Floats, waits: Floats, used_s: float, gaps: Floats | None) -> float:
-    """That of `analysis/ranges.py`, from what monitors would have read."""
+    """Return the index of `analysis/ranges.py`, from what monitors would have read."""
     stretches = int(END_S / limits.STRETCH_S)
     at = np.minimum(ends / limits.STRETCH_S, stretches - 1).astype(int)
     waited = np.bincount(at, weights=waits if gaps is None else None, minlength=stretches) * (gaps is None)

@@ -1,4 +1,4 @@
-"""What the bench found, as a table for people and as JSON. Nothing here measures."""
+"""The bench's results, as a table for people and as JSON. Nothing here measures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUIET_SHARE = 0.05
 
 @dataclass
 class Result:
-    """All that one invocation found."""
+    """All results of one invocation."""
 
     effort: str
     seed: int
@@ -29,14 +29,14 @@ class Result:
     interrupted: bool = False
 
     def verdicts(self) -> dict[str, bool]:
-        """Each limit that was measured, and whether it is kept."""
+        """Return each limit that was measured, and whether it is kept."""
         found = {name_of(outcome): outcome.passed for outcome in self.outcomes}
         found |= {name: special.passed for name, special in self.specials.items()}
         return found
 
 
 def table(result: Result) -> str:
-    """What people read: a block for each work, then the limits."""
+    """Return a table for people: a block for each work, then the limits."""
     lines = [_head(result)]
     for outcome in result.outcomes:
         lines += ["", _work_block(outcome)]
@@ -91,7 +91,7 @@ def _work_block(outcome: Outcome) -> str:
 
 
 def figure(result: Result, name: str) -> str:
-    """A limit and what was found against it, as words."""
+    """Return a limit and the measured value, as words."""
     for outcome in result.outcomes:
         if name_of(outcome) == name:
             return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {interval(outcome.ratio)}"
@@ -99,7 +99,7 @@ def figure(result: Result, name: str) -> str:
 
 
 def name_of(outcome: Outcome) -> str:
-    """The key of a work, `…@half` at half the rate of saturation."""
+    """Return the key of a work, `…@half` at half the rate of saturation."""
     return outcome.work.key if outcome.rate_rps is None else f"{outcome.work.key}@half"
 
 
@@ -108,7 +108,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def plain(result: Result) -> dict[str, Any]:
-    """The result as JSON data; what is not finite is null."""
+    """Return the result as JSON data; non-finite numbers are null."""
 
     def whole(value: Any) -> Any:
         if isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""Verified reads while an object server stands still: `python -m benches.ring [--reads 100000]`.
+"""Verified reads while an object server is stopped: `python -m benches.ring [--reads 100000]`.
 
-Runs studies/004-swift-locust/ring.yaml on real Swift again and again until so many reads are verified. In
-each load object-2 and its daemons are stopped (SIGSTOP) from second --start to --end. Says what became of
-each read, and how long it took until the ring was whole: until each object from before the stop's end lay on
-all three devices. It ends with 1 if any was lost or altered, or if ten runs are not enough.
+Runs studies/004-swift-locust/ring.yaml on real Swift repeatedly until enough reads are verified. In each load
+object-2 and its daemons are stopped (SIGSTOP) from second --start to --end. Prints the outcome of the reads,
+and how long it took until the ring was whole: until each object from before the stop's end was on all three
+devices. The exit code is 1 if any was lost or altered, or if ten runs are not enough.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_RUNS = 10
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """0 if none was lost or altered and enough were verified, else 1."""
+    """Return 0 if none was lost or altered and enough were verified, else 1."""
     asked = arguments(__doc__, given, profile="verify", start=50.0, end=140.0, reads=100_000)
     outcomes: Counter[str] = Counter()
     for _ in range(MOST_RUNS):

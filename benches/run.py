@@ -34,7 +34,8 @@ MISSED, NOTHING, INTERRUPTED = 1, 2, 130
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """0 if every limit measured is kept, 1 if one is missed, 2 if nothing could be measured, 130 if interrupted."""
+    """Return 0 if every limit measured is kept, 1 if one is missed, 2 if nothing could be measured, 130 if
+    interrupted."""
     names = [work.key for work in WORKS] + list(SPECIALS)
     asked = arguments(__doc__, given, quick=False, smoke=False, only=names, seed=int, against=str)
     effort = "smoke" if asked.smoke else "quick" if asked.quick else "full"
@@ -65,7 +66,7 @@ def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = Non
 
 
 def against(commit: str, effort: str, only: Sequence[str] | None = None, seed: int | None = None) -> int:
-    """Measure this engine and another commit's in turn; 0 if the limit of `Comparison` is kept, 1 if
+    """Measure this engine and another commit's in turn; return 0 if the limit of `Comparison` is kept, 1 if
     not, 2 if nothing was measured."""
     KEPT.mkdir(parents=True, exist_ok=True)
     try:
@@ -96,7 +97,8 @@ def _compare(found: Comparison, other: OtherEngine, chosen: Sequence[works.Work]
 
 @contextlib.contextmanager
 def _alone() -> Iterator[Path]:
-    """The machine for the bench: svload's lock, this process on the server's core. Gives the bench's folder."""
+    """Reserve the machine for the bench: svload's lock, this process on the server's core. Yield the bench's
+    folder."""
     from svload.host.machine.lock import machine_lock
 
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -117,12 +119,12 @@ def _alone() -> Iterator[Path]:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """SIGTERM is Ctrl-C: servers end, and what was measured is printed."""
+    """Handle SIGTERM like Ctrl-C: servers end, and what was measured is printed."""
     raise KeyboardInterrupt
 
 
 def _save(result: Result, folder: Path) -> None:
-    """After every work, so that an hour's figures outlive any end; written whole or not at all."""
+    """Save after every work, so that an hour's figures survive any end; written atomically."""
     part = folder / f"{result.effort}.json.part"
     part.write_text(json.dumps(plain(result), indent=1) + "\n", encoding="utf-8")
     part.replace(folder / f"{result.effort}.json")

@@ -1,11 +1,11 @@
-"""The search of `svload capacity` on simulated servers whose limit is known (docs/method.md §4), in
-virtual time.
+"""The search of `svload capacity` on simulated servers with a known limit (docs/method.md §4), in virtual
+time.
 
     python -m benches.search            # all rows, some minutes; the table goes to benches/search.md
     python -m benches.search --runs 40  # quicker, printed only
 
-A row holds where the interval reaches from the limit's lowest to its highest value in at least 90 % of the
-searches (a drift that nobody could know of, marked *, is shown and not judged). Exit 1 where one does not.
+A row passes if the interval contains the limit's lowest and highest values in at least 90 % of the searches (a
+drift that nobody could know of, marked *, is shown and not judged). Exit 1 if one does not.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from benches.harness import arguments, markdown, page
 from svload.analysis.capacity.search import Answer, Budget, Reading, Search, next_step
 
 LIMIT = 900.0
-"""The load at which every server here reaches its limit, while nothing moves it."""
+"""The load at which every server here reaches its limit, if nothing shifts it."""
 MEMORY = 0.95
-"""Of a drift: how much of it the next trial keeps."""
+"""For a drift: how much of it the next trial keeps."""
 HOLDS = 0.90
 _TOLERANCE = 1.03
-"""What a limit is worth: a search 3 % beside it is right."""
+"""Tolerance on a limit: a search that is off by 3 % is right."""
 COLUMNS = [
     "server, scatter of a trial",
     "interval holds the limit (±3 %) %",
@@ -40,8 +40,9 @@ Curve = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Server:
-    """`curve`: the margin at a load over the limit. `scatter` of a trial's margin, `drift` from trial to trial,
-    `trend`: how much lower the limit is after 60 trials, `slow`: share of trials in which all takes three times."""
+    """`curve`: the margin at a load over the limit. `scatter` of a trial's margin, `drift` from trial to
+    trial, `trend`: how much lower the limit is after 60 trials, `slow`: share of trials in which everything
+    takes three times as long."""
 
     name: str
     curve: Curve
@@ -68,7 +69,7 @@ def half(load: float) -> float:
 
 
 def servers() -> Iterator[Server]:
-    """The rows."""
+    """Yield the rows."""
     for name, curve in (("queue", queue), ("in proportion", proportional), ("elasticity 0.5", half)):
         for scatter in (0.03, 0.1, 0.3):
             yield Server(f"{name}, ±{100 * scatter:.0f} %", curve, scatter)
@@ -80,7 +81,7 @@ def servers() -> Iterator[Server]:
 
 
 def searched(server: Server, rng: np.random.Generator, most_trials: int | None) -> tuple[Answer, int]:
-    """A whole search, and how many trials it made."""
+    """Run a whole search; return its answer and how many trials it made."""
     search = Search(1, 1_000_000, 64, 0.05, Budget(most_trials=most_trials), int(rng.integers(2**32)))
     seen: list[Reading] = []
     drift = rng.standard_normal()
@@ -95,7 +96,7 @@ def searched(server: Server, rng: np.random.Generator, most_trials: int | None) 
 
 
 def row(server: Server, runs: int, most_trials: int | None) -> tuple[tuple[str, ...], float]:
-    """Return the cells of a row, and the share of the answers that hold the limit."""
+    """Return the cells of a row, and the share of the answers that contain the limit."""
     rng = np.random.default_rng([20270115, *server.name.encode()])
     found = [searched(server, rng, most_trials) for _ in range(runs)]
     limits = [one.limit for one, _ in found if one.state == "found" and one.limit is not None]
@@ -117,7 +118,7 @@ def row(server: Server, runs: int, most_trials: int | None) -> tuple[tuple[str, 
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """The table."""
+    """Print the table."""
     asked = arguments(__doc__, given, runs=0, trials=int)
     print(" | ".join(COLUMNS))
     lines = []

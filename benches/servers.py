@@ -1,5 +1,5 @@
-"""The servers of the bench: private ports, server core, brought up and ended by themselves;
-each counts what it was asked."""
+"""The servers of the bench, which it starts and ends: private ports, server core; each counts the requests
+that it receives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ http {{
 
 @dataclass
 class Server:
-    """Where a server answers. `ca` verifies its certificate; `pids` are its processes that are children of this one."""
+    """Addresses of a server. `ca` verifies its certificate; `pids` are its processes that are children of
+    this one."""
 
     http_port: int
     pids: frozenset[int]
@@ -57,7 +58,7 @@ class Server:
     _asked: int = field(default=0, repr=False)
 
     def requests(self) -> int:
-        """Requests it has been asked since its start, its own status requests left out."""
+        """Return the requests received since its start, without the status requests."""
         if self.count_file is not None:
             return int.from_bytes(self.count_file.read_bytes(), "little")
         connection = http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=5)
@@ -71,25 +72,25 @@ class Server:
         return int(words[words.index(b"requests") + 3]) - self._asked
 
     def port(self, scheme: str, http2: bool = False) -> int:
-        """Where it speaks that; HTTP/2 by prior knowledge."""
+        """Return the port that speaks that; HTTP/2 by prior knowledge."""
         return self.http2_port if http2 else self.https_port if scheme == "https" else self.http_port
 
     def url(self, path: str, scheme: str = "http") -> str:
-        """`path` on this server."""
+        """Return the URL of `path` on this server."""
         return f"{scheme}://127.0.0.1:{self.port(scheme)}{path}"
 
 
 def nginx_program() -> str | None:
-    """nginx, on PATH or where Debian has it."""
+    """Return the path of nginx, from PATH or where Debian has it."""
     return shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
 @contextlib.contextmanager
 def nginx(folder: Path) -> Iterator[Server]:
-    """nginx with one worker on the server core, HTTP, TLS 1.3 and HTTP/2. Raises Failed where it
-    is missing or does not come up.
+    """Run nginx with one worker on the server core, HTTP, TLS 1.3 and HTTP/2. Raise Failed if it is missing
+    or does not start.
 
-    HTTP/2 goes without sendfile: nginx then writes an answer's head and body in one call. In two, the second
+    HTTP/2 runs without sendfile: nginx then writes an answer's head and body in one call. In two, the second
     waits for the client's delayed acknowledgement of the first (Nagle, 40 ms), so that a connection of one
     stream made 23 requests a second.
     """
@@ -124,7 +125,7 @@ def nginx(folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def fast_server(program: Path, folder: Path) -> Iterator[Server]:
-    """The bare C server of fast_server.c on the server core."""
+    """Run the bare C server of fast_server.c on the server core."""
     count_file = folder / "fast_server.count"
     with running([str(program), str(count_file)], folder / "fast_server.out") as child:
         port = int(_first_line(child, folder / "fast_server.out"))
@@ -133,7 +134,8 @@ def fast_server(program: Path, folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def truth(folder: Path) -> Iterator[tuple[Server, int]]:
-    """The known-truth server with its request log on, and its admin port; `/v1/a/c/o` holds 1 KiB."""
+    """Run the known-truth server with its request log on, and yield it with its admin port; `/v1/a/c/o` holds
+    1 KiB."""
     config = folder / "truth.json"
     config.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, "log": True}))
     command = [sys.executable, "-m", "svload.truth", "--config", str(config)]
@@ -145,7 +147,7 @@ def truth(folder: Path) -> Iterator[tuple[Server, int]]:
 
 
 def log_stamps(admin_port: int) -> list[int]:
-    """When the truth server received each GET of its object, CLOCK_MONOTONIC ns; the log is emptied."""
+    """Return when the truth server received each GET of its object, CLOCK_MONOTONIC ns; empty the log."""
     stamps, start = [], 0
     while True:
         rows = ask(admin_port, "GET", f"/log?from={start}").splitlines()
@@ -158,7 +160,7 @@ def log_stamps(admin_port: int) -> list[int]:
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
-    """One request to a server of ours. Raises Failed if it answers with an error."""
+    """Send one request to a server of ours. Raise Failed if it answers with an error."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     try:
         connection.request(method, path, body)
@@ -172,8 +174,8 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
 
 
 class Recorder:
-    """A server that keeps each request's head and when it came (CLOCK_MONOTONIC ns); one
-    thread a connection, 1 KiB answers.
+    """A server that keeps each request's head and its time of arrival (CLOCK_MONOTONIC ns); one thread per
+    connection, 1 KiB answers.
 
     For sizes of requests and the first request of a command, never for load.
     """
@@ -187,7 +189,7 @@ class Recorder:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         self._listener.close()
 
     def _accept(self) -> None:
@@ -213,7 +215,7 @@ class Recorder:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody has, below the range the kernel gives to clients."""
+    """Return free ports of loopback, below the range that the kernel gives to clients."""
     found: list[int] = []
     for port in range(20_180, 32_000):
         with socket.socket() as one, contextlib.suppress(OSError):
@@ -238,7 +240,7 @@ def _certificate(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program on the server core, ended with the block."""
+    """Run a program on the server core until the block ends."""
     with out.open("wb") as file:
         child = subprocess.Popen(
             command,
@@ -259,7 +261,7 @@ def running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[byte
 
 
 def until_up(child: subprocess.Popen[bytes], ports: Sequence[int], log: Path) -> None:
-    """Wait until it listens on all ports. Raises Failed where it does not."""
+    """Wait until it listens on all ports. Raise Failed if it does not."""
     deadline = time.monotonic() + _UP_S
     for port in ports:
         while True:

@@ -1,7 +1,7 @@
-"""svload's engine in a process of its own: `python -m benches.share SPEC OUT
-[MODULE]`: runs the share, keeps its tables, prints its summary.
+"""svload's engine in a separate process: `python -m benches.share SPEC OUT [MODULE]`: runs the share, keeps
+its tables, prints its summary.
 
-It does what a generator of svload does, without agent and controller; the whole recording is on, and written.
+It does what a generator of svload does, without agent and controller; everything is recorded and written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from svload.store.raw import write_tables
 
 
 def main() -> int:
-    """Returns 0; a share that can't run is a traceback, which the bench shows."""
+    """Return 0; a share that can't run gives a traceback, which the bench shows."""
     spec = Path(sys.argv[1]).read_text(encoding="utf-8")
     if len(sys.argv) > 3:
         _take(Path(sys.argv[3]))
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def _take(module: Path) -> None:
-    """Another build of the engine in place of svload's own."""
+    """Use another build of the engine instead of svload's own."""
     name = "svload._native"
     spec = importlib.util.spec_from_loader(name, ExtensionFileLoader(name, str(module)))
     if spec is None or spec.loader is None:
@@ -47,7 +47,7 @@ def _take(module: Path) -> None:
 
 
 def _run(engine: Any, spec: str) -> Any:
-    """An older engine knows fewer fields; one that asks for nothing may be left out for it."""
+    """Run the share. An older engine knows fewer fields; a field that requests nothing is left out for it."""
     while True:
         try:
             return engine.run_share(spec, {}, _progress)
@@ -59,7 +59,7 @@ def _run(engine: Any, spec: str) -> Any:
 
 
 def _asked_for(share: Any, field: str) -> Iterator[Any]:
-    """Values of the field, wherever it stands, that ask for something."""
+    """Yield values of the field, at any depth, that request something."""
     if isinstance(share, list):
         for one in share:
             yield from _asked_for(one, field)
@@ -79,7 +79,8 @@ def _without(share: Any, field: str) -> Any:
 
 
 _resident_bytes: list[int] = []
-"""Resident memory while load was made, once a second: the peak of the process would be that of writing its tables."""
+"""Resident memory during the load, once a second: the peak of the process would be that of writing its
+tables."""
 
 
 def _progress(text: str) -> None:

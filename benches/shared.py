@@ -1,16 +1,16 @@
-"""The questions of a new user on a machine that others use too:
+"""The questions of a new user, on a machine that others also use:
 
     python -m benches.shared [--minutes 40] [--shares 20 35 50] [--times 10] [--only burn-equal burn-slower]
 
-Beside strangers (processes outside svload's tree, busy in spells of half a second, so that together with
-what the machine does anyway they have about 20, 35 or 50 % of it). First gates at 5 % on p50 and p95
-together, by turns, on a server that burns CPU and one with a pool of four that sleeps: equal builds, one
-15 % slower, and one at the margin. Then by their own defaults: a pool of 4 against one of 8, the demo's
-three comparisons, the largest number of users for a server whose capacity is arithmetic, and two
+All run beside strangers (processes outside svload's tree, busy in spells of half a second, so that together
+with everything else on the machine they have about 20, 35 or 50 % of it). First come gates at 5 % on p50 and
+p95 together, by turns, on a server that burns CPU and one with a pool of four that sleeps: equal builds, one
+15 % slower, and one at the margin. Then, with default settings: a pool of 4 against one of 8, the demo's
+three comparisons, the largest number of users for a server with a capacity known by arithmetic, and two
 thresholds far from the number.
 
-Each run is kept under build/bench/shared, and a call makes those that are missing; none starts once
---minutes are over. What is there is judged by the code as it is now; when all is there the table goes to
+Each run is kept under build/bench/shared, and a call makes those that are missing; none starts after
+--minutes. The existing runs are judged by the present code; when all exist the table goes to
 benches/shared.md. Exit: 0 all goals are reached, 1 one is missed, 3 there is more to run.
 """
 
@@ -39,16 +39,16 @@ SHARES = (20, 35, 50)
 """Percent of the machine."""
 BOUND_S = 1800.0
 GATE_S = 480.0
-"""A gate on p50 and p95 answers within this time."""
+"""The longest time until a gate on p50 and p95 has its answer."""
 USERS, LIMIT_MS, SERVICE_MS, POOL = 47, 235, 20, 4
-"""`USERS` at once wait USERS · SERVICE_MS / POOL = LIMIT_MS."""
+"""`USERS` concurrent users wait USERS · SERVICE_MS / POOL = LIMIT_MS."""
 SLOWER, AT_THE_MARGIN = 1.15, 1.055
-"""Service time of a candidate over main's. At the margin the whole response is 5 % slower where a tenth of it does not
-depend on the build."""
+"""Service time of a candidate over main's. At the margin the whole response is 5 % slower if a tenth of it
+does not depend on the build."""
 
 
 class Kind(NamedTuple):
-    """A planted server's service time, and the open loop that asks it."""
+    """A planted server's service time, and the open loop that loads it."""
 
     seconds: float
     rate_per_s: int
@@ -109,8 +109,8 @@ CAPACITY_OPTIONS = ("--that", f"p95 <= {LIMIT_MS} ms", "--for", "90s")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one run answered: how many of its answers are right, how many contradict the truth, and in a word what.
-    `ratio`: of the two builds, as read."""
+    """The answers of one run: how many are right, how many contradict the truth, and a summary. `ratio`: of
+    the two builds, as measured."""
 
     right: int
     wrong: int
@@ -121,8 +121,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class Goal:
-    """The least share of right answers at each share of strangers, and the largest of wrong ones. `together`: over all
-    shares of strangers."""
+    """The lowest share of right answers at each share of strangers, and the highest of wrong ones.
+    `together`: over all shares of strangers."""
 
     right: Mapping[int, float]
     wrong: float = 1 / 20
@@ -131,8 +131,8 @@ class Goal:
 
 @dataclass(frozen=True)
 class Question:
-    """A command, the study that it is given, what its findings answer by part, and each part's goal. `planted`: the
-    study needs the planted server. `bound_s`: the longest that a run may take."""
+    """A command, its study, the answers in its findings by part, and each part's goal. `planted`: the study
+    needs the planted server. `bound_s`: the longest that a run may take."""
 
     name: str
     command: str
@@ -144,7 +144,7 @@ class Question:
 
 
 def builds(name: str, kind: str, ratio: float, order: str, blocks: int, gate: str = "") -> str:
-    """Return a study of two builds, the second one slower by `ratio`."""
+    """Return a study of two builds, the second slower by `ratio`."""
     server = KINDS[kind]
     return BUILDS.format(
         name=name, python=sys.executable, kind=kind, main=server.seconds, candidate=f"{server.seconds * ratio:.6g}",
@@ -166,7 +166,8 @@ def _gates(right: Sequence[str], wrong: str) -> Callable[[Findings], dict[str, A
 
 
 def _directions(*less: bool) -> Callable[[Findings], dict[str, Answer]]:
-    """Claims in the study's order, and whether the treatment's number is the lower one."""
+    """Return a judge of claims in the study's order, given whether the treatment's number is the lower
+    one."""
 
     def answered(found: Findings) -> dict[str, Answer]:
         right = wrong = 0
@@ -217,7 +218,7 @@ def _of_builds() -> Iterator[Question]:
 
 
 def _goal(share: float) -> dict[str, Goal]:
-    """Beside 50 % strangers half of it is enough."""
+    """Return goals with this share, and half of it beside 50 % strangers."""
     return {"": Goal({20: share, 35: share, 50: share / 2})}
 
 
@@ -231,7 +232,7 @@ QUESTIONS = (
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run what is missing, judge what is there, print the table."""
+    """Run what is missing, judge all runs, print the table."""
     names = [one.name for one in QUESTIONS]
     asked = arguments(
         __doc__, given, shares=list(SHARES), times=10, minutes=float, only=names, keep=KEPT / "shared"
@@ -257,7 +258,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def make(question: Question, share: int, place: Path) -> None:
-    """Make one run beside strangers and keep it in `place`. Raises SystemExit where it makes no findings."""
+    """Make one run beside strangers and keep it in `place`. Raise SystemExit if it makes no findings."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     seed = random.Random(f"{share} {question.name} {place.name}").randrange(2**31)
@@ -281,7 +282,8 @@ def make(question: Question, share: int, place: Path) -> None:
 
 
 def _ended(words: Sequence[str]) -> tuple[int, str]:
-    """The exit code and the errors of a command, which ends with this process also where that is terminated."""
+    """Return the exit code and the errors of a command, which ends with this process even if that is
+    terminated."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         try:
@@ -293,7 +295,7 @@ def _ended(words: Sequence[str]) -> tuple[int, str]:
 
 
 def waited_s(run: RunDir) -> float:
-    """Return how long the run waited for other loads on this machine, which are none of its strangers."""
+    """Return how long the run waited for other loads on this machine, which do not count as its strangers."""
     events = map(json.loads, run.events.read_text(encoding="utf-8").splitlines())
     phases = [event["data"] for event in events if event["kind"] == "phase"]
     return sum(float(one["seconds"]) for one in phases if one["name"] == "waiting" and one["state"] == "end")
@@ -306,8 +308,8 @@ def runs_in(place: Path) -> list[RunDir]:
 
 @dataclass(frozen=True)
 class Row:
-    """A part of a question at a share of strangers, or at all. `goal`: the least share of right answers, and the
-    largest of wrong ones."""
+    """A part of a question at a share of strangers, or at all. `goal`: the lowest share of right answers, and
+    the highest of wrong ones."""
 
     question: str
     share: str
@@ -325,7 +327,7 @@ class Row:
 
     @property
     def missed(self) -> bool:
-        """Too few right answers, too many wrong ones, or a run that took too long."""
+        """Return whether there are too few right answers, too many wrong ones, or a run took too long."""
         most_wrong = self.goal[1] * self.answers + 1e-9
         late = max(self.took_s, default=0.0) > self.bound_s
         return self.right < self.goal[0] * self.answers - 1e-9 or self.wrong > most_wrong or late
@@ -338,7 +340,7 @@ class _Run(NamedTuple):
 
 
 def rows_of(question: Question, shares: Sequence[int], keep: Path, times: int) -> Iterator[Row]:
-    """Judge the runs that are there by the code as it is now."""
+    """Judge the existing runs with the present code."""
     found: dict[int, list[_Run]] = {share: [] for share in shares}
     for share in shares:
         for number in range(times):

@@ -1,4 +1,4 @@
-"""What is no comparison of costs at saturation: pacing, lag, first requests, 10,000 connections, and Redis."""
+"""Measurements other than costs at saturation: pacing, lag, first requests, 10,000 connections, and Redis."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from benches.works import CONNECTIONS, Bench, Special
 
 CONTROL = "epoll_pwait2 loop (C)"
 BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
-"""Nothing else runs while a command is timed from the keyboard: nobody types `taskset`."""
+"""Used while a command is timed as typed: nothing else runs then, and nobody types `taskset`."""
 MOST_ROUNDS = 5
 
 
 def _woke_ns(bench: Bench, rate_rps: float, seconds: int) -> tuple[list[int], Run]:
-    """When a loop that only waits woke, and what it cost."""
+    """Return when a loop that only waits woke, and its cost."""
     out = bench.folder / "pacer.out"
     command = [str(bench.program("pacer")), f"{rate_rps:g}", str(seconds)]
     cost = run(command, out, seconds + 30.0, frozenset())
@@ -158,7 +158,8 @@ def _rank(ordered: Sequence[int], p: float) -> int:
 
 
 def _lag_us(tables: Path) -> tuple[float, float]:
-    """p50 and p99 of the generator lag (metric 3 of engine/docs/results.md), nearest rank on the merged histogram."""
+    """Return p50 and p99 of the generator lag (metric 3 of engine/docs/results.md), nearest rank on the
+    merged histogram."""
     from svload.model.columns import bucket_bounds
     from svload.store.raw import read_tables
 
@@ -188,12 +189,13 @@ SPARE_BOUND_S = 30.0
 
 
 def measure_first(bench: Bench) -> Special:
-    """Type `svload load URL` with no agent on the machine; requests that only look for the server don't count."""
+    """Type `svload load URL` with no agent on the machine; requests that only probe the server don't
+    count."""
     return _type_loads(bench, "no agent before", COLD_LIMIT_S, lambda: None)
 
 
 def measure_warm(bench: Bench) -> Special:
-    """Type it after `svload warm`, when the spare that it keeps waits."""
+    """Type it after `svload warm`, when the spare that it keeps is ready."""
     from svload.host.process.warm import SOCKET, warm_dir
 
     def wait_for_spare() -> None:
@@ -214,7 +216,7 @@ def measure_warm(bench: Bench) -> Special:
 
 
 def _svload_warm(*words: str) -> None:
-    """From the same place as the loads."""
+    """Run `svload warm` on the same cores and in the same environment as the loads."""
     tool = SvloadCommand()
     subprocess.run(
         [str(tool.program()), "warm", *words], preexec_fn=pinned(*BOTH_CORES), capture_output=True, text=True,
@@ -223,7 +225,8 @@ def _svload_warm(*words: str) -> None:
 
 
 def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], None]) -> Special:
-    """Seconds from the start of the command to its first request of the load at the server. The slowest try counts."""
+    """Measure the seconds from the start of the command to its first request of the load at the server. The
+    slowest try counts."""
     tool, tries_s, failures = SvloadCommand(), [], []
     for _ in range(bench.effort.rounds):
         ready()
@@ -258,13 +261,14 @@ FEW, MANY, CROWD_RPS = 100, 10_000, 10_000.0
 MEMORY_LIMIT_KIB, QUANTUM_LIMIT = 6.0, 0.12
 """A connection's memory, and the share of a core with `pacing_quantum: 1ms`."""
 RAMP_SLACK = 0.9
-"""The first second spreads the starts, and the cycle is think time plus response: the rate asked is an upper bound."""
+"""The first second spreads the starts, and the cycle is think time plus response: the requested rate is an
+upper bound."""
 
 
 def measure_crowd(bench: Bench) -> Special:
-    """Load by 10,000 users who ask once a second: memory as a slope between 100 and 10,000 connections at one rate, CPU
-    as a slope between a short and a long run. At most 6 KiB a connection (worst round), 1.5 × the control's CPU + 5 µs a
-    request, and 12 % of a core in quanta (medians)."""
+    """Load by 10,000 users with one request per second each: memory as a slope between 100 and 10,000
+    connections at one rate, CPU as a slope between a short and a long run. At most 6 KiB per connection
+    (worst round), 1.5 × the control's CPU + 5 µs per request, and 12 % of a core in quanta (medians)."""
     found: dict[str, list[float]] = defaultdict(list)
     failures = []
     with nginx(bench.folder / "nginx") as server:
@@ -312,7 +316,7 @@ def measure_crowd(bench: Bench) -> Special:
 
 
 def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Run]:
-    """Resident bytes and cost of one run of users who think."""
+    """Return resident bytes and cost of one run of users who think."""
     tool, out = SvloadThinking(), bench.folder / "crowd.out"
     before = server.requests()
     cost = run(tool.command(job), out, job.seconds + 60.0, server.pids, tool.environment())
@@ -332,12 +336,13 @@ def _crowd(bench: Bench, server: Server, job: Job) -> tuple[int, Run]:
 
 
 DEPTHS = (1, 16)
-"""Redis commands that leave together."""
+"""Redis commands that are sent together."""
 REDIS_LIMIT = 1.5
-"""The most that svload's CPU a command may be of redis-benchmark's, which records a time a pipeline and checks nothing."""
+"""The highest ratio of svload's CPU per command to that of redis-benchmark, which records one time per
+pipeline and checks nothing."""
 KEY, VALUE_BYTES = "key:__rand_int__", 64
 PER_SECOND = {1: 40_000, 16: 200_000}
-"""Commands in a second of the bench's spans: what is fixed is the work, so that both do the same."""
+"""Commands per second of the bench's spans: the work is fixed, so that both do the same."""
 PEER = "redis-benchmark"
 
 
@@ -347,8 +352,8 @@ def lacking() -> list[str]:
 
 
 def measure_redis(bench: Bench) -> Special:
-    """GET over 64 connections by both tools in random order, a short and a long run of each side by side. Every run must
-    count, and the point ratio be within the limit at each depth."""
+    """Send GETs over 64 connections with both tools in random order, a short and a long run of each side by
+    side. Every run must count, and the point ratio must be within the limit at each depth."""
     slopes: dict[int, dict[str, dict[int, Slope]]] = {depth: {Svload.name: {}, PEER: {}} for depth in DEPTHS}
     spans, failures = [bench.effort.short_s, bench.effort.long_s], []
     with _redis(bench.folder) as (port, pids):
@@ -391,7 +396,7 @@ def measure_redis(bench: Bench) -> Special:
 
 @contextlib.contextmanager
 def _redis(folder: Path) -> Iterator[tuple[int, frozenset[int]]]:
-    """The port and the process of a server with one value."""
+    """Yield the port and the process of a server with one value."""
     (port,) = free_ports(1)
     options = f"--port {port} --bind 127.0.0.1 --appendonly no"
     command = ["redis-server", *options.split(), "--save", "", "--dir", str(folder)]
@@ -403,7 +408,7 @@ def _redis(folder: Path) -> Iterator[tuple[int, frozenset[int]]]:
 
 
 def _gets(port: int) -> int:
-    """GETs that the server has been asked."""
+    """Return the GETs that the server has received."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(b"INFO commandstats\r\nQUIT\r\n")
         text = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
@@ -412,7 +417,8 @@ def _gets(port: int) -> int:
 
 
 def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: int, commands: int) -> Run:
-    """The cost of a number of GETs by one of the tools. Raises Failed where the server or the tool counts others."""
+    """Return the cost of a number of GETs by one of the tools. Raise Failed if the server or the tool counts
+    a different number."""
     out = bench.folder / f"{name}.out"
     command = [PEER, *f"-p {port} -q -t get -n {commands} -c {CONNECTIONS} -P {depth}".split()]
     if name != PEER:
@@ -437,7 +443,7 @@ def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: i
 
 
 def redis_share(port: int, depth: int, commands: int) -> dict[str, Any]:
-    """Return a number of GETs as one share for the engine, by svload's own types and cutting."""
+    """Return a number of GETs as one share for the engine, made by svload's own types and code."""
     from svload.model.executors import SharedIterations
     from svload.model.traffic import Commands, Group, Request, Text
 

@@ -1,8 +1,10 @@
-"""What a thousand generators cost who puts them together: `python -m benches.streams [--generators 1000]`.
+"""The cost of combining the results of a thousand generators: `python -m benches.streams [--generators
+1000]`.
 
-The real code of a run is fed with synthetic streams: each generator's progress once a second, as JSON, through the
-followers of a hundred machines to one picture; then each one's tables of a minute, merged exactly and written.
-Printed: CPU a second of load, bytes a second to the coordinator, seconds and memory of the merge.
+The real code of a run is fed with synthetic streams: each generator's progress once a second, as JSON,
+through the followers of a hundred machines to one picture; then each one's tables of a minute, merged exactly
+and written. Printed: CPU per second of load, bytes per second to the coordinator, seconds and memory of the
+merge.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from svload.store.parquet import merge_shares, write_trial_tables
 MACHINES, SECONDS = 100, 60
 INTERVAL_S = 0.1
 BUCKETS = 60
-"""Filled buckets of an interval's histogram: a response between 1 and 20 ms, of 100 requests."""
+"""Filled buckets of an interval's histogram: responses between 1 and 20 ms, of 100 requests."""
 
 
 def progress(draw: random.Random, second: int) -> str:
-    """A line of a generator of two groups, as the engine tells it."""
+    """Return a line of a generator of two groups, as printed by the engine."""
     groups = [
         {
             "name": name, "due": 1_000 * second, "begun": 1_000 * second, "ok": 990 * second, "failed": 10 * second,
@@ -42,7 +44,7 @@ def progress(draw: random.Random, second: int) -> str:
 
 
 def live(generators: int) -> tuple[float, float]:
-    """(CPU seconds a second of load, bytes a second) of the live picture."""
+    """Return (CPU seconds per second of load, bytes per second) of the live picture."""
     draw = random.Random(1)
     lines = [[progress(draw, second) for _ in range(generators)] for second in range(1, 11)]
     begun = time.process_time()
@@ -62,7 +64,7 @@ def live(generators: int) -> tuple[float, float]:
 
 
 def tables(draw: random.Random) -> dict[str, dict[str, tuple[str, Any]]]:
-    """Intervals and histograms of one generator over a minute."""
+    """Return intervals and histograms of one generator over a minute."""
     count = round(SECONDS / INTERVAL_S)
     cells = count * BUCKETS
     low = draw.randrange(1_700, 1_900)
@@ -78,7 +80,7 @@ def tables(draw: random.Random) -> dict[str, dict[str, tuple[str, Any]]]:
 
 
 def merge(generators: int) -> tuple[float, float, int, int]:
-    """(seconds to merge, seconds to write, bytes in, requests) of a trial's tables."""
+    """Return (seconds to merge, seconds to write, bytes in, requests) of a trial's tables."""
     draw = random.Random(2)
     parts = [([0], tables(draw)) for _ in range(generators)]
     size = sum(len(column[1]) for _, found in parts for table in found.values() for column in table.values())
@@ -93,7 +95,7 @@ def merge(generators: int) -> tuple[float, float, int, int]:
 
 
 def main() -> int:
-    """Print the table; 0."""
+    """Print the table; return 0."""
     count = arguments(__doc__, generators=1_000).generators
     cpu_s, sent_bytes = live(count)
     print(

@@ -1,4 +1,4 @@
-"""The comparison of two engines against costs whose answer is known."""
+"""The comparison of two engines against costs with a known answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.pure
 
 
 def _outcome(work: int, factors: list[float], failures: tuple[str, ...] = ()) -> Outcome:
-    """A work whose rounds cost `factors` times the other engine's 6 to 9 µs."""
+    """Return a work whose rounds cost `factors` times the other engine's 6 to 9 µs."""
     theirs = {number: 6.0 + number for number in range(len(factors))}
     ours = {number: theirs[number] * factor for number, factor in enumerate(factors)}
     cells = [

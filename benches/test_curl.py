@@ -1,5 +1,5 @@
-"""The probe's times beside curl's own, by docs/method.md §6: medians of alternated transfers within max(5 %,
-50 µs). Wants a quiet machine."""
+"""The probe's times against curl's own, by docs/method.md §6: medians of alternated transfers within max(5 %,
+50 µs). Needs a quiet machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench's arithmetic against cases whose answer is known."""
+"""The bench's arithmetic against cases with a known answer."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_a_slope_that_says_nothing_is_refused(long: Run) -> None:
 
 
 def test_a_ratio_is_paired_by_round() -> None:
-    """A machine that is slower in some rounds slows both: the ratio stays exact, and
-    rounds that one lacks are left out."""
+    """A machine that is slower in some rounds slows both: the ratio stays exact, and rounds that one lacks
+    are left out."""
     peer = {number: 5.0 * (1 + number % 3) for number in range(10)}
     ours = {number: 0.8 * peer[number] for number in range(9)}
     found = paired_ratio(ours, peer)
@@ -39,7 +39,7 @@ def test_a_ratio_is_paired_by_round() -> None:
 
 
 def test_a_ratios_interval_covers() -> None:
-    """95 % of intervals hold the true ratio (binomial, 4 standard errors)."""
+    """95 % of intervals contain the true ratio (binomial, 4 standard errors)."""
     draw = random.Random(7)
     held = 0
     for _ in range(1000):

@@ -1,5 +1,5 @@
-"""The report of a thousand trials in Chromium: at most 6 MB, and at most 2 s until it can
-be used. Wants a quiet machine."""
+"""The report of a thousand trials in Chromium: at most 6 MB, and at most 2 s until it can be used. Needs a
+quiet machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A server that stalls, held against the truth of its own schedule; a generator that is
-stopped, told. Wants a quiet machine."""
+"""A server that stalls, checked against its own schedule; a generator that is stopped, which must be
+reported. Needs a quiet machine."""
 
 from __future__ import annotations
 

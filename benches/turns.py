@@ -1,5 +1,5 @@
-"""Sides that take turns against trials one after the other: on blocks measured on a machine with two
-hidden speeds, and simulated.
+"""Sides that take turns compared with successive trials: on blocks measured on a machine with two hidden
+speeds, and simulated.
 
     python -m benches.turns                       # simulates, some 3 minutes on one core; writes benches/turns.md
     python -m benches.turns --tenth               # a tenth of the gates; nothing is written
@@ -8,9 +8,9 @@ hidden speeds, and simulated.
     python -m benches.turns --file FILE           # judges blocks that were measured elsewhere; nothing is written
 
 `--real` makes runs of --blocks starts (16) of the planted servers of benches/planted.py, by turns and by
-trials of 5 s one after the other, beside 0 to 50 % strangers: an hour and a half in all, kept under
-build/bench/turns as those of benches/shared.py are. It judges what is there: how a block scatters by each
-estimator, and how gates would end on sets of these blocks. Whatever judges is the product's own
+trials of 5 s one after the other, beside 0 to 50 % strangers: an hour and a half in total, kept under
+build/bench/turns like those of benches/shared.py. It judges the existing runs: how a block scatters by each
+estimator, and how gates would end on sets of these blocks. All judging is done by the product's own functions
 (`svload.analysis.claims`). Exit 3: there is more to run.
 
 FILE holds a list of blocks in JSON: `design` ("trials", or the length of a turn in s), `kind`, `ratio`,
@@ -49,8 +49,8 @@ PERCENTILES = (0.5, 0.95)
 
 
 class Blocks(NamedTuple):
-    """What blocks say, [..., block]: effect, own error and pooled ratio, in logarithms. Of trials the error is 0 and the
-    pooled ratio the effect itself."""
+    """Results of blocks, [..., block]: effect, own error and pooled ratio, in logarithms. For trials the
+    error is 0 and the pooled ratio is the effect itself."""
 
     effect: Floats
     error: Floats
@@ -65,7 +65,8 @@ class Blocks(NamedTuple):
 
 @dataclass(frozen=True)
 class Judged:
-    """What the rule says of sets of blocks: the effect, and the one in which all requests count alike."""
+    """The results of the rule for sets of blocks: the effect, and the one in which all requests count
+    equally."""
 
     effect: Effect
     alike: Effect
@@ -89,12 +90,12 @@ class Judged:
         return np.asarray(self.effect.mean - self.half > MARGIN)
 
     def p_beyond(self) -> Floats:
-        """p that the effect lies within the margin, of what lies beyond it."""
+        """p of the effect being within the margin, for effects beyond it."""
         return np.asarray(p_of_distance(np.maximum(self.effect.mean - MARGIN, 0.0), self.effect))
 
 
 def judged(blocks: Blocks) -> Judged:
-    """All sets at once, by the functions that judge a run: a case and its blocks."""
+    """Judge all sets at the same time, with the functions that judge a run: a case and its blocks."""
     effect, error, pooled = (one[..., None, :] for one in blocks)
     unit = np.arange(effect.shape[-1])
     return Judged(effect_of(effect, unit, block_weights(effect, error)), effect_of(pooled, unit))
@@ -110,15 +111,15 @@ CELLS = (
 )
 """Kind of server, planted ratio, percent of strangers."""
 ORDERS = {"turns": "turns", "trials": "randomised-blocks"}
-"""As the tables say, and as a study does."""
+"""The name in the tables → the name in a study."""
 SIZES = (6, 12, 16)
-"""Blocks that a drawn gate has."""
+"""Numbers of blocks of a drawn gate."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """One start of both servers: log ratios of the candidate over main by round and percentile, and the shares of strangers
-    that svload read. Of trials there is one round."""
+    """One start of both servers: log ratios of the candidate over main by round and percentile, and the
+    shares of strangers that svload read. Trials have one round."""
 
     kind: str
     ratio: float
@@ -129,7 +130,7 @@ class Block:
 
 
 def measure(keep: Path, blocks: int, clock: Clock) -> list[Block]:
-    """Make the runs that are missing; return the blocks of all that are there."""
+    """Make the missing runs; return the blocks of all runs."""
     found: list[Block] = []
     for (kind, ratio, level), (order, word) in product(CELLS, ORDERS.items()):
         name = f"{kind}-{round(100 * ratio)}-{order}"
@@ -187,8 +188,8 @@ def estimators(blocks: Sequence[Block]) -> str:
 
 
 def drawn_gates(blocks: Sequence[Block], draws: int = 1000) -> str:
-    """Return how gates would end on sets drawn from these blocks, the sides of equal builds exchanged at random: intervals
-    that exclude the truth / passes / fails in %, and the median half width."""
+    """Return how gates would end on sets drawn from these blocks, with the sides of equal builds exchanged at
+    random: intervals that exclude the truth / passes / fails in %, and the median half width."""
     columns = ["server, planted ratio", "strangers", "order"]
     columns += [f"{p}: {size} blocks" for p in ("p50", "p95") for size in SIZES]
     lines = []
@@ -220,7 +221,7 @@ def _grouped(blocks: Sequence[Block]) -> list[tuple[tuple[str, float, int, str],
 
 
 def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
-    """The percentiles of each turn alone are kept, so the mean over rounds stands for the pooled ratio."""
+    """Only the percentiles of each turn are kept, so the mean over rounds replaces the pooled ratio."""
     effect, error = (np.array(column) for column in zip(*map(median_of, rounds), strict=True))
     return Blocks(effect, error, np.array([one.mean() for one in rounds]))
 
@@ -232,14 +233,15 @@ FIRST, MOST, FIXED = 6, 24, 12
 RATIOS = (1.0, 1.05, 1.15)
 STARTS = (0.01, 0.02, 0.04)
 SLOW, SPELL_S, GRID_S = 1.75, 2.0, 0.005
-"""Hidden speeds: how much slower the slow one is, how long each lasts on average; and the grid on which they are drawn."""
+"""Hidden speeds: how much slower the slow one is, how long each lasts on average; and the grid on which they
+are drawn."""
 BUSY = 0.3
-"""Use of the server by the open loop, at full speed."""
+"""Utilisation of the server by the open loop, at full speed."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Requests of `shape` by an open or a closed loop, `requests` a window at full speed."""
+    """Requests of `shape` by an open or a closed loop, `requests` per window at full speed."""
 
     shape: str
     loop: str
@@ -260,12 +262,12 @@ def _log_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
 
 
 def _two_humped(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """A cache that answers four in five."""
+    """Draw from a cache that answers four in five."""
     return np.where(rng.random(shape) < 0.8, 1.0, 4.0) * np.exp(0.1 * rng.standard_normal(shape))
 
 
 def _heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Pareto from 1 on: a mean, no variance."""
+    """Draw from a Pareto distribution from 1 on: a mean, no variance."""
     return (1 - rng.random(shape)) ** (-1 / 1.8)
 
 
@@ -278,7 +280,7 @@ def _mean_of(shape: str) -> float:
 
 
 def speeds(rng: np.random.Generator, blocks: int, seconds: float) -> NDArray[np.bool_]:
-    """Whether the core is slow, [block, moment]: exponential spells."""
+    """Return whether the core is slow, [block, moment]: exponential spells."""
     steps = ceil(seconds / GRID_S) + 1
     turned = rng.random((blocks, steps)) < GRID_S / SPELL_S
     turned[:, 0] = rng.random(blocks) < 0.5
@@ -293,7 +295,8 @@ def responses(
     seconds: float,
     ratio: ArrayLike,
 ) -> Floats:
-    """Responses in s of the requests due from `begin_s` on, [block, window, request]; NaN beyond the last one."""
+    """Return responses in s of the requests due from `begin_s` on, [block, window, request]; NaN after the
+    last one."""
     wanted = cell.requests * seconds / WINDOW_S
     mean_s = (BUSY if cell.loop == "open" else 1.0) * seconds / wanted
     most = ceil(wanted + 4 * sqrt(wanted)) if cell.loop == "open" else ceil(1.4 * wanted + 10)
@@ -312,7 +315,7 @@ def responses(
 
 
 def in_turns(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -> list[Blocks]:
-    """Blocks by each of `PERCENTILES`: both sides in windows, in random order within each round."""
+    """Return blocks by each of `PERCENTILES`: both sides in windows, in random order within each round."""
     each = WINDOW_S + PAUSE_S
     slow = speeds(rng, blocks, 2 * ROUNDS * each + 2 * WINDOW_S)
     place = 2 * np.arange(ROUNDS)[:, None] + np.argsort(rng.random((blocks, ROUNDS, 2)), axis=2)
@@ -330,7 +333,7 @@ def in_turns(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) ->
 
 
 def in_trials(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -> list[Blocks]:
-    """The same by two trials of 5 s in random order."""
+    """Return the same with two trials of 5 s in random order."""
     slow = speeds(rng, blocks, 2 * TRIAL_S + 2)
     begin = (TRIAL_S + 0.5) * np.argsort(rng.random((blocks, 2)), axis=1).astype(float)
     made = responses(cell, rng, slow, begin, TRIAL_S, np.array([1.0, ratio]))
@@ -342,7 +345,7 @@ def in_trials(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -
 
 
 def simulated(cell: Cell, gates: int, turns: bool) -> list[dict[float, Blocks]]:
-    """Blocks by percentile and planted ratio, [gate, block], as if all starts were equal."""
+    """Return blocks by percentile and planted ratio, [gate, block], as if all starts were equal."""
     found: list[dict[float, Blocks]] = [{} for _ in PERCENTILES]
     make, chunk = in_turns if turns else in_trials, 10
     for ratio in RATIOS:
@@ -357,7 +360,7 @@ def simulated(cell: Cell, gates: int, turns: bool) -> list[dict[float, Blocks]]:
 
 
 class Shares(NamedTuple):
-    """Of all gates, shares of one; `blocks` is what equal builds used."""
+    """Shares of all gates; `blocks` is what equal builds used."""
 
     false_alarms: float
     coverage: float
@@ -368,7 +371,8 @@ class Shares(NamedTuple):
 
 
 def shares(by_ratio: dict[float, Blocks], start: float, seed: int) -> Shares:
-    """With starts of a server that differ by `start`. False alarms and coverage of 12 blocks; gates add blocks."""
+    """Return the shares with starts of a server that differ by `start`. False alarms and coverage are of 12
+    blocks; gates add blocks."""
     rng = np.random.default_rng([SEED, seed])
     moved = {}
     for ratio, blocks in by_ratio.items():
@@ -383,7 +387,8 @@ def shares(by_ratio: dict[float, Blocks], start: float, seed: int) -> Shares:
 
 
 def _gate(blocks: Blocks) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """(blocks used, passes, fails): blocks are added until half of the interval is 0.6 of the margin, whatever fails before."""
+    """Return (blocks used, passes, fails): blocks are added until half of the interval is 0.6 of the margin,
+    whatever fails before."""
     looks = {n: judged(blocks.first(n)) for n in range(FIRST, MOST + 1, 2)}
     used = np.full(len(blocks.effect), MOST)
     for n in sorted(looks, reverse=True):
@@ -456,7 +461,7 @@ HEAD = """# Turns simulated
 
 
 def table(rows: Sequence[tuple[str, Shares]]) -> str:
-    """Return a percentile's table; the name of a row holds its first three cells."""
+    """Return a percentile's table; the name of a row contains its first three cells."""
     columns = "requests|starts|order|false alarms|coverage|blocks|equal passes|at the margin passes|15 % slower fails"
     lines = []
     for name, one in rows:
@@ -467,7 +472,7 @@ def table(rows: Sequence[tuple[str, Shares]]) -> str:
 
 
 def simulate(gates: int) -> str:
-    """The tables of all cells, and of all together."""
+    """Return the tables of all cells, and of all together."""
     rows: dict[float, list[tuple[str, Shares]]] = {p: [] for p in PERCENTILES}
     every: dict[tuple[float, str], list[Shares]] = defaultdict(list)
     for number, cell in enumerate(cells()):

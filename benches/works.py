@@ -1,4 +1,4 @@
-"""What is measured, and how a work is measured: rounds of short and long runs of every tool, in random order."""
+"""The works, and how one is measured: rounds of short and long runs of every tool, in random order."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from benches.servers import Recorder, Server
 
 CONNECTIONS = 64
 ENGINE = Svload.name
-"""The judged one of svload's rows."""
+"""The judged row of svload."""
 _COUNT_SLACK = 0.005
-"""A tool's own count may differ from the server's by this share and by its connections
-(requests cut off by its end)."""
+"""A tool's own count may differ from the server's by this share and by its connections (requests cut off by
+its end)."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One kind of traffic; `limit` is the most that the upper end of svload ÷ best peer may be. `server`:
-    nginx or fast. `streams` on each connection: HTTP/2; 0: HTTP/1.1.
+    """One kind of traffic; `limit` is the highest allowed upper end of svload ÷ best peer. `server`: nginx or
+    fast. `streams` on each connection: HTTP/2; 0: HTTP/1.1.
     """
 
     key: str
@@ -39,7 +39,8 @@ class Work:
     connections: int = CONNECTIONS
     streams: int = 0
     half: bool = False
-    """Measured at half the rate of saturation too, by the tools that can pace: batching flatters saturation."""
+    """Also measured at half the rate of saturation, with the tools that can pace: batching makes saturation
+    look better."""
 
 
 WORKS: tuple[Work, ...] = (
@@ -61,7 +62,7 @@ WORKS: tuple[Work, ...] = (
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured. Spans in whole seconds: wrk knows no others."""
+    """The amount of measurement. Spans in whole seconds: wrk accepts no others."""
 
     rounds: int
     short_s: int
@@ -87,7 +88,7 @@ class Cell:
     note: str = ""
 
     def by_round(self, what: str) -> dict[int, float]:
-        """`process_us` or `core_us` by round, where positive."""
+        """Return `process_us` or `core_us` by round, where positive."""
         found = {number: float(getattr(one, what)) for number, one in self.slopes.items()}
         return {number: value for number, value in found.items() if value > 0}
 
@@ -98,8 +99,8 @@ class Cell:
 
 @dataclass
 class Outcome:
-    """One work at one load. `rate_rps` None: at saturation. `ratio` is svload's engine
-    over the best peer, process CPU."""
+    """One work at one load. `rate_rps` None: at saturation. `ratio` is svload's engine over the best peer,
+    process CPU."""
 
     work: Work
     rate_rps: float | None
@@ -110,18 +111,19 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """The upper end of the interval is within the limit, and no run of the engine was bad."""
+        """Return whether the upper end of the interval is within the limit, and no run of the engine was
+        bad."""
         clean = not any(cell.failures for cell in self.cells if cell.tool == ENGINE)
         return clean and self.ratio is not None and self.ratio.high <= self.work.limit
 
     @property
     def foreign_share(self) -> float:
-        """Foreign CPU, of one core: the median over all counted runs."""
+        """Foreign CPU, as a share of one core: the median over all counted runs."""
         shares = [share for cell in self.cells for share in cell.foreign_shares]
         return median(shares) if shares else 0.0
 
     def ratio_of(self, cell: Cell, what: str = "process_us") -> Ratio | None:
-        """Any tool over the best peer, paired by round."""
+        """Return the ratio of any tool to the best peer, paired by round."""
         theirs = next((one for one in self.cells if one.tool == self.best), None)
         if theirs is None or not cell.by_round(what):
             return None
@@ -132,9 +134,10 @@ Say = Callable[[str], None]
 
 
 def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[str, int]]:
-    """What each tool must add so that all requests are of one size (within 10 %), and the sizes that result.
+    """Return what each tool must add so that all requests have the same size (within 10 %), and the resulting
+    sizes.
 
-    Each tool asks a recording server once; a tool that asks for nothing gets no pad.
+    Each tool sends one request to a recording server; a tool that sends none gets no pad.
     """
     bare: dict[str, int] = {}
     probed = [tool for tool in tools if not isinstance(tool, SvloadThinking)]
@@ -162,8 +165,9 @@ def _request_bytes(tool: Tool, pad: str, folder: Path) -> int | None:
 
 @dataclass
 class Special:
-    """What was found where no costs are compared: whether the limit is kept, the limit beside what was found, and the
-    lines of the table, the title first. `samples`: what it rests on, for the JSON."""
+    """The result of a measurement without compared costs: whether the limit is kept, the limit with the
+    measured value, and the lines of the table, the title first. `samples`: the underlying data, for the
+    JSON."""
 
     passed: bool
     figure: str
@@ -172,14 +176,14 @@ class Special:
     samples: Any = None
 
     def block(self) -> list[str]:
-        """Lines of the table, with what went wrong."""
+        """Return the lines of the table, with what went wrong."""
         return [*self.lines, *(f"  ! {why}" for why in self.failures)]
 
 
 @dataclass
 class Bench:
-    """The bench's tools and places for one invocation. `order` decides who runs when;
-    `programs` are its own, compiled."""
+    """The bench's tools and folders for one invocation. `order` decides who runs when; `programs` are its
+    own, compiled."""
 
     tools: Sequence[Tool]
     pads: dict[str, str]
@@ -190,13 +194,14 @@ class Bench:
     programs: Mapping[str, Path]
 
     def program(self, name: str) -> Path:
-        """A compiled program of the bench. Raises Failed where there is none."""
+        """Return a compiled program of the bench. Raise Failed if there is none."""
         if name not in self.programs:
             raise Failed(f"{name}.c could not be compiled")
         return self.programs[name]
 
     def measure(self, work: Work, server: Server, rate_rps: float | None = None) -> Outcome:
-        """All rounds of one work. A run whose bytes, statuses or counts are wrong is told and not counted."""
+        """Measure all rounds of one work. A run whose bytes, statuses or counts are wrong is reported and not
+        counted."""
         job = Job(
             work.scheme, server.port(work.scheme, work.streams > 0), work.path, work.body_bytes,
             work.connections, self.effort.short_s, work.new, rate_rps, ca=server.ca, folder=self.folder,
@@ -226,8 +231,9 @@ class Bench:
         return _judge(work, rate_rps, list(cells.values()))
 
     def _turns(self, tools: Sequence[Tool]) -> list[tuple[Tool, int]]:
-        """Tools in random order, the short and the long run of each next to each other (either first): their
-        difference is the figure, and a virtual machine's speed drifts from one half minute to the next."""
+        """Return tools in random order, the short and the long run of each next to each other (either first):
+        their difference is the figure, and a virtual machine's speed drifts from one half minute to the
+        next."""
         spans = [self.effort.short_s, self.effort.long_s]
         turns = [(tool, self.order.sample(spans, 2)) for tool in tools]
         self.order.shuffle(turns)
@@ -253,7 +259,8 @@ class Bench:
 
 
 def half_rate(outcome: Outcome, tools: Sequence[Tool]) -> float | None:
-    """Half of the lowest saturation rate among the tools that can pace, in full hundreds: nobody is saturated there."""
+    """Return half of the lowest saturation rate among the tools that can pace, in full hundreds, at which no
+    tool is saturated."""
     able = {tool.name for tool in tools if tool.can_pace}
     rates = [rate for cell in outcome.cells if cell.tool in able and (rate := cell.median("rate_rps"))]
     return max(min(rates) / 2 // 100 * 100, 100.0) if rates else None
