@@ -166,7 +166,7 @@ class Ab(Tool):
         bad = int(_find(r"Failed requests:\s+(\d+)", text)[0])
         bad += sum(int(count) for count in re.findall(r"Non-2xx responses:\s+(\d+)", text))
         body = int(_find(r"HTML transferred:\s+(\d+)", text)[0])
-        # it reads on for what is under way at the end, and counts the bytes only
+        # it reads what is in flight at the end, and counts only the bytes
         under_way = job.connections * job.body_bytes / max(requests, 1)
         return Told(requests, bad, body / max(requests, 1), (1.0, 1.0 + under_way))
 

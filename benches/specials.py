@@ -202,7 +202,7 @@ def measure_warm(bench: Bench) -> Special:
         until = time.monotonic() + SPARE_BOUND_S
         while not (warm_dir() / SOCKET).exists() and time.monotonic() < until:
             time.sleep(0.01)
-        time.sleep(1.0)  # as a user would who reads what came before; other work of its start is over
+        time.sleep(1.0)  # like a user who reads the earlier output; other work of its start is over
 
     try:
         _svload_warm("--for", "10m")

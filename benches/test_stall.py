@@ -73,7 +73,7 @@ def test_a_generator_stopped_for_two_seconds_is_told(
     assert metrics["load.response.max"]["value"] > 1.9
     assert metrics["load.response.mean"]["value"] > 0.05
     assert metrics["load.generator_lag.max"]["value"] > 1.9
-    # One stop is one event, however many requests waited: docs/method.md §2 gives no p99 of so few
+    # One stop is one event, however many requests waited: docs/method.md §2 gives no p99 for so few
     # independent ones, and says why.
     p99 = metrics["load.response.p99"]
     assert p99["value"] > 1.5 if p99["value"] else "correlated" in p99["reason"], p99

@@ -287,7 +287,7 @@ class Calm:
             found = disturbances(self._watch.end())
             if not found or any(report.skipped for report in reports):
                 break
-            # Whatever it made for others was made on a busy machine too.
+            # Whatever it made for other tests was also made on a busy machine.
             item.session._setupstate.teardown_exact(None)
             self._left_s -= time.monotonic() - began
             if self._left_s <= 0:

@@ -44,7 +44,7 @@ settings.load_profile("any machine")
 
 @pytest.fixture(scope="session", autouse=True)
 def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and a shell's & hand on ignored ones
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and a shell's & pass on ignored ones
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -70,7 +70,7 @@ def simulate_closed(networks: Sequence[Closed], requests: int, seed: int, warm: 
     """Run each network from its `warm`-th completion for `requests` more. Same arguments, same numbers."""
     rng = np.random.default_rng(seed)
     found: list[Seen | None] = [None] * len(networks)
-    # Alike ones together: as many users need as wide a table, as many stations as many steps.
+    # Similar ones together: more users need a wider table, more stations more steps.
     order = sorted(range(len(networks)), key=lambda at: (networks[at].users, len(networks[at].stations)))
     for first in range(0, len(order), _CHUNK):
         chunk = order[first : first + _CHUNK]

@@ -41,7 +41,7 @@ def keep_attempt(run: RunDir, trial: str, attempt: int, why: str, sentence: str 
     target.parent.mkdir(exist_ok=True)
     source.rename(target)
     sweep(target)
-    for raw in target.glob("*.tables"):  # a share's, which no command reads
+    for raw in target.glob("*.tables"):  # those of a share, which no command reads
         raw.unlink()
     text = sentence or f"this attempt was {why} and does not count"
     with Journal(target / "events.jsonl") as journal:

@@ -399,7 +399,7 @@ class _Execution:
         )
         side = self._side_of(first[1])
         lab = self.labs.make(config, side)
-        if not self.in_turns:  # whose sides come up before each block
+        if not self.in_turns:  # whose sides are started before each block
             with self._phase("up"):
                 lab.up()
         if fleet is not None:

@@ -83,7 +83,7 @@ def _generator(config: CaseConfig, one: _Part) -> GeneratorPart:
 
 
 def _places(config: CaseConfig, parts: Sequence[_Part]) -> Iterator[PlacePart]:
-    """Merge the same values and buckets that the generators' figures come from."""
+    """Yield the parts, merged from the same values and buckets as the generators' figures."""
     by_place: dict[tuple[str, str, int], list[_Part]] = {}
     for one in parts:
         by_place.setdefault(("machine", one.result.machine, one.group), []).append(one)

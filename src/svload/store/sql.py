@@ -61,7 +61,7 @@ MOST_ROWS = 100_000
 def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return column names and rows of one SQL statement over the views (`VIEWS`).
 
-    It may use half of the free memory: no file, network or extension can be accessed from it. Raise
+    It may use half of the free memory, and can access no file, network or extension. Raise
     SvloadError: usage for a mistake in the statement (with DuckDB's message) and for an answer of more than
     `MOST_ROWS` rows, run-damaged.
     """

@@ -36,7 +36,7 @@ class ProcFile:
 
     def read(self) -> bytes:
         data = os.pread(self._descriptor, _PIECE_BYTES, 0)
-        # /proc hands out a large file in pieces of its own choosing.
+        # /proc returns a large file in pieces of its own choice.
         while piece := os.pread(self._descriptor, _PIECE_BYTES, len(data)):
             data += piece
         return data

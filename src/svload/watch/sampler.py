@@ -183,7 +183,7 @@ class Sampler:
         """Close all monitors."""
         self._detach()
         if self._series is not None:
-            with suppress(OSError):  # it was told, or nobody asks any more
+            with suppress(OSError):  # already reported, or nobody asks any more
                 self._series.close()
         self._series = self.out = None
 
@@ -264,5 +264,5 @@ def _say(answers: int, answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    load_monitors()  # before anything is asked of them
+    load_monitors()  # before they get any request
     serve(sys.stdin.fileno(), sys.stdout.fileno())

@@ -76,7 +76,7 @@ def read_history(path: Path, measure_all: bool = False) -> Made:
         last = of_name[-1] if of_name else None
         backwards = last and (row[0] < last[0] or row[2] < last[2] or row[3] < last[3])
         mixed |= bool(backwards)
-        # Where no types are written, rows of one name may be of several.
+        # If no types are written, rows of one name may be of several types.
         if backwards and (type_at is not None or cells[place["Name"]] == ALL_NAMES):
             hint = "See that one run wrote it: Locust's counts were reset, or files were joined."
             raise unreadable(path, line, "its moments or totals go backwards", hint)

@@ -109,8 +109,8 @@ def _left_out(
             holders.pop()
         if holders:
             holder = holders[-1]
-            # Of no length and at its begin: as likely the sample before it. Of the same name, begin and end: a row
-            # that is there twice.
+            # One of length 0 at its start is as likely the previous sample. One with the same name, start and
+            # end is a duplicate row.
             same_begin = begun[place] == begun[holder]
             empty = ended[place] == begun[place] and whole[label[place]] != label[holder]
             twice = (

@@ -75,7 +75,7 @@ def tabulate(requests: Requests, whole: bool = False) -> Made:
     low, high = window_of(requests, notes, whole)
     interval_ns = interval_of(high - low, requests.clock_ns)
     if whole:
-        # Whole intervals are judged: the last request must not lie in a part of one.
+        # Whole intervals are judged: the last request must not be in a partial one.
         count = max((high - low) // interval_ns, 1)
         interval_ns = -((low - high) // count)
         high = low + count * interval_ns
@@ -267,7 +267,7 @@ SELECT "group", sum(greatest(least(done, $high) - greatest(begun, $low), 0))::BI
 FROM r GROUP BY "group"
 """
 _OF_TABLE = {
-    # By interval of the begin, and of the end.
+    # By interval of the start, and of the end.
     "intervals": """
 SELECT "group", step, interval, sum(n) AS due, sum(n) AS begun, sum(ok) AS ok, sum(failed) AS failed,
        0 AS dropped, sum(completed_ok) AS completed_ok, sum(completed_failed) AS completed_failed,
