@@ -19,15 +19,13 @@ from benches.report import name_of
 from benches.works import Outcome
 
 LIMIT = 1.02
-"""The highest allowed ratio of this engine's CPU to the other's, over all works; for one work, only if its
-interval is certain."""
+"""The highest ratio of this engine's CPU to the other's, over all works; for one work, if surely above it."""
 ROOT = Path(__file__).parents[1]
 _BUILD_BOUND_S = 900
 
 
 class OtherEngine(Svload):
-    """Another build of the engine, called like `Svload`, with the same share. The works treat it as a
-    peer."""
+    """Another build of the engine, called like `Svload`, with the same share. For the works it is a peer."""
 
     get = "git"
     ours = False
@@ -43,8 +41,7 @@ class OtherEngine(Svload):
 
 @dataclass
 class Comparison:
-    """All works of one run. Ratios are process CPU per request, this engine over the other, paired by
-    round."""
+    """All works of one run. Ratios: process CPU per request, this engine over the other, paired by round."""
 
     commit: str
     outcomes: list[Outcome] = field(default_factory=list)
@@ -68,8 +65,8 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Return whether every run counted, the overall point ratio is within the limit, and no work is
-        certainly slower."""
+        """Return if every run counted, the overall ratio is within the limit, and no work is surely
+        slower."""
         clean = not any(cell.failures for outcome in self.outcomes for cell in outcome.cells)
         return clean and not self.troubles and not self.slower and self.overall.value <= LIMIT
 
@@ -91,8 +88,7 @@ def _pair(outcome: Outcome) -> tuple[dict[int, float], dict[int, float]]:
 
 
 def other_engine(commit: str, folder: Path, say: Callable[[str], None]) -> OtherEngine:
-    """Return the engine of a commit, built once in a separate worktree and kept. Raise Failed if git or cargo
-    fails."""
+    """Return the engine of a commit, built once in a worktree and kept. Raise Failed if git or cargo does."""
     full = _told(["git", "rev-parse", "--verify", f"{commit}^{{commit}}"]).strip()
     module = folder / "engines" / full / "_native.abi3.so"
     if not module.exists():

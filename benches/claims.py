@@ -241,8 +241,7 @@ _SHARES, _HARMS = np.linspace(0, 1, 81), np.linspace(0, 3.2, 65)
 
 @cache
 def _shifts(percentile: float) -> Floats:
-    """Return how far a percentile of log-normal responses moves if a share of them waits, by share and log of
-    the wait."""
+    """Return how far a percentile of log-normal responses moves if a share waits, by share and log wait."""
     share, harm = np.meshgrid(_SHARES, _HARMS, indexing="ij")
     low, high = np.full(share.shape, -1.0), np.full(share.shape, 6.0)
     hit = np.sqrt(SCATTER**2 + (0.35 * harm) ** 2)
@@ -280,8 +279,7 @@ class Judged:
 
 
 def judged(data: Data, upward: bool = False) -> Judged:
-    """Judge all runs at the same time, with the functions that judge one. `upward`: only a rise would
-    fail."""
+    """Judge all runs together, with the functions that judge one. `upward`: only a rise would fail."""
     fits = fits_of(data.logs, data.clean, np.zeros(data.logs.shape, dtype=bool), data.weight, data.unit)
     low, high = span(fits)
     known = np.where(np.isnan(data.logs)[..., None], np.nan, data.strangers)
@@ -420,8 +418,7 @@ def gates(runs: int) -> tuple[str, bool]:
 
 
 def success(runs: int) -> str:
-    """Return the results of a gate on success, by the share of requests that the candidate fails: its margin
-    is 0.1 points."""
+    """Return a gate's results on success, by the candidate's failed share: its margin is 0.1 points."""
     lines = [
         "",
         "Success: no request of the baseline fails, each one of the candidate fails at random; six blocks, margin 0.1 points. Passes / fails.",

@@ -61,8 +61,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def paired_ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Ratio:
-    """Return ours over theirs: Student's t on the log ratios of the rounds that have both (docs/method.md §2,
-    blocks)."""
+    """Return ours over theirs: Student's t on log ratios of rounds with both (docs/method.md §2, blocks)."""
     rounds = sorted(ours.keys() & theirs.keys())
     if not rounds:
         return Ratio(math.nan, 0.0, math.inf, 0)
@@ -84,16 +83,14 @@ def interval(ratio: Ratio | None) -> str:
 
 
 def best_of(costs: Mapping[str, Mapping[int, float]]) -> str | None:
-    """Return the tool with the lowest geometric mean. Choosing by the same rounds can only favour the
-    peers."""
+    """Return the tool with the lowest geometric mean. Choosing by the same rounds only favours the peers."""
     means = {name: geometric_mean(list(rounds.values())) for name, rounds in costs.items() if rounds}
     return min(means, key=lambda name: means[name]) if means else None
 
 
 @dataclass(frozen=True)
 class Pacing:
-    """How far the gaps between arrivals are from the requested ones, in ms: spread, and the error that 99 %
-    stay within."""
+    """Deviation of the gaps between arrivals from the requested ones, in ms: spread, and the 99 % error."""
 
     stdev_ms: float
     p99_ms: float
@@ -101,8 +98,7 @@ class Pacing:
 
 
 def pacing(stamps_ns: Sequence[int], rate_rps: float, skip_s: float = 0.5) -> Pacing:
-    """Return gap errors of arrivals in order of `stamps_ns`, without the first `skip_s`. Raise ValueError
-    under 100 gaps."""
+    """Return gap errors of ordered `stamps_ns` after the first `skip_s`. Raise ValueError under 100 gaps."""
     ordered = sorted(stamps_ns)
     kept = [stamp for stamp in ordered if stamp >= ordered[0] + skip_s * 1e9] if ordered else []
     errors_ms = [(b - a) / 1e6 - 1e3 / rate_rps for a, b in itertools.pairwise(kept)]

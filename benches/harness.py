@@ -69,8 +69,7 @@ def page(bench: str) -> Path:
 @dataclass
 class Kept:
     """A bench's results by name, written after each, so that the next call makes only the missing ones.
-    `asked`: the options that they are valid for.
-    """
+    `asked`: the options that they are valid for."""
 
     path: Path
     asked: dict[str, Any]

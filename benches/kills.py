@@ -124,8 +124,7 @@ class Scene:
         self.ports_before = self.ports()
 
     def svload(self, *words: str) -> subprocess.Popen[str]:
-        """Start svload in the middle's network, with this machine's control groups (which `ip netns exec`
-        would hide)."""
+        """Start svload in the middle's network and this machine's groups (`ip netns exec` hides these)."""
         program = ["nsenter", f"--net=/run/netns/{self.made.middle}", sys.executable, "-m", "svload"]
         return subprocess.Popen(
             [*program, *words, "-i", self.inventory, "--authorise", SERVER, "--json"],

@@ -208,8 +208,7 @@ def watch_labs(stop: threading.Event) -> None:
 
 
 def once(kind: str, url: str, lasts_s: float, draw: random.Random) -> Case:
-    """Run one command with one kill, and return what is there afterwards; if the command ended before, repeat
-    with another."""
+    """Run a command with one kill; return what is left. If it ended before the kill, repeat with another."""
     before, had = standing(), files()
     after_s = draw.uniform(0.0, lasts_s)
     running = start(KINDS[kind], url)

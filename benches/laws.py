@@ -30,8 +30,7 @@ _EXCEEDED = 1.05
 @dataclass(frozen=True)
 class Model:
     """A server, the resources that are visible, and the levels of users that it is run at. `unseen_s`: the
-    part of each response that no resource shows.
-    """
+    part of each response that no resource shows."""
 
     cell: str
     stations: tuple[Station, ...]
@@ -69,8 +68,7 @@ class Model:
 @dataclass(frozen=True)
 class Cell:
     """A kind of model. `stations`, `servers`: from, to; `cv`: of service; `levels`: the lowest and the
-    highest number of users over N*.
-    """
+    highest number of users over N*."""
 
     name: str
     stations: tuple[int, int] = (1, 1)
@@ -206,8 +204,7 @@ def _run(model: Model, users: int, block: int, seen: Seen) -> Run:
 
 
 def _breaks(model: Model, users: int, seen: Seen) -> bool:
-    """Return whether a run breaks the bounds of its own demands, which are arithmetic if times are clipped to
-    the window."""
+    """Return whether a run breaks the bounds of its demands: arithmetic, if times are clipped."""
     demands = [busy / seen.completed for busy in seen.busy_s[: len(model.stations)]]
     top = min(one.servers / demand for one, demand in zip(model.stations, demands, strict=True) if demand > 0)
     alone_s = sum(busy for busy in seen.busy_s) / seen.completed
@@ -254,8 +251,7 @@ def rows_of(judged: Sequence[Judged]) -> list[Row]:
 
 
 def coverage(rows: Sequence[Row]) -> float:
-    """Return the share of intervals that contain N*, over all models of held cells whose levels bracket
-    it."""
+    """Return the share of intervals that contain N*, over models of held cells whose levels bracket it."""
     covered = [one.covers for row in rows if row.cell.held for one in row.inside]
     return sum(covered) / len(covered) if covered else 0.0
 

@@ -24,8 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Cost:
     """The cost of one run. `process_s`: user and system time of all the program's processes, to the ns of the
     scheduler's accounting. `core_s`: all work of the client core in that period, including softirq, in
-    ticks of 10 ms. `stolen_s`: both cores.
-    """
+    ticks of 10 ms. `stolen_s`: both cores."""
 
     exit: int
     wall_s: float
@@ -46,14 +45,12 @@ class Failed(Exception):
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all processes that a measured program leaves behind, so that `run` can add their
-    CPU too."""
+    """Become the parent of all that a measured program leaves behind, so that `run` adds its CPU too."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def pinned(*cores: int) -> Callable[[], None]:
-    """Return a function for subprocess: pin the child to `cores`, give it all descriptors it may have, end it
-    with this process."""
+    """Return a function for subprocess: pin to `cores`, allow all descriptors, end with this process."""
 
     def prepare() -> None:
         os.sched_setaffinity(0, cores)

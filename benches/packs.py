@@ -41,8 +41,7 @@ def row(path: Path, findings: Findings) -> str:
 
 
 def open_rows(path: Path, findings: Findings) -> Iterator[str]:
-    """Yield each claim of the pack that stays open: what was measured, why it is open, what would decide
-    it."""
+    """Yield each claim of the pack that stays open: what was measured, why it is open, what would decide."""
     for one in claimed(findings):
         if one.outcome not in DECIDED:
             yield f"| {name(path)} | {one.claim.name} | {one.effect_words or '–'} | {reason(one)} | {one.needs or '–'} |"

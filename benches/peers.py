@@ -1,5 +1,5 @@
-"""One small class per tool: how to call it for a job, and its own account of the run. A new peer is a new
-class in `TOOLS`."""
+"""One small class per tool: how to call it, and its own account of the run. A new peer is a class in
+`TOOLS`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ cost is part of the slope."""
 class Job:
     """The same job for every tool. `rate_rps` None: as fast as the answers come. `pad` is a header line's
     value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. `quantum_ns`, `spin_ns`: svload's
-    pacing_quantum and spin.
-    """
+    pacing_quantum and spin."""
 
     scheme: str
     port: int
@@ -64,8 +63,7 @@ class Job:
 class Told:
     """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean
     bytes of an answer; `bytes_slack`: how far that may be below and above the body's size (heads if it counts
-    them, rounding if it rounds). `note`: what a reader should know about the run.
-    """
+    them, rounding if it rounds). `note`: what a reader should know about the run."""
 
     requests: int
     bad: int
@@ -312,8 +310,7 @@ class SvloadThinking(Svload):
 
 
 class SvloadQuantum(SvloadThinking):
-    """The engine at a rate with `pacing_quantum: 1ms`: evenly spaced due times, sent in bursts like those of
-    h2load and fortio."""
+    """The engine at a rate with `pacing_quantum: 1ms`: even due times, in bursts as by h2load and fortio."""
 
     name = "svload quantum"
     QUANTUM_NS = 1_000_000
@@ -400,8 +397,7 @@ PEERS: tuple[Tool, ...] = (Wrk(), Ab(), H2load(), Fortio(), Oha())
 
 
 def share_of(job: Job, think: bool = False) -> dict[str, Any]:
-    """Return the job as one share for the engine, made by svload's own types and code; a rate as arrivals or
-    as think time."""
+    """Return the job as one share, by svload's own types and code; a rate as arrivals or as think time."""
     from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
     from svload.model.traffic import Group, Request, SizeCheck, Text
 

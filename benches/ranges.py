@@ -40,8 +40,7 @@ STATS = ("mean", "p50", "p90", "p95", "p99")
 
 @dataclass(frozen=True)
 class Trial:
-    """One planted trial: its index of disturbance, and by how much each statistic was pushed, in shares of
-    it."""
+    """One planted trial: its index of disturbance, and how far each statistic was pushed, as a share."""
 
     kind: str
     server: str
@@ -167,8 +166,7 @@ def _lost(dice: np.random.Generator, kind: str) -> tuple[Floats, float]:
 def _run(
     server: str, load: Floats | tuple[int, Floats], work: Floats, lost: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Return (responses, when they ended, how long each waited for a core) of all requests due within the
-    time."""
+    """Return (responses, when they ended, how long each waited for a core) of all requests due in time."""
     _, at_once, _ = SERVERS[server]
     free = [0.0] * at_once
     rows: list[tuple[float, float, float]] = []

@@ -34,8 +34,7 @@ MISSED, NOTHING, INTERRUPTED = 1, 2, 130
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Return 0 if every limit measured is kept, 1 if one is missed, 2 if nothing could be measured, 130 if
-    interrupted."""
+    """Return 0 if every measured limit is kept, 1 if one is missed, 2 if none was measured, 130 on Ctrl-C."""
     names = [work.key for work in WORKS] + list(SPECIALS)
     asked = arguments(__doc__, given, quick=False, smoke=False, only=names, seed=int, against=str)
     effort = "smoke" if asked.smoke else "quick" if asked.quick else "full"
@@ -97,8 +96,7 @@ def _compare(found: Comparison, other: OtherEngine, chosen: Sequence[works.Work]
 
 @contextlib.contextmanager
 def _alone() -> Iterator[Path]:
-    """Reserve the machine for the bench: svload's lock, this process on the server's core. Yield the bench's
-    folder."""
+    """Reserve the machine: svload's lock, this process on the server's core. Yield the bench's folder."""
     from svload.host.machine.lock import machine_lock
 
     KEPT.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,4 @@
-"""The servers of the bench, which it starts and ends: private ports, server core; each counts the requests
-that it receives."""
+"""The servers of the bench, which it starts and ends: private ports, server core; each counts requests."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ http {{
 
 @dataclass
 class Server:
-    """Addresses of a server. `ca` verifies its certificate; `pids` are its processes that are children of
-    this one."""
+    """Addresses of a server. `ca` verifies its certificate; `pids` are its processes among our children."""
 
     http_port: int
     pids: frozenset[int]
@@ -134,8 +132,7 @@ def fast_server(program: Path, folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def truth(folder: Path) -> Iterator[tuple[Server, int]]:
-    """Run the known-truth server with its request log on, and yield it with its admin port; `/v1/a/c/o` holds
-    1 KiB."""
+    """Run the known-truth server with request log; yield it, and its admin port; `/v1/a/c/o` is 1 KiB."""
     config = folder / "truth.json"
     config.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, "log": True}))
     command = [sys.executable, "-m", "svload.truth", "--config", str(config)]

@@ -79,8 +79,7 @@ def _without(share: Any, field: str) -> Any:
 
 
 _resident_bytes: list[int] = []
-"""Resident memory during the load, once a second: the peak of the process would be that of writing its
-tables."""
+"""Resident memory during the load, once a second: the process's peak would be from writing its tables."""
 
 
 def _progress(text: str) -> None:

@@ -166,8 +166,7 @@ def _gates(right: Sequence[str], wrong: str) -> Callable[[Findings], dict[str, A
 
 
 def _directions(*less: bool) -> Callable[[Findings], dict[str, Answer]]:
-    """Return a judge of claims in the study's order, given whether the treatment's number is the lower
-    one."""
+    """Return a judge of claims in the study's order, given if the treatment's number is the lower one."""
 
     def answered(found: Findings) -> dict[str, Answer]:
         right = wrong = 0
@@ -282,8 +281,7 @@ def make(question: Question, share: int, place: Path) -> None:
 
 
 def _ended(words: Sequence[str]) -> tuple[int, str]:
-    """Return the exit code and the errors of a command, which ends with this process even if that is
-    terminated."""
+    """Return the exit code and errors of a command, which ends with this process even if it is terminated."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         try:

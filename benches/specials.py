@@ -189,8 +189,7 @@ SPARE_BOUND_S = 30.0
 
 
 def measure_first(bench: Bench) -> Special:
-    """Type `svload load URL` with no agent on the machine; requests that only probe the server don't
-    count."""
+    """Type `svload load URL` with no agent on the machine; requests that probe the server don't count."""
     return _type_loads(bench, "no agent before", COLD_LIMIT_S, lambda: None)
 
 
@@ -225,8 +224,7 @@ def _svload_warm(*words: str) -> None:
 
 
 def _type_loads(bench: Bench, before: str, limit_s: float, ready: Callable[[], None]) -> Special:
-    """Measure the seconds from the start of the command to its first request of the load at the server. The
-    slowest try counts."""
+    """Measure the seconds from the command's start to its first load request; the slowest try counts."""
     tool, tries_s, failures = SvloadCommand(), [], []
     for _ in range(bench.effort.rounds):
         ready()
@@ -261,8 +259,7 @@ FEW, MANY, CROWD_RPS = 100, 10_000, 10_000.0
 MEMORY_LIMIT_KIB, QUANTUM_LIMIT = 6.0, 0.12
 """A connection's memory, and the share of a core with `pacing_quantum: 1ms`."""
 RAMP_SLACK = 0.9
-"""The first second spreads the starts, and the cycle is think time plus response: the requested rate is an
-upper bound."""
+"""The first second spreads the starts, and a cycle is think time plus response, which bounds the rate."""
 
 
 def measure_crowd(bench: Bench) -> Special:
@@ -417,8 +414,7 @@ def _gets(port: int) -> int:
 
 
 def _commands(bench: Bench, port: int, pids: frozenset[int], name: str, depth: int, commands: int) -> Run:
-    """Return the cost of a number of GETs by one of the tools. Raise Failed if the server or the tool counts
-    a different number."""
+    """Return the cost of a number of GETs by a tool. Raise Failed if the server or the tool counts others."""
     out = bench.folder / f"{name}.out"
     command = [PEER, *f"-p {port} -q -t get -n {commands} -c {CONNECTIONS} -P {depth}".split()]
     if name != PEER:

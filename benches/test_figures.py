@@ -29,8 +29,7 @@ def test_a_slope_that_says_nothing_is_refused(long: Run) -> None:
 
 
 def test_a_ratio_is_paired_by_round() -> None:
-    """A machine that is slower in some rounds slows both: the ratio stays exact, and rounds that one lacks
-    are left out."""
+    """A machine that is slower in some rounds slows both: the ratio stays exact, without unpaired rounds."""
     peer = {number: 5.0 * (1 + number % 3) for number in range(10)}
     ours = {number: 0.8 * peer[number] for number in range(9)}
     found = paired_ratio(ours, peer)

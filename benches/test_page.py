@@ -1,5 +1,4 @@
-"""The report of a thousand trials in Chromium: at most 6 MB, and at most 2 s until it can be used. Needs a
-quiet machine."""
+"""The report of 1,000 trials in Chromium: at most 6 MB, usable within 2 s. Needs a quiet machine."""
 
 from __future__ import annotations
 

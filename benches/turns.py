@@ -65,8 +65,7 @@ class Blocks(NamedTuple):
 
 @dataclass(frozen=True)
 class Judged:
-    """The results of the rule for sets of blocks: the effect, and the one in which all requests count
-    equally."""
+    """The results of the rule for sets of blocks: the effect, and that with all requests counted equally."""
 
     effect: Effect
     alike: Effect
@@ -233,8 +232,7 @@ FIRST, MOST, FIXED = 6, 24, 12
 RATIOS = (1.0, 1.05, 1.15)
 STARTS = (0.01, 0.02, 0.04)
 SLOW, SPELL_S, GRID_S = 1.75, 2.0, 0.005
-"""Hidden speeds: how much slower the slow one is, how long each lasts on average; and the grid on which they
-are drawn."""
+"""Hidden speeds: how much slower the slow one is, their mean length, and the grid on which they are drawn."""
 BUSY = 0.3
 """Utilisation of the server by the open loop, at full speed."""
 
@@ -295,8 +293,7 @@ def responses(
     seconds: float,
     ratio: ArrayLike,
 ) -> Floats:
-    """Return responses in s of the requests due from `begin_s` on, [block, window, request]; NaN after the
-    last one."""
+    """Return responses in s of requests due from `begin_s`, [block, window, request]; NaN after the last."""
     wanted = cell.requests * seconds / WINDOW_S
     mean_s = (BUSY if cell.loop == "open" else 1.0) * seconds / wanted
     most = ceil(wanted + 4 * sqrt(wanted)) if cell.loop == "open" else ceil(1.4 * wanted + 10)
@@ -387,8 +384,8 @@ def shares(by_ratio: dict[float, Blocks], start: float, seed: int) -> Shares:
 
 
 def _gate(blocks: Blocks) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return (blocks used, passes, fails): blocks are added until half of the interval is 0.6 of the margin,
-    whatever fails before."""
+    """Return (blocks used, passes, fails): until half of the interval is 0.6 of the margin, even if it
+    fails."""
     looks = {n: judged(blocks.first(n)) for n in range(FIRST, MOST + 1, 2)}
     used = np.full(len(blocks.effect), MOST)
     for n in sorted(looks, reverse=True):

@@ -18,15 +18,13 @@ CONNECTIONS = 64
 ENGINE = Svload.name
 """The judged row of svload."""
 _COUNT_SLACK = 0.005
-"""A tool's own count may differ from the server's by this share and by its connections (requests cut off by
-its end)."""
+"""A tool's own count may differ from the server's by this share and by its connections (cut-off requests)."""
 
 
 @dataclass(frozen=True)
 class Work:
     """One kind of traffic; `limit` is the highest allowed upper end of svload ÷ best peer. `server`: nginx or
-    fast. `streams` on each connection: HTTP/2; 0: HTTP/1.1.
-    """
+    fast. `streams` on each connection: HTTP/2; 0: HTTP/1.1."""
 
     key: str
     title: str
@@ -39,8 +37,7 @@ class Work:
     connections: int = CONNECTIONS
     streams: int = 0
     half: bool = False
-    """Also measured at half the rate of saturation, with the tools that can pace: batching makes saturation
-    look better."""
+    """Also measured at half the rate of saturation, by tools that can pace: batching flatters saturation."""
 
 
 WORKS: tuple[Work, ...] = (
@@ -99,8 +96,7 @@ class Cell:
 
 @dataclass
 class Outcome:
-    """One work at one load. `rate_rps` None: at saturation. `ratio` is svload's engine over the best peer,
-    process CPU."""
+    """One work at one load. `rate_rps` None: saturation. `ratio`: svload over the best peer, process CPU."""
 
     work: Work
     rate_rps: float | None
@@ -111,8 +107,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Return whether the upper end of the interval is within the limit, and no run of the engine was
-        bad."""
+        """Return whether the interval's upper end is within the limit, and no run of the engine was bad."""
         clean = not any(cell.failures for cell in self.cells if cell.tool == ENGINE)
         return clean and self.ratio is not None and self.ratio.high <= self.work.limit
 
@@ -182,8 +177,7 @@ class Special:
 
 @dataclass
 class Bench:
-    """The bench's tools and folders for one invocation. `order` decides who runs when; `programs` are its
-    own, compiled."""
+    """The bench's tools and folders for one call. `order` decides who runs when; `programs` are compiled."""
 
     tools: Sequence[Tool]
     pads: dict[str, str]
@@ -200,8 +194,8 @@ class Bench:
         return self.programs[name]
 
     def measure(self, work: Work, server: Server, rate_rps: float | None = None) -> Outcome:
-        """Measure all rounds of one work. A run whose bytes, statuses or counts are wrong is reported and not
-        counted."""
+        """Measure all rounds of one work. Runs with wrong bytes, statuses or counts are reported and left
+        out."""
         job = Job(
             work.scheme, server.port(work.scheme, work.streams > 0), work.path, work.body_bytes,
             work.connections, self.effort.short_s, work.new, rate_rps, ca=server.ca, folder=self.folder,
@@ -259,8 +253,7 @@ class Bench:
 
 
 def half_rate(outcome: Outcome, tools: Sequence[Tool]) -> float | None:
-    """Return half of the lowest saturation rate among the tools that can pace, in full hundreds, at which no
-    tool is saturated."""
+    """Return half of the lowest saturation rate of tools that can pace, in hundreds: below all saturation."""
     able = {tool.name for tool in tools if tool.can_pace}
     rates = [rate for cell in outcome.cells if cell.tool in able and (rate := cell.median("rate_rps"))]
     return max(min(rates) / 2 // 100 * 100, 100.0) if rates else None

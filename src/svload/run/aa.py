@@ -14,8 +14,7 @@ LEFT_OUT = "another case makes the same load: an A/A run needs one of them"
 
 
 def aa_lock(lock: Lock, cases: Collection[str], pairs: int) -> Lock:
-    """Return the study with only `cases`, two replicates of each per pair, without comparisons or
-    thresholds."""
+    """Return the study with only `cases`, two replicates of each per pair; no comparisons or thresholds."""
     return lock.model_copy(
         update={
             "cases": tuple(
@@ -50,8 +49,7 @@ def aa_batch(lock: Lock, restarts: bool) -> Batch:
 
 
 def compares_restarts(lock: Lock) -> bool:
-    """Return whether any planned comparison has a factor whose change restarts services, or sides of blocks
-    that each start them."""
+    """Return if any planned comparison's factor restarts services, or its blocks' sides each start them."""
     if lock.measure.order == "turns":
         return is_split(lock)
     split = {factor.name for factor in lock.factors if factor.change in ("restart", "rebuild")}

@@ -14,8 +14,7 @@ from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 
 LOOK_S = 5.0
-"""The span of the latest readings that a criterion uses: over the whole load, its first seconds would count
-too."""
+"""The span of latest readings that a criterion uses: with the whole load, its start would count too."""
 EVERY_S = 1.0
 LEAST_S = 2.0
 """The shortest span for criteria on what clients see: a shorter one says too little."""
@@ -26,8 +25,7 @@ Table = Mapping[str, tuple[str, Any]]
 class Watch:
     """Evaluates a case's criteria once a second. `readings(from_ns, to_ns)` returns the monitors' readings
     between two moments of CLOCK_MONOTONIC, with offsets from 0; what clients see comes with each report of
-    the load.
-    """
+    the load."""
 
     def __init__(self, config: CaseConfig, readings: Callable[[int, int], Table]) -> None:
         self._config = config
@@ -99,8 +97,7 @@ def _seen_values(ref: MetricRef, reports: Sequence[tuple[int, Mapping[str, Any]]
 
 def first_held(config: CaseConfig, table: Table, from_ns: int, to_ns: int) -> tuple[str, str] | None:
     """Return (criterion, its value in words) of the first that holds over these readings; None if none does,
-    or if there are no readings.
-    """
+    or if there are no readings."""
     from svload.analysis.criteria import criterion_of, show
     from svload.analysis.monitored import value_of
     from svload.analysis.readings import Readings

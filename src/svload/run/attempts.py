@@ -1,5 +1,4 @@
-"""Attempts at a trial that do not count: kept beside the trials, with the reason and the servers' last log
-lines."""
+"""Attempts at a trial that do not count: kept beside the trials, with the reason and the last log lines."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ def keep_logs(lab: Path, target: Path) -> Path:
 
 
 def name_kept_logs(lab: Path, target: Path, error: SvloadError) -> None:
-    """Where problems name files of a lab that will be removed, keep its logs in `target` and name those
-    instead."""
+    """Where problems name files of a lab that will be removed, keep its logs in `target` and name those."""
     for problem in error.problems:
         for name, value in problem.details.items():
             if isinstance(value, Path | str) and str(lab) in str(value):
@@ -87,8 +85,7 @@ def _kept_as(log: Path, lab: Path, target: Path) -> Path:
 
 
 def without_logs(problem: Problem, remedy: str) -> Problem:
-    """Return the problem; if its remedy names a log or run, neither of which was kept, with `remedy` in its
-    place."""
+    """Return the problem, with `remedy` if its own remedy names a log or run, since none was kept."""
     if {name for _, name, _, _ in Formatter().parse(problem.kind.remedy)} & {"run", "log"}:
         return replace(problem, details={**problem.details, "remedy": remedy})
     return problem

@@ -103,8 +103,7 @@ class BlockRun:
         return planned
 
     def _warmed(self) -> dict[str, Warmed]:
-        """Prepare each side, then warm it up alone, both in orders drawn for this block; by side, in listed
-        order."""
+        """Prepare each side, then warm it up alone, both in orders drawn for this block; in listed order."""
         drawn = self._drawn("warm-up")
         for side in drawn:
             side.prepare(timeline(side.config, side.config.measure.duration_ns))
@@ -156,8 +155,7 @@ class BlockRun:
     def _load(
         self, shares: Mapping[str, Sequence[Share]], times: Sequence[Timeline], pause_ns: int
     ) -> list[Load]:
-        """Make one load of all sides; return its outcome by side. Which generators a side gets is drawn for
-        each block."""
+        """Make one load of all sides; return its outcome by side. Each block draws the sides' generators."""
         named = {
             sided(share.name, side.bench.side): share
             for side in self._drawn("generators")

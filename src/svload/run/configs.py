@@ -17,8 +17,7 @@ def case_configs(lock: Lock) -> dict[str, CaseConfig]:
 
 
 def case_config(lock: Lock, case: Case, at: Point | None = None) -> CaseConfig:
-    """Return a case's configuration at a point, with its planted fault: trials are judged by what they were
-    meant to do."""
+    """Return a case's configuration at a point, with its planted fault: the basis for judging its trials."""
     from svload.run.faults import planted_config
 
     config = study.resolve(lock, case) if at is None else study.resolve(lock, case, at)

@@ -147,8 +147,7 @@ def begin(
 
 
 def execute(run: RunDir, options: Options) -> Outcome:
-    """Run every trial that is not sealed yet; safe to call again after any crash. A failing lab never
-    raises."""
+    """Run every trial that is not sealed yet; can be called after any crash. A failing lab never raises."""
     lock = run.lock()
     with Journal(run.events) as journal, interrupts() as stop:
 
@@ -259,8 +258,7 @@ class _Execution:
                     self._attempt(bench, found[1])
 
     def gone(self) -> bool:
-        """Return whether the run's folder is no longer the one that it started in: later results would be
-        lost."""
+        """Return whether the run's folder is no longer that of the start: later results would be lost."""
         try:
             now = self.run.path.stat()
         except FileNotFoundError:
@@ -352,8 +350,7 @@ class _Execution:
                 self._notice(text)
 
     def _have_plan(self) -> None:
-        """Plan a run that was killed before it had a plan: the only randomness is the lock's seed. Raise
-        SvloadError run-damaged."""
+        """Plan a run that was killed before its plan, from the lock's seed. Raise SvloadError run-damaged."""
         path = self.run.batch_path(0)
         if not path.exists():
             if self.run.batches() or self.run.sealed_trials():
@@ -439,8 +436,7 @@ class _Execution:
         return max((group.longest_timeout_ns for group in groups), default=0) / 1e9 or PATIENCE_S
 
     def _hands(self, stack: ExitStack) -> Hands:
-        """Return agent, generators and sampler, closed with the stack: those started beforehand, else new
-        ones."""
+        """Return agent, generators and sampler, closed with the stack: those started before, or new ones."""
         count = 0 if self.options.reaches else max(len(shares) for shares in self._shares())
         if self.options.early is not None:
             hands = self.options.early.take()
@@ -581,8 +577,7 @@ class _Execution:
         self._advise(verdict)
 
     def _advise(self, verdict: dict[str, Any]) -> None:
-        """Once per run, give advice if several trials in a row are refused. Planted faults are meant to be
-        refused."""
+        """Once per run, give advice if several trials in a row are refused, except for planted faults."""
         from svload.run.refusals import IN_A_ROW, advice
 
         self.verdicts = [*self.verdicts[1 - IN_A_ROW :], verdict]
@@ -691,8 +686,7 @@ class _Execution:
         return self.sides[side]
 
     def _turns_before(self, cases: tuple[str, ...]) -> Planned | None:
-        """Return the turns that an earlier execution planned for these sides; None if it sealed no trial of
-        them."""
+        """Return the turns that an earlier execution planned for these sides; None if none was sealed."""
         for name in self.run.sealed_trials():
             record = TrialSummary.read(self.run.trial(name).summary).turns
             if record is not None and record.sides == cases:

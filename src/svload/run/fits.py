@@ -31,8 +31,7 @@ MOST_INTERVALS = 1_000_000
 
 
 def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, ...]:
-    """Return what this machine cannot make (plan-too-large), each problem once, with the first case that has
-    it."""
+    """Return what this machine cannot make (plan-too-large), each problem once, with the first such case."""
     found: dict[str, Problem] = {}
     for config in configs:
         for reason, hint in _of_case(config, machine):
@@ -118,8 +117,7 @@ def _too_fast(group: Group, machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[str, str]]:
-    """Report a rate of new connections that the ports cannot sustain; that of a closed loop is not known
-    beforehand."""
+    """Report a rate of new connections that the ports cannot sustain; a closed loop's is not known before."""
     most_rps = sources * machine.local_ports / machine.port_reuse_s
     executor = group.executor
     rests = group.connection == "new" and group.close == "fin"
@@ -132,8 +130,7 @@ def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[st
 
 
 def _connections(group: Group) -> int | None:
-    """Return the most connections that the group holds at the same time; None if only the server limits
-    them."""
+    """Return the most connections that the group holds together; None if only the server limits them."""
     executor = group.executor
     return executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
 

@@ -64,8 +64,7 @@ class FleetHands:
         live_limits: Mapping[str, Sequence[str]],
         trusted: bool,
     ) -> dict[str, There]:
-        """Return the places of servers that run on other machines, by the name in a study's `on`. Raise
-        SvloadError."""
+        """Return the places of servers elsewhere, by the name in a study's `on`. Raise SvloadError."""
         made: dict[str, There] = {}
         for machine in self.servers.values():
             if machine.name not in made:
@@ -149,8 +148,7 @@ def sharing(reaches: Sequence[Reach]) -> tuple[str, ...]:
 
 
 def as_one(machines: Sequence[Machine]) -> Machine:
-    """Return what a plan must fit into: cores and ports of all machines, descriptors of the one with the
-    fewest."""
+    """Return what a plan must fit into: cores and ports of all, descriptors of the one with the fewest."""
     first = machines[0]
     return first.model_copy(
         update={

@@ -27,8 +27,7 @@ _JOIN_BOUND_S = 60.0
 
 @dataclass
 class Hands:
-    """A machine whose generators and sampler have been started, but have not reported yet. `close` ends all
-    of them."""
+    """A machine with started generators and sampler, which have not reported yet. `close` ends them all."""
 
     machine: Machine
     generators: Generators
@@ -49,8 +48,7 @@ class Hands:
 
 def start_hands(folder: Path, owner: str, generators: int, own_network: bool = False) -> Hands:
     """Start the agent, `generators` generator processes and the sampler in `folder`; with `own_network` in a
-    separate network for the lab, where root allows it. Raise SvloadError agent-refused, agent-lost.
-    """
+    separate network for the lab, where root allows it. Raise SvloadError agent-refused, agent-lost."""
     return _hands_of(_launch(folder, owner, own_network), generators)
 
 
@@ -133,8 +131,7 @@ _ready: list[EarlyHands] = []
 
 
 def hold_ready(owner: str, generators: int) -> EarlyHands:
-    """Start hands that the next `early_hands` of this process will find. The caller drops them if they were
-    not taken."""
+    """Start hands that the next `early_hands` of this process finds. If not taken, the caller drops them."""
     hands = _start_early(owner, generators)
     _ready.append(hands)
     return hands

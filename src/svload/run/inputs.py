@@ -1,5 +1,4 @@
-"""inputs/: the results of set-up. Object tables as CSV with a digest, so that a resumed run requests the same
-rows."""
+"""inputs/: the results of set-up. Object tables as CSV with digests: a resumed run requests the same rows."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ Table = Mapping[str, Sequence[object]]
 
 
 def write_table(folder: Path, name: str, table: Table) -> Path:
-    """Write `table` (column name → values) as `<name>.csv`, after a file with its SHA-256; return the path of
-    the CSV."""
+    """Write `table` (column name → values) as `<name>.csv`, after its SHA-256; return the path of the CSV."""
     data = csv_bytes(table)
     path = folder / f"{name}.csv"
     write_text(path.with_suffix(".sha256"), hashlib.sha256(data).hexdigest() + "\n")

@@ -91,8 +91,7 @@ def _remove_dead(folder: Path) -> None:
 
 
 def ask(lab_id: str, what: str) -> dict[str, Any]:
-    """Ask a keeper to `reset` or go `down`; return its answer. Raise SvloadError usage if there is no such
-    keeper."""
+    """Ask a keeper to `reset` or go `down`; return its answer. Raise SvloadError usage if there is none."""
     folder = _folder(lab_id)
     try:
         with socket.socket(socket.AF_UNIX) as line:

@@ -18,8 +18,7 @@ from svload.run.trial import Emit
 
 @dataclass
 class Labs:
-    """The common arguments of all labs of a run, as `Lab` has them. The labs are taken down when `stack` is
-    left."""
+    """The common arguments of all labs of a run, as for `Lab`. They are taken down when `stack` is left."""
 
     stack: ExitStack
     agent: Agent
@@ -36,8 +35,7 @@ class Labs:
     ports: Ports = field(default_factory=Ports)
 
     def make(self, config: CaseConfig, side: str = "") -> Lab:
-        """Return a lab for `config` that is not started. A side's lab runs beside others, and has a separate
-        folder."""
+        """Return a lab for `config`, not started. A side's lab is beside others, in a separate folder."""
         lab = Lab(
             config.services,
             SideHost(self.agent, side) if side else self.agent,

@@ -1,5 +1,4 @@
-"""What killed svloads left on this machine is put back and reported, first in every command that uses a
-lab."""
+"""What killed svloads left on this machine is put back and reported, before any command uses a lab."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every URL of a study's stores, as listed by the servers: they are started alone, filled if needed, and
-stopped."""
+"""Every URL of a study's stores, as listed by the servers: started alone, filled if needed, and stopped."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The results of each generator of a group, kept before all are merged; and those of each machine and
-site."""
+"""The results of each generator of a group, before all are merged; and those of each machine and site."""
 
 from __future__ import annotations
 

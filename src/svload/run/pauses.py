@@ -16,8 +16,7 @@ READ_WITHIN_S = 30.0
 
 
 class PauseReadings:
-    """Reads in the middle of each pause, in a thread beside the load. `ends_ns` are the ends of all sides'
-    turns."""
+    """Reads in the middle of each pause, in a thread beside the load. `ends_ns`: ends of all sides' turns."""
 
     def __init__(self, sampler: Sampler, ends_ns: Sequence[int], pause_ns: int) -> None:
         self._sampler = sampler

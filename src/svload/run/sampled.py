@@ -38,8 +38,7 @@ def sampling(
     plan: TrialPlan,
     say: Callable[[str], None],
 ) -> AbstractContextManager[StackSampler | None]:
-    """Return a context that samples while it is entered; its value is None if this trial is not the sampled
-    one."""
+    """Return a context that samples while it is entered; it gives None if this trial is not sampled."""
     if not config.profile or plan.replicate != SAMPLED_REPLICATE or config.profile not in facts:
         return nullcontext()
     return _sampling(agent, cores, facts[config.profile], config.ramp_ns / 1e9, say)

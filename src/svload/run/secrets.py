@@ -1,5 +1,4 @@
-"""A study's secrets: values that come from the environment when the run begins, and are used only in
-requests."""
+"""A study's secrets: values from the environment at the start of the run, used only in requests."""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ _CODES = {"i64": "q", "f64": "d"}
 
 
 def side_names(levels: Sequence[str]) -> dict[str, str]:
-    """Return the names of the sides of these levels: the levels, or their numbers if one is not a plain
-    word."""
+    """Return the names of the sides of these levels: the levels, or their numbers if one is not plain."""
     if all(_NAME.fullmatch(level) for level in levels):
         return {level: level for level in levels}
     return {level: str(number) for number, level in enumerate(levels, 1)}

@@ -82,8 +82,7 @@ class Bench:
     side: str = ""
     """the side of a block that its servers belong to; empty if there are no sides"""
     ends_by_s: float = inf
-    """time.monotonic() at which a load that still waits for answers is cut, to keep a search within its
-    time"""
+    """time.monotonic() at which a load that waits for answers is cut, to keep a search within its time"""
 
     @property
     def overdue(self) -> bool:
@@ -108,8 +107,7 @@ class Bench:
 
 
 class Stopped(Exception):
-    """The user stopped the trial; its files and measurements so far are kept under attempts/ without a
-    seal."""
+    """The user stopped the trial; its files and measurements are kept in attempts/ without a seal."""
 
 
 @dataclass
@@ -275,8 +273,7 @@ class TrialRun:
         )
 
     def _set_up(self) -> Taken:
-        """Send the requests of set-up; the values taken go into the load's requests and are written
-        nowhere."""
+        """Send the requests of set-up; the values taken go into the load's requests, and into no file."""
         config = self.config
         taken = Taken(secret_values(config))
         if not config.set_up:
@@ -318,8 +315,7 @@ class TrialRun:
         return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)
 
     def prepare(self, times: Timeline) -> None:
-        """Run the steps before the load, in the study's order. Set-up comes before the first step that sends
-        requests."""
+        """Run the steps before the load, in the study's order. Set-up precedes the first with requests."""
         asked = False
         for step in self.config.before_trial:
             if not asked and (step.warm is not None or step.populate is not None):

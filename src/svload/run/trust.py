@@ -27,8 +27,7 @@ _MOST_BYTES, _KEPT_LINES = 4 << 20, 8000
 
 
 def trust(path: Path) -> None:
-    """Remember the study at `path` in its present state as the user's own: an edited one is asked about
-    again."""
+    """Remember the study at `path` in its present state as the user's: an edited one is asked about again."""
     known = _known()
     known[str(path.resolve())] = _as_it_stands(path)
     write_private(state_dir() / _STUDIES, json.dumps(known, indent=1))
@@ -75,8 +74,7 @@ class Allowed:
 
 
 def allow(lock: Lock) -> None:
-    """Remember the lock of a run that this user starts here, after trusting its study and authorising its
-    hosts."""
+    """Remember the lock of a run that this user starts here with a trusted study and authorised hosts."""
     digest = hashlib.sha256(lock.to_json().encode("utf-8", "backslashreplace")).hexdigest()
     _allow(digest, Allowed(True, lock.authorised), _stands_for(lock))
 
@@ -87,8 +85,7 @@ def allow_file(lock_path: Path, lock: Lock, more: Allowed) -> None:
 
 
 def _stands_for(lock: Lock) -> dict[str, str]:
-    """Return what its commands mean here: they run in its folder and are the programs that it contains
-    now."""
+    """Return what its commands mean here: they run in its folder, and are the programs in it now."""
     folder = Path(lock.study_dir).absolute()
     return {"folder": str(folder.resolve()), "code": digest_of(study_programs(folder, lock.source))}
 

@@ -1,5 +1,4 @@
-"""The warm-up of each side of a block before its first turn: loaded alone, unmeasured, until it has
-settled."""
+"""The warm-up of each side of a block before its first turn: alone, unmeasured, until it has settled."""
 
 from __future__ import annotations
 

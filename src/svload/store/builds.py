@@ -12,8 +12,7 @@ from svload.store.layout import RunDir
 
 
 def measured_programs(run: RunDir) -> dict[str, str]:
-    """Return each program as in the last sealed trial for which a server was started from it: name →
-    SHA-256."""
+    """Return each program as in the last sealed trial with a server started from it: name → SHA-256."""
     return newest_programs((sealed_s, lab.programs) for _, sealed_s, lab in _labs(run))
 
 

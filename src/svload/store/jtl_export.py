@@ -157,8 +157,7 @@ def _cell(text: str) -> str:
 
 
 def _users(trial: TrialData) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return (moments, number of users from then on) of an imported trial; None if its files do not say
-    it."""
+    """Return (moments, number of users from then on) of an imported trial; None if it is not known."""
     monitors = trial.monitors
     mine = (monitors["monitor"] == "imported") & (monitors["metric"] == "users")
     if not mine.any():

@@ -192,8 +192,7 @@ class RunDir:
         return Thinned.read(self.thinned_path) if self.thinned_path.exists() else None
 
     def certificates(self) -> Certificates:
-        """The certificates that were valid when the run started; none for a run of an older svload that kept
-        none."""
+        """The certificates valid when the run started; none for a run of an older svload without any."""
         return (
             Certificates.read(self.certificates_path) if self.certificates_path.exists() else Certificates()
         )

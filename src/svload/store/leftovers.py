@@ -26,8 +26,7 @@ def sweep_folders(folder: Path, named: str) -> None:
 
 
 def _lives(pid: int, *, itself: bool = False) -> bool:
-    """Return whether there is such a process; `itself` is the answer for this one, which has only just
-    started."""
+    """Return whether there is such a process; `itself` is the answer for this one, which just started."""
     if pid == os.getpid():
         return itself
     try:

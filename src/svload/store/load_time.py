@@ -25,8 +25,7 @@ _COUNTER = "_total"
 
 @dataclass(frozen=True)
 class Turns:
-    """One side's turns in one block: [begin, end) of each in ns, and when the next turn of any side
-    begins."""
+    """One side's turns in one block: [begin, end) of each in ns, and the begin of any side's next turn."""
 
     begin_ns: Ints
     end_ns: Ints
@@ -45,19 +44,16 @@ class Turns:
 
     @property
     def in_load_time(self) -> Turns:
-        """Return the same in load time: each begins where the last one ended, and its pause lies after its
-        end."""
+        """Return the same in load time: each begins where the last ended; its pause is after its end."""
         until = np.cumsum(self.end_ns - self.begin_ns)
         return Turns(until - (self.end_ns - self.begin_ns), until, until + (self.next_ns - self.end_ns))
 
     def of(self, at_ns: Ints) -> Ints:
-        """Return the turn that contains each moment, or the last one that ended before it; −1 before the
-        first."""
+        """Return the turn that contains each moment, or the last ended before it; −1 before the first."""
         return np.searchsorted(self.begin_ns, at_ns, "right") - 1
 
     def load_ns(self, at_ns: Ints) -> Ints:
-        """Return the load time of moments in real time: it stands still between turns
-        (engine/docs/share.md)."""
+        """Return the load time of moments in real time; it stops between turns (engine/docs/share.md)."""
         lengths = self.end_ns - self.begin_ns
         turn = self.of(at_ns)
         within = np.minimum(at_ns - self.begin_ns[turn], lengths[turn] - 1)
@@ -85,8 +81,7 @@ def responses_ns(samples: Table) -> Ints:
 
 
 def _idle_sql(stamp: str, turn: str) -> str:
-    """Return SQL for the time between turns before a stamp, given the last turn that began before it
-    (`Turns.load_ns`)."""
+    """Return SQL for the time between turns before a stamp, given the last turn begun (`Turns.load_ns`)."""
     within = f"least(one.{stamp} - {turn}.begin_ns, {turn}.length_ns - 1)"
     return f"coalesce(one.{stamp} - {turn}.before_ns - {within}, 0)"
 
@@ -94,8 +89,7 @@ def _idle_sql(stamp: str, turn: str) -> str:
 TURNS_SQL = """\
 asof left join _turns due on one.trial = due.of_trial and one.due_ns >= due.begin_ns
 asof left join _turns ready on one.trial = ready.of_trial and one.ready_ns >= ready.begin_ns"""
-"""Joins `_turns` (of_trial, begin_ns, length_ns, before_ns: the load time before it) to samples in real
-time."""
+"""Joins `_turns` (of_trial, begin_ns, length_ns, before_ns: load time before it) to samples in real time."""
 RESPONSE_SQL = f"""\
 case when one.done_ns >= 0 then one.done_ns - one.due_ns
   - case when one.ready_ns >= 0 then {_idle_sql("ready_ns", "ready")} - {_idle_sql("due_ns", "due")} else 0 end end"""

@@ -133,8 +133,7 @@ def packed_files(run: RunDir) -> list[Path]:
 
 
 def telling_columns(run: RunDir) -> list[str]:
-    """Return columns of the tables of inputs/ whose names suggest passwords or keys, as `users.csv:
-    password`."""
+    """Return columns of inputs/ whose names suggest passwords or keys, as `users.csv: password`."""
     found = []
     for path in sorted(run.inputs.glob("*.csv")):
         with path.open(encoding="utf-8", errors="replace", newline="") as file:

@@ -185,8 +185,8 @@ def _with_case_groups(table: Arrays, groups: int | Sequence[int]) -> Arrays:
 
 
 def sum_by_key(name: str, parts: Sequence[Arrays]) -> Arrays:
-    """Return `intervals`, `histograms` or `rows` of several parts as one table: rows with the same key are
-    added, exactly."""
+    """Return `intervals`, `histograms` or `rows` of several parts as one table, adding rows of one key
+    exactly."""
     if not parts:
         return {}
     keys = _KEYS[name]
@@ -265,8 +265,7 @@ class LazyTable(Mapping[str, NDArray[Any]]):
 
 
 def read_table(path: Path, names: Sequence[str] | None = None) -> Arrays:
-    """Return columns of a Parquet file as numpy arrays (strings as objects). Raise SvloadError:
-    run-damaged."""
+    """Return columns of a Parquet file as numpy arrays (strings: objects). Raise SvloadError run-damaged."""
     try:
         with pq.ParquetFile(path, memory_map=False) as file:
             table = file.read(columns=None if names is None else list(names), use_threads=False)

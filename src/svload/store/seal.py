@@ -1,5 +1,4 @@
-"""Seals: a trial without one does not count, and nothing sealed is edited. They detect damage, not
-forgery."""
+"""Seals: a trial without one does not count; nothing sealed is edited. They detect damage, not forgery."""
 
 from __future__ import annotations
 
@@ -64,8 +63,7 @@ def write_report_digests(run: RunDir, files: Iterable[Path]) -> None:
 
 
 def altered_reports(run: RunDir) -> list[Path]:
-    """Return the files of the last report that exist and differ from what it wrote. A deleted file misleads
-    nobody."""
+    """Return the files of the last report that exist and were changed. A deleted file misleads nobody."""
     try:
         lines = run.report_digests_path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -137,8 +135,7 @@ def _run_facts(run: RunDir) -> dict[str, Any]:
 
 
 def journal_mark(run: RunDir) -> dict[str, Any]:
-    """Return a mark of the run's journal up to now: the journal only grows, so this part of it never
-    changes."""
+    """Return a mark of the run's journal: it only grows, so the part up to now never changes."""
     data = run.events.read_bytes() if run.events.is_file() else b""
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 

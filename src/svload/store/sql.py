@@ -1,5 +1,4 @@
-"""SQL over a run: `svload query RUN "select …"`. Sealed trials only; nothing outside the run's tables can be
-accessed."""
+"""SQL over a run: `svload query RUN "select …"`. Sealed trials only; only the run's tables are accessible."""
 
 from __future__ import annotations
 
@@ -210,8 +209,7 @@ def _register(connection: Any, run: RunDir) -> None:
 
 
 def _dataset(run: RunDir, names: tuple[str, ...], table: str) -> ds.Dataset:
-    """Return one table of all trials, read from Parquet on demand, with the trial's name as a column. Nothing
-    is copied."""
+    """Return one table of all trials, read from Parquet on demand, with the trial's name; without copying."""
     schema = schema_of(TABLES[table]).append(pa.field("trial", pa.string()))
     form = ds.ParquetFileFormat()
     files = pa.fs.LocalFileSystem()

@@ -1,5 +1,4 @@
-"""Checks that a run is as it was sealed: every seal, and the files that the seals refer to. Detects damage,
-not forgery."""
+"""Checks that a run is as sealed: every seal, and the files behind it. Detects damage, not forgery."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ from svload.store.seal import SEAL, damage, sha256_file, verify_trial
 def verify_run(run: RunDir) -> list[Problem]:
     """Return all damage: lock, plan, inputs, certificates and journal against the seals, placement against
     the journal, each seal, and trials that are missing or not in any batch. Findings are derived from these,
-    and are checked only in a thin copy. Unreadable files are reported, and do not hide other damage.
-    """
+    and are checked only in a thin copy. Unreadable files are reported, and do not hide other damage."""
     try:
         thinned = run.thinned()
     except SvloadError as why:  # what a copy changed is not known: nothing else can be checked against it
@@ -116,8 +114,7 @@ def _against_run(run: RunDir, seal: Seal, thinned: Thinned | None) -> list[Probl
 
 
 def _as_kept(name: str, sealed: str, thinned: Thinned | None) -> str:
-    """Return the digest that a file of the run has here: a thin copy's lock names no folder of the
-    machine."""
+    """Return the digest that a file of the run has here: a thin copy's lock names no local folder."""
     known = thinned.files.get(name) if thinned is not None else None
     return known.kept if known is not None and known.sealed == sealed else sealed
 
@@ -159,8 +156,7 @@ def _is_mark(mark: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def _placement(run: RunDir, thinned: Thinned | None) -> list[Problem]:
-    """Check that placement.json is one that the journal saw written; runs of an older svload recorded
-    none."""
+    """Check that placement.json is one that the journal saw written; older svloads recorded none."""
     path = run.placement_path
     if thinned is not None:
         return _as_thinned(path, run, thinned)

@@ -1,6 +1,5 @@
 """Processes that are part of the measurement though svload did not start them: the owner of a port under
-load, what it is connected to, and helpers whose CPU use rises and falls with the load.
-"""
+load, what it is connected to, and helpers whose CPU use rises and falls with the load."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """What monitors can report: the names under which criteria use it, and which of it is declared as a limit or
-a refusal.
-"""
+a refusal."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 def declarations(facts: Iterable[ServiceFacts]) -> tuple[Declared, ...]:
     """Return what the monitors of the machine and of these services declare, each once, without those that
-    declare nothing.
-    """
+    declare nothing."""
     attached: dict[str, type[Monitor]] = {kind.name: kind for kind in monitors_for(None)}
     for one in facts:
         attached |= {kind.name: kind for kind in monitors_for(one.model_dump(mode="json"))}
@@ -31,8 +29,7 @@ def declarations(facts: Iterable[ServiceFacts]) -> tuple[Declared, ...]:
 @cache
 def monitored_names() -> dict[str, Monitored]:
     """Return every name by which a criterion may use a service's monitors: `throttled`, `threads_limited`,
-    `fds`, `varnish.threads`.
-    """
+    `fds`, `varnish.threads`."""
     kinds = [kind for kind in load_monitors() if not kind.reads(None)]
     meant = meanings({metric for kind in kinds for metric in kind.metrics})
     found: dict[str, Monitored] = {}

@@ -136,8 +136,7 @@ class Sampler:
 
     def latest(self, from_ns: int, to_ns: int) -> dict[str, tuple[str, Any]]:
         """Return the readings written so far between two moments of CLOCK_MONOTONIC, for a live look; offsets
-        count from 0.
-        """
+        count from 0."""
         return self._latest.between(from_ns, to_ns, 0)
 
     def notes(self) -> list[str]:

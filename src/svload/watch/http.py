@@ -16,8 +16,7 @@ _MOST_BYTES = 4 << 20
 
 class AdminConnection:
     """HTTP/1.1 to the host of `url`, its query at every path. Every call ends within about a second (two
-    tries of 0.4 s).
-    """
+    tries of 0.4 s)."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

@@ -50,8 +50,7 @@ class ProcFile:
 
 class Bounds(NamedTuple):
     """What a process may use: open descriptors (its soft limit; None: no limit, or not readable for us), and
-    the cores it may run on.
-    """
+    the cores it may run on."""
 
     descriptors: int | None
     cores: frozenset[int]

@@ -43,8 +43,7 @@ def policy_of(lock: Lock) -> Policy | None:
 
 
 def so_far_of(lock: Lock, sealed: Sealed) -> dict[str, object]:
-    """Return the live picture of the policy's decisions, as data of a `batch` event; empty if there is
-    none."""
+    """Return a live picture of the policy's decisions, as data of a `batch` event; empty if it has none."""
     if lock.search is None:
         return {}
     from svload.run.policies.capacity import so_far

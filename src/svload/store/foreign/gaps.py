@@ -50,8 +50,7 @@ def one_run(path: Path, requests: Requests) -> Requests:
 
 
 def _begin_again(users: Users, edges: tuple[int, int, int], last_start_ns: int) -> bool:
-    """Return whether fewer than half of the users were left at the start of the gap, or were there at its
-    end."""
+    """Return if fewer than half of the users were left at the gap's start, or there at its end."""
     before, gap_end, after = edges
     last = int(users.at_ns.searchsorted(gap_end, side="left")) - 1
     seen_before = users.count[int(users.at_ns.searchsorted(before, side="left")) : last + 1]

@@ -179,8 +179,7 @@ def _form_of(path: Path) -> Form:
 
 
 class Samples:
-    """JMeter's samples as they are read, from CSV or XML; `nested` is False if the reader has left out
-    parts."""
+    """JMeter's samples as they are read, from CSV or XML; `nested` is False if the reader left out parts."""
 
     def __init__(self, path: Path, form: Form = Form(), nested: bool = True) -> None:
         self._path, self._form, self._nested = path, form, nested
@@ -382,8 +381,7 @@ def _stamped_at_end(begun: Ints, spent: Ints, thread: Ints | None, alone: NDArra
 
 
 def _overlaps(at: Ints, took: Ints, whose: Ints) -> tuple[int, int]:
-    """Return how many of a thread's samples overlap the previous one, if stamps mark starts, and if they mark
-    ends."""
+    """Return how many of a thread's samples overlap the previous one, for stamps of starts, and of ends."""
     order = np.lexsort((at, whose))
     same = whose[order][1:] == whose[order][:-1]
     at, took = at[order], took[order]

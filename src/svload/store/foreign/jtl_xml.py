@@ -107,8 +107,7 @@ class _Reader:
         self.events += 1
 
     def refuse_type(self, line: int) -> None:
-        """Refuse a document type: no results declare one, and it is required for entities, which may
-        expand."""
+        """Refuse a document type: no results declare one, and entities, which may expand, need one."""
         raise unreadable(self._path, line, "it declares a document type, which results have none of", HINT)
 
     def start(self, name: str, attributes: dict[str, str], line: int) -> None:

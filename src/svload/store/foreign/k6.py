@@ -167,8 +167,7 @@ def _of_csv(table: pa.Table, unit_ns: int) -> pa.Table:
 
 
 class _Points:
-    """Points by metric as they are read: k6 writes those of a request one after the other, each metric
-    once."""
+    """Points by metric as they are read: k6 writes a request's points in sequence, each metric once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -82,8 +82,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def delimiter_of(path: Path) -> str:
-    """Return the delimiter of a CSV file: the candidate that its first line holds most often outside of
-    quotes."""
+    """Return the delimiter of a CSV file: the candidate most frequent in its first line outside quotes."""
     _, first = next(lines_of(path), (1, ""))
     bare = re.sub(r'"[^"]*"', "", first)
     return max((",", ";", "\t", "|"), key=bare.count)

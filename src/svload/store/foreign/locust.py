@@ -56,8 +56,7 @@ def is_history(first: str) -> bool:
 
 
 def read_history(path: Path, measure_all: bool = False) -> Made:
-    """Read the aggregated rows as a trial's tables. Raise SvloadError import-unreadable with the faulty
-    line."""
+    """Read the aggregated rows as a trial's tables. Raise SvloadError import-unreadable with the line."""
     names = header_of(path, _NEEDED, HINT)
     rows = csv_rows(path)
     line, _ = next(rows)

@@ -100,8 +100,7 @@ class Codes:
 
 
 class Columns:
-    """Pieces of columns, concatenated at the end one column at a time, so that at most one is in memory
-    twice."""
+    """Pieces of columns, concatenated at the end one column at a time, so at most one is in memory twice."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -157,8 +157,7 @@ def _steps_of_all(trials: Sequence[_Trial]) -> dict[str, tuple[str, ...]]:
 
 
 def _aligned(run: RunDir, trial: _Trial, steps: Mapping[str, tuple[str, ...]]) -> _Trial:
-    """Return the trial with the run's steps: a step is its index among its group's, the same in all
-    trials."""
+    """Return the trial with the run's steps: a step is its index in its group, the same in all trials."""
     read = trial.read
     mine = {group: steps[group] for group in read.steps}
     if mine == dict(read.steps):

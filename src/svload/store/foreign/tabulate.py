@@ -378,8 +378,7 @@ def _first_failure(requests: Requests, mine: Any, ends: Ints, ok: Ints) -> First
 
 
 def buckets_of(values_ns: Ints) -> NDArray[np.uint32]:
-    """Return the histogram bucket of each value in ns: `model.columns.bucket` for many values at the same
-    time."""
+    """Return the histogram bucket of each value in ns: `model.columns.bucket` for an array."""
     values = np.maximum(values_ns, 0)
     exponent = np.frexp(np.maximum(values, 1).astype(np.float64))[1] - 1
     shifted = (exponent - 6) * 128 + (values >> np.maximum(exponent - 7, 0)) - 128

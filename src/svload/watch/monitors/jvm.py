@@ -1,6 +1,5 @@
 """A Java virtual machine: heap, garbage collection and threads from the memory page that it shares with tools
-(hsperfdata); out-of-memory errors from its log.
-"""
+(hsperfdata); out-of-memory errors from its log."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ _WHOLE_HEAP = ("GarbageFirst", "Z", "Shenandoah")
 
 class JvmMonitor(Monitor):
     """admin["jvm"] = {"process": its name in the facts, "log": its log or empty}. The virtual machine writes
-    the page in any case, so reading costs it nothing.
-    """
+    the page in any case, so reading costs it nothing."""
 
     name = "jvm"
     summary = "heap, garbage collection, threads and lack of memory of a Java virtual machine"
@@ -191,8 +189,7 @@ def collections_of(found: Mapping[str, float | str]) -> dict[str, Collector]:
 
 def longest(now: Collector, before: tuple[float, float] | None) -> float:
     """Return the longest collection since the previous reading, as far as counts, sums and the last one show;
-    0 at the first reading.
-    """
+    0 at the first reading."""
     count, seconds = before or (now.times, now.seconds)
     ended = now.times - count
     if ended <= 0:

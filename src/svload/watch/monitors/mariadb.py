@@ -156,7 +156,7 @@ class Client:
         head = struct.pack("<IIB23x", wanted, 1 << 24, _UTF8)
         self._send(number + 1, head + user.encode() + b"\0\0mysql_native_password\0")
         number, answer = self._packet()
-        if answer[0] == _END:  # another way to log in is asked for: none needs a word from us
+        if answer[0] == _END:  # another login method is requested: none needs data from us
             self._send(number + 1, b"")
             self._packet()
 

@@ -1,6 +1,5 @@
 """CPU use of strangers: processes that are not part of the measurement. Generators, servers, monitors, svload
-itself, the kernel's threads, and what belongs to a server that svload did not start are none.
-"""
+itself, the kernel's threads, and what belongs to a server that svload did not start are none."""
 
 from __future__ import annotations
 

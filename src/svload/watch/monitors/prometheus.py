@@ -1,6 +1,5 @@
 """Any server or exporter that reports its state in Prometheus' text format, at the URL in a service's
-`metrics`.
-"""
+`metrics`."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ _PARTS = ("_bucket", "_sum", "_count", "_created")
 
 class PrometheusMonitor(Monitor):
     """GET of admin["prometheus"]["url"] on one persistent connection. The entity is the series' labels;
-    buckets and quantiles are left out.
-    """
+    buckets and quantiles are left out."""
 
     name = "prometheus"
     summary = "what a server or its exporter tells in Prometheus' text format"
@@ -106,8 +104,7 @@ def _sample(line: str) -> Sample | None:
 
 def _readings(one: Sample, kinds: Mapping[str, str]) -> Iterator[Reading]:
     """Yield readings: a counter's name ends in `_total`; the count and sum of a histogram or summary are
-    counters, the rest of it is left out.
-    """
+    counters, the rest of it is left out."""
     whole = next((one.name.removesuffix(part) for part in _PARTS if one.name.endswith(part)), one.name)
     kind = kinds.get(one.name) or kinds.get(whole) or kinds.get(one.name.removesuffix("_total")) or "untyped"
     name = one.name.lower().replace(":", "_")

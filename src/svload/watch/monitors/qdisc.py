@@ -12,8 +12,7 @@ from svload.watch.monitor import Monitor, Reading
 
 class QdiscMonitor(Monitor):
     """One entity for each discipline: its interface and kind, and its parent if an interface has several of a
-    kind.
-    """
+    kind."""
 
     name = "qdisc"
     summary = "backlog and drops of the queueing disciplines before each network interface, by rtnetlink"

@@ -1,6 +1,5 @@
 """A service's control groups at work: limits of CPU, memory, processes and disks, how close it is to each,
-and how often the kernel enforced one.
-"""
+and how often the kernel enforced one."""
 
 from __future__ import annotations
 

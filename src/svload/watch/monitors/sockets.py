@@ -45,8 +45,7 @@ class SocketsMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Read all open connections once, shared with the other services. Raise ConnectionError if nothing
-        listens on its ports.
-        """
+        listens on its ports."""
         ports = ports_of(self.facts)
         if not any(one.port in ports for one in self.table.of(self.facts)):
             raise ConnectionError(f"nothing listens for {self.service}")

@@ -1,6 +1,5 @@
 """How often a service's threads were given a core, and how long they waited for one, which CPU time alone
-does not show.
-"""
+does not show."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ from svload.watch.monitors.process import ProcessMonitor, members_of
 class SwitchesMonitor(Monitor):
     """One entity for each process in the facts, with its family; for a server that already ran, one for the
     owner of its port and the servers behind it. The last part of a thread that ended between two readings is
-    missed.
-    """
+    missed."""
 
     name = "switches"
     summary = "context switches of a service's threads and how long they waited for a core, from schedstat"

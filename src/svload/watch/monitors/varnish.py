@@ -1,6 +1,5 @@
 """Varnish: threads, queues, drops, hits, workspaces and storage, as reported by varnishstat. Per-thread
-counters lag until a worker is idle.
-"""
+counters lag until a worker is idle."""
 
 from __future__ import annotations
 
