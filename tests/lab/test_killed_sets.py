@@ -77,9 +77,10 @@ def test_killed_in_the_middle_of_a_set_every_parameter_is_back(
     network = None
     try:
         agent = int(holder.stdout.readline())
-        network = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY)
         keeper = linux.process_stat(agent)
         assert keeper is not None
+        # The machine's network, as the lab sees it: the holder's own thread has joined the lab's.
+        network = os.open(f"/proc/{keeper.parent}/ns/net", os.O_RDONLY)
         journal = folder / "journal.jsonl"
         enough = lines(journal) + after
         assert processes_of(folder)
