@@ -23,7 +23,7 @@ HEAD = """# The committed packs' claims
 
 Every comparison of every committed run, judged by today's rules from its sealed trials. Written by `python -m benches.packs`.
 
-| pack | claims | decided | no difference | open |
+| pack | claims | decided | no difference | undecided |
 |---|--:|--:|--:|--:|
 """
 
@@ -72,9 +72,9 @@ def main() -> int:
     reasons = Counter(reason(one) for one in claims if one.outcome not in DECIDED)
     left = reasons.total()
     rows.append(f"| **all** | {len(claims)} | {counts['decided']} | {counts['no difference']} | {left} |")
-    text = HEAD + "\n".join(rows) + "\n\nReasons why comparisons stay open:\n\n"
+    text = HEAD + "\n".join(rows) + "\n\nReasons why comparisons stay undecided:\n\n"
     text += "".join(f"- {count} × {why}\n" for why, count in reasons.most_common()) + "\n"
-    text += "| pack | comparison | seen (95 % interval) | open because | what would decide it |\n|---|---|---|---|---|\n"
+    text += "| pack | comparison | seen (95 % interval) | undecided because | what would decide it |\n|---|---|---|---|---|\n"
     text += "\n".join(line for path, findings in found for line in open_rows(path, findings)) + "\n"
     TABLE.write_text(text, encoding="utf-8")
     print(text)

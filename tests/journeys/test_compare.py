@@ -213,7 +213,7 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
         (("http://127.0.0.1:9/", "http://other.example/"), "http://other.example is not authorised"),
         (
             ("http://127.0.0.1:9/", "http://127.0.0.1:9/", "--fail-if", "slower"),
-            "--fail-if: worse, better or",
+            "--fail-if: expected worse, better or",
         ),
     ],
 )

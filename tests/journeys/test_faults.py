@@ -150,10 +150,7 @@ def test_a_limit_acts_live_and_is_put_back(world: World, needs: Callable[..., No
 
 def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
     study = write_study(world, [{"at": "500 ms", "stop": "web"}, {"at": "1s", "start": "web"}], 1)
-    text = SERVER.replace(
-        "import http.server, sys", "import http.server, os, sys\nos.mkdir(f'once-{sys.argv[1]}')"
-    )
-    Path(study, "server.py").write_text(text)
+    Path(study, "server.py").write_text(program(before="os.mkdir(f'once-{sys.argv[1]}')"))
     ended = world.svload("run", study, "--trust", "--out", str(world.runs), "--duration", "3s")
     assert ended.returncode == 3, ended.stderr[-2000:]
     assert "exited unexpectedly" in ended.stderr
