@@ -53,6 +53,7 @@ HELD = {
     "TURN_WAITS": 0.05,
     "TURN_DEFERRED": 0.05,
     "TURN_IDLE": (0.01, 100_000.0),
+    "TURN_FAR": 10.0,
     "TURN_CONTROL": 0.25,
     "TURN_LEAST_NS": 500_000_000,
     "TURN_P99S": 10.0,

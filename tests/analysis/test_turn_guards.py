@@ -111,6 +111,8 @@ def test_a_ratio_that_still_moves_is_not_warm() -> None:
     moving = [[drift_of(np.linspace(0.1, 0, 10) + 0.02 * rng.standard_normal(10)) for _ in range(12)]]
     assert is_cold(steady, range(12), MARGIN) == ""
     assert is_cold(moving, range(12), MARGIN).endswith("not warm")
+    assert is_cold(moving, range(12), MARGIN, nearest=log(1.2)).endswith("not warm")
+    assert is_cold(moving, range(12), MARGIN, nearest=log(100)) == "", "no drift brings it to the margin"
     assert np.isnan(drift_of(np.zeros(2)))
 
 

@@ -107,6 +107,8 @@ TURN_DEFERRED = 0.05
 TURN_IDLE = (0.01, 100_000.0)
 """unless that is less than this: cores of CPU, and bytes a second written for a disk, the use of an idle
 server."""
+TURN_FAR = 10.0
+"""A drift matters only to effects that lie within this multiple of it beyond the margin."""
 TURN_CONTROL = 0.25
 """An effect of the baseline against itself within this share of the margin changes nothing."""
 TURN_LEAST_NS = 500_000_000

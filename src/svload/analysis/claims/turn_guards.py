@@ -59,10 +59,13 @@ def defers(within: float, outside: float, what: str) -> str:
     return f"what it uses of {what} between its turns is {share}{_OTHERWISE}"
 
 
-def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> str:
+def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float, nearest: float = 0.0) -> str:
     """Return why nothing is decided where the ratio still moves from a block's first rounds to its last, as a
-    clause. `drifts`: by case and block, from `drift_of`."""
+    clause. `drifts`: by case and block, from `drift_of`; `nearest`: the smallest of the blocks' effects. All are
+    logarithms."""
     moved = effect_of(drifts, unit)
+    if nearest - margin > limits.TURN_FAR * abs(float(moved.mean)):
+        return ""
     if not (abs(float(moved.mean)) > margin / 2 and float(p_of(moved)) <= limits.ALPHA):
         return ""
     return f"from the first third of a block's rounds to the last the ratio moves by a factor of {exp(float(moved.mean)):.3g}: not warm"

@@ -236,6 +236,7 @@ def turned_blocks(
     p = found.percentile
     effects = tuple(tuple(_effect(block, p) for block in cell) for cell in cells)
     drifts = [[_drift(block, p) for block in cell] for cell in cells]
+    nearest = min((abs(one.effect) for cell in effects for one in cell if not isnan(one.effect)), default=0.0)
     growths = [
         [nan if block is None else block[place].growth for block in cell]
         for number, cell in enumerate(cells)
@@ -248,7 +249,7 @@ def turned_blocks(
         rises(growths, found.unit),
         saturates(np.concatenate([side.waited for side in sides])),
         *_defer(sides),
-        is_cold(drifts, found.unit, margin),
+        is_cold(drifts, found.unit, margin, nearest),
     )
     shown = tuple(tuple(tuple(_rounds(block, p)) for block in cell) for cell in cells)
     return TurnedBlocks(effects, tuple(filter(None, guards)), np.concatenate(rounds), shown)
