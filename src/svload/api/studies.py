@@ -135,9 +135,7 @@ def _why_trials(lock: Lock, choices: Choices) -> str | None:
         return None
     if choices.elsewhere:
         return "other machines make the load"
-    folder = choices.out.absolute()
-    folder = next(one for one in (folder, *folder.parents) if one.exists())
-    free = study.Free(host.free_memory_bytes(), shutil.disk_usage(folder).free)
+    free = study.Free(host.free_memory_bytes(), _free_bytes(choices.out.absolute()))
     return study.why_not_side_by_side(lock, free)
 
 

@@ -6,7 +6,6 @@ names.
 
 from __future__ import annotations
 
-import os
 import re
 from array import array
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from svload.host import free_memory_bytes
-from svload.host.machine.linux import read
+from svload.host.machine.linux import process_stat
 from svload.lab import Lab
 from svload.lab.kit import Host
 from svload.lab.ports import Ports
@@ -126,9 +125,8 @@ def must_fit_beside(lab: Lab, side: str, others: int) -> None:
 
 def _resident_bytes(lab: Lab) -> int:
     """Return the memory of all processes of its services; processes that have just ended count as zero."""
-    pids = [process.pid for facts in lab.facts().values() for process in facts.processes]
-    pages = (read(f"/proc/{pid}/statm", "0 0").split()[1] for pid in pids)
-    return os.sysconf("SC_PAGE_SIZE") * sum(map(int, pages))
+    stats = [process_stat(process.pid) for facts in lab.facts().values() for process in facts.processes]
+    return sum(one.rss_bytes for one in stats if one is not None)
 
 
 @dataclass

@@ -152,7 +152,7 @@ def _margin(criterion: Criterion, value: float | None, estimate: Estimate, timeo
 
 
 def _by_lower_percentiles(criterion: Criterion, metrics: Mapping[str, Estimate]) -> float:
-    """Return the least margin of the lower percentiles of the same time; inf where there are none."""
+    """Return the least margin of the lower percentiles of the same time; inf without any."""
     ref = criterion.ref
     asked = _percentile(str(ref))
     if asked is None or criterion.op not in _UPPER:

@@ -140,7 +140,7 @@ class Check(ABC):
 
     def of_parts(self, parts: Sequence[Part], otherwise: str = "") -> CheckResult:
         """Return the worst of several parts: the sentence names those that are not VALID, else all of them,
-        or `otherwise` where there are none."""
+        or `otherwise` without any."""
         grade = worst(*(part.grade for part in parts))
         wrong = [part for part in parts if part.grade != "VALID"]
         text = "; ".join(part.text for part in (wrong or parts)) or otherwise
@@ -191,7 +191,7 @@ def below(value: float, weak_refused: tuple[float, float]) -> Grade:
 
 
 def smallest_shown_p99(context: Context) -> tuple[str, float] | None:
-    """Return (metric, seconds) of the smallest p99 of response that tables show; None where there is none."""
+    """Return (metric, seconds) of the smallest p99 of response that tables show; None without one."""
     shown = {
         name: estimate.value
         for group in context.groups

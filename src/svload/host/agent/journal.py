@@ -169,7 +169,7 @@ def _hidden(from_ticks: int, until_wall: float) -> list[linux.ProcessStat]:
     if not user:
         return []
     booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    until_ticks = (until_wall + _AFTER_S - booted) * os.sysconf("SC_CLK_TCK")
+    until_ticks = (until_wall + _AFTER_S - booted) * linux.TICKS_PER_S
     found = {one.pid: one for one in linux.processes()}
 
     def is_hidden(one: linux.ProcessStat) -> bool:

@@ -113,7 +113,7 @@ def claim_plot(one: Plot, scale: Scale) -> str:
     undecided, ✗ nothing to compare; red if its gate failed."""
     value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
     css = _PLOT_CSS[one.outcome] + (" failed" if one.failed else "")
-    said = f"{outcome_words(one.outcome)}, gate failed" if one.failed else outcome_words(one.outcome)
+    said = outcome_words(one.outcome) + (", gate failed" if one.failed else "")
     drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.told}, {said}")
     ticks = _ticks(scale)
     base = PLOT_HEIGHT - 16
