@@ -51,6 +51,19 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> None:
         os.environ["SVLOAD_LOCK"] = str(tmp_path_factory.getbasetemp() / "machine.lock")
 
 
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Fail a test that leaves a variable behind: tests that run after it in this process would read it."""
+    before = _variables()
+    yield
+    changed = {name for name, _ in before.items() ^ _variables().items()}
+    assert not changed, f"this test leaves environment variables changed: {sorted(changed)}"
+
+
+def _variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         layers = [name for name in LAYERS if item.get_closest_marker(name)]

@@ -5,7 +5,6 @@ The folder isn't committed: `make docs` and `make site` write it. A page is a mo
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -25,6 +24,8 @@ from reference import (  # noqa: E402
     views,
 )
 from reference.markdown import page  # noqa: E402
+
+from svload.api.load import in_environment  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reference"
 INDEX = "README.md"
@@ -48,12 +49,12 @@ def make(name: str) -> str:
 
 def write() -> Path:
     """Write every page, drop pages that are no longer made, and return their folder."""
-    os.environ["NO_COLOR"] = "1"
     FOLDER.mkdir(parents=True, exist_ok=True)
     for stranger in {path.name for path in FOLDER.iterdir()} - set(PAGES):
         (FOLDER / stranger).unlink(missing_ok=True)
     for name in PAGES:
-        path, text = FOLDER / name, make(name)
+        with in_environment({"NO_COLOR": "1"}):  # help pages are text
+            path, text = FOLDER / name, make(name)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
     return FOLDER

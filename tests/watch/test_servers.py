@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,9 @@ def server(answer: Callable[[bytes], bytes | None]) -> Iterator[tuple[int, list[
                 return
             connections.append(len(connections))
             open_ones.append(one)
-            with one:
-                while piece := one.recv(1 << 16):
-                    said = answer(piece)
-                    if said is None:
-                        break
-                    one.sendall(said)
+            with one, suppress(OSError):  # closed at the end
+                while (piece := one.recv(1 << 16)) and (text := answer(piece)) is not None:
+                    one.sendall(text)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -131,7 +128,7 @@ def test_a_server_is_read_over_one_connection(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said", "match"),
     [
-        ("memcached", None, ""),
+        ("memcached", None, "no stats"),
         ("redis", b"-NOAUTH Authentication required.\r\n", "no INFO"),
         ("redis", b"$-1\r\n", "no INFO"),
         ("redis", b"HTTP/1.1 400 Bad\r\n\r\n", "no INFO"),
