@@ -84,45 +84,51 @@ def test_processes_of_the_user_count_with_their_threads(
 
 DEAF = {"sum": "sum(endless)", "all": "all(endless)", "deque": "collections.deque(endless, 0)"}
 """C code that says when it is at work and never returns."""
+SIGNALS = ("TERM TERM", "INT INT", "TERM INT", "INT TERM", "INT HUP")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+@pytest.mark.parametrize("signals", SIGNALS)
 @pytest.mark.parametrize("work", DEAF.values(), ids=DEAF)
-def test_a_second_signal_ends_what_python_does_not_hear(work: str, number: signal.Signals) -> None:
+def test_a_second_signal_ends_what_python_does_not_hear(work: str, signals: str) -> None:
+    first, second = (signal.Signals[f"SIG{name}"] for name in signals.split())
     code = (
-        "import collections, functools, itertools, os, signal; from svload.host.process.signals import hear\n"
-        "for number in (signal.SIGINT, signal.SIGTERM): hear(number, signal.default_int_handler)\n"
+        "import collections, functools, itertools, os, sys, types; from svload.cli.main import main\n"
         "said = map(functools.partial(os.write, 1), [b'deaf\\n'])\n"
-        f"endless = itertools.chain(said, itertools.repeat(1)); {work}"
+        "endless = itertools.chain(said, itertools.repeat(1))\n"
+        f"sys.modules['svload.cli.app'] = types.SimpleNamespace(app=lambda **_: {work}); main()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "deaf\n"
-            process.send_signal(number)
-            _wait_until_caught_no_more(process.pid, number)
+            process.send_signal(first)
+            _wait_until_caught_no_more(process.pid, first, signal.SIGIO)
             assert process.poll() is None, "the first one is Python's to hear"
-            process.send_signal(number)
-            assert process.wait(HANG_S) == -number
+            process.send_signal(second)
+            assert process.wait(HANG_S) == -(second if second == first else signal.SIGIO)
         finally:
             process.kill()
 
 
-def _wait_until_caught_no_more(pid: int, number: int) -> None:
+def _wait_until_caught_no_more(pid: int, *numbers: int) -> None:
     ends = time.monotonic() + HANG_S
-    while (
+    while any(
         int(re.search(r"SigCgt:\t(\w+)", Path(f"/proc/{pid}/status").read_text())[1], 16) >> (number - 1) & 1
+        for number in numbers
     ):
         assert time.monotonic() < ends, "it was never delivered"
 
 
-def test_a_run_that_hears_its_first_signal_takes_the_second_in_its_own_way() -> None:
-    """The handler stands again as soon as Python has run it."""
+@pytest.mark.parametrize("signals", ["TERM TERM", "TERM INT", "INT HUP"])
+def test_a_run_that_hears_its_first_signal_takes_the_second_in_its_own_way(signals: str) -> None:
+    """The handlers stand again as soon as Python has run one."""
+    first, second = (f"os.kill(os.getpid(), signal.SIG{name})" for name in signals.split())
     code = (
         "import os, signal; from svload.run.interrupts import interrupts\n"
+        "from svload.host.process.signals import end_on_second; end_on_second()\n"
         "try:\n"
         "    with interrupts() as stop:\n"
-        "        os.kill(os.getpid(), signal.SIGTERM); print(stop.wait(9), flush=True)\n"
-        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"        {first}; print(stop.wait(9), flush=True)\n"
+        f"        {second}\n"
         "except KeyboardInterrupt:\n"
         "    print('put back', flush=True)\n"
     )

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from svload.cli import streams, warm_client
 from svload.host.process.algebra import stay_single_threaded
 from svload.host.process.limits import Short, short
-from svload.host.process.signals import hear
+from svload.host.process.signals import end_on_second, hear
 
 _REFUSALS = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
@@ -37,6 +37,7 @@ def main() -> None:
     streams.open_descriptors()
     code = warm_client.forward(sys.argv)
     if code is None:
+        end_on_second()
         run()
     sys.exit(code)
 

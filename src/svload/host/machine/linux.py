@@ -53,11 +53,13 @@ class _Sigaction(ctypes.Structure):
 _SA_RESETHAND = 0x80000000
 
 
-def handle_once(number: int) -> None:
-    """Make the kernel reset the signal's current handler when it calls it: the next such signal has its
-    default action."""
+def handle_once(number: int, function: str = "") -> None:
+    """Make the kernel reset the signal's handler (the current one, or this function of libc) when it calls
+    it: the next such signal has its default action."""
     libc, action = ctypes.CDLL(None, use_errno=True), _Sigaction()
     libc.sigaction(number, None, ctypes.byref(action))
+    if function:
+        action.handler = ctypes.cast(libc[function], ctypes.c_void_p)
     action.flags |= _SA_RESETHAND - (1 << 32)
     libc.sigaction(number, ctypes.byref(action), None)
 
