@@ -137,10 +137,12 @@ impl ErrorKind {
 
     /// The kind of an error of the TLS layer.
     pub fn of_tls(error: &rustls::Error) -> Self {
-        use rustls::{AlertDescription, Error};
+        use rustls::{AlertDescription, Error, InvalidMessage};
         match error {
             Error::InvalidCertificate(flaw) => Self::of_certificate(flaw),
-            Error::NoCertificatesPresented => Self::TlsCertificate,
+            // rustls reads no message of a handshake beyond 64 KiB; only a chain of certificates gets that long.
+            Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge)
+            | Error::NoCertificatesPresented => Self::TlsCertificate,
             Error::PeerIncompatible(_)
             | Error::AlertReceived(AlertDescription::ProtocolVersion) => Self::TlsIncompatible,
             Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {

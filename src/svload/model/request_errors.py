@@ -14,7 +14,8 @@ MEANINGS: Mapping[str, str] = {
     "eaddrnotavail": "the generator's machine has no local port left",
     "enobufs": "the generator's machine has no socket memory left",
     "tls_handshake": "the TLS handshake failed for a reason without a name of its own",
-    "tls_certificate": "the certificate is refused for a reason without a name of its own",
+    "tls_certificate": "the certificate is refused for a reason without a name of its own, or a message of "
+    "the handshake (its chain) is larger than 64 KiB",
     "tls_timeout": "the time-out passed in the TLS handshake",
     "write_reset": "reset while the request was written",
     "read_reset": "reset while the answer was awaited or read",

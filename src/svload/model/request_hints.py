@@ -17,8 +17,8 @@ HINTS: Mapping[str, str] = {
     "eaddrnotavail": "the generator ran out of local ports: keep connections alive, or reduce the load",
     "enobufs": "the kernel ran out of socket memory for the generator: reduce the load",
     "tls_handshake": "client and server could not agree on TLS: is this port HTTPS, and which versions does it support?",
-    "tls_certificate": "the certificate is untrusted, expired or for another name: name its CA with --cacert FILE, "
-    "or use --insecure",
+    "tls_certificate": "the certificate is refused, or its chain is larger than 64 KiB, the most that svload reads: look "
+    "at it with openssl s_client -showcerts",
     "tls_untrusted": "the certificate's CA is not trusted: name it with --cacert FILE, or use --insecure",
     "tls_expired": "the certificate has expired: renew it, or use --insecure",
     "tls_not_yet_valid": "the certificate is not valid yet: check both clocks, or use --insecure",

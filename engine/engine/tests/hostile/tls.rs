@@ -26,6 +26,8 @@ pub enum Certificate {
     WrongName,
     SelfSigned,
     UnknownAuthority,
+    /// Trusted, in a chain of 400 that is larger than a client reads.
+    LongChain,
     /// Signed by itself: without any name,
     Nameless,
     /// an authority's own, as `openssl req -x509` makes it,
@@ -82,7 +84,7 @@ pub fn server(certificate: Certificate) -> Arc<ServerConfig> {
     if certificate == Certificate::Version1 {
         let leaf = CertificateDer::from_pem_slice(VERSION_1_PEM.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(VERSION_1_KEY_PEM.as_bytes()).unwrap();
-        return showing(leaf, key);
+        return showing(vec![leaf], key);
     }
     let key = KeyPair::generate().unwrap();
     let leaf = match certificate {
@@ -93,14 +95,18 @@ pub fn server(certificate: Certificate) -> Arc<ServerConfig> {
         _ => params.signed_by(&key, &**TRUSTED),
     };
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    showing(leaf.unwrap().der().clone(), key)
+    let copies = match certificate {
+        Certificate::LongChain => 400,
+        _ => 1,
+    };
+    showing(vec![leaf.unwrap().der().clone(); copies], key)
 }
 
-fn showing(leaf: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Arc<ServerConfig> {
+fn showing(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     // Without the check that a sound server makes of its own certificate.
     let key = provider.key_provider.load_private_key(key).unwrap();
-    let shown = CertifiedKey::new(vec![leaf], key);
+    let shown = CertifiedKey::new(chain, key);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -194,6 +200,23 @@ pub fn faults() -> Vec<Fault> {
             "unknown authority",
             "tls_untrusted",
             Certificate::UnknownAuthority,
+        ),
+        shown("chain of 400", "tls_certificate", Certificate::LongChain),
+        Fault {
+            share: |share| {
+                patient(share);
+                share["endpoints"]["https://cache.test"]["tls"]["verify"] = false.into();
+            },
+            ..shown(
+                "chain of 400, unverified",
+                "tls_certificate",
+                Certificate::LongChain,
+            )
+        },
+        says!(
+            "certificate of 16 MiB in TLS 1.2",
+            "tls_certificate",
+            b"\x16\x03\x03\0\x04\x0b\xff\xff\xff"
         ),
         shown("without a name", "tls_unfit", Certificate::Nameless),
         shown(
