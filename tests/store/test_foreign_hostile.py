@@ -29,6 +29,7 @@ HISTORY = (
     "Timestamp,User Count,Name,Total Request Count,Total Failure Count,Total Average Response "
     "Time\n1700000000,1,Aggregated,0,0,0\n"
 )
+DECLARED = '<?xml version="1.0" encoding="%s"?>\n<testResults><httpSample ts="1700000000000" t="9" lb="é" s="true"/></testResults>'
 XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
 
 
@@ -56,6 +57,7 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
         ("jtl", '<!DOCTYPE x [<!ENTITY a "aaaa">]>\n<testResults>&a;</testResults>', 1, "declares a document type"),
         ("jtl", '<testResults>\n<sample ts="1" t="x" ' 's="true"/></testResults>', 2, "t is not a whole number: “x”"),
         ("jtl", '<testResults>\n\n<sample ts="1" t="1"/></testResults>', 3, "a sample has no s"),
+        *(("jtl", DECLARED % code, 1, "the encoding that it declares can't be read") for code in ("EUC-JP", "utf-7", "base64", "undefined", "punycode", "klingon")),
         ("jtl", "<testResults>" + "<a>" * 100, 1, "nested 64 deep"),
         ("jtl", "<testResults><!--" + "x" * (3 * LINE_BYTES), 1, "longer than 1 MiB"),
         ("k6", "", None, "holds no finished request"),
@@ -99,6 +101,13 @@ def test_it_is_refused_with_its_line(
     assert said in problem.sentence
     told = str(problem)
     assert "\n" not in told and "\x1b" not in told and "\u202e" not in told and len(told) < 1200
+
+
+@pytest.mark.parametrize("code", ["UTF-8", "ISO-8859-15", "windows-1252"])
+def test_xml_in_another_readable_encoding_keeps_its_letters(code: str, tmp_path: Path) -> None:
+    path = tmp_path / "results.jtl"
+    path.write_bytes((DECLARED % code).encode(code))
+    assert list(read_foreign(path, "jtl").labels.values()) == ["é"]
 
 
 def test_a_torn_gzip_file_is_refused(tmp_path: Path) -> None:

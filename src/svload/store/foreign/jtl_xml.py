@@ -71,6 +71,11 @@ def read_jtl_xml(path: Path) -> Requests:
             raise unreadable(
                 path, why.lineno, f"this is not XML ({expat.errors.messages[why.code]})", HINT
             ) from why
+        except (LookupError, ValueError) as why:
+            if reader.events > 1:  # the declaration is the first one, and names the encoding
+                raise
+            reason = f"the encoding that it declares can't be read ({why})"
+            raise unreadable(path, 1, reason, "Convert it to UTF-8, and change its first line.") from why
         except OSError as why:
             raise unreadable(path, None, f"it is not a complete gzip file ({why})", HINT) from why
     return reader.done()
