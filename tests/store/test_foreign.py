@@ -4,6 +4,7 @@ failures, times clipped to the window."""
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,14 @@ from tests.store import foreign_files as files
 
 from svload.model.errors import SvloadError
 from svload.store import read_trial
+from svload.store.foreign.locust import MOST_SECONDS_A_ROW
 from svload.store.foreign.run import Source, form_of, read_foreign, write_run
 from svload.store.foreign.tabulate import MOST_STEPS, Made, plain_names
 
 LOAD = files.closed_loop(failing=0.03)
+JTL = "timeStamp,elapsed,success,label\n"
+K6 = "metric_name,timestamp,metric_value\n"
+LOCUST = "Timestamp,User Count,Name,Total Request Count,Total Failure Count,Total Average Response Time\n"
 WRITERS: dict[str, tuple[Callable[[Path, list[object]], Path], str, str]] = {
     "JTL": (files.write_jtl, "a.jtl", "jtl"),
     "JTL in XML": (files.write_jtl_xml, "a.xml", "jtl"),
@@ -373,16 +378,25 @@ def test_a_pause_of_all_users_is_no_second_run(tmp_path: Path) -> None:
     assert read.requests == 2 * len(steady)
 
 
-def test_memory_is_bounded_by_rows(tmp_path: Path) -> None:
-    """Two requests a month apart take rows for themselves, not for the month between them."""
-    far = [
-        files.Asked(0, 0, 90),
-        files.Asked(0, 30 * 86_400_000, 90),
-        files.Asked(1, 30 * 86_400_000 + 7, 90, "x"),
-    ]
-    read = read_foreign(
-        files.write_jtl(tmp_path / "a.jtl", far, names=("timeStamp", "elapsed", "success", "label")),
-        "jtl",
-        whole=True,
-    )
-    assert len(read.tables["intervals"]["due"]) <= 2 * len(far)
+DAY_MS = 86_400_000
+FAR = {
+    "JTL, a month between requests": ("jtl", JTL + f"0,9,true,a\n{30 * DAY_MS},9,true,a\n{30 * DAY_MS + 7},9,true,x\n"),
+    "JTL, a response of 20 days": ("jtl", JTL + f"0,9,true,a\n3500,{20 * DAY_MS},true,b\n7000,9,true,c\n"),
+    "k6, a response of 60 days": ("k6", K6 + f"http_req_duration,0,5\nhttp_req_duration,3,{60 * DAY_MS}\n"),
+    "k6, a month between requests": ("k6", K6 + f"http_req_duration,0,5\nhttp_req_duration,{30 * 86_400},5\n"),
+    "Locust, ten minutes between rows": ("locust", LOCUST + "0,1,Aggregated,0,0,5\n600,1,Aggregated,9,0,5\n1200,1,Aggregated,18,0,5\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "content"), FAR.values(), ids=FAR)
+def test_memory_is_bounded_by_rows(form: str, content: str, tmp_path: Path) -> None:
+    """Times far apart take memory for the rows, not for the time between them."""
+    path = tmp_path / "file.csv"
+    path.write_text(content)
+    tracemalloc.start()
+    try:
+        read = read_foreign(path, form, whole=True)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(read.tables["intervals"]["due"]) <= MOST_SECONDS_A_ROW * content.count("\n")

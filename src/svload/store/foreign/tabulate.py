@@ -169,8 +169,11 @@ def _starts(begun_ns: Ints, last: int) -> Users | None:
     """Return the requests that started in each second, as a level over time; None for less than 10 s."""
     if last < 10 * SECOND_NS:
         return None
-    counts = np.bincount(begun_ns // SECOND_NS, minlength=last // SECOND_NS + 2)
-    return Users(np.arange(len(counts)) * SECOND_NS, counts)
+    seconds, counts = np.unique(begun_ns // SECOND_NS, return_counts=True)
+    ends = np.setdiff1d(seconds + 1, seconds)  # each is the first second of a pause
+    at = np.append(seconds, ends)
+    order = np.argsort(at)
+    return Users(at[order] * SECOND_NS, np.append(counts, np.zeros_like(ends))[order])
 
 
 def without_ramps(level: Users, last: int) -> tuple[int, int]:
