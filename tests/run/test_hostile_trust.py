@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import html
 import json
@@ -30,65 +29,6 @@ from svload.run.trust import is_trusted, trust
 from svload.store import RunDir, measured_programs, other_builds, seal_trial, write_artefact
 from svload.store.pack import telling_columns
 from svload.study import named_programs
-
-CASES = {
-    "children import from the user's folder": (
-        "house/test_interpreters.py::test_a_folder_of_a_stranger_runs_nothing",
-    ),
-    "trust without place and code": (
-        "run/test_hostile_trust.py::test_a_changed_program_is_asked_about",
-        "run/test_hostile_trust.py::test_a_lock_is_trusted_in_its_own_folder_alone",
-        "run/test_hostile_trust.py::test_another_build_is_not_resumed",
-        "analysis/test_belief.py::test_trials_of_an_earlier_build_are_in_no_number",
-        "journeys/test_trust.py::test_trials_of_another_build_are_left_out",
-    ),
-    "a lock says what a study may not": (
-        "run/test_hostile_trust.py::test_a_lock_may_say_what_a_study_may",
-        "run/test_hostile_trust.py::test_the_agent_refuses_what_no_study_may_set",
-    ),
-    "traffic reconfigures a server": (
-        "lab/test_permits.py::test_redis_is_not_reconfigured_by_traffic",
-        "lab/test_permits.py::test_mariadb_refuses_each_statement_that_administrates",
-        "lab/test_permits.py::test_no_method_changes_what_nginx_and_varnish_serve",
-    ),
-    "an output follows a link": (
-        "report/test_hostile_trust.py::test_a_link_is_replaced_and_not_followed",
-        "house/test_outputs.py::test_one_module_writes_outputs",
-    ),
-    "an ansible.cfg of anybody": ("fleet/test_ansible_config.py::test_who_could_have_written_it",),
-    "a study reads the environment": (
-        "run/test_trust.py::test_what_a_study_reads_of_the_environment_is_asked_for_once",
-    ),
-    "a server repeats a secret": ("run/test_hostile_trust.py::test_a_secret_is_kept_out_of_the_record",),
-    "a secret follows a redirect": (
-        "journeys/test_load.py::test_a_secret_follows_no_redirect_to_another_host",
-        "drive/test_shares.py::test_a_secret_is_told_from_other_texts",
-    ),
-    "pages of a cluster": (
-        "host/test_cluster_pages.py::test_scheduler_and_worker_listen_for_each_other_alone",
-    ),
-    "requests write to the user's server": (
-        "study/test_writes.py::test_what_writes_to_a_server_of_the_users_is_named",
-    ),
-    "loopback by a name server": ("drive/test_targets.py::test_no_name_server_says_what_loopback_is",),
-    "links, modes, windows and columns": (
-        "run/test_hostile_trust.py::test_a_study_that_is_a_link_elsewhere_is_not_shown",
-        "run/test_hostile_trust.py::test_runs_go_through_a_link_that_was_named_alone",
-        "run/test_hostile_trust.py::test_a_window_without_end_is_damage",
-        "run/test_hostile_trust.py::test_a_pack_says_which_columns_may_be_secret",
-        "journeys/test_trust.py::test_nobody_else_may_write_in_a_run",
-    ),
-}
-"""Kinds of attack on a user's trust, and the tests that hold them, each with inputs of its own."""
-
-
-@pytest.mark.parametrize("kind", CASES)
-def test_each_kind_of_attack_has_its_tests(kind: str) -> None:
-    for place in CASES[kind]:
-        file, _, name = place.partition("::")
-        tree = ast.parse((Path(__file__).parents[1] / file).read_text(encoding="utf-8"))
-        assert name in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}, place
-
 
 BUILDS = {"build": {"a": {"dir": "builds/a"}, "b": {"dir": "builds/b"}}}
 
