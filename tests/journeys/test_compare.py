@@ -213,6 +213,8 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
         (("one", "two", "--rate", "5"), "--rate is about two URLs"),
         (("one", "two", "--spin", "60us"), "--spin is about two URLs"),
         (("http://x/", "http://y/", "--to", "page.html"), "--to is about two runs"),
+        (("http://[::1/", "http://127.0.0.1:9/"), "Invalid IPv6 URL"),
+        (("http://127.0.0.1:9/", "http://127.0.0.1:x/"), "Port could not be cast"),
         (("http://127.0.0.1:9/", "http://other.example/"), "http://other.example is not authorised"),
         (
             ("http://127.0.0.1:9/", "http://127.0.0.1:9/", "--fail-if", "slower"),

@@ -54,10 +54,11 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
     """
     asked = replace(ask.request, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
     ask = replace(ask, request=asked)
+    asked.check()
+    aims = [aimed(typed, choices.authorised) for typed in ask.sides]
     study = compare_study(ask)
     sides: dict[str, _Side] = {}
-    for name, typed in zip(ask.names, ask.sides, strict=True):
-        side, target = aimed(typed, choices.authorised)
+    for name, (side, target) in zip(ask.names, aims, strict=True):
         enough_ports(side, target)
         sides[name] = _Side(side.url, target.endpoint)
         study["lab"]["server"] |= {"connect_to": side.connect_to} if side.connect_to else {}
