@@ -50,6 +50,7 @@ def requests_of(lock: Lock) -> list[tuple[str, str, str]]:
         (ONE, ONE, ("a", "b")),
         (ONE, f"http://127.0.0.1:8080/{'long' * 20}", ("a", "b")),
         ("http://x.example/", "http://x.example/?a=1", ("/", "?a=1")),
+        (ONE, f"{ONE}-again", ("a", "b")),
     ],
 )
 def test_sides_are_called_by_what_differs(first: str, second: str, names: tuple[str, str]) -> None:

@@ -144,6 +144,13 @@ def test_a_control_is_one_more_side_of_each_set(load: Callable[..., Lock]) -> No
     assert lock.comparisons[0].name == "build: new against old"
 
 
+def test_a_level_with_the_name_of_the_control_is_told(tmp_path: Path) -> None:
+    text = STUDY.replace("order: turns", "order: turns, control: true").replace("new", "old-again")
+    (tmp_path / "study.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SvloadError, match="the control is named old-again, and so is a level"):
+        load_study(tmp_path)
+
+
 def test_a_control_without_turns_is_told(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY.replace("order: turns", "control: true"), encoding="utf-8")
     with pytest.raises(SvloadError, match=r"a control is one more side"):

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from svload.model.errors import fail
+from svload.study.order import control_level
 from svload.study.quick_load import QuickLoad, is_https, literal, study_of
 
 FACTOR = "target"
@@ -51,7 +52,8 @@ class ComparedUrls:
         short."""
         for pair in _parts(self.request.url, self.second):
             if pair[0] != pair[1]:
-                return pair if all(map(_is_name, pair)) else ("a", "b")
+                plain = all(map(_is_name, pair)) and pair[1] != control_level(pair[0])
+                return pair if plain else ("a", "b")
         return "a", "b"
 
 

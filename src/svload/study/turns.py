@@ -133,6 +133,10 @@ def side_mistakes(
             )
     present = [case for case in cases if case.excluded is None and case.name in configs]
     for one in sets_of_cases(present, str(factors[0])):
+        levels = [case.levels[str(factors[0])] for case in one]
+        if levels[-1] in levels[:-1]:
+            told = f"the control is named {levels[-1]}, and so is a level"
+            yield bad_value(("measure", "control"), told, True, "Rename the level, or leave control out.")
         first, *others = [configs[case.name] for case in one]
         if not others:
             told = f"{one[0].name} has no other side"
