@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from svload.model.bounds import VUS
 from svload.model.request_errors import ERRORS
 from svload.store.foreign.bounds import NAMES, THREADS, shortened
-from svload.store.foreign.lines import csv_rows, header_of, lines_of
+from svload.store.foreign.lines import CUT, csv_rows, cut_at, header_of, lines_of
 from svload.store.foreign.nested import PLAIN, TRANSACTION, UNKNOWN, requests_among, whole_of
 from svload.store.foreign.requests import (
     Codes,
@@ -74,6 +74,8 @@ also in the file."""
 OWN_ERROR = "Non HTTP response code: svload."
 """The start of the code that svload exports for a request without an answer; the error's name follows."""
 _THREAD = re.compile(r"(?P<group>.*?)[ _-]*\d+-\d+$", re.DOTALL)
+_BEGINS = rb'"?[\d./:-]{8,30}[ T,;\t|]|"?[\d./:-]{1,30}\Z'
+"""How a record begins: with its stamp, which is the first column unless somebody moved it."""
 _EXCEPTIONS = (
     ("ConnectTimeoutException", "connect_timeout"),
     ("SocketTimeoutException", "timeout_first_byte"),
@@ -113,14 +115,18 @@ def read_jtl(path: Path) -> Requests:
     if form.written:
         types["timeStamp"] = _TEXT
     names = () if form.headed else form.names
+
+    def fault(row: dict[str, str]) -> str | None:
+        return wrong_sample(row, form)
+
+    until = cut_at(path, _BEGINS, form.names, fault, form.delimiter)
     try:
-        for batch in csv_batches(path, types, form.delimiter, names):
+        for batch in csv_batches(path, types, form.delimiter, names, until):
             samples.add(batch)
     except (pa.ArrowException, OSError, Faulty) as why:
-        raise at_its_line(
-            path, why, lambda row: wrong_sample(row, form), HINT, form.delimiter, names
-        ) from why
-    return samples.requests()
+        raise at_its_line(path, why, fault, HINT, form.delimiter, names) from why
+    found = samples.requests()
+    return found if until is None else replace(found, notes=(CUT, *found.notes))
 
 
 def wrong_sample(cells: Mapping[str, str], form: Form, called: Mapping[str, str] | None = None) -> str | None:

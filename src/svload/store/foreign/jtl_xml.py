@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from svload.store.foreign.bounds import LINE_BYTES, shortened, unreadable
 from svload.store.foreign.jtl import NEEDED, TRANSACTION_MESSAGE, TYPES, Form, Samples, wrong_sample
-from svload.store.foreign.lines import open_bytes
+from svload.store.foreign.lines import CUT, open_bytes
 from svload.store.foreign.nested import PLAIN, TRANSACTION, left_out
 from svload.store.foreign.requests import Faulty, Requests
 
@@ -68,6 +68,8 @@ def read_jtl_xml(path: Path) -> Requests:
                     )
             parser.Parse(b"", True)
         except expat.ExpatError as why:
+            if not piece and reader.has_samples:
+                return reader.done(CUT)
             raise unreadable(
                 path, why.lineno, f"this is not XML ({expat.errors.messages[why.code]})", HINT
             ) from why
@@ -169,12 +171,16 @@ class _Reader:
             raise unreadable(self._path, None, shortened(str(why)), HINT) from why
         self._rows = []
 
-    def done(self) -> Requests:
-        """Return all of them. Raise SvloadError import-unreadable if there are none."""
+    @property
+    def has_samples(self) -> bool:
+        return self._count > 0
+
+    def done(self, *notes: str) -> Requests:
+        """Return all of them, with these notes. Raise SvloadError import-unreadable if there are none."""
         self._keep()
         found = self._samples.requests()
-        notes = left_out(self._left_out, TRANSACTION) + left_out(self._parts, PLAIN)
-        return replace(found, notes=(*notes, *found.notes))
+        left = left_out(self._left_out, TRANSACTION) + left_out(self._parts, PLAIN)
+        return replace(found, notes=(*notes, *left, *found.notes))
 
 
 def is_xml(path: Path) -> bool:

@@ -18,7 +18,7 @@ from svload.model.errors import SvloadError
 from svload.model.parsed import parsed
 from svload.model.request_errors import ERRORS
 from svload.store.foreign.bounds import BLOCK_BYTES, LINE_BYTES, NAMES, shortened, unreadable
-from svload.store.foreign.lines import header_of, lines_of, open_bytes
+from svload.store.foreign.lines import CUT, cut_at, header_of, lines_of, open_bytes
 from svload.store.foreign.requests import (
     Codes,
     Columns,
@@ -77,7 +77,7 @@ def read_k6_json(path: Path) -> Requests:
     points = _Points(path)
     try:
         with open_bytes(path) as file:
-            for block in _blocks(file):
+            for block in _blocks(file, points.notes):
                 table = pajson.read_json(
                     pa.BufferReader(block),
                     read_options=pajson.ReadOptions(block_size=max(len(block), 1)),
@@ -96,8 +96,11 @@ def read_k6_csv(path: Path) -> Requests:
     names = header_of(path, ("metric_name", "timestamp", "metric_value"), CSV_HINT)
     points = _Points(path)
     unit_ns = 1
+    types = {name: kind for name, kind in _CSV.items() if name in names}
+    if (until := cut_at(path, rb"\w+,\d|\w+,?\Z", names, _wrong_row)) is not None:
+        points.notes.append(CUT)
     try:
-        for batch in csv_batches(path, {name: kind for name, kind in _CSV.items() if name in names}):
+        for batch in csv_batches(path, types, until=until):
             table = pa.Table.from_batches([batch])
             stamps = table.column("timestamp")
             if stamps.null_count:
@@ -114,8 +117,9 @@ def read_k6_csv(path: Path) -> Requests:
     return points.requests(clock_ns=unit_ns)
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, some MiB at a time. Raise Faulty for a line that is longer than any record."""
+def _blocks(file: BinaryIO, notes: list[str]) -> Iterator[bytes]:
+    """Yield whole lines, some MiB at a time; a last one that was cut is left out, and noted. Raise Faulty for
+    a line that is longer than any record."""
     rest = b""
     while piece := file.read(BLOCK_BYTES):
         block, _, rest = (rest + piece).rpartition(b"\n")
@@ -123,8 +127,17 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
             raise Faulty("a line is longer than any record")
         if block.strip():
             yield block
-    if rest.strip():
+    if rest.startswith(b"{") and not _is_json(rest):
+        notes.append(CUT)
+    elif rest.strip():
         yield rest
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        return isinstance(parsed(line), dict)
+    except ValueError:
+        return False
 
 
 def _most(metric: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from svload.store.foreign.bounds import LINE_BYTES, unreadable
 
 GZIP = b"\x1f\x8b"
 PLAIN = "Export it again as plain text (UTF-8)."
+CUT = "It ends within a record, as if its program had been killed: it is read up to the last whole one."
 
 
 class _Gzip(gzip.GzipFile):
@@ -99,6 +101,37 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
     except csv.Error as why:
         hint = "A quoted value ends before the next delimiter; quotes in it are doubled."
         raise unreadable(path, rows.line_num, f"this is not CSV ({why})", hint) from why
+
+
+def cut_at(
+    path: Path,
+    begins: bytes,
+    names: Sequence[str],
+    fault: Callable[[dict[str, str]], str | None],
+    delimiter: str = ",",
+) -> int | None:
+    """Return where the last record of a CSV file begins if the file ends within it; else None.
+
+    `begins` is a pattern of how a record begins, `fault` says what is wrong with one. Only a plain file
+    without a last line end can be cut.
+    """
+    with path.open("rb") as file:
+        if file.read(2) == GZIP:
+            return None
+        tail_at = max(file.seek(0, os.SEEK_END) - LINE_BYTES, 0)
+        file.seek(tail_at)
+        tail = file.read()
+    starts = [found.end() for found in re.finditer(rb"\n(?=%s)" % begins, tail)]
+    if tail.endswith(b"\n") or not starts:
+        return None
+    text = tail[starts[-1] :].decode("utf-8", "replace")
+    try:
+        cells = next(csv.reader([text], delimiter=delimiter), [])
+    except csv.Error:  # read on, and named with its line
+        return None
+    if len(cells) == len(names) and fault(dict(zip(names, cells, strict=True))) is None:
+        return None
+    return tail_at + starts[-1]
 
 
 def header_of(path: Path, needed: Sequence[str], hint: str, delimiter: str = ",") -> list[str]:

@@ -158,17 +158,23 @@ class Faulty(Exception):
 
 
 def csv_batches(
-    path: Path, types: Mapping[str, pa.DataType], delimiter: str = ",", names: Sequence[str] = ()
+    path: Path,
+    types: Mapping[str, pa.DataType],
+    delimiter: str = ",",
+    names: Sequence[str] = (),
+    until: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a CSV file's columns of these types, some MiB at a time; names that are not given are in its
-    first line.
+    """Yield a CSV file's columns of these types, some MiB at a time, `until` a byte where it is cut; names
+    that are not given are in its first line.
 
     Raise ArrowException, OSError.
     """
     with open_bytes(path) as file:
         compression = None if isinstance(file, BufferedReader) else "gzip"
     with (
-        pa.input_stream(str(path), compression=compression) as stream,
+        pa.input_stream(str(path), compression=compression)
+        if until is None
+        else pa.BufferReader(pa.memory_map(str(path)).read_buffer(until)) as stream,
         pacsv.open_csv(
             stream,
             pacsv.ReadOptions(block_size=BLOCK_BYTES, column_names=names),

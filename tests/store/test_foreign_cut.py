@@ -1,0 +1,72 @@
+"""Files of load testers that were killed while they wrote: read to the last whole record, and the message says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.store import foreign_files as files
+
+from svload.store.foreign.lines import CUT
+from svload.store.foreign.run import form_of, read_foreign
+from svload.store.foreign.tabulate import Made
+
+LOAD = files.closed_loop(users=4, lasts=12_000, ramp=0)
+WRITERS: dict[str, Callable[[Path, list[files.Asked]], Path]] = {
+    "a.jtl": files.write_jtl,
+    "a.csv": files.write_k6_csv,
+    "a.json": files.write_k6_json,
+}
+
+
+def read(path: Path) -> Made:
+    form = form_of(path)
+    assert form is not None
+    return read_foreign(path, form, whole=True)
+
+
+@pytest.mark.parametrize("begun", [3, 14, 31])
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_record_that_was_begun_is_left_out(name: str, begun: int, tmp_path: Path) -> None:
+    text = WRITERS[name](tmp_path / name, LOAD).read_text(encoding="utf-8")
+    whole = read(tmp_path / name)
+    (tmp_path / name).write_text(text + text.splitlines()[-1][:begun], encoding="utf-8")
+    found = read(tmp_path / name)
+    assert found.requests == whole.requests == len(LOAD)
+    assert CUT in found.notes and CUT not in whole.notes
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_without_its_last_line_end_a_file_is_whole(name: str, tmp_path: Path) -> None:
+    text = WRITERS[name](tmp_path / name, LOAD).read_text(encoding="utf-8")
+    (tmp_path / name).write_text(text.rstrip("\n"), encoding="utf-8")
+    found = read(tmp_path / name)
+    assert found.requests == len(LOAD) and CUT not in found.notes
+
+
+@pytest.mark.parametrize("message", ['"expected 200\nbut got', '"a, b\n\nc""', '"'])
+def test_a_message_of_several_lines_is_cut(message: str, tmp_path: Path) -> None:
+    path = files.write_jtl(tmp_path / "a.jtl", LOAD)
+    text = path.read_text(encoding="utf-8")
+    stamp, elapsed, *_ = text.splitlines()[-1].split(",")
+    path.write_text(f"{text}{stamp},{elapsed},home,500,{message}", encoding="utf-8")
+    found = read(path)
+    assert found.requests == len(LOAD) and CUT in found.notes
+
+
+def test_stamps_with_a_comma_are_no_records_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.jtl"
+    row = '"2026-03-04 10:00:0{},250",7,home,true\n'
+    path.write_text("timeStamp,elapsed,label,success\n" + row.format(1) + row.format(2) + row.format(3)[:20])
+    found = read(path)
+    assert found.requests == 2 and CUT in found.notes
+
+
+@pytest.mark.parametrize("begun", [0, 4, 30])
+def test_xml_ends_within_a_sample(begun: int, tmp_path: Path) -> None:
+    path = files.write_jtl_xml(tmp_path / "a.xml", LOAD)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[: text.rindex("</httpSample>") + len("</httpSample>")] + "<httpSample t="[:begun])
+    found = read(path)
+    assert found.requests == len(LOAD) and CUT in found.notes
