@@ -22,7 +22,7 @@ from svload.api.exports import (
 )
 from svload.api.first_look import doctor, init, probe
 from svload.api.fleet import fleet_check, fleet_clean, fleet_install, fleet_status
-from svload.api.imports import ImportedRun, are_tables, check_tables, import_files
+from svload.api.imports import ImportedRun, are_tables, better_files, check_tables, import_files
 from svload.api.labs import (
     lab_down,
     lab_install,
@@ -79,6 +79,7 @@ __all__ = [
     "analyse",
     "are_tables",
     "are_urls",
+    "better_files",
     "capacity",
     "certify",
     "check_tables",

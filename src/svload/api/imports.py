@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 Form = Literal["jtl", "locust", "k6", "table"]
 Emit = Callable[[Event], None]
 FACTOR = "file"
+WHAT_CAN_BE_IMPORTED = (
+    "JMeter: results.jtl (jmeter -l). Locust: NAME_stats_history.csv (--csv NAME). k6: --out json= or csv=. A table "
+    "needs columns such as users, throughput_per_s, mean_response_ms; its .about.yaml can name them."
+)
 _LEVEL = re.compile(r"[A-Za-z0-9][\w.+-]{0,79}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -110,6 +114,7 @@ def check_tables(
 
     Raises SvloadError usage, import-unreadable with file and line.
     """
+    from svload.store.foreign.bounds import shortened
     from svload.tables.checks import judge_tables
     from svload.tables.reading import read_table_file
 
@@ -121,7 +126,30 @@ def check_tables(
                 "usage", reason=f"--given {text} is not NAME=VALUE", hint="Write it like --given users=50."
             )
         facts[key] = value
-    return judge_tables([read_table_file(Path(file), facts, decimal) for file in files])
+    tables = [read_table_file(Path(file), facts, decimal) for file in files]
+    results = judge_tables(tables)
+    if not any(result.measured for result in results):
+        names = shortened(", ".join(tables[0].columns))
+        raise fail(
+            "import-unreadable",
+            place=files[0],
+            path=Path(files[0]).name,
+            reason=f"no check of tables knows a column of it ({names})",
+            hint=WHAT_CAN_BE_IMPORTED,
+        )
+    return results
+
+
+def better_files(files: Sequence[str]) -> list[str]:
+    """Return, as sentences, which files hold more than these of the same tool."""
+    from svload.store.foreign.locust import is_summary
+
+    return [
+        f"{Path(file).name} is Locust's summary, without users over time. Import "
+        f"{Path(file).name.removesuffix('.csv')}_history.csv as well."
+        for file in files
+        if is_summary(Path(file))
+    ]
 
 
 def are_tables(files: Sequence[str]) -> bool:

@@ -15,10 +15,11 @@ from svload.model.units import Dimension, parse_quantity
 from svload.store.foreign.bounds import TABLE_COLUMNS, TABLE_ROWS, shortened, unreadable
 from svload.store.foreign.lines import csv_rows, delimiter_of
 from svload.study.tree import plain, read_tree
+from svload.tables.jmeter_reports import plain_headers
 from svload.tables.table import About, Given, Table, number
 
 Mark = Literal["comma", "point"]
-_NAME = re.compile(r"[A-Za-z0-9_*^% ()/.+-]{1,80}")
+_NAME = re.compile(r"[\w*^%# ()/.+-]{1,80}")
 _PLACE = re.compile(r"(?P<column>\w+)\.(?P<place>\d)")
 _PRODUCT = re.compile(r"(?P<one>\w+)\s*(?P<sign>[*/])\s*(?P<other>\w+)")
 _QUANTITIES: Mapping[str, Dimension] = {
@@ -36,7 +37,7 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
     delimiter = delimiter_of(path)
     rows = csv_rows(path, delimiter)
     line, names = next(rows, (1, []))
-    names = [name.strip() for name in names]
+    names = plain_headers([name.strip() for name in names])
     if not names or any(not _NAME.fullmatch(name) for name in names):
         odd = next((name for name in names if not _NAME.fullmatch(name)), "")
         raise unreadable(

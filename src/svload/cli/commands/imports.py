@@ -122,4 +122,6 @@ def _tables(files: list[str], given: list[str], decimal: Decimal | None, json: b
     if json:
         print_json({"checks": results})
     else:
+        for sentence in api.better_files(files):
+            typer.echo(sentence)
         show_tables(results)

@@ -16,7 +16,7 @@ from svload.model.bounds import TIME_S, VUS
 from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary, StepSummary
 from svload.store.foreign.bounds import TABLE_ROWS, shortened, unreadable
-from svload.store.foreign.lines import csv_rows, header_of
+from svload.store.foreign.lines import csv_rows, header_of, lines_of
 from svload.store.foreign.requests import Ints, changes
 from svload.store.foreign.tabulate import (
     ALL,
@@ -53,6 +53,12 @@ _MOST_OF = {"User Count": VUS.most, "Total Average Response Time": 1000 * TIME_S
 def is_history(first: str) -> bool:
     """Return whether a file with this first line holds a history of Locust's totals."""
     return first.startswith("Timestamp,User Count,")
+
+
+def is_summary(path: Path) -> bool:
+    """Return whether the file is Locust's summary of a whole test, NAME_stats.csv."""
+    _, first = next(lines_of(path), (1, ""))
+    return first.startswith("Type,Name,Request Count,")
 
 
 def read_history(path: Path, measure_all: bool = False) -> Made:

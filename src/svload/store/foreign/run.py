@@ -59,7 +59,7 @@ def form_of(path: Path) -> str | None:
         return "locust"
     if ("timeStamp" in first and "elapsed" in first) or jtl.headless(path):
         return "jtl"
-    return "table" if "," in first else None
+    return "table" if any(sign in first for sign in ",;\t|") else None
 
 
 def read_foreign(path: Path, form: str, whole: bool = False) -> Made:
