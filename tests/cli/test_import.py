@@ -12,6 +12,7 @@ import pytest
 from tests.store import foreign_files as files
 
 from svload.cli import main
+from svload.model.units import show_duration
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 Say = Callable[[str], tuple[int, str, str]]
@@ -43,6 +44,21 @@ def test_a_file_is_read_told_and_reported(say: Say, tmp_path: Path) -> None:
     assert "Little's law holds" in " ".join(out.split()) and "~ " in out
     assert (tmp_path / "runs" / "imported-1" / "derived" / "report.html").is_file()
     assert (tmp_path / "runs" / "latest").is_symlink()
+
+
+@pytest.mark.parametrize(("every", "slow_ms"), [(10, 9_000), (3, 20_000)])
+def test_failures_are_in_the_mean_and_not_in_that_of_ok(
+    say: Say, tmp_path: Path, every: int, slow_ms: int
+) -> None:
+    load = [
+        files.Asked(user, 50 * user, slow_ms if user % every == 0 else 100, ok=user % every != 0)
+        for user in range(150)
+    ]
+    files.write_jtl(tmp_path / "a.jtl", load)
+    _, out, _ = say("import a.jtl --window all")
+    means = [line.rpartition("mean ")[2] for line in out.splitlines() if "mean " in line]
+    mean = sum(one.spent for one in load) / len(load)
+    assert means[:2] == [show_duration(mean / 1e3), show_duration(0.1)]
 
 
 def test_names_from_a_file_are_never_obeyed(say: Say, tmp_path: Path) -> None:

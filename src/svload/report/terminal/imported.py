@@ -16,12 +16,7 @@ from svload.report.terminal.console import console
 from svload.report.terminal.tables import show_findings
 from svload.report.told.spelling import GRADE_MARK, count_words
 
-_SHOWN = (
-    ("p50", "response.p50"),
-    ("p95", "response.p95"),
-    ("p99", "response.p99"),
-    ("mean", "response.mean"),
-)
+_SHOWN = ("p50", "p95", "p99", "mean")
 
 
 def show_import(
@@ -52,15 +47,13 @@ def _trial(out: Any, result: TrialResult, told: Imported) -> None:
         f"{result.trial}: {told.requests:,} requests from {told.tool} ({told.file}){': ' + users if users else ''}"
     )
     for group in told.groups or {"load": ""}:
-        numbers = [
-            f"{name} {show_duration(value)}"
-            for name, metric in _SHOWN
-            if (value := _value(result, f"{group}.{metric}")) is not None
-        ]
+        numbers = _times(result, f"{group}.response")
         rate, success = _value(result, f"{group}.throughput"), _value(result, f"{group}.success_rate")
         head = [f"{rate:.4g}/s"] if rate is not None else []
         head += [f"{100 * success:.4g} % ok"] if success is not None else []
         out.print(f"  {group}: {', '.join([*head, *numbers])}")
+        if success not in (None, 1.0) and (times := _times(result, f"{group}.ok_response")):
+            out.print(f"  {group}, ok only: {', '.join(times)}")
     for check in result.verdict.checks:
         if check.measured and check.check in ("imported-little", "imported-instrument", "warm-up"):
             out.print(
@@ -69,6 +62,12 @@ def _trial(out: Any, result: TrialResult, told: Imported) -> None:
                     style="dim" if check.grade == "VALID" else "",
                 )
             )
+
+
+def _times(result: TrialResult, metric: str) -> list[str]:
+    """Return the shown statistics of a time, those that have a value."""
+    values = {stat: _value(result, f"{metric}.{stat}") for stat in _SHOWN}
+    return [f"{stat} {show_duration(value)}" for stat, value in values.items() if value is not None]
 
 
 def _value(result: TrialResult, name: str) -> float | None:
