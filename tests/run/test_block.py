@@ -8,10 +8,13 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from pyarrow.parquet import read_table
 from tests.bounds import HANG_S
@@ -26,10 +29,11 @@ from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
 from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, sides, warming
 from svload.run.block import Planned, plan_turns
+from svload.run.configs import case_config
 from svload.run.pauses import PauseReadings
 from svload.run.sides import SideHost, own_readings, plain, side_names, sided
 from svload.run.trial import TrialRun
-from svload.run.warming import Warmed
+from svload.run.warming import Warmed, typical_p99_ns, warm_up
 from svload.store import RunDir, read_trial
 from svload.store.layout import TrialDir
 
@@ -333,7 +337,7 @@ def test_a_side_has_its_own_readings_and_those_of_the_machine() -> None:
 
 
 def test_turns_follow_from_the_slower_side() -> None:
-    fast, slow = Warmed(1e6, 900.0, 4, 2, True), Warmed(20e6, 700.0, 6, 2, True)
+    fast, slow = Warmed(1e6, 900.0, 4, 2, 2), Warmed(20e6, 700.0, 6, 2, 2)
     found = plan_turns([fast, slow], 0, 3)
     assert found.p99_ns == 20e6
     assert found.turns.length_ns >= 10 * 20e6
@@ -341,6 +345,87 @@ def test_turns_follow_from_the_slower_side() -> None:
     assert found.turns.rounds == 3
     longer = plan_turns([fast, slow], 10 * found.turns.length_ns, 3)
     assert longer.turns.rounds == 10
+
+
+def responses(rate: float, seconds: float, level_ns: float, stall_s: float | None = None) -> Any:
+    """Return responses of an open loop in order; all that are due in a stall of 0.3 s wait for its end."""
+    rng = np.random.default_rng(5)
+    due_s = np.arange(0, seconds, 1 / rate)
+    took = level_ns * np.exp(0.3 * rng.standard_normal(len(due_s)))
+    if stall_s is None:
+        return took
+    return took + 1e9 * np.where((due_s >= stall_s) & (due_s < stall_s + 0.3), stall_s + 0.3 - due_s, 0)
+
+
+def length_ns(took: Any, rate: float) -> int:
+    return plan_turns([Warmed(typical_p99_ns(took), rate, 1, 2, 2)], 0, 3).turns.length_ns
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(120, 6), (200, 2), (2000, 2), (40, 14)])
+@pytest.mark.parametrize("at", [0.0, 0.35, 0.7, 0.85, 1.0, 1.3, 1.65])
+def test_a_stall_in_the_warm_up_makes_no_turn_longer(rate: float, seconds: float, at: float) -> None:
+    calm, stalled = (length_ns(responses(rate, seconds, 30e6, stall), rate) for stall in (None, at))
+    assert 1 / 1.5 < stalled / calm < 1.5
+    assert calm == pytest.approx(10 * 30e6 * np.exp(0.3 * 2.33), rel=0.2)
+
+
+def test_a_slow_server_makes_turns_long_even_if_only_some_answers_are_slow() -> None:
+    assert length_ns(responses(100, 4, 250e6), 100) == pytest.approx(5e9, rel=0.2)
+    some = (np.where(np.random.default_rng(seed).random(800) < 0.02, 500e6, 10e6) for seed in range(40))
+    assert all(typical_p99_ns(one) > 300e6 for one in some)
+
+
+def test_too_few_requests_are_one_part_and_their_slowest_decides() -> None:
+    few = responses(20, 2, 10e6)
+    assert typical_p99_ns(few) == few.max()
+    assert typical_p99_ns(np.empty(0)) == 0.0
+
+
+class WarmingTrial:
+    """A trial whose warm-up loads show what is planted: how many responses each, and whether it has settled."""
+
+    def __init__(self, config: Any, shows: Sequence[tuple[int, bool]]) -> None:
+        self.config, self.plan, self.left = config, SimpleNamespace(seed=1, case="page-a"), list(shows)
+        self.notices: list[str] = []
+        self.notice = self.notices.append
+
+    def phase(self, name: str) -> Any:
+        return nullcontext()
+
+    def shares(self, *args: Any) -> list[Any]:
+        return []
+
+    def load_apart(self, shares: Any) -> Any:
+        return None
+
+    def look(self, *args: Any) -> Any:
+        number, settled = self.left.pop(0)
+        return warming._Seen((np.full(number, 5e6),), 10.0, 1, settled)
+
+
+@pytest.mark.parametrize(
+    ("shows", "least", "loads", "settles", "notices"),
+    [
+        ([(100, True)], 0, 1, 1, 0),  # a later block
+        ([(400, True)], 335, 1, 1, 0),
+        ([(100, True), (240, True)], 335, 2, 1, 0),  # together they are enough
+        ([(300, False), (100, True), (250, True)], 335, 3, 2, 0),  # what had not settled is left out
+        ([(20, True), (40, True), (80, True), (160, True)], 335, 4, 1, 1),
+        ([(400, False)] * 4, 335, 4, None, 0),
+    ],
+)
+def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: Any, least: int, loads: int, settles: Any, notices: int
+) -> None:  # fmt: skip
+    lock = begun(tmp_path, by_path(9)).lock()
+    monkeypatch.setattr(warming, "STRETCHES_S", (0.1,) * 4)
+    trial = WarmingTrial(case_config(lock, lock.cases[0]), shows)
+    monkeypatch.setattr(warming, "_look", trial.look)
+    found = warm_up(trial, least)  # type: ignore[arg-type]
+    assert found.took_ns == loads * 100 * MS
+    assert found.settled_ns == (None if settles is None else settles * 100 * MS)
+    assert len(trial.notices) == notices
+    assert all("300 requests in 0.4 s of warm-up are too few" in told for told in trial.notices)
 
 
 def test_load_time_stands_still_between_turns() -> None:

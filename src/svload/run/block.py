@@ -31,7 +31,7 @@ from svload.model.units import show_duration
 from svload.run.pauses import PauseReadings
 from svload.run.sides import is_of, own_readings, plain, sided
 from svload.run.trial import Readings, Stopped, TrialRun
-from svload.run.warming import Warmed, warm_up, without_ramps
+from svload.run.warming import ENOUGH, Warmed, warm_up, without_ramps
 from svload.study.order import draw
 
 
@@ -89,7 +89,7 @@ class BlockRun:
         """Return the turns of all blocks. Raise SvloadError usage if too few blocks would end in time."""
         planned = plan_turns(warmed, self._config.measure.duration_ns, least_rounds(self._config))
         block_s = planned.turns.seconds(len(self.sides))
-        between_s = sum(one.took_ns for one in warmed) / 1e9 + limits.TURN_APART_S[1]
+        between_s = sum(one.settled_ns or one.took_ns for one in warmed) / 1e9 + limits.TURN_APART_S[1]
         needed_s = limits.CLAIM_BLOCKS * block_s + (limits.CLAIM_BLOCKS - 1) * between_s
         lacks_s = time.monotonic() + needed_s - self._ends_by_s
         if lacks_s > 0:
@@ -103,11 +103,13 @@ class BlockRun:
         return planned
 
     def _warmed(self) -> dict[str, Warmed]:
-        """Prepare each side, then warm it up alone, both in orders drawn for this block; in listed order."""
+        """Prepare each side, then warm it up alone, both in orders drawn for this block; in listed order. A
+        block that plans the turns needs enough requests for that."""
         drawn = self._drawn("warm-up")
         for side in drawn:
             side.prepare(timeline(side.config, side.config.measure.duration_ns))
-        found = {side.bench.side: warm_up(side) for side in drawn}
+        least = 0 if self.planned else ENOUGH
+        found = {side.bench.side: warm_up(side, least) for side in drawn}
         return {side.bench.side: found[side.bench.side] for side in self.sides}
 
     def _drawn(self, what: str) -> list[TrialRun]:
@@ -132,7 +134,7 @@ class BlockRun:
                 pause_ns=planned.turns.pause_ns,
                 sides=tuple(one.plan.case for one in self.sides),
                 warm_ns=warm.took_ns,
-                settled=warm.settled,
+                settled=warm.settled_ns is not None,
             )
         return [Timeline(0, planned.turns.load_ns, turns_ns=own) for own in turns]
 

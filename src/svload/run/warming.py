@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from svload.drive.generators import Load
 from svload.drive.share.cut import group_seed
 from svload.drive.share.timeline import Timeline, timeline
 from svload.model.study import CaseConfig
+from svload.model.units import show_duration
 from svload.run.trial import TrialRun
 
 if TYPE_CHECKING:
+    from svload.analysis.quantiles import Floats
     from svload.analysis.view import GroupView
 
 STRETCHES_S = (2, 4, 8, 16)
 """Warm-up loads, one after the other until the side has settled; 30 s at most. The study's ramp precedes the
 first."""
-LOOKS = 3
-"""The p99 is the lowest of this many parts of the settled load: a stall of the machine is not the
-server's."""
+PARTS = 9
+"""The p99 is the median of the p99s of up to this many parts of the settled load: a stall of the machine is in
+few of them."""
+HOLDS = 67
+"""Requests in each part: of fewer, a p99 is only the largest."""
+ENOUGH = 5 * HOLDS
+"""Requests that tell a stall from a slow server: a short one is in two neighbouring parts at most."""
 
 
 class Warmed(NamedTuple):
-    """What a side's warm-up showed after its own cut: its p99, requests per second, and connections."""
+    """What a side's warm-up showed after its own cut: its p99, requests per second, and connections; how long
+    it took, and how long until the side had settled (None: it never did)."""
 
     p99_ns: float
     per_s: float
     connections: int
     took_ns: int
+    settled_ns: int | None
+
+
+class _Seen(NamedTuple):
+    """One warm-up load after its cut: the responses of each group in order of time, its requests per second,
+    its connections, and whether it had settled."""
+
+    took_ns: tuple[Floats, ...]
+    per_s: float
+    connections: int
     settled: bool
 
 
@@ -38,23 +55,36 @@ def without_ramps(config: CaseConfig) -> CaseConfig:
     return config.model_copy(update={"groups": groups})
 
 
-def warm_up(trial: TrialRun) -> Warmed:
-    """Load a side alone until its own cut shows that it has settled. Raise Stopped, SvloadError."""
+def warm_up(trial: TrialRun, least: int = 0) -> Warmed:
+    """Load a side alone until its own cut shows that it has settled, and each of its groups has had `least`
+    requests since then. Raise Stopped, SvloadError."""
     config, took_ns = trial.config, 0
+    kept: list[_Seen] = []
+    settled_ns: int | None = None
     with trial.phase("warm-up"):
         for number, seconds in enumerate(STRETCHES_S):
             times = timeline(config, round(seconds * 1e9))
             seed = group_seed(trial.plan.seed, "warm-up", number)
             load = trial.load_apart(trial.shares(config, times, seed))
             took_ns += times.end_ns
-            found = _look(trial, load, times, took_ns)
-            if found.settled:
+            seen = _look(trial, load, times)
+            kept = [*(one for one in kept if one.settled), seen]
+            settled_ns = (settled_ns or took_ns) if seen.settled else None
+            groups = [_joined(parts) for parts in zip(*(one.took_ns for one in kept), strict=True)]
+            fewest = min(map(len, groups), default=0)
+            if seen.settled and fewest >= least:
                 break
             config = without_ramps(config)
-    return found
+    if fewest < least:
+        trial.notice(
+            f"{trial.plan.case}: {fewest} requests in {show_duration(took_ns / 1e9)} of warm-up are too few to tell a "
+            f"stall from a slow server, so the turns may be longer than necessary"
+        )
+    p99_ns = max(map(typical_p99_ns, groups), default=0.0)
+    return Warmed(p99_ns, seen.per_s, seen.connections, took_ns, settled_ns)
 
 
-def _look(trial: TrialRun, load: Load, times: Timeline, took_ns: int) -> Warmed:
+def _look(trial: TrialRun, load: Load, times: Timeline) -> _Seen:
     from svload.analysis.series import own_cut  # numpy: after the load
     from svload.analysis.view import kept_window, look
 
@@ -65,25 +95,39 @@ def _look(trial: TrialRun, load: Load, times: Timeline, took_ns: int) -> Warmed:
     window = kept_window(data.summary, cut.cut_ns)
     groups = look(data, trial.config, window)
     ended = sum(int((group.intervals["ok"] + group.intervals["failed"]).sum()) for group in groups)
-    return Warmed(
-        max((_p99_ns(group) for group in groups), default=0.0),
+    return _Seen(
+        tuple(map(_took_ns, groups)),
         ended / window.seconds if window.size else 0.0,
         _connections(groups),
-        took_ns,
         not cut.at_half,
     )
 
 
-def _p99_ns(group: GroupView) -> float:
+def _took_ns(group: GroupView) -> Floats:
+    import numpy as np
+
+    if group.rows is None:
+        return np.empty(0)
+    return group.rows["response_ns"][group.rows["done_ns"] >= 0].astype(float)
+
+
+def _joined(parts: Sequence[Floats]) -> Floats:
+    import numpy as np
+
+    return np.concatenate(parts)
+
+
+def typical_p99_ns(took_ns: Floats) -> float:
+    """Return the p99 of responses in order of time: the median of those of its parts. Parts with too few
+    requests are joined; below three of them, it is the p99 of all."""
     import numpy as np
 
     from svload.analysis.quantiles import ranked_values
 
-    if group.rows is None:
-        return 0.0
-    took = group.rows["response_ns"][group.rows["done_ns"] >= 0]
-    found = (ranked_values(part).quantile(0.99) for part in np.array_split(took, LOOKS) if len(part))
-    return min((one for one in found if one is not None), default=0.0)
+    parts = max(min(PARTS, len(took_ns) // HOLDS), 1)
+    parts -= 1 - parts % 2
+    found = (ranked_values(part).quantile(0.99) for part in np.array_split(took_ns, parts))
+    return float(np.median([one or 0.0 for one in found]))
 
 
 def _connections(groups: Iterable[GroupView]) -> int:
