@@ -16,6 +16,7 @@ from svload import api
 from svload.analysis.claims.evidence import shown_in_turns
 from svload.analysis.claims.gates import Facts, judge_gates, limit_of
 from svload.analysis.claims.pairs import gather
+from svload.analysis.claims.turn_guards import Guard
 from svload.analysis.claims.turns import BlockEffect
 from svload.analysis.contrasts import contrasts_of
 from svload.model.errors import ExitCode
@@ -309,7 +310,7 @@ def in_turns(
     effects: list[float],
     pooled: list[float] | None = None,
     rounds: int = 10,
-    guards: tuple[str, ...] = (),
+    guards: tuple[Guard, ...] = (),
 ) -> Gate:
     """The gate of blocks in which all sides took turns, the same in each matched case."""
     lock = gated(closed.lock)
@@ -341,9 +342,13 @@ def test_turns_that_hide_slow_rounds_do_not_pass(closed: Bench) -> None:
 
 
 def test_what_turns_cannot_see_holds_back_a_pass_and_no_failure(closed: Bench) -> None:
-    gate = in_turns(closed, FLAT, guards=("", "its rate is 95 % of its capacity"))
-    assert (gate.outcome, gate.why) == ("open", "its rate is 95 % of its capacity")
-    assert in_turns(closed, [1.3 * one for one in FLAT], guards=("cold",)).outcome == "fail"
+    near, far = Guard("it defers work", 1.0), Guard("its rate is 95 % of its capacity")
+    gate = in_turns(closed, FLAT, guards=(near, far))
+    assert (gate.outcome, gate.why) == ("open", f"{near.why} and {far.why}")
+    assert in_turns(closed, [1.3 * one for one in FLAT], guards=(near, far)).outcome == "fail"
+    faster = [0.1 * one for one in FLAT]
+    assert in_turns(closed, faster, guards=(near,)).outcome == "pass"
+    assert in_turns(closed, faster, guards=(near, far)).why == far.why
     few = in_turns(closed, FLAT, rounds=4)
     assert few.outcome == "open"
     assert "a block has 4 rounds" in few.why

@@ -12,7 +12,7 @@ from tests.support import SyntheticRun, TurnModel, make_run
 from tests.support.turns import in_real_time
 
 from svload import api
-from svload.analysis.claims.turned import _within_and_between
+from svload.analysis.claims.turned import Turned, _defer, _within_and_between
 from svload.analysis.claims.turns import Turns
 from svload.analysis.judge import judge_trial
 from svload.analysis.readings import Series
@@ -45,11 +45,21 @@ IN_FLIGHT = TurnModel(pause_ns=3_000_000)
         (TurnModel(), 1.15, "fail", "rises by", ExitCode.THRESHOLD_FAILED),
         (SLOW_NOW_AND_THEN, 1.0, "open", "over all requests together it is 1.0", ExitCode.REFUSED),
         (WARMING, 1.0, "open", "not warm", ExitCode.REFUSED),
+        (WARMING, 0.1, "pass", "within the margin", ExitCode.DONE),
         (IN_FLIGHT, 1.0, "open", "windows too short", ExitCode.REFUSED),
         (IN_FLIGHT, 1.15, "open", "windows too short", ExitCode.REFUSED),
         (TurnModel(rounds=4), 1.0, "open", "5 are needed", ExitCode.REFUSED),
     ],
-    ids=["equal", "slower", "now and then", "not warm", "in flight", "slower, in flight", "few rounds"],
+    ids=[
+        "equal",
+        "slower",
+        "now and then",
+        "not warm",
+        "not warm, far",
+        "in flight",
+        "slower, in flight",
+        "few rounds",
+    ],
 )
 def test_a_gate_by_turns_says_what_was_planted(
     tmp_path: Path, turns: TurnModel, https: float, outcome: str, says: str, code: ExitCode
@@ -149,6 +159,20 @@ def test_a_counter_grows_by_what_it_grew_within_the_turns() -> None:
 def test_other_readings_are_those_within_the_turns_and_right_after() -> None:
     found = readings("rss_bytes", (50, 1.0), (150, 2.0), (210, 3.0), (300, 4.0), (450, 5.0), (700, 6.0))
     assert found == [(-50, 1.0), (50, 2.0), (100, 3.0), (150, 5.0), (400, 6.0)]
+
+
+def of_side(within: float, between: float) -> Turned:
+    none = np.zeros(1, dtype=bool)
+    return Turned((), none, none, 0.0, {"CPU": (within, between)}, ())
+
+
+def test_the_side_that_defers_work_is_not_hidden_by_the_other() -> None:
+    """The treatment puts off 8 % of its CPU, on average over its blocks; both together 4 %."""
+    treatment = [of_side(0.5, 0.03), of_side(0.5, 0.05)]
+    (told,) = _defer([[of_side(0.5, 0.0)] * 2, treatment])
+    assert told is not None
+    assert "is 8 % of that within" in told.why
+    assert list(_defer([[of_side(0.5, 0.0)] * 2, treatment[:0]])) == [None]
 
 
 EACH_20 = range(0, 501, 20)

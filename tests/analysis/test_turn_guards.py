@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
+from math import inf, log
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from svload.analysis.claims.statistic import effect_of
 from svload.analysis.claims.turn_guards import (
+    CPU,
     Control,
+    Guard,
     defers,
     drift_of,
     growth_in_turn,
@@ -25,6 +27,24 @@ MS = 1_000_000
 BEGIN = np.arange(10) * 1040 * MS
 TURNS = Turns(BEGIN, BEGIN + 500 * MS, BEGIN + 520 * MS)
 MARGIN = log(1.05)
+
+
+def holds(guard: Guard | None, ratio: float) -> bool:
+    """Whether it holds back a gate "worse by more than 5 %" whose interval reaches 1 % above this ratio."""
+    assert guard is not None
+    return guard.holds_back((log(ratio) - 0.01, log(ratio) + 0.01), None, MARGIN)
+
+
+def test_a_guard_holds_back_what_it_may_move_beyond_a_margin() -> None:
+    assert holds(Guard("by 10 %", log(1.1)), 1.0)
+    assert not holds(Guard("by 10 %", log(1.1)), 0.9)
+    assert holds(Guard("nobody knows"), 0.001)
+    near, far = (log(0.97), log(0.99)), (log(1.2), log(1.3))
+    assert Guard("by 3 %", 0.03).holds_back(near, -MARGIN, MARGIN), "it may reach the lower margin"
+    assert not Guard("by 1 %", 0.01).holds_back(near, -MARGIN, MARGIN)
+    assert Guard("by 3 %", 0.03).holds_back(far, -MARGIN, MARGIN)
+    assert not Guard("by 3 %", 0.03).holds_back(far, MARGIN, None), "better by more than 5 % is far away"
+    assert Guard("by 1 %", 0.01).holds_back(None, -MARGIN, MARGIN), "there is no interval"
 
 
 def made(rng: np.random.Generator, growth: float = 1.0) -> Requests:
@@ -43,10 +63,20 @@ def grown(growth: float) -> NDArray[np.float64]:
 
 
 def test_a_queue_that_grows_within_a_turn_is_told() -> None:
-    assert rises(grown(1.0), range(12)) == ""
+    assert rises(grown(1.0), range(12)) is None
     told = rises(grown(1.5), range(12))
-    assert told.startswith("in the last third of a turn the response is 1.1")
-    assert "order: trials" in told
+    assert told is not None
+    assert told.why.startswith("in the last third of a turn the response is 1.1")
+    assert "order: trials" in told.why
+    assert holds(told, 1.0)
+    assert holds(told, 0.5), "its queue may go on growing"
+    assert not holds(told, 0.1)
+
+
+def test_the_side_whose_queue_grows_most_says_how_far_the_ratio_may_be_off() -> None:
+    one = rises(np.concatenate([grown(1.5), 0 * grown(1.0)]), range(12))
+    assert one is not None
+    assert 10 * grown(1.5).mean() < one.off < 13 * grown(1.5).mean()
 
 
 def queued(rng: np.random.Generator, used: float) -> Requests:
@@ -63,21 +93,36 @@ def queued(rng: np.random.Generator, used: float) -> Requests:
     return Requests(at_ns, at_ns + took.astype(np.int64), took, zeros, zeros)
 
 
-@pytest.mark.parametrize(("used", "told"), [(0.5, False), (0.98, True)])
-def test_a_queue_near_its_capacity_is_told_and_one_at_half_is_not(used: float, told: bool) -> None:
+def growths(used: float, p: float) -> list[list[float]]:
     rng = np.random.default_rng(4)
     blocks = [queued(rng, used) for _ in range(12)]
-    found = [[growth_in_turn(one, TURNS, measured(one, TURNS, MS), 0.5) for one in blocks]]
-    assert bool(rises(found, range(12))) is told
+    return [[growth_in_turn(one, TURNS, measured(one, TURNS, MS), p) for one in blocks]]
+
+
+@pytest.mark.parametrize(("used", "told"), [(0.5, False), (0.98, True)])
+def test_a_queue_near_its_capacity_is_told_and_one_at_half_is_not(used: float, told: bool) -> None:
+    assert (rises(growths(used, 0.5), range(12)) is not None) is told
+
+
+@pytest.mark.parametrize("p", [0.5, 0.95])
+def test_a_load_without_turns_is_no_further_off_than_the_guard_allows(p: float) -> None:
+    """The same queue that is never idle between two turns (M/M/1)."""
+    rng = np.random.default_rng(4)
+    blocks = [queued(rng, 0.98) for _ in range(12)]
+    turns = np.concatenate([one.response_ns[measured(one, TURNS, MS)] for one in blocks])
+    always = -log(1 - p) * 0.98 * 2.5 * MS / (1 - 0.98)
+    guard = rises(growths(0.98, p), range(12))
+    assert guard is not None
+    assert 0.5 < log(always / float(np.quantile(turns, p))) < guard.off
 
 
 @pytest.mark.parametrize(("growth", "told"), [(0.02, False), (0.03, True)])
 def test_a_small_rise_is_none(growth: float, told: bool) -> None:
-    assert bool(rises([[growth] * 6], range(6))) is told
+    assert (rises([[growth] * 6], range(6)) is not None) is told
 
 
 def test_one_noisy_block_is_no_rise() -> None:
-    assert rises([[0.3, *[-0.02, 0.02] * 5]], range(11)) == ""
+    assert rises([[0.3, *[-0.02, 0.02] * 5]], range(11)) is None
 
 
 def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_twenty() -> None:
@@ -88,31 +133,53 @@ def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_
         calm.due_ns, calm.done_ns, calm.response_ns, calm.connection, np.where(calm.due_ns >= BEGIN[8], 9, 0)
     )
     assert list(np.flatnonzero(waits(late, TURNS))) == [8, 9]
-    assert saturates([True] + [False] * 19) == ""
-    assert saturates([True] * 3 + [False] * 47).startswith("in 6 %")
-    assert saturates([True, True] + [False] * 18).startswith(
-        "in 10 % of the turns requests waited for a slot"
-    )
+    assert saturates([True] + [False] * 19) is None
+    for waited, share in (([True] * 3 + [False] * 47, "6 %"), ([True, True] + [False] * 18, "10 %")):
+        told = saturates(waited)
+        assert told is not None
+        assert told.why.startswith(f"in {share} of the turns requests waited for a slot")
+        assert holds(told, 0.001), "nobody knows how long they would wait"
 
 
 def test_work_that_is_put_off_is_told() -> None:
-    assert defers(10.0, 0.5, "CPU") == ""
-    assert defers(10.0, 2.0, "CPU").startswith("what it uses of CPU between its turns is 20 % of that within")
-    assert defers(10.0, 0.6, "CPU")
-    assert defers(0.0, 3.0, "the disk").startswith(
-        "what it uses of the disk between its turns is all that it has"
-    )
-    assert defers(0.0, 0.0, "CPU") == ""
+    """By the side that puts off most; as much CPU again is what it costs at most, where a core is left for it."""
+    assert defers([(0.5, 0.025), (0.0, 0.0)], CPU) is None
+    told = defers([(0.5, 0.0), (0.5, 0.1)], CPU)
+    assert told is not None
+    assert told.why.startswith("what it uses of CPU between its turns is 20 % of that within")
+    assert holds(told, 1.0)
+    assert holds(told, 0.2)
+    assert not holds(told, 0.01)
+    assert defers([(0.5, 0.03)], CPU) is not None
+
+
+@pytest.mark.parametrize(("within", "outside"), [(0.9, 0.06), (1.9, 0.15), (1.01, 0.06), (0.0, 0.2)])
+def test_work_that_a_server_had_no_cores_for_may_cost_anything(within: float, outside: float) -> None:
+    told = defers([(within, outside)], CPU)
+    assert told is not None
+    assert told.off == inf or holds(told, 0.001)
+
+
+def test_writes_that_are_put_off_may_cost_anything() -> None:
+    told = defers([(1e6, 2e5)], "the disk")
+    assert told is not None
+    assert holds(told, 0.001)
+    nothing_else = defers([(0.0, 3e5)], "the disk")
+    assert nothing_else is not None
+    assert nothing_else.why.startswith("what it uses of the disk between its turns is all that it has")
 
 
 def test_a_ratio_that_still_moves_is_not_warm() -> None:
     rng = np.random.default_rng(3)
     steady = [[drift_of(0.02 * rng.standard_normal(10)) for _ in range(12)]]
     moving = [[drift_of(np.linspace(0.1, 0, 10) + 0.02 * rng.standard_normal(10)) for _ in range(12)]]
-    assert is_cold(steady, range(12), MARGIN) == ""
-    assert is_cold(moving, range(12), MARGIN).endswith("not warm")
-    assert is_cold(moving, range(12), MARGIN, nearest=log(1.2)).endswith("not warm")
-    assert is_cold(moving, range(12), MARGIN, nearest=log(100)) == "", "no drift brings it to the margin"
+    assert is_cold(steady, range(12), MARGIN) is None
+    told = is_cold(moving, range(12), MARGIN)
+    assert told is not None
+    assert told.why.endswith("not warm")
+    assert holds(told, 1.0)
+    assert holds(told, 0.8)
+    assert not holds(told, 0.01), "no drift brings it to the margin"
     assert np.isnan(drift_of(np.zeros(2)))
 
 
@@ -121,7 +188,7 @@ def held_back(scatter: float, moves: float) -> float:
     rng = np.random.default_rng(6)
     line = moves * (np.arange(10) - 4.5) / 7
     runs = ([[drift_of(line + scatter * rng.standard_normal(10)) for _ in range(12)]] for _ in range(400))
-    return float(np.mean([is_cold(one, range(12), MARGIN) != "" for one in runs]))
+    return float(np.mean([is_cold(one, range(12), MARGIN) is not None for one in runs]))
 
 
 def test_a_run_that_is_warm_is_held_back_in_at_most_one_of_twenty() -> None:

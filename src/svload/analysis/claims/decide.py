@@ -328,7 +328,7 @@ def _claim(
         strangers=effect.strangers if lock.measure.blocked else None,
         without_lag=None if effect.without_lag is None else exp(effect.without_lag),
         alike=_alike(effect) if one.turned is None else None,
-        turns=_turns(one),
+        turns=_turns(one, facts.limit if facts else None, margin),
         spread=_spread(found, facts),
         carry_over=one.carry,
         more_blocks=more,
@@ -360,7 +360,7 @@ def _outcome(one: Judged, p_adjusted: float, claims: int, margin: float) -> Outc
 
 def _is_none(one: Judged, claims: int, margin: float) -> bool:
     far = one.shown.far(claims)
-    return far is not None and max(map(abs, far)) <= margin and not one.shown.held_back(-margin, margin)
+    return far is not None and max(map(abs, far)) <= margin and not one.shown.held_back(-margin, margin, far)
 
 
 def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
@@ -373,8 +373,8 @@ def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
     return ""
 
 
-def _turns(one: Judged) -> ClaimTurns | None:
-    """Return what is shown beside a ratio by turns."""
+def _turns(one: Judged, gate: Limit | None, margin: float) -> ClaimTurns | None:
+    """Return what is shown beside a ratio by turns, with what holds back its gate's pass, or "no difference"."""
     if one.turned is None:
         return None
     mean, half = float(one.shown.alike.mean), float(half_width(one.shown.alike))
@@ -391,7 +391,9 @@ def _turns(one: Judged) -> ClaimTurns | None:
         pooled=pooled,
         rounds=one.turned.rounds,
         in_flight=one.turned.in_flight,
-        guards=one.shown.guards,
+        guards=tuple(
+            one.shown.guarded(*((gate.low, gate.high) if gate else (-margin, margin)), one.shown.interval())
+        ),
         control=_against_itself(one.control),
     )
 

@@ -26,6 +26,7 @@ from svload.analysis.claims.statistic import (
     stretched,
     weights,
 )
+from svload.analysis.claims.turn_guards import Guard
 from svload.analysis.claims.turns import BlockEffect, block_weights
 from svload.analysis.inference import sign_flip_p, t_reach
 from svload.model.pairs import CarryOver, Strangers
@@ -39,7 +40,7 @@ class Shown:
     """A contrast's effect. `fits`: first as measured, then without the generator's delays, and each with all
     broken pairs at the least and at the greatest ratio of the others: p is the largest of theirs, and the
     interval covers all of theirs. `alike`: the effect in which all pairs, or all requests, have equal weight;
-    `alike_as` says which. `guards`: what else prevents a pass, as clauses."""
+    `alike_as` says which. `guards`: what else may prevent a pass."""
 
     fits: tuple[Effect, ...]
     alike: Effect
@@ -49,7 +50,7 @@ class Shown:
     p_check: float | None = None
     without_lag: float | None = None
     alike_as: str = "with all pairs alike it is {ratio:.3g} ×, so its busy pairs say otherwise"
-    guards: tuple[str, ...] = ()
+    guards: tuple[Guard, ...] = ()
 
     @property
     def effect(self) -> Effect:
@@ -79,7 +80,13 @@ class Shown:
         low, high = stretched(*interval, self.strangers.dilution)
         return float(low), float(high)
 
-    def held_back(self, low: float | None, high: float | None) -> str:
+    def guarded(
+        self, low: float | None, high: float | None, interval: tuple[float, float] | None
+    ) -> list[str]:
+        """Return what the guards say that hold back an interval within these margins, as clauses."""
+        return [one.why for one in self.guards if one.holds_back(interval, low, high)]
+
+    def held_back(self, low: float | None, high: float | None, interval: tuple[float, float] | None) -> str:
         """Return why an interval within these margins is neither "no difference" nor a pass, as a clause;
         empty where it is.
 
@@ -95,7 +102,7 @@ class Shown:
             told.append(self.alike_as.format(ratio=ratio))
         if self.strangers.dilution > limits.DILUTION_MOST:
             told.append("other programs used too much of the machine")
-        return " and ".join((*told, *self.guards))
+        return " and ".join((*told, *self.guarded(low, high, interval)))
 
     def p_beyond(self, margin: float, upward: bool) -> float:
         """Return p that the true log ratio is not above `margin` (below it where not `upward`): two-sided, as
@@ -124,7 +131,7 @@ def shown(found: Gathered, blocked: bool, results: Sequence[TrialResult] = ()) -
 
 
 def shown_in_turns(
-    found: Gathered, blocks: Sequence[Sequence[BlockEffect]], guards: Sequence[str] = ()
+    found: Gathered, blocks: Sequence[Sequence[BlockEffect]], guards: Sequence[Guard] = ()
 ) -> Shown:
     """Return the effect where both sides of each pair took turns: `blocks` by cell and block as in `found`,
     which tells what the pairs lack, their units, and the generator's own delays. Strangers affected both
@@ -148,7 +155,7 @@ def shown_in_turns(
         if has
     ]
     few = (
-        [f"a block has {min(rounds)} rounds, {limits.TURN_ROUNDS} are needed"]
+        [Guard(f"a block has {min(rounds)} rounds, {limits.TURN_ROUNDS} are needed")]
         if rounds and min(rounds) < limits.TURN_ROUNDS
         else []
     )
@@ -162,7 +169,7 @@ def shown_in_turns(
         _flips(effects, weight),
         float(fits[1].mean) if lag.any() and np.isfinite(fits[1].mean) else None,
         "over all requests together it is {ratio:.3g} ×, so some of its rounds say otherwise",
-        (*few, *filter(None, guards)),
+        (*few, *guards),
     )
 
 
@@ -317,7 +324,7 @@ def units_needed(one: Shown, claims: int, margin: float, gate: float | None) -> 
     if mean is None or np.isnan(float(one.effect.se)):
         return None
     sd, pull = float(one.effect.se) * sqrt(one.units), one.strangers.dilution
-    same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(-margin, margin)
+    same_at_all = pull <= limits.DILUTION_MOST and not one.held_back(-margin, margin, (mean, mean))
 
     def enough(n: int) -> bool:
         reach = t_reach(n - 1, limits.TAIL / claims) * sd / sqrt(n)

@@ -64,7 +64,7 @@ class Limit:
         if self.p_beyond(shown) <= limits.GATE_FAILS_P:
             return True
         strict = shown.far(round(limits.ALPHA / limits.GATE_PASSES_P))
-        return self.holds(strict) and not shown.held_back(self.low, self.high)
+        return self.holds(strict) and not shown.held_back(self.low, self.high, strict)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
         return Gate(text=text, outcome="fail", why=times)
     if not gate.limit.holds(gate.shown.interval()):
         return Gate(text=text, outcome="open", why="the interval reaches over the margin")
-    if why := gate.shown.held_back(gate.limit.low, gate.limit.high):
+    if why := gate.shown.held_back(gate.limit.low, gate.limit.high, gate.shown.interval()):
         return Gate(text=text, outcome="open", why=why)
     if not gate.limit.holds(gate.shown.far()):
         why = f"other programs used {show_percent(gate.shown.strangers.mean or 0.0, 4)} of the machine, which can hide a difference"

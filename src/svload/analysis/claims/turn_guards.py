@@ -1,14 +1,15 @@
 """What a ratio of sides that take turns cannot detect, and the control that would show it (benches/turns.md).
 
 Turns represent servers that are loaded part of the time: each turn begins with an idle server. Where that may
-hide a difference, neither "no difference" nor a pass is reported.
+hide a difference, neither "no difference" nor a pass is reported, unless the effect is too far from its margin for
+what may be hidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, isfinite, nan
+from math import ceil, exp, inf, isfinite, log1p, nan
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,16 +19,37 @@ from svload.analysis.claims.statistic import Effect, apart, effect_of, half_widt
 from svload.analysis.claims.turns import Requests, Turns, log_ratio
 from svload.analysis.quantiles import Floats
 
+CPU = "CPU"
 _OTHERWISE = "; measure with order: trials"
 
 
-def rises(values: ArrayLike, unit: ArrayLike) -> str:
-    """Return why nothing is decided where responses still grow as a turn goes on, as a clause; empty where
-    they do not. `values`: by side and block, from `growth_in_turn`."""
+@dataclass(frozen=True)
+class Guard:
+    """Something that turns can't show: why, as a clause, and by how much the log ratio of a load without turns
+    may differ from theirs, in either direction. Infinite: nothing is known about its size."""
+
+    why: str
+    off: float = inf
+
+    def holds_back(self, interval: tuple[float, float] | None, low: float | None, high: float | None) -> bool:
+        """Return whether the effect may lie beyond these margins though its interval does not."""
+        below, above = interval or (nan, nan)
+        within = (low is None or below - self.off >= low) and (high is None or above + self.off <= high)
+        return not within
+
+
+def rises(values: ArrayLike, unit: ArrayLike) -> Guard | None:
+    """Return the guard of responses that still grow as a turn goes on; None where they do not. `values`: by
+    side and block, from `growth_in_turn`. How far the ratio may be off follows from the most that a side grows."""
     grown = effect_of(values, unit)
     if not apart(grown, None, limits.TURN_RISES):
-        return ""
-    return f"in the last third of a turn the response is {exp(float(grown.mean)):.3g} × that of the middle third{_OTHERWISE}"
+        return None
+    each = effect_of(np.asarray(values)[:, None], unit)
+    most = float(np.fmax.reduce(each.mean + half_width(each)))
+    told = (
+        f"in the last third of a turn the response is {exp(float(grown.mean)):.3g} × that of the middle third"
+    )
+    return Guard(told + _OTHERWISE, limits.TURN_FAR * most)
 
 
 def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], p: float) -> float:
@@ -40,35 +62,47 @@ def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], 
     return grown if isfinite(grown) else nan
 
 
-def saturates(waited: ArrayLike) -> str:
-    """Return why nothing is decided for a server near its limit, as a clause: requests waited for a slot in
-    too many turns (`waited`, one value per turn)."""
+def saturates(waited: ArrayLike) -> Guard | None:
+    """Return the guard of a server near its limit: requests waited for a slot in too many turns (`waited`, one
+    value per turn)."""
     turns = np.asarray(waited, dtype=bool)
     share = float(turns.mean()) if turns.size else 0.0
     if share > limits.TURN_WAITS:
-        return f"in {100 * share:.3g} % of the turns requests waited for a slot{_OTHERWISE}"
-    return ""
+        return Guard(f"in {100 * share:.3g} % of the turns requests waited for a slot{_OTHERWISE}")
+    return None
 
 
-def defers(within: float, outside: float, what: str) -> str:
-    """Return why nothing is decided for a side that goes on working after its turns, as a clause. `within`,
-    `outside`: what it used in its turns and in its off time; `what` that is, such as "CPU"."""
-    if outside <= limits.TURN_DEFERRED * within:
-        return ""
-    share = f"{100 * outside / within:.3g} % of that within" if within > 0 else "all that it has"
-    return f"what it uses of {what} between its turns is {share}{_OTHERWISE}"
+def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:
+    """Return the guard of a side that goes on working after its turns. `used`: by side, what it used within its
+    turns and between them, for each second of its turns: cores (`what` is CPU), or bytes of `what`.
+
+    Work that is put off costs a server that is always loaded as much CPU again, unless its cores are then full.
+    What put-off writes would cost is not known.
+    """
+    within, outside = max(used, key=_share)
+    share = _share((within, outside))
+    if share <= limits.TURN_DEFERRED:
+        return None
+    told = f"{100 * share:.3g} % of that within" if within > 0 else "all that it has"
+    full = limits.CPU_FULL * ceil(limits.CPU_FULL * within)
+    off = limits.TURN_FAR * log1p(share) if what == CPU and within + outside < full else inf
+    return Guard(f"what it uses of {what} between its turns is {told}{_OTHERWISE}", off)
 
 
-def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float, nearest: float = 0.0) -> str:
-    """Return why nothing is decided where the ratio still moves from a block's first rounds to its last, as a
-    clause. `drifts`: by case and block, from `drift_of`; `nearest`: the smallest of the blocks' effects. All are
-    logarithms."""
+def _share(used: tuple[float, float]) -> float:
+    within, outside = used
+    return outside / within if within > 0 else inf if outside > 0 else 0.0
+
+
+def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> Guard | None:
+    """Return the guard of a ratio that still moves from a block's first rounds to its last. `drifts`: by case
+    and block, from `drift_of`, in logarithms."""
     moved = effect_of(drifts, unit)
-    if nearest - margin > limits.TURN_FAR * abs(float(moved.mean)):
-        return ""
-    if not (abs(float(moved.mean)) > margin / 2 and float(p_of(moved)) <= limits.ALPHA):
-        return ""
-    return f"from the first third of a block's rounds to the last the ratio moves by a factor of {exp(float(moved.mean)):.3g}: not warm"
+    mean = float(moved.mean)
+    if not (abs(mean) > margin / 2 and float(p_of(moved)) <= limits.ALPHA):
+        return None
+    why = f"from the first third of a block's rounds to the last the ratio moves by a factor of {exp(mean):.3g}: not warm"
+    return Guard(why, limits.TURN_FAR * (abs(mean) + float(half_width(moved))))
 
 
 def drift_of(logs: Floats) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot, isnan, nan
+from statistics import mean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,8 @@ from svload.analysis import limits
 from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.numbers import by_place, percentile_of
 from svload.analysis.claims.turn_guards import (
+    CPU,
+    Guard,
     defers,
     drift_of,
     growth_in_turn,
@@ -62,7 +65,8 @@ failures."""
 class Turned:
     """One number's requests that count, turn by turn; for each turn, whether one was in flight as the next
     one began, and whether one waited for a slot; the growth in its last third; what the side used (within,
-    between its turns) by resource; and the share of the machine that strangers had in each turn."""
+    between its turns, for each second of them) by resource; and the share of the machine that strangers had in
+    each turn."""
 
     turns: tuple[Ranked, ...]
     overlapping: Flags
@@ -126,13 +130,15 @@ def _strangers(trial: TrialData, turns: Turns) -> Iterator[float | None]:
 
 
 def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]]:
-    """Return what the side's servers used within its turns and between them: CPU in s, and bytes written."""
+    """Return what the side's servers used within its turns and between them, for each second of its turns:
+    cores, and bytes written."""
     record = trial.summary.turns
     assert record is not None
     turns = Turns.of_record(record)
     readings = Readings(getattr(trial.monitors, "real", trial.monitors))
+    loaded_s = float((turns.end_ns - turns.begin_ns).sum()) / 1e9
     found = {}
-    resources = (("CPU", "cpu_seconds_total"), ("the disk", "written_bytes_total"))
+    resources = ((CPU, "cpu_seconds_total"), ("the disk", "written_bytes_total"))
     for (what, metric), idle in zip(resources, limits.TURN_IDLE, strict=True):
         parts = [
             _within_and_between(series, turns, idle)
@@ -141,7 +147,8 @@ def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]
         ]
         known = [part for part in parts if part is not None]
         if known and len(known) == len(parts):
-            found[what] = (sum(one for one, _ in known), sum(one for _, one in known))
+            within, between = (sum(column) / loaded_s for column in zip(*known, strict=True))
+            found[what] = (within, between)
     return found
 
 
@@ -169,11 +176,11 @@ def _within_and_between(series: Series, turns: Turns, idle: float) -> tuple[floa
 
 @dataclass(frozen=True)
 class TurnedBlocks:
-    """A contrast's blocks with sides that took turns: each block's effect by cell, and why there is no pass
-    or no result at all."""
+    """A contrast's blocks with sides that took turns: each block's effect by cell, what may prevent a pass, and
+    why there is no result at all."""
 
     effects: tuple[tuple[BlockEffect, ...], ...]
-    guards: tuple[str, ...]
+    guards: tuple[Guard, ...]
     overlapping: Flags
     """for each round, whether a side's request was in flight as the next turn began"""
     shown: tuple[tuple[tuple[RoundOfTurns, ...], ...], ...]
@@ -236,20 +243,20 @@ def turned_blocks(
     p = found.percentile
     effects = tuple(tuple(_effect(block, p) for block in cell) for cell in cells)
     drifts = [[_drift(block, p) for block in cell] for cell in cells]
-    nearest = min((abs(one.effect) for cell in effects for one in cell if not isnan(one.effect)), default=0.0)
-    growths = [
-        [nan if block is None else block[place].growth for block in cell]
-        for number, cell in enumerate(cells)
-        for place in range(len(found.cells[number]))
+    of_sides = [
+        [block[place] if block else None for block in cell]
+        for cell, names in zip(cells, found.cells, strict=True)
+        for place in range(len(names))
     ]
+    growths = [[one.growth if one else nan for one in side] for side in of_sides]
     rounds = [
         np.any([side.overlapping for side in block], axis=0) for cell in cells for block in cell if block
     ]
     guards = (
         rises(growths, found.unit),
         saturates(np.concatenate([side.waited for side in sides])),
-        *_defer(sides),
-        is_cold(drifts, found.unit, margin, nearest),
+        *_defer([[one for one in side if one] for side in of_sides]),
+        is_cold(drifts, found.unit, margin),
     )
     shown = tuple(tuple(tuple(_rounds(block, p)) for block in cell) for cell in cells)
     return TurnedBlocks(effects, tuple(filter(None, guards)), np.concatenate(rounds), shown)
@@ -302,7 +309,8 @@ def _drift(block: Pair | None, p: float) -> float:
     return first - sum(off)
 
 
-def _defer(sides: Sequence[Turned]) -> Iterator[str]:
-    for what in dict.fromkeys(name for side in sides for name in side.used):
-        used = [side.used[what] for side in sides if what in side.used]
-        yield defers(sum(one for one, _ in used), sum(one for _, one in used), what)
+def _defer(sides: Sequence[Sequence[Turned]]) -> Iterator[Guard | None]:
+    """Return the guard of each resource. `sides`: what the turns of each side showed, block by block."""
+    for what in dict.fromkeys(name for side in sides for block in side for name in block.used):
+        used = [[block.used[what] for block in side if what in block.used] for side in sides]
+        yield defers([(mean(a for a, _ in one), mean(b for _, b in one)) for one in used if one], what)
