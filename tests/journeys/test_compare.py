@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -153,6 +154,22 @@ def test_a_url_without_an_answer_is_named_before_anything_is_loaded(url: str, or
     assert heard == []
 
 
+def test_a_url_that_is_reached_elsewhere_is_asked_there(url: str) -> None:
+    heard: list[Event] = []
+    to = url.removeprefix("http://")
+    shop = "http://shop.example"
+    with pytest.raises(SvloadError, match=re.escape(f"{shop}/closed at {to} accepted connections but")):
+        asked(f"{shop}/fast", f"{shop}/closed", emit=heard.append, connect_to=to)
+    assert heard == []
+
+
+def test_a_url_is_asked_over_http2_before_anything_is_loaded(url: str) -> None:
+    heard: list[Event] = []
+    with pytest.raises(SvloadError, match=re.escape("http://127.0.0.1:9/ answered no request")):
+        asked("http://127.0.0.1:9/", f"{url}/fast", emit=heard.append, http2=True)
+    assert heard == []
+
+
 def test_a_time_that_holds_no_three_blocks_is_refused_before_anything_is_loaded(url: str) -> None:
     heard: list[Event] = []
     with pytest.raises(
@@ -181,9 +198,15 @@ def test_a_control_stands_beside_the_answer(url: str) -> None:
 
 
 def asked(
-    first: str, second: str, emit: api.Emit = lambda event: None, duration: str = "0.3s", **more: Any
+    first: str,
+    second: str,
+    emit: api.Emit = lambda event: None,
+    duration: str = "0.3s",
+    connect_to: str | None = None,
+    http2: bool = False,
+    **more: Any,
 ) -> api.RunResult:
-    request = api.QuickLoad(first, vus=2, duration=duration)
+    request = api.QuickLoad(first, vus=2, duration=duration, connect_to=connect_to, http2=http2)
     choices = api.Choices(out=Path("runs"))
     ask = api.ComparedUrls(request, second, 3, **more)
     return api.compare_urls(ask, choices, emit, api.LoadFiles())

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tests.servers import free_port, running
 
+from svload import api
+
 from .world import World, only_run
 
 pytestmark = pytest.mark.real
@@ -59,6 +61,12 @@ def test_load_over_http2(world: World, port: int) -> None:
     refused = world.svload("load", url, "--streams", "4")
     assert refused.returncode == 2
     assert "HTTP/2" in refused.stderr
+
+
+def test_one_request_over_http2(port: int) -> None:
+    ask = api.QuickLoad(f"http://127.0.0.1:{port}/file", http2=True)
+    (row,) = api.probe(ask, 1, api.LoadFiles(), ())
+    assert (row["error"], row["http_code"], row["size_download"]) == ("", 200, 1024)
 
 
 def test_a_study_compares_streams(world: World, port: int) -> None:

@@ -70,8 +70,8 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
         except SvloadError as error:
             raise as_typed(error, Path(path).parent) from error
         _must_have_time(lock, ask.within_s)
-        for typed in ask.sides:
-            _must_answer(typed, files, choices.authorised)
+        for side, _ in aims:
+            _must_answer(side, files, choices.authorised)
         baseline = sides[ask.names[0]]
         by_case = {case.name: sides.get(case.levels[FACTOR], baseline) for case in lock.cases}
         result = run_lock(lock, path, chosen, emit, _unusable(by_case))
@@ -100,16 +100,11 @@ def _must_have_time(lock: Lock, within_s: float | None) -> None:
 
 def _must_answer(ask: QuickLoad, files: LoadFiles, authorised: tuple[str, ...]) -> None:
     """Check that one request is answered, whatever the answer is. Raises SvloadError target-unreachable,
-    target-silent.
-
-    Skipped if a single request would take another way than the load's requests.
-    """
-    if ask.connect_to or ask.http2:
-        return
-    (row,) = probe(
-        ask, 1, replace(files, ca=files.ca if ask.has_ca_file else None), authorised, ANSWERS_WITHIN_S
-    )
-    if row["error"] and (error := hopeless(ask.url, {"ok": 0, "errors": {row["error"]: 1}})) is not None:
+    target-silent."""
+    own_files = replace(files, ca=files.ca if ask.has_ca_file else None)
+    (row,) = probe(ask, 1, own_files, authorised, ANSWERS_WITHIN_S)
+    url = f"{ask.url} at {ask.connect_to}" if ask.connect_to else ask.url
+    if row["error"] and (error := hopeless(url, {"ok": 0, "errors": {row["error"]: 1}})) is not None:
         raise error
 
 

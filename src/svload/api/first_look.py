@@ -134,6 +134,8 @@ def probe(
             method=ask.verb,
             body=BodySpec(file=str(folder / BODY_FILE)) if files.body else body,
             verify=not ask.insecure,
+            connect_to=ask.connect_to,
+            http2=ask.http2,
         )
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from svload import _native
 from svload.drive.share.executor_spec import ConstantArrivalRate
 from svload.drive.share.request_spec import BodySpec, RequestSpec, TextPart
-from svload.drive.share.spec import EndpointSpec, GroupSpec, ShareSpec, TlsSpec
+from svload.drive.share.spec import EndpointSpec, GroupSpec, Http2Spec, ShareSpec, TlsSpec
 from svload.drive.share.write import text_of
-from svload.drive.targets import allowed_blocks, parse_url, resolve_target, system_authorities
+from svload.drive.targets import (
+    allowed_blocks,
+    parse_connect_to,
+    parse_url,
+    resolve_target,
+    system_authorities,
+)
 from svload.model.columns import SAMPLES, WIDTH
 from svload.model.errors import fail
 from svload.model.facts import Endpoint
@@ -46,14 +53,19 @@ def probe(
     method: str = "GET",
     body: BodySpec | None = None,
     verify: bool = True,
+    connect_to: str | None = None,
+    http2: bool = False,
 ) -> list[dict[str, Any]]:
     """Make `count` transfers of `url` in sequence: a dict of `VARIABLES` each, with `http_code` and `error`.
+    `connect_to`: host:port of the connections, if not the URL's own.
 
     Raises SvloadError: url-bad, unauthorised-target (before any packet), usage.
     """
     if not 1 <= count <= MOST_TRANSFERS:
         raise fail("usage", reason=f"--count takes 1 to {MOST_TRANSFERS}", hint="")
     target = parse_url(url)
+    if connect_to:
+        target = replace(target, connect_to=parse_connect_to(connect_to))
     endpoint = resolve_target(target, authorised)
     tls = None
     if target.scheme == "https":
@@ -69,19 +81,26 @@ def probe(
         timeout_ns=round(timeout_s * 1e9),
         expect_status=((100, 599),),
     )
-    share = _share(EndpointSpec(address=endpoint.connects_to, tls=tls), endpoint, count, request, connection)
+    server = EndpointSpec(address=endpoint.connects_to, tls=tls)
+    share = _share(server, endpoint, count, request, connection, http2)
     tables = _native.run_share(text_of(share), {}, lambda text: None)
     return [curl_variables(row) for row in rows_of(tables["samples"])]
 
 
 def _share(
-    server: EndpointSpec, endpoint: Endpoint, count: int, request: RequestSpec, connection: Connection
+    server: EndpointSpec,
+    endpoint: Endpoint,
+    count: int,
+    request: RequestSpec,
+    connection: Connection,
+    http2: bool,
 ) -> ShareSpec:
     group = GroupSpec(
         name="probe",
         client="curl",
         connection=connection,
         tls_resumption=False,
+        http2=Http2Spec(streams=1) if http2 else None,
         record="rows",
         stop_offset_ns=SECOND_NS,
         graceful_stop_ns=request.timeout_ns * count,
