@@ -228,7 +228,8 @@ def _of_rounds(rounds: Sequence[Floats]) -> Blocks:
 # Simulated blocks
 
 ROUNDS, WINDOW_S, PAUSE_S, TRIAL_S = 10, 0.5, 0.02, 5.0
-FIRST, MOST, FIXED = 6, 24, 12
+FIRST, FIXED = limits.GATE_ENDS_FROM, 12
+MOST = limits.GATE_MOST * FIRST
 RATIOS = (1.0, 1.05, 1.15)
 STARTS = (0.01, 0.02, 0.04)
 SLOW, SPELL_S, GRID_S = 1.75, 2.0, 0.005
@@ -367,35 +368,24 @@ class Shares(NamedTuple):
     fails: float
 
 
-def shares(by_ratio: dict[float, Blocks], start: float, seed: int) -> Shares:
+def shares(by_ratio: dict[float, Blocks], start: float, seed: int, turns: bool) -> Shares:
     """Return the shares with starts of a server that differ by `start`. False alarms and coverage are of 12
-    blocks; gates add blocks."""
+    blocks; gates add blocks, and only those by turns end early."""
     rng = np.random.default_rng([SEED, seed])
     moved = {}
     for ratio, blocks in by_ratio.items():
         moved[ratio] = blocks.moved(start * rng.standard_normal(blocks.effect.shape))
-    used, passes, _ = _gate(moved[1.0])
+    gates = {ratio: ended(one, *(ENDS if turns else NEVER)) for ratio, one in moved.items()}
     fixed = {ratio: judged(one.first(FIXED)) for ratio, one in moved.items()}
     truth = float(np.nanmean(by_ratio[1.15].effect))
     return Shares(
-        float(np.mean(fixed[1.0].names_a_difference())), float(np.mean(fixed[1.15].holds(truth))), float(used.mean()),
-        float(passes.mean()), float(_gate(moved[1.05])[1].mean()), float(_gate(moved[1.15])[2].mean()),
+        float(np.mean(fixed[1.0].names_a_difference())), float(np.mean(fixed[1.15].holds(truth))),
+        gates[1.0].blocks, gates[1.0].passes, gates[1.05].passes, gates[1.15].fails,
     )  # fmt: skip
 
 
-def _gate(blocks: Blocks) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return (blocks used, passes, fails): until half of the interval is 0.6 of the margin, even if it
-    fails."""
-    looks = {n: judged(blocks.first(n)) for n in range(FIRST, MOST + 1, 2)}
-    used = np.full(len(blocks.effect), MOST)
-    for n in sorted(looks, reverse=True):
-        used = np.where(looks[n].half <= limits.GATE_WIDTH * MARGIN, n, used)
-    at = np.arange(len(used))
-    place = (used - FIRST) // 2
-    passes, fails = (
-        np.stack([getattr(one, name)() for one in looks.values()])[place, at] for name in ("passes", "fails")
-    )
-    return used.astype(float), passes, fails
+ENDS, NEVER = (limits.GATE_FAILS_P, limits.GATE_PASSES_P), (0.0, 0.0)
+"""Levels at which a gate ends because it fails, and because it passes."""
 
 
 class Ended(NamedTuple):
@@ -406,18 +396,13 @@ class Ended(NamedTuple):
     blocks: float
 
 
-def ended(
-    ratio: float, start: float, error: float, fails_p: float, passes_p: float, gates: int = 4000
-) -> Ended:
-    """Simulate gates that are looked at after each block from the sixth on and end where their interval is narrow, they
-    fail at `fails_p` or pass at `passes_p` (0: never so). Blocks are drawn: log effects with this scatter between starts
-    and this error of their own."""
-    rng = np.random.default_rng([SEED, round(1e4 * start)])
-    effect = log(ratio) + np.hypot(start, error) * rng.standard_normal((gates, MOST))
-    own = error * np.sqrt(rng.chisquare(ROUNDS - 1, effect.shape) / (ROUNDS - 1))
-    used, failed, passed = np.zeros(gates), np.zeros(gates, dtype=bool), np.zeros(gates, dtype=bool)
+def ended(blocks: Blocks, fails_p: float, passes_p: float) -> Ended:
+    """Look at gates after each block from the sixth on; they end where their interval is narrow, they fail at `fails_p`
+    or pass at `passes_p`."""
+    count = len(blocks.effect)
+    used, failed, passed = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for n in range(FIRST, MOST + 1):
-        look = judged(Blocks(effect, own, effect).first(n))
+        look = judged(blocks.first(n))
         narrow = (look.half <= limits.GATE_WIDTH * MARGIN) | (n == MOST)
         ends = (used == 0) & (narrow | (look.p_beyond() <= fails_p) | look.passes(passes_p))
         used, failed = np.where(ends, n, used), failed | (ends & look.fails())
@@ -425,9 +410,17 @@ def ended(
     return Ended(float(failed.mean()), float(passed.mean()), float(used.mean()))
 
 
+def drawn_blocks(ratio: float, start: float, error: float, gates: int = 4000) -> Blocks:
+    """Draw blocks whose log effects have this scatter between starts and this error of their own."""
+    rng = np.random.default_rng([SEED, round(1e4 * start)])
+    effect = log(ratio) + np.hypot(start, error) * rng.standard_normal((gates, MOST))
+    own = error * np.sqrt(rng.chisquare(ROUNDS - 1, effect.shape) / (ROUNDS - 1))
+    return Blocks(effect, own, effect)
+
+
 def endings() -> str:
     """Tabulate how gates end that stop where they are decided, by the levels at which they fail and pass."""
-    levels = ((0.0, 0.0), (0.05, 0.05), (limits.GATE_FAILS_P, limits.GATE_PASSES_P))
+    levels = (NEVER, (0.05, 0.05), ENDS)
     names = " | ".join(f"p ≤ {fails:g}, {passes:g}" for fails, passes in levels[1:])
     lines = [
         f"| planted | starts, error | by width alone: fails, passes, blocks | {names} |",
@@ -435,7 +428,8 @@ def endings() -> str:
     ]
     for start, error in ((0.01, 0.02), (0.02, 0.02), (0.04, 0.02), (0.04, 0.06), (0.06, 0.1)):
         for ratio in (0.5, 0.9, 1.0, 1.03, *RATIOS[1:]):
-            found = [ended(ratio, start, error, *level) for level in levels]
+            blocks = drawn_blocks(ratio, start, error)
+            found = [ended(blocks, *level) for level in levels]
             told = " | ".join(
                 f"{100 * one.fails:.1f}, {100 * one.passes:.1f}, {one.blocks:.1f}" for one in found
             )
@@ -452,7 +446,8 @@ HEAD = """# Turns simulated
 - Starts: random difference between the builds of a block (standard deviation).
 - Requests: per window at full speed. The open loop uses 30 % of a server at full speed; the closed loop is one user without think time.
 - False alarms (equal builds) and coverage (a build 15 % slower, the mean over all its blocks) are with 12 blocks.
-- Gates “worse by more than 5 %” use 6 to 24 blocks; “blocks” is the mean for equal builds. A build at the margin is 5 % slower.
+- Gates “worse by more than 5 %” use 6 to 24 blocks and end as svload's do: where half of the interval is 0.6 of the margin, by turns also where they
+  fail with p ≤ {fails:g} or pass with p ≤ {passes:g}. “Blocks” is the mean for equal builds. A build at the margin is 5 % slower.
 
 """
 
@@ -478,7 +473,7 @@ def simulate(gates: int) -> str:
             of_percentile = simulated(cell, some, order == "turns")
             for p, by_ratio in zip(PERCENTILES, of_percentile, strict=True):
                 for start in STARTS:
-                    found = shares(by_ratio, start, number)
+                    found = shares(by_ratio, start, number, order == "turns")
                     what = f"{cell.shape}, {cell.loop}, {cell.requests}"
                     rows[p].append((f"{what} | {100 * start:g} | {order}", found))
                     every[p, f"all | {100 * start:g} | {order}"].append(found)
@@ -534,7 +529,7 @@ def main(given: Sequence[str] | None = None) -> int:
         print(endings(), end="")
         return 0
     gates = GATES // 10 if asked.tenth else GATES
-    text = HEAD.format(gates=gates, seed=SEED) + simulate(gates)
+    text = HEAD.format(gates=gates, seed=SEED, fails=ENDS[0], passes=ENDS[1]) + simulate(gates)
     print(text)
     if not asked.tenth:
         page(__file__).write_text(text, encoding="utf-8")

@@ -9,11 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from benches.turns import (
+    ENDS,
     Block,
     Blocks,
     Cell,
     blocks_in,
     blocks_of,
+    drawn_blocks,
     drawn_gates,
     ended,
     estimators,
@@ -23,8 +25,6 @@ from benches.turns import (
 )
 from scipy import stats
 
-from svload.analysis import limits
-
 GATES = 20
 MOST_ALARMS = stats.binom.ppf(0.999, GATES, 0.06) / GATES
 
@@ -32,7 +32,7 @@ MOST_ALARMS = stats.binom.ppf(0.999, GATES, 0.06) / GATES
 @pytest.mark.slow
 def test_turns_decide_what_trials_leave_open_on_a_core_with_two_speeds() -> None:
     cell = Cell("log-normal", "closed", 20)
-    turns, trials = (shares(simulated(cell, GATES, way)[0], 0.02, 1) for way in (True, False))
+    turns, trials = (shares(simulated(cell, GATES, way)[0], 0.02, 1, way) for way in (True, False))
     assert turns.false_alarms <= MOST_ALARMS
     assert turns.fails == 1
     assert turns.equal_passes > 0.8
@@ -94,9 +94,8 @@ def test_a_file_of_blocks_gives_log_ratios_by_turn(tmp_path: Path) -> None:
 
 def test_a_gate_that_ends_where_it_is_decided_is_seldom_wrong_and_ends_soon() -> None:
     """The planted case is the interval's own level, looked at after each block."""
-    levels = (limits.GATE_FAILS_P, limits.GATE_PASSES_P)
     faster, calm, at_margin, slower = (
-        ended(ratio, 0.04, 0.06, *levels, 1000) for ratio in (0.5, 1, 1.05, 1.15)
+        ended(drawn_blocks(ratio, 0.04, 0.06, 1000), *ENDS) for ratio in (0.5, 1, 1.05, 1.15)
     )
     assert calm.fails <= 0.005
     assert at_margin.fails <= 0.065
@@ -105,6 +104,6 @@ def test_a_gate_that_ends_where_it_is_decided_is_seldom_wrong_and_ends_soon() ->
     assert slower.blocks < 12
     assert faster.passes > 0.99
     assert faster.blocks < 7
-    careless = ended(1.05, 0.04, 0.06, 0.05, 0.05, 1000)
+    careless = ended(drawn_blocks(1.05, 0.04, 0.06, 1000), 0.05, 0.05)
     assert careless.fails > 0.065
     assert careless.passes > 0.05
