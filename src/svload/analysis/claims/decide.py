@@ -69,8 +69,6 @@ class Judged:
     confounded: str
     turned: TurnedBlocks | None = None
     """its blocks by turns; None: its sides took none, or its number is not one of single requests"""
-    control: Control | None = None
-    """the baseline against itself, where the study asks for it"""
 
     @property
     def floor(self) -> float | None:
@@ -144,6 +142,8 @@ def so_far(
         _, effect, turned = _shown(lock, contrast, configs, trials, made)
         interval = effect.interval()
         enough = turned is not None and not turned.too_short and effect.units >= limits.GATE_ENDS_FROM
+        if enough and effect.control is not None:
+            enough = not effect.control.prefers_a_side(_margin(contrast, configs))
         limit = _limit(contrast, configs) if enough else None
         decided = limit is not None and limit.decided_by(effect)
         found[contrast.name] = SoFar(None if interval is None else (interval[1] - interval[0]) / 2, decided)
@@ -179,19 +179,11 @@ def _judged(
     carry = after_each_other(found, effect) if blocked and turned is None else None
     confounded = confounding(configs, contrast.pairs)
     why_open = _why_open(contrast, found, effect, carry, blocked) or (turned.too_short if turned else "")
-    control = _control(lock, contrast, configs, trials, made) if turned else None
-    if control is not None:
-        margin = _margin(contrast, configs)
-        if control.prefers_a_side(margin):
-            why_open = (
-                why_open or f"the setup prefers a side ({control.sentence(contrast.comparison.baseline)})"
-            )
-        fits = control.fits(effect.fits, margin)
-        p = None if effect.p is None else float(largest_p(fits))
-        effect = replace(effect, fits=fits, p=p)
+    if not why_open and effect.control and effect.control.prefers_a_side(_margin(contrast, configs)):
+        why_open = f"the setup prefers a side ({effect.control.sentence(contrast.comparison.baseline)})"
     return Judged(
         contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
-        confounded or why_open, confounded, turned, control,
+        confounded or why_open, confounded, turned,
     )  # fmt: skip
 
 
@@ -231,7 +223,13 @@ def _shown(
     if turned is None:
         return found, shown(found, lock.measure.blocked, trials), None
     found.evidence = turned.evidence(found)
-    return found, shown_in_turns(found, turned.effects, turned.guards), turned
+    effect = shown_in_turns(found, turned.effects, turned.guards)
+    control = _control(lock, contrast, configs, trials, made)
+    if control is not None:
+        fits = control.fits(effect.fits, margin)
+        p = None if effect.p is None else float(largest_p(fits))
+        effect = replace(effect, fits=fits, p=p, control=control)
+    return found, effect, turned
 
 
 def _why_open(
@@ -394,7 +392,7 @@ def _turns(one: Judged, gate: Limit | None, margin: float) -> ClaimTurns | None:
         guards=tuple(
             one.shown.guarded(*((gate.low, gate.high) if gate else (-margin, margin)), one.shown.interval())
         ),
-        control=_against_itself(one.control),
+        control=_against_itself(one.shown.control),
     )
 
 

@@ -26,7 +26,7 @@ from svload.analysis.claims.statistic import (
     stretched,
     weights,
 )
-from svload.analysis.claims.turn_guards import Guard
+from svload.analysis.claims.turn_guards import Control, Guard
 from svload.analysis.claims.turns import BlockEffect, block_weights
 from svload.analysis.inference import sign_flip_p, t_reach
 from svload.model.pairs import CarryOver, Strangers
@@ -40,7 +40,8 @@ class Shown:
     """A contrast's effect. `fits`: first as measured, then without the generator's delays, and each with all
     broken pairs at the least and at the greatest ratio of the others: p is the largest of theirs, and the
     interval covers all of theirs. `alike`: the effect in which all pairs, or all requests, have equal weight;
-    `alike_as` says which. `guards`: what else may prevent a pass."""
+    `alike_as` says which. `guards`: what else may prevent a pass. `control`: the baseline against itself, which
+    the fits take into account; None: the study has none, or too few of its blocks."""
 
     fits: tuple[Effect, ...]
     alike: Effect
@@ -51,6 +52,7 @@ class Shown:
     without_lag: float | None = None
     alike_as: str = "with all pairs alike it is {ratio:.3g} ×, so its busy pairs say otherwise"
     guards: tuple[Guard, ...] = ()
+    control: Control | None = None
 
     @property
     def effect(self) -> Effect:
