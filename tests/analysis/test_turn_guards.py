@@ -133,9 +133,9 @@ def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_
         calm.due_ns, calm.done_ns, calm.response_ns, calm.connection, np.where(calm.due_ns >= BEGIN[8], 9, 0)
     )
     assert list(np.flatnonzero(waits(late, TURNS))) == [8, 9]
-    assert saturates([True] + [False] * 19) is None
+    assert saturates([[True] + [False] * 19]) is None
     for waited, share in (([True] * 3 + [False] * 47, "6 %"), ([True, True] + [False] * 18, "10 %")):
-        told = saturates(waited)
+        told = saturates([[False] * 50, waited])
         assert told is not None
         assert told.why.startswith(f"in {share} of the turns requests waited for a slot")
         assert holds(told, 0.001), "nobody knows how long they would wait"

@@ -62,14 +62,13 @@ def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], 
     return grown if isfinite(grown) else nan
 
 
-def saturates(waited: ArrayLike) -> Guard | None:
-    """Return the guard of a server near its limit: requests waited for a slot in too many turns (`waited`, one
-    value per turn)."""
-    turns = np.asarray(waited, dtype=bool)
-    share = float(turns.mean()) if turns.size else 0.0
-    if share > limits.TURN_WAITS:
-        return Guard(f"in {100 * share:.3g} % of the turns requests waited for a slot{_OTHERWISE}")
-    return None
+def saturates(waited: Sequence[ArrayLike]) -> Guard | None:
+    """Return the guard of a side near its limit: requests waited for a slot in too many of its turns. `waited`:
+    by side, one value per turn."""
+    share = max(float(np.mean(side)) for side in waited)
+    if share <= limits.TURN_WAITS:
+        return None
+    return Guard(f"in {100 * share:.3g} % of the turns requests waited for a slot{_OTHERWISE}")
 
 
 def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:

@@ -237,25 +237,25 @@ def turned_blocks(
         place: of_trials.get(trial.trial, {}).get(numbers[trial.case]) for place, trial in places.items()
     }
     cells = [[_sides(cell, block, turned) for block in found.blocks] for cell in found.cells]
-    sides = [side for cell in cells for block in cell for side in block or ()]
-    if not sides:
+    if not any(block for cell in cells for block in cell):
         return None
     p = found.percentile
     effects = tuple(tuple(_effect(block, p) for block in cell) for cell in cells)
     drifts = [[_drift(block, p) for block in cell] for cell in cells]
-    of_sides = [
+    by_side = [
         [block[place] if block else None for block in cell]
         for cell, names in zip(cells, found.cells, strict=True)
         for place in range(len(names))
     ]
-    growths = [[one.growth if one else nan for one in side] for side in of_sides]
+    growths = [[one.growth if one else nan for one in side] for side in by_side]
+    known = [[one for one in side if one] for side in by_side]
     rounds = [
         np.any([side.overlapping for side in block], axis=0) for cell in cells for block in cell if block
     ]
     guards = (
         rises(growths, found.unit),
-        saturates(np.concatenate([side.waited for side in sides])),
-        *_defer([[one for one in side if one] for side in of_sides]),
+        saturates([np.concatenate([one.waited for one in side]) for side in known if side]),
+        *_defer(known),
         is_cold(drifts, found.unit, margin),
     )
     shown = tuple(tuple(tuple(_rounds(block, p)) for block in cell) for cell in cells)
