@@ -428,6 +428,13 @@ def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
     assert all("300 requests in 0.4 s of warm-up are too few" in told for told in trial.notices)
 
 
+def test_a_connection_for_each_request_makes_no_turn_longer() -> None:
+    """Its requests all count, so a turn needs no more of them."""
+    new, kept = ({"connection": np.array(one)} for one in (range(240), [1, 2] * 120))
+    found = [warming.connections_kept([SimpleNamespace(rows=rows)]) for rows in (new, kept, None)]  # type: ignore[list-item]
+    assert found == [0, 2, 0]
+
+
 def test_load_time_stands_still_between_turns() -> None:
     times = Timeline(0, 200 * MS, turns_ns=((0, 100 * MS), (150 * MS, 250 * MS)))
     found = [times.load_ns(at * MS) for at in (0, 50, 100, 149, 150, 200, 250, 400)]

@@ -29,7 +29,7 @@ ENOUGH = 5 * HOLDS
 
 
 class Warmed(NamedTuple):
-    """What a side's warm-up showed after its own cut: its p99, requests per second, and connections; how long
+    """What a side's warm-up showed after its own cut: its p99, requests per second, and kept connections; how long
     it took, and how long until the side had settled (None: it never did)."""
 
     p99_ns: float
@@ -41,7 +41,7 @@ class Warmed(NamedTuple):
 
 class _Seen(NamedTuple):
     """One warm-up load after its cut: the responses of each group in order of time, its requests per second,
-    its connections, and whether it had settled."""
+    its kept connections, and whether it had settled."""
 
     took_ns: tuple[Floats, ...]
     per_s: float
@@ -98,7 +98,7 @@ def _look(trial: TrialRun, load: Load, times: Timeline) -> _Seen:
     return _Seen(
         tuple(map(_took_ns, groups)),
         ended / window.seconds if window.size else 0.0,
-        _connections(groups),
+        connections_kept(groups),
         not cut.at_half,
     )
 
@@ -130,7 +130,11 @@ def typical_p99_ns(took_ns: Floats) -> float:
     return float(np.median([one or 0.0 for one in found]))
 
 
-def _connections(groups: Iterable[GroupView]) -> int:
+def connections_kept(groups: Iterable[GroupView]) -> int:
+    """Return how many connections carried several requests, of which the first in a turn does not count."""
     import numpy as np
 
-    return sum(len(np.unique(group.rows["connection"])) for group in groups if group.rows is not None)
+    used = (
+        np.unique(group.rows["connection"], return_counts=True) for group in groups if group.rows is not None
+    )
+    return sum(int((times > 1).sum()) for _, times in used)
