@@ -27,11 +27,6 @@ class TurnPlan(NamedTuple):
     rounds: int
 
     @property
-    def interval_ns(self) -> int:
-        """An interval of the tables, which divides a turn."""
-        return self.length_ns // limits.TURN_INTERVALS
-
-    @property
     def load_ns(self) -> int:
         """How long each side is loaded in a block."""
         return self.rounds * self.length_ns
@@ -57,7 +52,6 @@ def turn_plan(
     p99_ns: float,
     per_s: float,
     connections: int = 0,
-    offset_ns: int = 0,
     duration_ns: int = 0,
     rounds: int = limits.TURN_PLANNED,
 ) -> TurnPlan:
@@ -65,9 +59,8 @@ def turn_plan(
     not known).
 
     A turn holds enough requests that count, excluding the first one of each connection after an off time.
-    Beyond `TURN_MOST_NS` the p99 asks for no more than leaves half of a turn measured. `offset_ns`: how
-    accurately the clocks of a fleet's machines are known; `duration_ns` and `rounds`: how long, and in how
-    many turns, each side is loaded at least.
+    Beyond `TURN_MOST_NS` the p99 asks for no more than leaves half of a turn measured. `duration_ns` and
+    `rounds`: how long, and in how many turns, each side is loaded at least.
     """
     by_p99_ns = limits.TURN_P99S * p99_ns
     by_p99_ns = min(by_p99_ns, max(limits.TURN_MOST_NS, 2 * sum(unmeasured_ns(p99_ns))))
@@ -79,14 +72,13 @@ def turn_plan(
     low_ns, high_ns = limits.TURN_PAUSE_NS
     pause_ns = min(max(limits.TURN_PAUSE * p99_ns, low_ns), high_ns)
     length_ns = ceil(least_ns / step_ns) * step_ns
-    return TurnPlan(length_ns, ceil(pause_ns) + offset_ns, max(rounds, ceil(duration_ns / length_ns)))
+    return TurnPlan(length_ns, ceil(pause_ns), max(rounds, ceil(duration_ns / length_ns)))
 
 
-def turns_of(plan: TurnPlan, sides: int, seed: int, block: int, begin_ns: int = 0) -> list[tuple[Turn, ...]]:
-    """Return the turns of each side in a block, with the first turn of all beginning at `begin_ns`. The order
-    within each round is drawn at random."""
+def turns_of(plan: TurnPlan, sides: int, seed: int, block: int) -> list[tuple[Turn, ...]]:
+    """Return the turns of each side in a block, from 0. The order within each round is drawn at random."""
     found: list[list[Turn]] = [[] for _ in range(sides)]
-    at_ns = begin_ns
+    at_ns = 0
     for round_ in range(plan.rounds):
         for side in sorted(range(sides), key=lambda one: draw(seed, "turn", block, round_, one)):
             found[side].append((at_ns, at_ns + plan.length_ns))
