@@ -397,8 +397,8 @@ class Ended(NamedTuple):
 
 
 def ended(blocks: Blocks, fails_p: float, passes_p: float) -> Ended:
-    """Look at gates after each block from the sixth on; they end where their interval is narrow, they fail at `fails_p`
-    or pass at `passes_p`."""
+    """Look at gates after each block from the sixth on; they end where their interval is narrow, they fail at
+    `fails_p` or pass at `passes_p`."""
     count = len(blocks.effect)
     used, failed, passed = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for n in range(FIRST, MOST + 1):
@@ -446,8 +446,9 @@ HEAD = """# Turns simulated
 - Starts: random difference between the builds of a block (standard deviation).
 - Requests: per window at full speed. The open loop uses 30 % of a server at full speed; the closed loop is one user without think time.
 - False alarms (equal builds) and coverage (a build 15 % slower, the mean over all its blocks) are with 12 blocks.
-- Gates “worse by more than 5 %” use 6 to 24 blocks and end as svload's do: where half of the interval is 0.6 of the margin, by turns also where they
-  fail with p ≤ {fails:g} or pass with p ≤ {passes:g}. “Blocks” is the mean for equal builds. A build at the margin is 5 % slower.
+- Gates “worse by more than 5 %” use 6 to 24 blocks; “blocks” is the mean for equal builds. A build at the margin is 5 % slower.
+- They end as svload's do: where half of the interval is 0.6 of the margin; by turns also where they fail with
+  p ≤ {fails:g} or pass with p ≤ {passes:g}.
 
 """
 

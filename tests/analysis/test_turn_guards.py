@@ -142,7 +142,7 @@ def test_requests_that_wait_for_slots_are_told_from_the_first_turn_above_one_in_
 
 
 def test_work_that_is_put_off_is_told() -> None:
-    """By the side that puts off most; as much CPU again is what it costs at most, where a core is left for it."""
+    """By the side that puts off most; it costs as much CPU again where a core is left for it."""
     assert defers([(0.5, 0.025), (0.0, 0.0)], CPU) is None
     told = defers([(0.5, 0.0), (0.5, 0.1)], CPU)
     assert told is not None

@@ -383,7 +383,7 @@ def test_too_few_requests_are_one_part_and_their_slowest_decides() -> None:
 
 
 class WarmingTrial:
-    """A trial whose warm-up loads show what is planted: how many responses each, and whether it has settled."""
+    """A trial whose warm-up loads show what is planted: how many responses, and whether it has settled."""
 
     def __init__(self, config: Any, shows: Sequence[tuple[int, bool]]) -> None:
         self.config, self.plan, self.left = config, SimpleNamespace(seed=1, case="page-a"), list(shows)
@@ -416,8 +416,14 @@ class WarmingTrial:
     ],
 )
 def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: Any, least: int, loads: int, settles: Any, notices: int
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shows: Any,
+    least: int,
+    loads: int,
+    settles: int | None,
+    notices: int,
+) -> None:
     lock = begun(tmp_path, by_path(9)).lock()
     monkeypatch.setattr(warming, "STRETCHES_S", (0.1,) * 4)
     trial = WarmingTrial(case_config(lock, lock.cases[0]), shows)
@@ -426,14 +432,14 @@ def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
     assert found.took_ns == loads * 100 * MS
     assert found.settled_ns == (None if settles is None else settles * 100 * MS)
     assert len(trial.notices) == notices
-    assert all("300 requests in 0.4 s of warm-up are too few" in told for told in trial.notices)
+    assert all("300 requests in 400 ms of warm-up are too few" in told for told in trial.notices)
 
 
 def test_a_connection_for_each_request_makes_no_turn_longer() -> None:
     """Its requests all count, so a turn needs no more of them."""
     new, kept = ({"connection": np.array(one)} for one in (range(240), [1, 2] * 120))
-    found = [warming.connections_kept([SimpleNamespace(rows=rows)]) for rows in (new, kept, None)]  # type: ignore[list-item]
-    assert found == [0, 2, 0]
+    groups: Any = [SimpleNamespace(rows=rows) for rows in (new, kept, None)]
+    assert [warming.connections_kept([one]) for one in groups] == [0, 2, 0]
 
 
 def test_load_time_stands_still_between_turns() -> None:

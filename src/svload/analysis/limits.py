@@ -108,7 +108,7 @@ TURN_IDLE = (0.01, 100_000.0)
 """unless that is less than this: cores of CPU, and bytes a second written for a disk, the use of an idle
 server."""
 TURN_FAR = 10.0
-"""A load without turns may change the ratio by up to this multiple of a rise, a drift or deferred work that was seen."""
+"""A load without turns may change the ratio by up to this multiple of a rise, drift or deferred work."""
 TURN_CONTROL = 0.25
 """An effect of the baseline against itself within this share of the margin changes nothing."""
 TURN_LEAST_NS = 500_000_000

@@ -20,8 +20,8 @@ STRETCHES_S = (2, 4, 8, 16)
 """Warm-up loads, one after the other until the side has settled; 30 s at most. The study's ramp precedes the
 first."""
 PARTS = 9
-"""The p99 is the median of the p99s of up to this many parts of the settled load: a stall of the machine is in
-few of them."""
+"""The p99 is the median of the p99s of up to this many parts of the settled load: a stall of the machine is
+in few of them."""
 HOLDS = 67
 """Requests in each part: of fewer, a p99 is only the largest."""
 ENOUGH = 5 * HOLDS
@@ -29,8 +29,8 @@ ENOUGH = 5 * HOLDS
 
 
 class Warmed(NamedTuple):
-    """What a side's warm-up showed after its own cut: its p99, requests per second, and kept connections; how long
-    it took, and how long until the side had settled (None: it never did)."""
+    """What a side's warm-up showed after its own cut: its p99, requests per second, and kept connections; how
+    long it took, and how long until the side had settled (None: it never did)."""
 
     p99_ns: float
     per_s: float
@@ -77,8 +77,8 @@ def warm_up(trial: TrialRun, least: int = 0) -> Warmed:
             config = without_ramps(config)
     if fewest < least:
         trial.notice(
-            f"{trial.plan.case}: {fewest} requests in {show_duration(took_ns / 1e9)} of warm-up are too few to tell a "
-            f"stall from a slow server, so the turns may be longer than necessary"
+            f"{trial.plan.case}: {fewest} requests in {show_duration(took_ns / 1e9)} of warm-up are too few to "
+            f"tell a stall from a slow server, so the turns may be longer than necessary"
         )
     p99_ns = max(map(typical_p99_ns, groups), default=0.0)
     return Warmed(p99_ns, seen.per_s, seen.connections, took_ns, settled_ns)

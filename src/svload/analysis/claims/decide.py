@@ -372,7 +372,7 @@ def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
 
 
 def _turns(one: Judged, gate: Limit | None, margin: float) -> ClaimTurns | None:
-    """Return what is shown beside a ratio by turns, with what holds back its gate's pass, or "no difference"."""
+    """Return what is shown beside a ratio by turns, with what holds back a pass or "no difference"."""
     if one.turned is None:
         return None
     mean, half = float(one.shown.alike.mean), float(half_width(one.shown.alike))

@@ -1,8 +1,8 @@
 """What a ratio of sides that take turns cannot detect, and the control that would show it (benches/turns.md).
 
 Turns represent servers that are loaded part of the time: each turn begins with an idle server. Where that may
-hide a difference, neither "no difference" nor a pass is reported, unless the effect is too far from its margin for
-what may be hidden.
+hide a difference, neither "no difference" nor a pass is reported, unless the effect is too far from its margin
+for what may be hidden.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _OTHERWISE = "; measure with order: trials"
 
 @dataclass(frozen=True)
 class Guard:
-    """Something that turns can't show: why, as a clause, and by how much the log ratio of a load without turns
-    may differ from theirs, in either direction. Infinite: nothing is known about its size."""
+    """Something that turns can't show: why, as a clause, and by how much the log ratio of a load without
+    turns may differ from theirs, in either direction. Infinite: nothing is known about its size."""
 
     why: str
     off: float = inf
@@ -40,16 +40,15 @@ class Guard:
 
 def rises(values: ArrayLike, unit: ArrayLike) -> Guard | None:
     """Return the guard of responses that still grow as a turn goes on; None where they do not. `values`: by
-    side and block, from `growth_in_turn`. How far the ratio may be off follows from the most that a side grows."""
+    side and block, from `growth_in_turn`. How far the ratio may be off follows from the side that grows
+    most."""
     grown = effect_of(values, unit)
     if not apart(grown, None, limits.TURN_RISES):
         return None
     each = effect_of(np.asarray(values)[:, None], unit)
     most = float(np.fmax.reduce(each.mean + half_width(each)))
-    told = (
-        f"in the last third of a turn the response is {exp(float(grown.mean)):.3g} × that of the middle third"
-    )
-    return Guard(told + _OTHERWISE, limits.TURN_FAR * most)
+    told = f"the response is {exp(float(grown.mean)):.3g} × that of the middle third{_OTHERWISE}"
+    return Guard(f"in the last third of a turn {told}", limits.TURN_FAR * most)
 
 
 def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], p: float) -> float:
@@ -63,20 +62,20 @@ def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], 
 
 
 def saturates(waited: Sequence[ArrayLike]) -> Guard | None:
-    """Return the guard of a side near its limit: requests waited for a slot in too many of its turns. `waited`:
-    by side, one value per turn."""
-    share = max(float(np.mean(side)) for side in waited)
+    """Return the guard of a side near its limit: requests waited for a slot in too many of its turns.
+    `waited`: by side, one value per turn."""
+    share = max(float(np.asarray(side, dtype=bool).mean()) for side in waited)
     if share <= limits.TURN_WAITS:
         return None
     return Guard(f"in {100 * share:.3g} % of the turns requests waited for a slot{_OTHERWISE}")
 
 
 def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:
-    """Return the guard of a side that goes on working after its turns. `used`: by side, what it used within its
-    turns and between them, for each second of its turns: cores (`what` is CPU), or bytes of `what`.
+    """Return the guard of a side that goes on working after its turns. `used`: by side, what it used within
+    its turns and between them, for each second of its turns: cores (`what` is CPU), or bytes of `what`.
 
-    Work that is put off costs a server that is always loaded as much CPU again, unless its cores are then full.
-    What put-off writes would cost is not known.
+    A server that is always loaded needs as much CPU again for what it put off, unless its cores are then
+    full. What put-off writes would cost is not known.
     """
     within, outside = max(used, key=_share)
     share = _share((within, outside))
@@ -100,8 +99,9 @@ def is_cold(drifts: ArrayLike, unit: ArrayLike, margin: float) -> Guard | None:
     mean = float(moved.mean)
     if not (abs(mean) > margin / 2 and float(p_of(moved)) <= limits.ALPHA):
         return None
-    why = f"from the first third of a block's rounds to the last the ratio moves by a factor of {exp(mean):.3g}: not warm"
-    return Guard(why, limits.TURN_FAR * (abs(mean) + float(half_width(moved))))
+    moves = f"the ratio moves by a factor of {exp(mean):.3g}: not warm"
+    off = limits.TURN_FAR * (abs(mean) + float(half_width(moved)))
+    return Guard(f"from the first third of a block's rounds to the last {moves}", off)
 
 
 def drift_of(logs: Floats) -> float:

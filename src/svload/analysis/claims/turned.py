@@ -65,8 +65,8 @@ failures."""
 class Turned:
     """One number's requests that count, turn by turn; for each turn, whether one was in flight as the next
     one began, and whether one waited for a slot; the growth in its last third; what the side used (within,
-    between its turns, for each second of them) by resource; and the share of the machine that strangers had in
-    each turn."""
+    between its turns, for each second of them) by resource; and the share of the machine that strangers had
+    in each turn."""
 
     turns: tuple[Ranked, ...]
     overlapping: Flags
@@ -176,8 +176,8 @@ def _within_and_between(series: Series, turns: Turns, idle: float) -> tuple[floa
 
 @dataclass(frozen=True)
 class TurnedBlocks:
-    """A contrast's blocks with sides that took turns: each block's effect by cell, what may prevent a pass, and
-    why there is no result at all."""
+    """A contrast's blocks with sides that took turns: each block's effect by cell, what may prevent a pass,
+    and why there is no result at all."""
 
     effects: tuple[tuple[BlockEffect, ...], ...]
     guards: tuple[Guard, ...]
