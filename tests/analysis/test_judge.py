@@ -14,8 +14,8 @@ from tests.evolve import evolve
 from tests.support import make_run
 
 from svload import analysis
-from svload.analysis import judge
 from svload.analysis.cases import over_runs
+from svload.analysis.claims.made import in_turn
 from svload.analysis.criteria import metric_of
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.series import CaseCut
@@ -135,7 +135,7 @@ def test_of_damaged_trials_the_one_that_ran_first_is_told(tmp_path: Path) -> Non
     early = blocks[1][-1]
     for name in (late, early):
         bench.run.trial(name).table("histograms").write_bytes(b"torn")
-    for each in (judge._in_turn, spread):
+    for each in (in_turn, spread):
         with pytest.raises(SvloadError, match=rf"{early}/histograms.parquet is damaged"):
             judge_run(bench.lock, bench.configs, bench.trials(), each=each)
 

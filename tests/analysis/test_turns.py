@@ -78,7 +78,7 @@ def test_what_counts_does_not_depend_on_answers() -> None:
 
 def test_failures_lie_above_every_response_of_their_turn() -> None:
     made = requests((40, 5, 1), (50, 5, 1), (60, 6, 1), (70, 9, 1), (1060, 4, 1), (1070, 4, 1), failed=(3,))
-    first, second = by_turn(made, TURNS, MS)
+    first, second = by_turn(made, TURNS, measured(made, TURNS, MS))
     assert (first.total, first.finite, second.total) == (3, 2, 1)
     assert first.quantile(0.5) == 6 * MS
     assert first.quantile(0.99) is None

@@ -1,4 +1,4 @@
-"""What a search decides from is the verdict on all trials, whatever was kept from one question to the next."""
+"""What a policy decides from is the verdict on all trials, whatever was kept from one question to the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.evolve import evolve
 from tests.support import make_run
 
-from svload.api.runs import SearchVerdicts, final_verdicts
+from svload.api.runs import FinalVerdicts
 from svload.store import RunDir
 
 
@@ -26,9 +26,9 @@ def test_what_is_kept_is_what_would_be_judged(
     last = made.sealed_trials()[-1]
     kept = tmp_path / "kept"
     shutil.move(run.trial(last).path, kept)
-    ask = SearchVerdicts()
+    ask = FinalVerdicts()
     before = ask(run).trials
-    assert before == final_verdicts(run).trials and last not in before
+    assert before == FinalVerdicts()(run).trials and last not in before
     shutil.move(kept, run.trial(last).path)
-    assert ask(run).trials == final_verdicts(run).trials
+    assert ask(run).trials == FinalVerdicts()(run).trials
     assert last in ask(run).trials

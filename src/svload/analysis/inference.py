@@ -153,7 +153,7 @@ def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) ->
     total = float(counted[-1]) or 1.0
     ratio = cumulated[:, -1] / total
     groups = min(units, limits.BATCHES)
-    edges = _edges(units, max(groups, 1))
+    edges = batch_edges(units)
     residuals = np.diff(cumulated[:, edges], axis=1) - ratio[:, None] * np.diff(counted[edges])
     scale = groups / max(groups - 1, 1) / total**2
     return Batched(ratio, scale * (residuals**2).sum(axis=1), groups)
@@ -172,6 +172,11 @@ def autocorrelation_times(above: NDArray[np.generic], n: NDArray[np.generic] | N
     with np.errstate(divide="ignore", invalid="ignore"):
         tau = np.where(independent > 0, wider * found.variance / independent, 1.0)
     return np.maximum(tau, 1.0)
+
+
+def batch_edges(units: int) -> NDArray[np.int64]:
+    """Return where each batch of this many units begins, and the end of the last."""
+    return _edges(units, max(min(units, limits.BATCHES), 1))
 
 
 @lru_cache(maxsize=256)

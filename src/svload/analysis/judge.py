@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from svload.analysis.belief import Beliefs, asked_of
 from svload.analysis.capacity.told import capacity_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
-from svload.analysis.claims import judge_claims, made_of, metrics_of_claims
+from svload.analysis.claims import judge_claims, metrics_of_claims
+from svload.analysis.claims.made import Each, Known, in_turn, made_of, once
 from svload.analysis.criteria import criterion_of, owners_of_case
 from svload.analysis.curves.curve import load_curves
 from svload.analysis.curves.trial_loads import group_loads, ramp_breaks
@@ -34,7 +35,6 @@ from svload.analysis.server import GROWING, GROWS, overloaded_groups, saturated_
 from svload.analysis.stages import stages_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
-from svload.model.errors import SvloadError
 from svload.model.facts import newest_programs
 from svload.model.metrics import MetricRef, Source
 from svload.model.results import CheckResult, Estimate, Findings, Grade, TrialResult, Verdict
@@ -44,8 +44,6 @@ from svload.study.check import owners_of
 if TYPE_CHECKING:
     from svload.store import TrialData
 
-T = TypeVar("T")
-R = TypeVar("R")
 _REPLICATE = re.compile(r"\.r(\d+)$")
 
 
@@ -159,61 +157,49 @@ def _settling_ns(trial: TrialData) -> int:
     return min(max(end_ns, low_ns), high_ns) - low_ns
 
 
-class Each(Protocol):
-    """The way to apply a function to all items: results in their order, exceptions as in a loop."""
-
-    def __call__(self, function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
-        """Apply `function` to every item."""
-
-
-def _in_turn(function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
-    return [function(item) for item in items]
-
-
 def judge_trials(
     lock: Lock,
     configs: Mapping[str, CaseConfig],
     trials: Sequence[TrialData],
     *,
     server_cores: Sequence[int] = (),
-    each: Each = _in_turn,
+    each: Each = in_turn,
+    known: Known | None = None,
 ) -> list[TrialResult]:
     """Judge every trial with its final verdict, by case and replicate. Arguments as in `judge_run`."""
     wanted = _wanted(lock, configs)
     programs = newest_programs(
         (trial.seal.sealed_wall, trial.lab.programs) for trial in trials if trial.seal is not None
     )
-    by_case: dict[str, list[TrialData]] = {}
-    for trial in trials:
-        by_case.setdefault(trial.summary.case, []).append(trial)
+    kept: Known = {} if known is None else known
 
-    def cut(case: str) -> list[Cut]:
-        return [trial_cut(trial.unread(), configs[case]) for trial in by_case[case]]
+    def cut(trial: TrialData) -> Cut:
+        return once(kept, "cut", trial, lambda one: trial_cut(one, configs[one.summary.case]))
 
-    def judged(case: str) -> list[TrialResult]:
-        return [
-            judge_trial(
+    def judged(one: tuple[TrialData, CaseCut]) -> TrialResult:
+        trial, of_case = one
+        case, key = trial.summary.case, ("judged", trial.summary.trial)
+        if key not in kept or kept[key][:2] != (of_case, programs):
+            result = judge_trial(
                 trial.unread(),
                 configs[case],
                 lock=lock,
-                cut=cut,
+                cut=of_case,
                 extra=wanted.get(case, ()),
                 server_cores=server_cores,
                 programs=programs,
             )
-            for trial, cut in zip(by_case[case], cuts[case], strict=True)
-        ]
+            kept[key] = of_case, programs, result
+        found: TrialResult = kept[key][2]
+        return found
 
-    all_checks()  # load them once for all cases
-    try:
-        own = dict(zip(by_case, each(cut, list(by_case)), strict=True))
-        cuts = matched_cuts(own, {case: _settling_ns(by_case[case][-1]) for case in by_case}, lock)
-        found = each(judged, list(by_case))
-    except SvloadError:  # of several damaged trials, report the one that ran first
-        for trial in trials:
-            trial_cut(trial.unread(), configs[trial.summary.case])
-        raise
-    results = [result for of_case in found for result in of_case]
+    all_checks()  # load them once for all trials
+    own: dict[str, list[Cut]] = {}
+    for trial, one in zip(trials, each(cut, trials), strict=True):
+        own.setdefault(trial.summary.case, []).append(one)
+    settling_ns = {trial.summary.case: _settling_ns(trial) for trial in trials}
+    cuts = {case: iter(found) for case, found in matched_cuts(own, settling_ns, lock).items()}
+    results = each(judged, [(trial, next(cuts[trial.summary.case])) for trial in trials])
     order = {case.name: number for number, case in enumerate(lock.cases)}
     results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
     return results
@@ -249,19 +235,20 @@ def judge_run(
     environment: Mapping[str, str] | None = None,
     server_cores: Sequence[int] = (),
     begun_s: float | None = None,
-    each: Each = _in_turn,
+    each: Each = in_turn,
+    known: Known | None = None,
 ) -> Findings:
     """Return all findings from sealed trials under `lock`. `configs` holds each valid case's configuration,
     `planned` the number of trials in the plan, `certificates` what is known of the instrument and of the
     lab's own noise, `environment` the machine in words; `server_cores` are those that the services are pinned
     to, if any; `begun_s`: when the run had the machine for itself, Unix time.
 
-    The trials of a case are one piece of work; `each` runs these. Tables on disk are in memory only that
-    long.
+    A trial is one piece of work; `each` runs these. Tables on disk are in memory only that long. Whoever asks
+    again with more trials of the same run passes the same `known`.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
-    made = made_of(trials, configs, metrics_of_claims(lock, configs))
-    results = judge_trials(lock, configs, trials, server_cores=server_cores, each=each)
+    made = made_of(trials, configs, metrics_of_claims(lock, configs), each=each, known=known)
+    results = judge_trials(lock, configs, trials, server_cores=server_cores, each=each, known=known)
     asked = {name: tuple(map(str, asked_of(lock, one, _owners(one, lock)))) for name, one in configs.items()}
     cases = tuple(
         case_result(

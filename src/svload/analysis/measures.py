@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svload.analysis.inference import autocorrelation_times, batch_means
+from svload.analysis.inference import autocorrelation_times, batch_edges, batch_means
 from svload.analysis.monitored import monitored_measures
 from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ranked_counts, ranked_values
 from svload.analysis.readings import Series, readings_of, total_rate
@@ -73,8 +73,8 @@ class Population:
     """
 
     ranked: Ranked
-    exceedances: Callable[[Floats], tuple[Floats, Floats | None]]
-    sums: Callable[[], tuple[Floats, Floats | None]]
+    exceedances: Callable[[Floats], tuple[Floats, Floats]]
+    sums: Callable[[], tuple[Floats, Floats]]
     scale: float = NS
 
     def percentiles(self, stats: Iterable[str]) -> dict[str, Estimate]:
@@ -92,7 +92,7 @@ class Population:
         """Return the mean of what ended, with its interval by batch means. A failure counts as long as it
         took: how long a dropped or unfinished request would have taken is unknown."""
         sums, counts = self.sums()
-        n = len(sums) if counts is None else int(counts.sum())
+        n = int(counts.sum())
         if not n:
             return Estimate(value=None, reason="no request is due in the kept window", why="no request")
         return _batched(sums, counts, self.scale, n)
@@ -276,14 +276,31 @@ def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, 
 
 def _from_values(values: Floats, total: int, scale: float = NS, ended: Floats | None = None) -> Population:
     """Build a population from values in time order; an infinite one is a failure, and `total` includes those
-    without a row. A mean covers `ended`, or all values."""
+    without a row. A mean covers `ended`, or all values.
+
+    Its units are the batches themselves: whole numbers of ns or requests, whose sums are exact.
+    """
     of_mean = values if ended is None else ended
-    return Population(
-        ranked_values(values[np.isfinite(values)], total),
-        lambda at: ((values[None, :] > np.minimum(at, np.finfo(float).max)[:, None]).astype(float), None),
-        lambda: (of_mean, None),
-        scale,
-    )
+
+    def exceedances(at: Floats) -> tuple[Floats, Floats]:
+        parts = _batches(values)
+        finite = np.minimum(at, np.finfo(float).max)
+        above = [[np.count_nonzero(part > value) for part in parts] for value in finite]
+        return np.array(above, dtype=float).reshape(len(at), len(parts)), _sizes(parts)
+
+    def sums() -> tuple[Floats, Floats]:
+        parts = _batches(of_mean)
+        return np.array([part.sum() for part in parts]), _sizes(parts)
+
+    return Population(ranked_values(values[np.isfinite(values)], total), exceedances, sums, scale)
+
+
+def _batches(values: Floats) -> list[Floats]:
+    return np.split(values, batch_edges(len(values))[1:-1])
+
+
+def _sizes(parts: list[Floats]) -> Floats:
+    return np.array([len(part) for part in parts], dtype=float)
 
 
 def _from_histogram(

@@ -220,15 +220,16 @@ def _rows(samples: Table, index: int, window: Window, step: int | None = None) -
     due = samples["due_ns"]
     inside = np.flatnonzero(mine & (due >= window.low_ns) & (due < window.high_ns))
     if np.any(np.diff(due[inside]) < 0):
-        inside = inside[np.argsort(due[inside], kind="stable")]
-    return Rows(samples, inside)
+        return Rows(samples, inside[np.argsort(due[inside], kind="stable")])
+    whole = len(inside) and inside[-1] - inside[0] == len(inside) - 1
+    return Rows(samples, slice(inside[0], inside[-1] + 1) if whole else inside)
 
 
 class Rows(Mapping[str, NDArray[Any]]):
-    """The chosen rows of a samples table, column by column on demand; `ok` and `response_ns` come with
-    them."""
+    """The chosen rows of a samples table, column by column on demand, uncopied where they lie side by side;
+    `ok` and `response_ns` come with them."""
 
-    def __init__(self, samples: Table, which: Ints) -> None:
+    def __init__(self, samples: Table, which: Ints | slice) -> None:
         self._samples = samples
         self._which = which
         self._columns: dict[str, NDArray[Any]] = {}
@@ -251,7 +252,7 @@ class Rows(Mapping[str, NDArray[Any]]):
         return iter(self._samples)
 
     def __len__(self) -> int:
-        return len(self._which)
+        return len(self["due_ns"])
 
 
 def first_feeder(group: Group) -> str | None:

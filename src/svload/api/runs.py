@@ -96,66 +96,46 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     return told, [trial.lab.phases_s for trial in trials]
 
 
-def final_verdicts(found: RunDir) -> Verdicts:
-    """The sealed trials as the final verdict has them now, how wide each comparison's interval is, and which gates are decided.
+class FinalVerdicts:
+    """The sealed trials of one running run as the final verdict has them now, how wide each comparison's
+    interval is, and which gates are decided.
 
-    The warm-up cut of a case, made from all its trials, may change a provisional verdict. Uses one core,
-    since more trials may follow and the lab is up.
-    """
-    from svload.analysis.claims import made_of, metrics_of_claims, so_far
-    from svload.analysis.judge import sealed_at
-    from svload.run.policies.base import Verdicts
-    from svload.store import read_events
-
-    trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
-    lock, judged = found.lock(), _judge_all(found, trials).trials
-    configs = case_configs(lock)
-    made = made_of(trials, configs, metrics_of_claims(lock, configs))
-    found_so_far = so_far(lock, configs, judged, made)
-    begun_s = _begun_s(read_events(found.events).events)
-    return Verdicts(
-        {one.trial: one for one in judged},
-        {name: one.width for name, one in found_so_far.items()},
-        sealed_at(trials),
-        begun_s,
-        frozenset(name for name, one in found_so_far.items() if one.decided),
-    )
-
-
-class SearchVerdicts:
-    """The final verdict on every sealed trial of one running search, for the search's policy.
-
-    A case's results are kept until it gets another trial: a search asks every few trials, and would judge
-    each of them a dozen times.
+    A policy asks again after every block or few trials, and the warm-up cut of a case, made from all its
+    trials, may change earlier verdicts: a trial is judged again only where that of its case has changed. Uses
+    one core, since more trials may follow and the lab is up.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, ...], Any] = {}
+        self._trials: dict[str, TrialData] = {}
+        self._known: dict[tuple[str, str], Any] = {}
 
     def __call__(self, found: RunDir) -> Verdicts:
-        """Return verdicts as `final_verdicts` does; a search has no claims."""
+        """Return them; a search has no claims, and asks for verdicts alone."""
+        from svload.analysis.claims import made_of, metrics_of_claims, so_far
         from svload.analysis.judge import judge_trials, sealed_at
         from svload.run.policies.base import Verdicts
-        from svload.store import read_events, read_trial
+        from svload.store import read_events
 
-        trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
-        names: dict[str, list[str]] = {}
-        for trial in trials:
-            names.setdefault(trial.summary.case, []).append(trial.summary.trial)
-
-        def kept(function: Callable[[Any], Any], cases: Sequence[Any], /) -> list[Any]:
-            keys = [(function.__name__, *names[case]) for case in cases]
-            for key, case in zip(keys, cases, strict=True):
-                if key not in self._kept:
-                    self._kept[key] = function(case)
-            return [self._kept[key] for key in keys]
-
-        lock = found.lock()
-        # Compared cases have the same warm-up cut, so that trials of one change the verdicts of another.
-        how: dict[str, Any] = {} if lock.comparisons else {"each": kept}
-        results = judge_trials(lock, case_configs(lock), trials, server_cores=_server_cores(found), **how)
-        begun_s = _begun_s(read_events(found.events).events)
-        return Verdicts({one.trial: one for one in results}, sealed_s=sealed_at(trials), begun_s=begun_s)
+        for name in found.sealed_trials():
+            if name not in self._trials:
+                self._trials[name] = read_declared(found.trial(name).path)
+        trials = [self._trials[name] for name in found.sealed_trials()]
+        lock, begun_s = found.lock(), _begun_s(read_events(found.events).events)
+        configs = case_configs(lock)
+        if lock.search:
+            cores = _server_cores(found)
+            results = judge_trials(lock, configs, trials, server_cores=cores, known=self._known)
+            return Verdicts({one.trial: one for one in results}, sealed_s=sealed_at(trials), begun_s=begun_s)
+        judged = _judge_all(found, trials, known=self._known).trials
+        made = made_of(trials, configs, metrics_of_claims(lock, configs), known=self._known)
+        found_so_far = so_far(lock, configs, judged, made)
+        return Verdicts(
+            {one.trial: one for one in judged},
+            {name: one.width for name, one in found_so_far.items()},
+            sealed_at(trials),
+            begun_s,
+            frozenset(name for name, one in found_so_far.items() if one.decided),
+        )
 
 
 def _begun_s(events: Sequence[Event]) -> float | None:

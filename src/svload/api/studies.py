@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svload.api.earlier import Earlier
-from svload.api.runs import (
-    RUNS,
-    SearchVerdicts,
-    analyse,
-    final_verdicts,
-    judge_trial,
-    report,
-    verdict_exit,
-)
+from svload.api.runs import RUNS, FinalVerdicts, analyse, judge_trial, report, verdict_exit
 from svload.api.trust import allowed_hosts, may_administer, must_be_trusted
 from svload.api.typed import writing
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
@@ -539,7 +531,7 @@ def _execute_held(
     options = run.Options(
         emit=emit,
         judge=judge_trial,
-        verdicts=SearchVerdicts() if lock.search else final_verdicts,
+        verdicts=FinalVerdicts(),
         abort_if=abort_if,
         early=early,
         wait_for_machine_s=choices.wait_s,

@@ -3,10 +3,10 @@ showed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from svload.model.metrics import MetricRef
 from svload.model.results import TrialResult
@@ -15,6 +15,34 @@ from svload.model.study import CaseConfig
 if TYPE_CHECKING:
     from svload.analysis.claims.turned import Turned
     from svload.store import TrialData
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+Known = dict[tuple[str, str], Any]
+"""What was found of sealed trials, which never change, by what it is and the trial's name."""
+
+
+class Each(Protocol):
+    """The way to apply a function to all items: results in their order, exceptions as in a loop."""
+
+    def __call__(self, function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
+        """Apply `function` to every item."""
+
+
+def in_turn(function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
+    """Apply `function` to every item, as `Each`."""
+    return [function(item) for item in items]
+
+
+def once(known: Known, what: str, trial: TrialData, find: Callable[[TrialData], T]) -> T:
+    """Return what `find` returns for a trial, whose tables are in memory only that long; a second time from
+    `known`."""
+    key = (what, trial.summary.trial)
+    if key not in known:
+        known[key] = find(trial.unread())
+    found: T = known[key]
+    return found
 
 
 @dataclass(frozen=True)
@@ -31,21 +59,29 @@ def made_of(
     trials: Iterable[TrialData],
     configs: Mapping[str, CaseConfig],
     wanted: Mapping[str, Sequence[MetricRef]],
+    *,
+    each: Each = in_turn,
+    known: Known | None = None,
 ) -> dict[str, Made]:
-    """Return how each trial was made, by trial. `wanted`: by case the numbers of its claims."""
-    return {one.summary.trial: _made_of(one, configs, wanted) for one in trials}
+    """Return how each trial was made, by trial. `wanted`: by case the numbers of its claims; `each` and
+    `known` as in `judge_trials`."""
+    trials = list(trials)
+    in_turns = [one for one in trials if one.summary.turns is not None and one.summary.case in configs]
+    kept: Known = {} if known is None else known
 
+    def turned(trial: TrialData) -> dict[str, Turned]:
+        from svload.analysis.claims.turned import turned_of
 
-def _made_of(
-    trial: TrialData, configs: Mapping[str, CaseConfig], wanted: Mapping[str, Sequence[MetricRef]]
-) -> Made:
-    summary = trial.summary
-    if summary.turns is None or summary.case not in configs:
-        return Made(trial.lab.whole_plot, summary.started_wall)
-    from svload.analysis.claims.turned import turned_of
+        case = trial.summary.case
+        return once(kept, "turned", trial, lambda one: turned_of(one, configs[case], wanted.get(case, ())))
 
-    turned = turned_of(trial.unread(), configs[summary.case], wanted.get(summary.case, ()))
-    return Made(trial.lab.whole_plot, summary.started_wall, turned)
+    of_turns = dict(zip((one.summary.trial for one in in_turns), each(turned, in_turns), strict=True))
+    return {
+        one.summary.trial: Made(
+            one.lab.whole_plot, one.summary.started_wall, of_turns.get(one.summary.trial, {})
+        )
+        for one in trials
+    }
 
 
 def started_order(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> list[TrialResult]:

@@ -85,18 +85,21 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
     turns = Turns.of_record(record).in_load_time
     used, strangers = _used(trial, config), tuple(_strangers(trial, turns))
     groups = {group.name: group for group in _groups(trial, config)}
-    found = {}
+    named: dict[tuple[str, str], list[MetricRef]] = {}
     for ref in wanted:
-        group = groups.get(ref.owner)
+        named.setdefault((ref.owner, ref.metric.name), []).append(ref)
+    found = {}
+    for (owner, metric), of_one in named.items():
+        group = groups.get(owner)
         if group is None or group.rows is None:
             continue
-        requests = _requests(group.rows, turns, ref.metric.name)
-        p = percentile_of(str(ref))
+        requests = _requests(group.rows, turns, metric)
         counts = measured(requests, turns, record.p99_ns)
-        found[str(ref)] = Turned(
-            by_turn(requests, turns, record.p99_ns), in_flight(requests, turns), waits(requests, turns),
-            growth_in_turn(requests, turns, counts, p), used, strangers,
-        )  # fmt: skip
+        responses = by_turn(requests, turns, counts)
+        overlapping, waited = in_flight(requests, turns), waits(requests, turns)
+        for ref in of_one:
+            growth = growth_in_turn(requests, turns, counts, percentile_of(str(ref)))
+            found[str(ref)] = Turned(responses, overlapping, waited, growth, used, strangers)
     return found
 
 

@@ -56,8 +56,11 @@ class Requests:
 
     def ranked(self, which: NDArray[np.bool_]) -> Ranked:
         """Return the responses of these requests in rank order; failures lie above all others."""
-        took = self.response_ns[which]
-        return ranked_values(took[~np.isnan(took)], len(took))
+        return _ranked(self.response_ns[which])
+
+
+def _ranked(took: Floats) -> Ranked:
+    return ranked_values(took[~np.isnan(took)], len(took))
 
 
 def measured(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool_]:
@@ -76,20 +79,32 @@ def measured(requests: Requests, turns: Turns, p99_ns: float) -> NDArray[np.bool
 
 
 def _first_of_connection(at: Ints, requests: Requests) -> NDArray[np.bool_]:
-    order = np.lexsort((requests.due_ns, requests.connection, at))
+    """Return which requests are the first of their connection in their turn, `at`; none of a connection that
+    made only one."""
+    order = np.lexsort((requests.due_ns, _narrow(requests.connection)))
     turn, connection = at[order], requests.connection[order]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = (turn[1:] != turn[:-1]) | (connection[1:] != connection[:-1])
+    opens = np.ones(len(order), dtype=bool)
+    opens[1:] = connection[1:] != connection[:-1]
+    first = opens.copy()
+    first[1:] |= turn[1:] != turn[:-1]
+    made = np.diff(np.append(np.flatnonzero(opens), len(order)))
     found = np.empty_like(first)
-    found[order] = first
-    _, which, times = np.unique(requests.connection, return_inverse=True, return_counts=True)
-    return found & (times[which] > 1)
+    found[order] = first & np.repeat(made > 1, made)
+    return found
 
 
-def by_turn(requests: Requests, turns: Turns, p99_ns: float) -> tuple[Ranked, ...]:
-    """Return the responses that count, turn by turn."""
-    at = np.where(measured(requests, turns, p99_ns), turns.of(requests.due_ns), -1)
-    return tuple(requests.ranked(at == turn) for turn in range(len(turns.begin_ns)))
+def _narrow(numbers: Ints) -> NDArray[np.generic]:
+    """Return the numbers in 16 bits if they fit: only these are sorted in linear time."""
+    fit = numbers.min(initial=0) >= 0 and numbers.max(initial=0) < 1 << 16
+    return numbers.astype(np.uint16) if fit else numbers
+
+
+def by_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_]) -> tuple[Ranked, ...]:
+    """Return the responses that count (`measured`), turn by turn."""
+    at, took = turns.of(requests.due_ns)[counts], requests.response_ns[counts]
+    order = np.argsort(at, kind="stable")
+    edges = np.searchsorted(at[order], np.arange(len(turns.begin_ns) + 1))
+    return tuple(map(_ranked, np.split(took[order], edges)[1:-1]))
 
 
 def in_flight(requests: Requests, turns: Turns) -> NDArray[np.bool_]:

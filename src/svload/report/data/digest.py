@@ -220,6 +220,9 @@ def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
     samples = data.samples
     mine = np.flatnonzero((samples["group"] == index) & (samples["done_ns"] >= 0))
     took = responses_ns(samples)[mine]
+    if len(took) > _SLOWEST:
+        slow = np.flatnonzero(took >= np.partition(took, -_SLOWEST)[-_SLOWEST])
+        mine, took = mine[slow], took[slow]
     chosen = mine[np.argsort(-took, kind="stable")[:_SLOWEST]]
     rows = {name: samples[name][chosen].astype(np.float64) for name in _STAMPS}
     begun, reached = rows["begun_ns"] >= 0, rows["first_byte_ns"] >= 0
