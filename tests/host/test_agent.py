@@ -17,7 +17,7 @@ from tests.bounds import HANG_S
 from tests.host.conftest import alive
 from tests.servers import wait_until
 
-from svload.host import Agent, connect_agent, start_agent
+from svload.host import Agent, start_agent
 from svload.host.machine import linux
 from svload.host.process import cgroups
 from svload.model.errors import SvloadError
@@ -582,7 +582,7 @@ def test_collect_brings_a_large_file_whole(agent: Agent, tmp_path: Path) -> None
 
 def test_a_guest_may_leave_and_an_owner_is_one(agent: Agent, order: Order) -> None:
     agent.prepare([order("s", "server", "sleep", "600")])
-    with connect_agent(agent.dir) as guest:
+    with Agent(agent.dir, None, "a guest") as guest:
         assert guest.exited("s") is None
     with pytest.raises(SvloadError, match="owner already"):
         Agent(agent.dir, Lease(), "a thief")
@@ -599,7 +599,7 @@ def test_a_lease_until_a_time_survives_its_owner_and_ends_then(state: Path, orde
     owner = start_agent(state / "labs/x", lease, "lab up")
     (result,) = owner.prepare([order("s", "server", "sleep", "600")])
     owner.close()
-    with connect_agent(state / "labs/x") as guest:
+    with Agent(state / "labs/x", None, "a guest") as guest:
         assert guest.exited("s") is None
     assert alive(result)
     wait_until(lambda: not alive(result))
@@ -611,7 +611,7 @@ def test_a_guest_can_end_a_lab(state: Path, order: Order) -> None:
     owner = start_agent(state / "labs/x", Lease(kind="until", until_wall=time.time() + 600), "lab up")
     (result,) = owner.prepare([order("s", "server", "sleep", "600")])
     owner.close()
-    connect_agent(state / "labs/x").end()
+    Agent(state / "labs/x", None, "a guest").end()
     assert not alive(result)
     assert not (state / "labs/x").exists()
 
@@ -647,7 +647,7 @@ def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.Mo
 def test_a_controller_of_another_version_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.host.agent.client.PROTOCOL", 99)
     with pytest.raises(SvloadError, match="the controller 99"):
-        connect_agent(agent.dir)
+        Agent(agent.dir, None, "a guest")
 
 
 def test_strangers_cannot_connect(agent: Agent) -> None:

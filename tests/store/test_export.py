@@ -159,7 +159,7 @@ def test_an_answer_of_too_many_rows_is_refused(sql: str, run: SyntheticRun) -> N
 
 
 def test_a_query_has_half_of_the_free_memory(run: SyntheticRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.store.sql._half_of_free_mib", lambda: 64)
+    monkeypatch.setattr("svload.store.sql.free_memory_bytes", lambda: 128 << 20)
     wide = "select list(repeat('x', 1000) || range) from range(10000000)"
     with pytest.raises(SvloadError, match=r"[Mm]emory"):
         query(run, wide)

@@ -12,6 +12,7 @@ from svload.api.earlier import Earlier
 from svload.api.runs import RUNS, FinalVerdicts, analyse, judge_trial, report, verdict_exit
 from svload.api.trust import allowed_hosts, may_administer, must_be_trusted
 from svload.api.typed import writing
+from svload.model.environment import free_memory_bytes
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
 from svload.run.configs import case_configs
@@ -121,13 +122,13 @@ def _why_trials(lock: Lock, choices: Choices) -> str | None:
     """Return why the sides of a gate must run one after the other, as a clause, if the study leaves their
     order open: they don't fit side by side. Empty: they fit; None: the study sets the order, or has no
     gate."""
-    from svload import host, study
+    from svload import study
 
     if not study.leaves_order_open(lock):
         return None
     if choices.elsewhere:
         return "other machines make the load"
-    free = study.Free(host.free_memory_bytes(), _free_bytes(choices.out.absolute()))
+    free = study.Free(free_memory_bytes(), _free_bytes(choices.out.absolute()))
     return study.why_not_side_by_side(lock, free)
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.host.agent.client import Agent, Clock, StartingAgent, connect_agent, launch_agent, start_agent
+    from svload.host.agent.client import Agent, Clock, StartingAgent, launch_agent, start_agent
     from svload.host.agent.folders import cache_dir, folder_bytes, labs_dir, state_dir
     from svload.host.agent.leftovers import LabState, finish_leftovers, list_labs
     from svload.host.machine.cores import CoreSplit, split_cores
-    from svload.host.machine.facts import connection_room, describe_machine, free_memory_bytes
+    from svload.host.machine.facts import connection_room, describe_machine
     from svload.host.machine.lock import machine_lock
     from svload.host.machine.loopback import localhost
     from svload.host.machines.base import Machine

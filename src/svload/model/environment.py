@@ -1,5 +1,5 @@
-"""The environment variables that svload reads, and the folders they name. The reference lists them; a test
-checks that there are no others."""
+"""What svload takes from where it runs: environment variables, the folders they name, and free memory. The
+reference lists the variables; a test checks that there are no others."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def cache_dir() -> Path:
     """Return where installed kits, filled data and unpacked packs are kept ($SVLOAD_CACHE). Not created.
     Raises SvloadError not-yours."""
     return refuse_strange(_folder("SVLOAD_CACHE", "XDG_CACHE_HOME", ".cache"))
+
+
+def free_memory_bytes() -> int:
+    """Return the memory that programs can still use without swapping; 0 if the system does not report it."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
 
 
 def refuse_strange(folder: Path) -> Path:

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from svload.host import free_memory_bytes
 from svload.host.machine.linux import process_stat
 from svload.lab import Lab
 from svload.lab.kit import Host
 from svload.lab.ports import Ports
+from svload.model.environment import free_memory_bytes
 from svload.model.errors import fail
 from svload.model.events import Event
 from svload.model.facts import ServiceFacts

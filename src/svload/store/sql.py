@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from svload.model.columns import HISTOGRAM_METRICS
+from svload.model.environment import free_memory_bytes
 from svload.model.errors import fail
 from svload.model.outputs import output
 from svload.model.request_errors import ERRORS
@@ -68,7 +69,8 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     with _views(run) as connection:
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
-        connection.execute(f"SET memory_limit = '{_half_of_free_mib()}MiB'")
+        half_mib = max((free_memory_bytes() or 2 << 30) >> 21, 64)
+        connection.execute(f"SET memory_limit = '{half_mib}MiB'")
         connection.execute("SET lock_configuration = true")
         try:
             found = interruptibly(connection, lambda stop: _answer(connection, sql, stop))
@@ -94,16 +96,6 @@ def _answer(
             hint = "Ask for less (limit, group by), or write the tables to files with svload export."
             raise fail("usage", reason=f"the answer has more than {MOST_ROWS:,} rows", hint=hint)
     return names, rows
-
-
-def _half_of_free_mib() -> int:
-    """Return half of the free memory, in MiB; 1,024 if the system does not report it."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        free_kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):
-        return 1024
-    return max(free_kib // 2048, 64)
 
 
 def export_views(

@@ -337,12 +337,6 @@ def start_agent(
     return launch_agent(folder, lease, owner, isolate=isolate, own_network=own_network).connect()
 
 
-def connect_agent(folder: Path, owner: str = "a guest") -> Agent:
-    """Connect to a living lab's agent as a guest: `close` leaves the lab alive, `end` ends it.
-    Raises SvloadError agent-lost."""
-    return Agent(folder.absolute(), None, owner)
-
-
 def _popen(folder: Path, lock: int, ready: int, more: Sequence[str]) -> subprocess.Popen[bytes]:
     command = python("-m", "svload.host.agent", "--dir", str(folder), "--lock-fd", str(lock))
     command += ("--ready-fd", str(ready), *more)

@@ -78,11 +78,5 @@ def _memory_gib() -> float:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
 
 
-def free_memory_bytes() -> int:
-    """Return the memory that programs can still use without swapping."""
-    lines = read("/proc/meminfo", "").splitlines()
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
-
-
 def _list(cores: tuple[int, ...]) -> str:
     return ", ".join(str(core) for core in cores)
