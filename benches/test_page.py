@@ -11,7 +11,7 @@ from tests.report.chromium import ARGUMENTS
 from tests.support import make_run
 
 from svload import api
-from svload.report import write_all
+from svload.report.files.write import write_all
 
 CASES, REPLICATES, TRIES = 252, 4, 5
 MOST_BYTES, MOST_S = 6_000_000, 2.0

@@ -22,8 +22,8 @@ from rich.text import Text
 
 from svload import api
 from svload.model.events import Event
-from svload.report import show_findings
 from svload.report.terminal.live import ScreenView
+from svload.report.terminal.tables import show_findings
 from svload.store import RunDir, find_run, read_events
 
 COLUMNS, ROWS = 80, 26

@@ -11,7 +11,7 @@ from tests.analysis.conftest import Bench
 from tests.analysis.test_compare import PROTOCOL, RATIOS, blocks, lock_with
 from tests.evolve import evolve
 
-from svload.analysis.claims import judge_claims
+from svload.analysis.claims.decide import judge_claims
 from svload.analysis.confounded import confounding
 from svload.analysis.contrasts import plan_comparisons
 from svload.model.results import Claim

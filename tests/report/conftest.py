@@ -17,7 +17,7 @@ from tests.support import SyntheticRun, make_run
 
 from svload import api
 from svload.model.results import Findings
-from svload.report import write_all
+from svload.report.files.write import write_all
 from svload.store import write_findings
 
 Shown = Callable[..., str]

@@ -7,7 +7,7 @@ from tests.results import trial_result
 
 from svload.model.certificates import InstrumentCertificate, InstrumentLevel, Place
 from svload.model.results import CheckResult
-from svload.report import show_why
+from svload.report.terminal.why import show_why
 from svload.report.told.certified import NO_INSTRUMENT, instrument_line, instrument_words
 
 LEVEL = InstrumentLevel(

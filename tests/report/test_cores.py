@@ -12,7 +12,7 @@ from tests.support import make_run
 
 from svload import api
 from svload.host.process import forks
-from svload.report import write_all
+from svload.report.files.write import write_all
 
 
 def contents(files: dict[str, Path]) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from tests.report.conftest import Shown
 from tests.results import case_result
 
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, Evidence, LimitUse, RefusalCount
-from svload.report import show_why
+from svload.report.terminal.why import show_why
 from svload.report.told.evidence import evidence_lines, gave_way, limit_lines
 
 USE = LimitUse(service="cache", monitor="listeners", name="accept queue", resource="accept queue", entity="8080", used=79.4, limit=128, share=0.62, peak_share=1.01, full=0.2, state="reached", first_s=2.1)  # fmt: skip

@@ -74,7 +74,7 @@ def test_the_plan_says_how_long_it_takes(findings: Findings) -> None:
 
 
 def test_it_is_reported_anew(run: RunDir, findings: Findings) -> None:
-    from svload.report import write_all
+    from svload.report.files.write import write_all
 
     files = write_all(run, findings)
     page = files["report.html"].read_text(encoding="utf-8")

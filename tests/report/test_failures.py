@@ -15,11 +15,11 @@ from tests.report.conftest import Shown
 from tests.report.told_facts import outcomes
 
 from svload.model.results import FailureKind, Failures, Findings
-from svload.report import show_findings
 from svload.report.data.gather import gather
 from svload.report.files.markdown import plain, summary_markdown
 from svload.report.page.render import render_page
 from svload.report.sheets.workbook import write_workbook
+from svload.report.terminal.tables import show_findings
 from svload.report.told.answer import answer, headline
 from svload.report.told.failures import leading_failures
 

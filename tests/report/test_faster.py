@@ -10,8 +10,8 @@ from tests.evolve import evolve
 from tests.report.told_facts import outcomes
 
 from svload.model.results import Claim, Estimate, Findings
-from svload.report import faster_sentence
 from svload.report.told.answer import answer, nothing_line
+from svload.report.told.faster import faster_sentence
 
 Reporter = Callable[[str], Any]
 Said = tuple[str, float, float, float]

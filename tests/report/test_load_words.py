@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svload import api, study
-from svload.report import describe_run
+from svload.report.told.traffic import describe_run
 
 
 def _told(profile: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from tests.report.conftest import Shown
 
 from svload import api
 from svload.host.process import cgroups
-from svload.report import show_plan
+from svload.report.terminal.tables import show_plan
 
 STUDY = {
     "name": "open",

@@ -23,7 +23,7 @@ from svload.model.load_summary import (
     Times,
     WarmUp,
 )
-from svload.report import show_load
+from svload.report.terminal.load_end import show_load
 from svload.report.terminal.load_live import PlainLoad, ScreenLoad
 
 

@@ -14,12 +14,12 @@ from tests.report.conftest import Shown
 
 from svload.model.capacity import CapacityResult, GainStep
 from svload.model.results import Findings
-from svload.report import show_findings
 from svload.report.charts.search_chart import search_chart
 from svload.report.data.gather import gather
 from svload.report.figures.write import found_figures, write_figures
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
+from svload.report.terminal.tables import show_findings
 from svload.report.told.answer import answer, headline
 from svload.report.told.search_rows import level_rows, limit_words, search_title, step_rows
 

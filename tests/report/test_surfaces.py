@@ -16,12 +16,12 @@ from svload import api
 from svload.analysis.checks import all_checks
 from svload.model.events import Event
 from svload.model.results import Findings, Grade
-from svload.report import show_findings
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
 from svload.report.page.render import render_page
 from svload.report.terminal.live import PlainView
+from svload.report.terminal.tables import show_findings
 from svload.report.terminal.why import show_why
 from svload.report.told.answer import answer
 from svload.report.told.causes import cause

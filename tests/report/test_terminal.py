@@ -28,7 +28,6 @@ from svload.model.results import (
     OwnVerdicts,
     ThresholdResult,
 )
-from svload.report import show_findings, show_probe, show_rows, show_why
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
@@ -36,6 +35,8 @@ from svload.report.page.render import render_page
 from svload.report.sheets.workbook import write_workbook
 from svload.report.terminal.casetable import case_table
 from svload.report.terminal.console import MOST_LINES
+from svload.report.terminal.tables import show_findings, show_probe, show_rows
+from svload.report.terminal.why import show_why
 from svload.report.told.causes import cause
 from svload.report.told.claimed import claimed
 

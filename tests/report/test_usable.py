@@ -16,10 +16,10 @@ from svload import api
 from svload.model.capacity import CapacityResult
 from svload.model.errors import ExitCode
 from svload.model.results import Estimate, Findings
-from svload.report import show_findings
 from svload.report.data.gather import gather
 from svload.report.files.markdown import summary_markdown
 from svload.report.page.render import render_page
+from svload.report.terminal.tables import show_findings
 from svload.report.told.answer import answer, headline
 from svload.report.told.ending import ending, exit_line
 from svload.report.told.spelling import split_metric

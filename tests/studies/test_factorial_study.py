@@ -19,7 +19,7 @@ from svload.lab import find_mistakes, kit_options
 from svload.model.executors import ConstantVus, PerVuIterations
 from svload.model.study import Lock
 from svload.model.traffic import SizeCheck
-from svload.report import show_plan
+from svload.report.terminal.tables import show_plan
 from svload.study import load_study, resolve
 
 pytestmark = pytest.mark.slow

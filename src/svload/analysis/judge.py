@@ -13,7 +13,7 @@ from svload.analysis.capacity.told import capacity_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
-from svload.analysis.claims import judge_claims, metrics_of_claims
+from svload.analysis.claims.decide import judge_claims, metrics_of_claims
 from svload.analysis.claims.made import Each, Known, in_turn, made_of, once
 from svload.analysis.criteria import criterion_of, owners_of_case
 from svload.analysis.curves.curve import load_curves

@@ -206,7 +206,7 @@ def _unkept(problem: Problem) -> Problem:
 
 def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None) -> LoadSummary:
     from svload import analysis
-    from svload.report import describe_load
+    from svload.report.told.traffic import describe_load
     from svload.store import read_trial
 
     lock = run.lock()

@@ -84,7 +84,8 @@ def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     """Return the findings of the sealed trials, made on all cores, and the phases of each trial. Writes
     nothing."""
     from svload.host.process.forks import spread
-    from svload.report import describe_imported, describe_run, in_words
+    from svload.report.told.answer import in_words
+    from svload.report.told.traffic import describe_imported, describe_run
 
     trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
     findings = _judge_all(found, trials, each=spread)
@@ -111,7 +112,8 @@ class FinalVerdicts:
 
     def __call__(self, found: RunDir) -> Verdicts:
         """Return them; a search has no claims, and asks for verdicts alone."""
-        from svload.analysis.claims import made_of, metrics_of_claims, so_far
+        from svload.analysis.claims.decide import metrics_of_claims, so_far
+        from svload.analysis.claims.made import made_of
         from svload.analysis.judge import judge_trials, sealed_at
         from svload.run.policies.base import Verdicts
         from svload.store import read_events
@@ -220,7 +222,7 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
     The time that this takes is known only afterwards: findings.json has it, the page does not.
     """
     from svload.analysis.phases import OF_TRIALS
-    from svload.report import write_all
+    from svload.report.files.write import write_all
     from svload.store.leftovers import sweep
     from svload.store.seal import write_report_digests
 
@@ -323,7 +325,7 @@ def compare(
     run's derived/.
     """
     from svload import analysis
-    from svload.report import write_comparison
+    from svload.report.files.write import write_comparison
     from svload.store import find_run
 
     runs = [find_run(name, out) for name in (first, second)]

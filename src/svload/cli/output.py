@@ -90,7 +90,7 @@ def quiet_seconds(text: str | None) -> float:
 @contextmanager
 def live() -> Iterator[Emit]:
     """Show a live view on stderr: a screen on a terminal, plain lines elsewhere."""
-    from svload.report import live_view
+    from svload.report.terminal.live import live_view
 
     with live_view() as view:
         yield telling(view.on_event)
@@ -102,7 +102,7 @@ def load_live(lasts_s: float, quiet: bool) -> Iterator[Emit]:
     if quiet:
         yield telling(lambda event: None)
         return
-    from svload.report import load_view
+    from svload.report.terminal.load_live import load_view
 
     with load_view(lasts_s) as view:
         yield telling(view.on_event)
@@ -142,7 +142,8 @@ def tell_damage(run: str, out: Path, trial: str | None = None) -> None:
 def show_result(result: RunResult, as_json: bool, answer: Callable[[Findings], str] | None = None) -> None:
     """Print the final table and paths (or JSON), and a line on what a quiet machine would improve; end with
     the exit code. `answer` makes the sentence that comes first."""
-    from svload.report import quieter_line, show_findings
+    from svload.report.terminal.tables import show_findings
+    from svload.report.told.quieter import quieter_line
 
     tell_problems(result.outcome.error)
     for target in result.outcome.unauthorised:

@@ -4,15 +4,3 @@
 contrast's pairs in judged trials, `gathered` holds them; `evidence` turns them into effect and guards;
 `decide` determines what may be claimed; `gates` evaluates `fail_if`. The report puts it in words.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from svload.model.late import late
-
-if TYPE_CHECKING:
-    from svload.analysis.claims.decide import judge_claims, metrics_of_claims, so_far
-    from svload.analysis.claims.made import Made, made_of
-
-__getattr__ = late(__name__)

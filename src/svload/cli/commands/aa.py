@@ -60,7 +60,7 @@ def aa(
             {"run": str(result.run.path), "certificate": made.model_dump(mode="json") if made else None}
         )
     else:
-        from svload.report import show_aa
+        from svload.report.terminal.tables import show_aa
 
         show_aa(made, result.run.path)
     leave(ExitCode.worst([result.outcome.exit_code, ExitCode.DONE if made else ExitCode.REFUSED]))

@@ -77,7 +77,7 @@ def compare(typed: Typed, flags: dict[str, Any]) -> None:
 def _urls(typed: Typed, flags: dict[str, Any]) -> None:
     from svload import api
     from svload.api.typed import seconds
-    from svload.report import faster_sentence
+    from svload.report.told.faster import faster_sentence
 
     if typed.to is not None:
         raise fail(
@@ -119,7 +119,7 @@ def _runs(typed: Typed, flags: dict[str, Any]) -> None:
     if typed.json:
         print_json(rows)
     else:
-        from svload.report import show_comparison
+        from svload.report.terminal.tables import show_comparison
 
         show_comparison(rows, page)
 

@@ -47,7 +47,7 @@ def probe(
     if json:
         print_json(rows)
     else:
-        from svload.report import show_probe
+        from svload.report.terminal.tables import show_probe
 
         show_probe(rows)
     leave(ExitCode.LAB_FAILED if any(row["error"] for row in rows) else ExitCode.DONE)
@@ -76,7 +76,7 @@ def doctor(
     if json:
         print_json(found)
     else:
-        from svload.report import show_doctor
+        from svload.report.terminal.tables import show_doctor
 
         show_doctor(found)
     leave(ExitCode.LAB_FAILED if found["problems"] else ExitCode.DONE)

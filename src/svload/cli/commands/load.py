@@ -122,7 +122,7 @@ def load(typed: Typed, flags: dict[str, Any]) -> None:
     if typed.json:
         print_json(result.summary.model_dump(mode="json", by_alias=True))
     else:
-        from svload.report import show_load
+        from svload.report.terminal.load_end import show_load
 
         show_load(result.summary)
     tell_problems(result.error)

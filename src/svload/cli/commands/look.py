@@ -74,7 +74,7 @@ def why(
     if json:
         print_json(result.model_dump(mode="json"))
     else:
-        from svload.report import show_why
+        from svload.report.terminal.why import show_why
 
         show_why(result, api.read_findings(api.find_run(run, _out(out))))
 
@@ -135,7 +135,7 @@ def report(
             }
         )
     else:
-        from svload.report import show_findings
+        from svload.report.terminal.tables import show_findings
 
         show_findings(findings, files, code=code)
     leave(code)
@@ -204,7 +204,7 @@ def query(
     if json:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        from svload.report import show_rows
+        from svload.report.terminal.tables import show_rows
 
         show_rows(names, rows)
 

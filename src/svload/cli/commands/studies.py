@@ -138,7 +138,7 @@ def plan(
     if json:
         print_json(planned)
     else:
-        from svload.report import show_plan
+        from svload.report.terminal.tables import show_plan
 
         show_plan(planned)
     gated = [entry for entry in planned["comparisons"] if entry["gated"] and entry["state"] != "decidable"]
