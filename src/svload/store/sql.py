@@ -23,7 +23,7 @@ from svload.model.results import Belief, Findings, TrialResult, TrialSummary
 from svload.model.visible import FORMULA, plain_cell
 from svload.store.interrupts import interruptibly
 from svload.store.layout import RunDir
-from svload.store.load_time import RESPONSE_SQL, TURNS_SQL, Turns
+from svload.store.load_time import TIMED_SQL, WITHOUT_TURNS_SQL, Turns
 from svload.store.parquet import TABLES, schema_of
 
 VIEWS = {
@@ -182,17 +182,16 @@ def _register(connection: Any, run: RunDir) -> None:
         connection.register(f"_{table}", _dataset(run, names, table))
     connection.register("_turns", _turns(summaries))
     turned = any(summary.turns is not None for summary in summaries.values())
-    response, by_turn = (RESPONSE_SQL, TURNS_SQL) if turned else (_WITHOUT_TURNS, "")
+    connection.execute(f"create view _timed as {TIMED_SQL if turned else _TIMED}")
     by_group = 'join groups using (trial, "group")'
     picked = "trial, groups.case_name, groups.group_name"
     for view, select in {
         "intervals": f'select {picked}, one.* exclude (trial, "group") from _intervals one {by_group}',
         "histograms": f'select {picked}, metric_name, one.* exclude (trial, "group") from _histograms one '
         f"{by_group} left join _metric using (metric)",
-        "samples": f'select {picked}, error_name, {response} as response_ns, one.* exclude (trial, "group") '
-        f"from _samples one {by_turn} {by_group} left join _error using (error)",
-        "probe": f"select {picked}, {_PROBE.format(response=response)} from _samples one {by_turn} {by_group} "
-        f"left join _error using (error)",
+        "samples": f'select {picked}, error_name, response_ns, one.* exclude (trial, "group", response_ns) '
+        f"from _timed one {by_group} left join _error using (error)",
+        "probe": f"select {picked}, {_PROBE} from _timed one {by_group} left join _error using (error)",
         "asked": f'select {picked}, one.* exclude (trial, "group") from _rows one {by_group}',
         "monitors": "select trial, trials.case_name, one.* exclude (trial) from _monitors one join trials "
         "using (trial)",
@@ -377,14 +376,14 @@ def _seconds(name: str, since: str = "") -> str:
     return f"case when {name} >= 0 and {since} >= 0 then ({name} - {since}) / 1e9 end"
 
 
-_WITHOUT_TURNS = "case when one.done_ns >= 0 then one.done_ns - one.due_ns end"
+_TIMED = f"select *, {WITHOUT_TURNS_SQL} as response_ns from _samples one"
 _PROBE = ", ".join(
     f"{sql} as {name}"
     for name, sql in {
         "vu": "vu",
         "seq": "seq",
         "due_s": "due_ns / 1e9",
-        "response_s": "({response}) / 1e9",
+        "response_s": "response_ns / 1e9",
         "time_namelookup": _seconds("lookup_ns"),
         "time_connect": _seconds("connect_ns"),
         "time_appconnect": _seconds("appconnect_ns"),
