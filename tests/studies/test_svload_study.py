@@ -1,5 +1,4 @@
-"""studies/001-svload, the loop: its sets are the paper's tables, its profiles can be planned, and its
-small questions ask what they say."""
+"""studies/001-svload: the paper's cases and sets, and what the README says of its runs."""
 
 from __future__ import annotations
 
@@ -9,11 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.studies.scripts import packed, words_of
 
 from svload import api
+from svload.api import OwnTable
 from svload.lab import asks_trust, find_mistakes, kit_options
-from svload.model.study import CaseConfig, Lock
-from svload.study import load_study, needs_trust, resolve
+from svload.model.results import Findings
+from svload.model.study import Lock
+from svload.store import RunDir, verify_run
+from svload.study import find_study, load_study, needs_trust, resolve
 from svload.watch import monitored_names
 
 pytestmark = pytest.mark.slow
@@ -44,13 +47,11 @@ ALONE = {
     "memcached": lambda row: row["layer"] == "memcached",
 }
 LOOPS = ("campaign", "campaign-short", "crowd", "layers", "parameters", "network")
-MOST_RPS = 8_000
-"""Of a background whose answers come at once: the load's own core is asked for no more."""
 
 
-def lock(profile: str | None, file: str = "study.yaml") -> Lock:
+def lock(profile: str | None) -> Lock:
     return load_study(
-        STUDY / file, profile=profile, kits=kit_options(), check_lab=find_mistakes, monitored=monitored_names
+        STUDY, profile=profile, kits=kit_options(), check_lab=find_mistakes, monitored=monitored_names
     )
 
 
@@ -83,9 +84,6 @@ def plain(parameter: str, written: str) -> Any:
     return int(bare) if bare.isdigit() else written
 
 
-# sets
-
-
 @pytest.mark.parametrize("column", ["default", "intermediate", "final"])
 def test_a_set_is_the_papers_column(column: str) -> None:
     assert said(column) == {place(row): plain(row["parameter"], row[column]) for row in paper()}
@@ -101,21 +99,6 @@ def test_a_layer_alone_is_final_there_and_default_elsewhere(layer: str) -> None:
     assert wanted not in (said("default"), said("final"))
 
 
-@pytest.mark.parametrize(
-    ("name", "files", "queue"), [("default", (1024, 4096), 128), ("final", (20_000, 20_000), 4096)]
-)
-def test_a_set_as_it_was_by_hand_is_the_papers_with_what_stood_beside_it(
-    name: str, files: tuple[int, int], queue: int
-) -> None:
-    beside = {
-        ("lab", "cache", "nofile"): files[0],
-        ("lab", "cache", "nofile_hard"): files[1],
-        ("lab", "backend", "memcached_memory"): "64 MiB",
-        ("sysctl", "net.core.somaxconn"): queue,
-    }
-    assert said(f"lab-{name}") == said(name) | beside
-
-
 def test_every_set_is_asked_by_some_profile_and_stock_sets_nothing() -> None:
     levels = [
         level.name
@@ -128,187 +111,115 @@ def test_every_set_is_asked_by_some_profile_and_stock_sets_nothing() -> None:
     assert said("stock") == {("lab",): {}} or not said("stock")
 
 
-def config_of(profile: str, name: str) -> CaseConfig:
+@pytest.mark.parametrize("profile", [None, "demo", "real", "paper"])
+def test_its_cases_are_those_of_the_papers_table_in_its_order(profile: str | None) -> None:
     made = lock(profile)
-    return resolve(made, made.case(name))
-
-
-def test_a_case_has_its_set_in_all_layers() -> None:
-    final = config_of("campaign", "TC13.final")
-    backend, cache = (
-        {one.name: one.options for one in final.services}[name] for name in ("backend", "cache")
-    )
-    assert (backend["nofile"], backend["nofile_hard"], backend["memcached_memory"]) == (
-        100_000,
-        400_000,
-        "4096 KiB",
-    )
-    assert cache["tuning"]["thread_pool_min"] == 400
-    assert (final.sysctl["net.core.rmem_max"], final.sysctl["fs.file-max"]) == ("4194304", "2097192")
-    made = lock("layers")
-    [stock] = [resolve(made, case) for case in made.valid_cases if case.levels["tuning"] == "stock"][:1]
-    assert not stock.sysctl
-    assert not any(one.options.get("tuning") for one in stock.services)
-
-
-# profiles
-
-
-CASES = {
-    "campaign": 40,
-    "campaign-short": 24,
-    "crowd": 20,
-    "layers": 18,
-    "parameters": 18,
-    "network": 6,
-    "first": 10,
-}
-
-
-@pytest.mark.parametrize("profile", [None, "demo", "real", "paper", "full", "burst", "first", *LOOPS])
-def test_every_profile_can_be_planned(profile: str | None) -> None:
-    made = lock(profile)
-    for case in made.valid_cases:
-        assert resolve(made, case).groups
-    assert CASES.get(profile or "", 20) == len(made.valid_cases)
+    rows = list(csv.DictReader((STUDY / "reference/test-cases.csv").open()))
+    assert [case.name for case in made.cases] == [row["case"] for row in rows]
+    for case, row in zip(made.cases, rows, strict=True):
+        assert case.levels == {name: row[name] for name in ("protocol", "url", "load", "server")}
+        assert (case.excluded is None) == (row["valid"] == "yes")
+    assert {factor.change for factor in made.factors} == {"request"}, "no level restarts a server"
     assert needs_trust(made, asks_trust) == []
 
 
-@pytest.mark.parametrize(("profile", "plots"), [(name, 8 if name == "campaign" else 6) for name in LOOPS])
-def test_a_set_is_a_whole_plot_in_each_block(profile: str, plots: int) -> None:
-    """What the blocks attain is told beforehand, and a set is one treatment, limits among its parameters or not."""
-    told = api.plan(str(STUDY), api.Choices(profile=profile))
-    [tuning] = [factor for factor in told["factors"] if factor["name"] == "tuning"]
-    assert tuning["change"] == "restart"
-    assert told["restarts"] >= plots * len(tuning["levels"]) - 1
-    assert {one["state"] for one in told["comparisons"]} == {"decidable"}
-    assert all(one["units"] == plots for one in told["comparisons"])
+EXPECTED = {
+    "backend": "cache.requests == 0",
+    "cache-hit": "cache.hit_ratio >= 99 %",
+    "cache-miss": "cache.hit_ratio <= 1 %",
+}
 
 
-@pytest.mark.parametrize(
-    ("profile", "least_min", "most_min"),
-    [
-        ("campaign", 50, 75),
-        ("campaign-short", 25, 42),
-        ("crowd", 40, 60),
-        ("layers", 35, 60),
-        ("parameters", 35, 60),
-        ("network", 10, 25),
-        ("first", 5, 20),
-    ],
-)
-def test_each_part_of_the_loop_fits_into_about_an_hour(
-    profile: str, least_min: float, most_min: float
-) -> None:
-    told = api.plan(str(STUDY), api.Choices(profile=profile))
-    assert least_min * 60 < told["estimated_s"] < most_min * 60
-
-
-@pytest.mark.parametrize("profile", LOOPS)
-def test_a_background_of_hits_is_bounded_by_its_users_own_pauses(profile: str) -> None:
-    """Users who never think ask a cache for as much as one core can make, and the load is then its own limit."""
-    made = lock(profile)
+def test_every_case_does_what_its_levels_say() -> None:
+    made = lock(None)
     for case in made.valid_cases:
-        for group in resolve(made, case).groups:
-            assert 0 < (group.executor.peak_rps or 0) <= MOST_RPS
-
-
-def test_idle_cases_of_the_campaign_are_shorter() -> None:
-    made = lock("campaign")
-    for case in made.valid_cases:
-        measured_ns = resolve(made, case).measure.duration_ns
-        assert measured_ns == (4e9 if case.levels["load"] == "without" else 8e9)
-
-
-def test_what_fails_first_is_asked_as_it_was_by_hand() -> None:
-    """Five cells, 4,000 connections in two seconds, nobody thinks, 500 objects of 100 KiB."""
-    made = lock("first")
-    names = {case.name for case in made.valid_cases}
-    sets = ("lab-default", "lab-final")
-    assert names == {f"TC{number}.{name}" for number in (7, 9, 11, 19, 23) for name in sets}
-    paper_names = {row["case"]: row for row in csv.DictReader((STUDY / "reference/test-cases.csv").open())}
-    by_hand = {(row["case"], row["tuning"]) for row in csv.DictReader((STUDY / "reference/a8.csv").open())}
-    assert {f"{case}.lab-{name}" for case, name in by_hand} == names
-    for case in made.valid_cases:
-        row = paper_names[case.name.partition(".")[0]]
-        assert all(case.levels[name] == row[name] for name in ("protocol", "url", "load", "server"))
-        config = resolve(made, case)
-        background = config.groups[0]
-        assert (background.executor.most_vus, background.generators) == (4000, 10)
-        assert background.executor.ramp_up_ns == 2_000_000_000
-        assert background.executor.peak_rps is None
-        assert background.connect_timeout_ns == 10_000_000_000
-        assert (config.objects[0].count, config.measure.duration_ns) == (500, 12_000_000_000)
-        cache = next(one for one in config.services if one.name == "cache")
-        nofile, queue = (1024, "128") if case.levels["tuning"] == "lab-default" else (20_000, "4096")
-        assert (cache.options["nofile"], config.sysctl["net.core.somaxconn"]) == (nofile, queue)
-
-
-def test_the_campaign_asks_for_interactions_and_names_the_papers_cases() -> None:
-    made = lock("campaign")
-    assert {one.by for one in made.comparisons} == {None, "load", "server"}
-    names = [case.name for case in made.cases]
-    assert names[:2] == ["TC0.default", "TC0.final"]
-    assert len([name for name in names if name.startswith("TC")]) == 48
-
-
-def test_a_burst_is_all_users_at_one_moment() -> None:
-    config = config_of("burst", "TC1")
-    [background] = [group for group in config.groups if group.name == "background"]
-    assert background.executor.ramp_up_ns == 0
-    assert background.executor.spread_ns == 0
-    assert (background.executor.most_vus, background.generators) == (4000, 10)
-    assert background.executor.pacing_ns == 10_000_000_000
-
-
-# the small questions
-
-
-@pytest.mark.parametrize("profile", [None, "demo"])
-def test_one_to_ten_threads_of_ten_machines(profile: str | None) -> None:
-    made = lock(profile, "threads.yaml")
-    found = []
-    for case in made.valid_cases:
-        config = resolve(made, case)
-        [users] = config.groups
-        assert users.generators == 10
-        assert config.feeders[0].take == "first"
-        assert 0 < (users.executor.peak_rps or 0) <= MOST_RPS
-        found.append((int(case.levels["threads"]), users.executor.most_vus))
-    assert sorted(set(found)) == [(threads, 10 * threads) for threads in range(1, 11)]
-    per_case = [one for one in made.comparisons if one.per == "case"]
-    assert [(one.factor, one.baseline) for one in per_case] == [("server", "backend")]
-
-
-def test_users_ask_for_one_url_at_one_moment() -> None:
-    made = lock(None, "one-url.yaml")
-    keys = set()
-    for case in made.valid_cases:
-        config = resolve(made, case)
-        [users], [feeder], [objects] = config.groups, config.feeders, config.objects
-        assert users.executor.spread_ns == 0
-        assert users.executor.pacing_ns == 2_000_000_000
-        assert feeder.take == "walk"
-        assert feeder.offset == objects.count, "all walk from the first row"
-        assert users.request.endpoint == f"{case.levels['protocol']}://cache"
+        config, levels = resolve(made, case), case.levels
+        loaded, hit = levels["load"] == "with", levels["server"] == "cache-hit"
+        assert [group.name for group in config.groups] == ["background", "probe"][not loaded :]
+        for group in config.groups:
+            service = levels["server"].partition("-")[0]
+            assert group.request.endpoint == f"{levels['protocol']}://{service}"
+            assert bool(group.request.headers) == (levels["server"] == "cache-miss")
+        assert config.groups[-1].start_when == ("background" if loaded else None)
+        assert [one.take for one in config.feeders] == ["first" if levels["url"] == "same" else "walk"]
         resets = [step.reset for step in config.before_trial if step.reset]
-        assert resets == [("cache",) if case.levels["url"] == "warm" else ("cache", "backend")]
-        keys.add((case.levels["url"], case.levels["key"], bool(users.request.headers)))
-    assert keys == {("warm", "shared", False), ("cold", "shared", False), ("cold", "own", True)}
-    assert [case.excluded for case in made.cases if case.excluded] == ["a key of its own is never warm"] * 4
-    forced = [case.name for case in made.valid_cases if case.levels["key"] == "own"]
-    assert forced == ["N10.http.own", "N200.http.own", "N10.https.own", "N200.https.own"], "the paper's four"
+        assert resets == [("cache",) if hit else ("cache", "backend")]
+        assert any(step.warm for step in config.before_trial) == hit
+        assert config.expects[-1] == EXPECTED[levels["server"]]
 
 
-def test_one_url_fits_into_twenty_minutes() -> None:
-    told = api.plan(str(STUDY / "one-url.yaml"), api.Choices())
-    assert told["estimated_s"] < 20 * 60
-    assert lock(None, "one-url.yaml").measure.replicates >= 6, "fewer blocks make no claim"
+def test_it_is_found_by_name_as_packed_with_the_package() -> None:
+    assert find_study("001-svload").read_text() == (STUDY / "study.yaml").read_text()
 
 
-@pytest.mark.parametrize("file", ["threads.yaml", "one-url.yaml"])
-def test_what_they_compare_can_be_decided(file: str) -> None:
-    told = api.plan(str(STUDY / file), api.Choices())
-    assert told["comparisons"]
-    for one in told["comparisons"]:
-        assert one["state"] == "decidable", one["sentence"]
+README = words_of(STUDY / "README.md")
+
+
+campaign = packed(STUDY / "packs/campaign.svload.zip")
+
+
+@pytest.fixture(scope="module")
+def findings(campaign: RunDir) -> Findings:
+    return api.runs.read_findings(campaign)
+
+
+first = packed(STUDY / "packs/first.svload.zip")
+
+
+def table(run: RunDir, title: str) -> OwnTable:
+    return next(one for one in api.read_tables(run.tables_path) if one.title.startswith(title))
+
+
+def rows(run: RunDir, title: str) -> dict[tuple[str, ...], dict[str, str]]:
+    """By its first two cells: each row as column → text."""
+    found = table(run, title)
+    return {row[:2]: dict(zip(found.head, row, strict=True)) for row in found.rows}
+
+
+def test_the_campaign_is_whole(campaign: RunDir, findings: Findings) -> None:
+    assert verify_run(campaign) == []
+    assert findings.complete
+    assert findings.sealed_trials == 320
+    cases = {case.case for case in findings.cases if case.excluded is None}
+    assert len(cases) == 40
+    assert all(case.endswith((".default", ".final")) for case in cases)
+
+
+def test_it_says_what_tuning_did_with_interval_and_counter(campaign: RunDir, findings: Findings) -> None:
+    claims = {claim.name: claim for claim in findings.claims}
+    assert claims["success"].outcome == "no difference"
+    assert {claim.outcome for name, claim in claims.items() if name.startswith("tuning (")} == {"open"}
+    times = {key[0]: row for key, row in rows(campaign, "Table VIII").items()}
+    assert len(times) == 20
+    assert {row["direction"] for row in times.values()} == {"ours not told apart"}
+    for case in ("TC7", "TC19", "TC0"):
+        assert times[case]["after / before"].replace(" (", ", ").rstrip(")") in README
+    same = rows(campaign, "Fig. 5: is it")
+    for service, of in (("cache", "CPU"), ("cache", "memory")):
+        low, high = same[service, of]["after / before"].split("(")[1].rstrip(")").split(" to ")
+        assert f"{100 * float(low) - 100:.0f} to {100 * float(high) - 100:.0f} %" in README
+    assert same["backend", "memory"]["almost the same"] == "yes: any difference is below 2.8%"
+    way = rows(campaign, "What gives way first")
+    assert {row["before: queue, limit or counter"] for row in way.values()} == {"nothing"}
+    refused = sum(trial.verdict.instrument == "REFUSED" for trial in findings.trials)
+    assert f"{refused} trials are REFUSED" in README
+
+
+def test_what_fails_first_is_in_the_readme_as_its_table_has_it(first: RunDir) -> None:
+    assert verify_run(first) == []
+    found = table(first, "What fails first")
+    text = (STUDY / "README.md").read_text(encoding="utf-8")
+    for line in found.markdown().splitlines():
+        if line.startswith("|"):
+            assert line in text, "make the README's table anew by tables.py"
+
+
+def test_a_success_that_leaves_out_who_waited_is_refused(first: RunDir) -> None:
+    """145 of 145 requests of the window were answered, and 3,772 of 4,145 of the load failed."""
+    found = next(trial for trial in api.runs.read_findings(first).trials if trial.trial == "TC9.lab-final.r1")
+    success = found.metrics["background.success_rate"]
+    assert success.value == 1.0
+    assert success.belief.grade == "REFUSED"
+    check = next(one for one in found.verdict.checks if one.check == "carried-over")
+    assert check.grade == "REFUSED"
+    assert "3,772 of them failed" in check.sentence

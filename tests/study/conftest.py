@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from svload.model.errors import ExitCode, Problem, SvloadError
 from svload.model.study import Lock
 from svload.study import load_study
 
@@ -51,6 +52,21 @@ profiles:
     measure: {duration: 0.5s}
     traffic: {crowd: {vus: 4}}
 """
+
+
+def problems_of(folder: Path, text: str, **options: Any) -> tuple[Problem, ...]:
+    """What is wrong with a study of that text."""
+    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SvloadError) as told:
+        load_study(folder, **options)
+    assert told.value.exit_code == ExitCode.USAGE
+    return told.value.problems
+
+
+def line_of(problem: Problem) -> int:
+    file, _, line = problem.place.rpartition(":")
+    assert Path(file).name == "study.yaml"
+    return int(line)
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
-"""The places of a study file, two values for each, and why the plan refuses a factor
-where it does (test_every_place)."""
+"""Places of a study file, two values for each, and why a factor is refused there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Planned faults as a study writes them: read with their references put in, and refused by the
-plan where they could not be done."""
+"""Planned faults and sampled services: read with their references, refused where they can't be."""
 
 from __future__ import annotations
 
@@ -141,31 +140,17 @@ def test_what_could_not_be_done_is_told_by_the_plan(tmp_path: Path, name: str) -
     assert all("faults" in one for one in told), told
 
 
-@pytest.mark.parametrize(
-    "faults",
-    [
-        [
-            {"at": "1s", "stop": "web"},
-            {"at": "2s", "start": "web[1]"},
-            {"at": "3s", "pause": "web[1]", "for": "1s"},
-        ],
-        [
-            {"at": "1s", "kill": "store.object"},
-            {"at": "2s", "stop": "store.proxy"},
-            {"at": "3s", "start": "store"},
-        ],
-        [
-            {"at": "1s", "limit": {"web": {"cpus": 1}}, "for": "1s"},
-            {"at": "2s", "limit": {"web": {"cpus": 2}}},
-        ],
-        [{"at": "1s", "limit": {"web": {"cpus": 1}}}, {"at": "2s", "limit": {"web": {"pids": 20}}}],
-        [
-            {"at": "1s", "limit": {"store": {"cpus": 1}}},
-            {"at": "2s", "limit": {"store.object": {"cpus": 0.5}}},
-        ],
-        [{"at": "1s", "pause": "front", "for": "1s"}, {"at": "2s", "kill": "front"}],
-    ],
-)
+SOUND: list[list[dict[str, Any]]] = [
+    [{"at": "1s", "stop": "web"}, {"at": "2s", "start": "web[1]"}, {"at": "3s", "pause": "web[1]", "for": "1s"}],
+    [{"at": "1s", "kill": "store.object"}, {"at": "2s", "stop": "store.proxy"}, {"at": "3s", "start": "store"}],
+    [{"at": "1s", "limit": {"web": {"cpus": 1}}, "for": "1s"}, {"at": "2s", "limit": {"web": {"cpus": 2}}}],
+    [{"at": "1s", "limit": {"web": {"cpus": 1}}}, {"at": "2s", "limit": {"web": {"pids": 20}}}],
+    [{"at": "1s", "limit": {"store": {"cpus": 1}}}, {"at": "2s", "limit": {"store.object": {"cpus": 0.5}}}],
+    [{"at": "1s", "pause": "front", "for": "1s"}, {"at": "2s", "kill": "front"}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("faults", SOUND)
 def test_what_can_be_done_is_planned(tmp_path: Path, faults: list[dict[str, Any]]) -> None:
     assert len(configs(study(tmp_path, *faults))) == 2
 
@@ -181,3 +166,53 @@ def test_a_criterion_over_faults_needs_one_in_each_of_its_cases(tmp_path: Path, 
     assert any("no fault is planned" in one for one in refused(study(tmp_path, stop, thresholds=[text])))
     for_two = {"when": {"servers": "2"}, "that": text}
     assert len(configs(study(tmp_path, stop, thresholds=[for_two]))) == 2
+
+
+STUDY = """\
+name: sampled
+lab:
+  files: {run: "./serve ${port}"}
+  store: {kit: truth, role: store}
+  vm: {kit: machine, cpus: 2}
+  far: {at: "http://127.0.0.1:9"}
+factors: {whose: [files, store]}
+profile: WHOSE
+traffic: {users: {executor: constant-vus, vus: 1, request: GET http://files/}}
+measure: {duration: 5s}
+profiles:
+  without: {profile: null}
+  other: {profile: store}
+"""
+
+
+def profiles(folder: Path, whose: str, profile: str | None = None) -> list[str]:
+    (folder / "study.yaml").write_text(STUDY.replace("WHOSE", whose))
+    lock = load_study(folder, profile=profile, kits=kit_options(), check_lab=find_mistakes)
+    return [resolve(lock, case).profile for case in lock.valid_cases]
+
+
+def test_the_service_that_is_named_is_sampled(tmp_path: Path) -> None:
+    assert profiles(tmp_path, "files") == ["files", "files"]
+
+
+def test_a_level_may_say_whose_and_a_variant_of_the_study_may_leave_it_out(tmp_path: Path) -> None:
+    assert profiles(tmp_path, "${whose}") == ["files", "store"]
+    assert profiles(tmp_path, "files", "without") == ["", ""]
+    assert profiles(tmp_path, "files", "other") == ["store", "store"]
+
+
+@pytest.mark.parametrize(
+    ("whose", "told"),
+    [
+        ("file", "no such service under lab: “file”. Did you mean “files”?"),
+        ("far", "far runs already, and svload does not know its processes"),
+        ("vm", "vm is a machine: it has no processes of its own"),
+        ("{demo: {measure: {duration: 1s}}}", "expected a text"),
+    ],
+)
+def test_what_cannot_be_sampled_is_told_with_its_line(tmp_path: Path, whose: str, told: str) -> None:
+    with pytest.raises(SvloadError) as why:
+        profiles(tmp_path, whose)
+    (problem,) = why.value.problems
+    assert told in str(problem)
+    assert problem.place.endswith("study.yaml:8")

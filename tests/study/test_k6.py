@@ -1,12 +1,21 @@
-"""Thresholds as k6's users write them mean what the metric grammar says, and a wrong one says what was expected."""
+"""Criteria of a study: in k6's words, and over what monitors read; a wrong one is answered."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from svload.model.errors import SvloadError
 from svload.model.metrics import parse_criterion
-from svload.study.k6 import from_k6, study_criterion
+from svload.model.study import Lock
+from svload.study import resolve
+from svload.study.k6 import NoCriterion, from_k6, study_criterion
+from svload.watch import monitored_names
+
+from .conftest import line_of, problems_of
 
 
 @pytest.mark.parametrize(
@@ -107,3 +116,174 @@ def test_other_words_are_not_k6s(text: str) -> None:
 
 def test_a_value_may_be_a_levels() -> None:
     assert from_k6("p(95)<${page.within}") == "response.p95 < ${page.within}"
+
+
+STUDY = """\
+name: k6
+lab: {api: {at: "http://127.0.0.1:8080"}}
+factors: {users: [1, 8]}
+traffic:
+  users1: {executor: constant-vus, vus: "${users}", request: GET http://api/}
+measure: {duration: 1s}
+thresholds: %s
+"""
+PAGE = Path(__file__).parents[2] / "docs" / "study-file.md"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("[http_req_duration: p(95)<200]", ["response.p95 < 200 ms"]),
+        ('["http_req_duration: p(95)<200ms", errors < 1 %]', ["response.p95 < 200ms", "error_rate < 1 %"]),
+        ("{http_req_duration: ['p(95)<200', 'avg<50'], http_req_failed: rate<0.01}", ["response.p95 < 200 ms", "response.mean < 50 ms", "error_rate < 0.01"]),
+        ("[{http_req_failed: rate<0.01, http_reqs: rate>5}, response.p50 < 1 s]", ["error_rate < 0.01", "throughput > 5", "response.p50 < 1 s"]),
+        ("[{http_req_duration: [{threshold: p(99)<1s, abortOnFail: false}]}]", ["response.p99 < 1s"]),
+        ("[users1.errors < 1 %]", ["users1.errors < 1 %"]),
+    ],
+)  # fmt: skip
+def test_they_are_criteria(load: Callable[..., Lock], written: str, meant: list[str]) -> None:
+    lock = load(STUDY % written)
+    assert [one.that for one in lock.thresholds] == meant
+    assert lock.source["thresholds"] == meant
+
+
+def test_a_case_may_be_named_beside_them(load: Callable[..., Lock]) -> None:
+    lock = load(
+        STUDY % "[{when: {users: 8}, http_req_duration: p(95)<200}, {when: {users: 1}, that: errors<1%}]"
+    )
+    assert [(one.that, one.when) for one in lock.thresholds] == [
+        ("response.p95 < 200 ms", {"users": ["8"]}),
+        ("error_rate < 1%", {"users": ["1"]}),
+    ]
+
+
+def test_a_profile_may_hold_them(load: Callable[..., Lock]) -> None:
+    text = (
+        STUDY % "[response.p50 < 1 s]" + "profiles: {fast: {thresholds: {http_req_duration: [p(95)<200]}}}\n"
+    )
+    assert [one.that for one in load(text, profile="fast").thresholds] == ["response.p95 < 200 ms"]
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("\n- iteration_duration: p(95)<500", "“iteration_duration: p(95)<500” is not a criterion: iteration_duration has no exact equal: svload keeps the times of requests, and none of whole iterations. Write response.p95 < 500 ms, which is the closest."),
+        ("\n- http_req_duration: p(98)<500", "“p(98)” is not among the percentiles that are kept"),
+        ("\n- http_req_failed: rate<5", "as a share 5 is 500 %, which always holds"),
+        ("\n- http_req_duration: [{threshold: p(95)<500, abortOnFail: true}]", "Unknown key “abortOnFail” in thresholds[0]. A threshold is judged when its trial is over; abort_if ends a run"),
+        ("\n- {when: {users: 8}, that: 'http_req_duration{name:a}: p(95)<9'}", "Write GROUP.response.p95 < 9 ms for a group under traffic"),
+        ("\n- respons.p95 < 5 ms", "“respons” is not a metric of traffic; did you mean “response”"),
+        ("\n- http_req_duration: p(95)<${users.slow}", "${users.slow}"),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_is_told_with_its_line(folder: Path, written: str, says: str) -> None:
+    (problem,) = problems_of(folder, STUDY % written)
+    assert line_of(problem) == 8
+    assert says in str(problem)
+
+
+def rows_of(heading: str) -> list[tuple[str, str]]:
+    """The first two cells of the page's table below a heading row."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    begin = lines.index(heading) + 2
+    found = []
+    for line in lines[begin:]:
+        cells = re.findall(r"`([^`]*)`", line)
+        if not line.startswith("|"):
+            break
+        found.append((cells[0], cells[1]))
+    return found
+
+
+def test_the_pages_table_is_what_svload_understands() -> None:
+    rows = rows_of("| k6 | here |")
+    assert len(rows) >= 8
+    assert [(typed, from_k6(typed)) for typed, _ in rows] == rows
+
+
+def test_the_pages_table_of_the_nearest_is_what_svload_says() -> None:
+    rows = rows_of("| k6 | closest here | difference |")
+    assert len(rows) >= 5
+    for typed, nearest in rows:
+        with pytest.raises(NoCriterion) as caught:
+            from_k6(typed)
+        assert caught.value.hint == f"Write {nearest}, which is the closest."
+
+
+MONITORED = """
+name: s
+lab: {{app: {{kit: truth}}}}
+traffic: {{users: {{executor: constant-vus, vus: 2, request: "GET http://app/"}}}}
+measure: {{duration: 1s}}
+thresholds: [{threshold}]
+abort_if: [{abort}]
+"""
+Load = Callable[..., Lock]
+
+
+def loaded(load: Load, threshold: str = "app.cpu < 1", abort: str = "") -> Lock:
+    return load(
+        MONITORED.format(threshold=f'"{threshold}"', abort=f'"{abort}"' if abort else ""),
+        monitored=monitored_names,
+    )
+
+
+SHARES = ["app.throttled < 1 %", "app.throttled < 0.01", "app.rss < 2 GiB", "app.gc_pause < 100 ms"]
+COUNTS = ["app.threads_limited == 0", "app.fds < 1000", "app.fds.mean < 1000", "app.accept_drops_total == 0"]
+
+
+@pytest.mark.parametrize("that", [*SHARES, *COUNTS, "app.process.threads < 100"])
+def test_what_monitors_read_may_be_asked_for(load: Load, that: str) -> None:
+    lock = loaded(load, that)
+    assert lock.thresholds[0].that == that
+    aborted = loaded(load, abort=that)
+    assert resolve(aborted, aborted.cases[0]).abort_ifs == (that,)
+
+
+@pytest.mark.parametrize(
+    ("that", "told"),
+    [
+        (
+            "app.treads_limited == 0",
+            "not a metric of a service, nor does a monitor read it (Did you mean “threads_limited",
+        ),
+        ("app.throttled < 1 s", "throttled is a share of the time: write it in %"),
+        ("app.fds < 10 MiB", "fds is read so: write it as a number without a unit"),
+        ("app.rss < 10", "rss is read so: write it in B, kB"),
+        ("app.threads_limited.max == 0", "threads_limited is one number and has no “.max”"),
+        ("users.fds < 10", "“fds” is not a metric of traffic"),
+    ],
+)
+def test_what_is_none_is_refused_at_its_line(load: Load, that: str, told: str) -> None:
+    for line, how in ((6, {"threshold": that}), (7, {"abort": that})):
+        with pytest.raises(SvloadError) as refused:
+            loaded(load, **how)
+        (problem,) = refused.value.problems
+        assert (problem.code, line_of(problem)) == ("study-bad-criterion", line)
+        assert told in problem.sentence
+
+
+def test_a_run_is_ended_by_what_monitors_read_and_by_what_clients_see(load: Load) -> None:
+    for that in (
+        "users.response.p95 > 1 s",
+        "users.response.p99 > 1 s",
+        "error_rate > 10 %",
+        "throughput < 450/s",
+    ):
+        lock = loaded(load, abort=that)
+        assert resolve(lock, lock.cases[0]).abort_ifs == (that,)
+    with pytest.raises(SvloadError) as refused:
+        loaded(load, abort="users.response.mean > 1 s")
+    assert "abort_if is asked while load is made" in refused.value.problems[0].sentence
+
+
+def test_a_page_of_its_own_may_hold_any_name(load: Load) -> None:
+    text = MONITORED.format(threshold='"app.my_own_queue < 10"', abort="").replace(
+        "{kit: truth}", "{kit: truth, metrics: /metrics}"
+    )
+    assert load(text, monitored=monitored_names).thresholds[0].that == "app.my_own_queue < 10"
+
+
+def test_without_the_monitors_names_none_may_be_asked_for(load: Load) -> None:
+    with pytest.raises(SvloadError, match="not a metric of a service"):
+        load(MONITORED.format(threshold='"app.fds < 10"', abort=""))

@@ -1,5 +1,4 @@
-"""Every mistake of a study is told at once: its line, what was expected, the nearest
-valid word; and nothing else is."""
+"""Every mistake of a study is told at once, with its line and the nearest valid word."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svload.model.errors import ExitCode, Problem, SvloadError
+from svload.model.errors import SvloadError
 from svload.model.study import Lock
 from svload.study import load_study
 
-from .conftest import SMALL
+from .conftest import SMALL, line_of, problems_of
 
 
 @dataclass(frozen=True)
@@ -78,20 +77,6 @@ def planted(*slips: Slip) -> str:
     return text
 
 
-def problems_of(folder: Path, text: str, profile: str | None = None) -> tuple[Problem, ...]:
-    (folder / "study.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SvloadError) as told:
-        load_study(folder, profile=profile)
-    assert told.value.exit_code == ExitCode.USAGE
-    return told.value.problems
-
-
-def line_of(problem: Problem) -> int:
-    file, _, line = problem.place.rpartition(":")
-    assert Path(file).name == "study.yaml"
-    return int(line)
-
-
 def test_the_small_study_is_sound(load: Callable[..., Lock]) -> None:
     assert len(load().cases) == 8
     assert load(profile="tiny").measure.duration_ns == 500_000_000
@@ -112,7 +97,7 @@ def test_one_slip_gives_one_message_with_its_line_and_the_nearest_word(folder: P
     profile=st.sampled_from([None, "tiny"]),
 )
 def test_six_slips_give_six_messages(folder: Path, slips: list[Slip], profile: str | None) -> None:
-    problems = problems_of(folder, planted(*slips), profile)
+    problems = problems_of(folder, planted(*slips), profile=profile)
     assert sorted((line_of(problem), problem.code) for problem in problems) == sorted(
         (slip.line(), slip.code) for slip in slips
     )
@@ -288,10 +273,7 @@ def test_a_mistake_in_another_profile_is_told_too(folder: Path) -> None:
 
 
 def test_an_override_is_told_by_its_own_name(folder: Path) -> None:
-    (folder / "study.yaml").write_text(SMALL)
-    with pytest.raises(SvloadError) as told:
-        load_study(folder, overrides={"measure.duration": "soon"})
-    (problem,) = told.value.problems
+    (problem,) = problems_of(folder, SMALL, overrides={"measure.duration": "soon"})
     assert problem.place == "override measure.duration"
 
 
@@ -328,3 +310,157 @@ class TestCaseNames:
     def test_it_stays_in_the_studys_folder(self, folder: Path) -> None:
         (problem,) = problems_of(folder, self.TEXT.replace("names.csv", "../names.csv"))
         assert "inside the study's folder" in str(problem)
+
+
+HABITS = """\
+name: habits
+lab: {{api: {{at: "http://127.0.0.1:8080"}}}}
+factors: {{build: [a, b]}}
+requests: {{one: GET http://api/a, two: GET http://api/b}}
+scenarios:
+  buy: {scenario}
+traffic:
+  users: {group}
+  others: {{executor: constant-vus, vus: 1, scenario: buy}}
+measure: {{duration: 60s}}
+compare:
+  - {{factor: build, baseline: a, metric: response.p50, fail_if: {gate}}}
+"""
+SOUND = {
+    "scenario": "[{request: one, think_time: 1s}, two]",
+    "group": "{executor: constant-vus, vus: 4, request: one}",
+    "gate": "worse by more than 5 %",
+}
+LINES = {"scenario": 6, "group": 8, "gate": 12}
+ALL = "constant-vus, ramping-vus, shared-iterations, per-vu-iterations, constant-arrival-rate, ramping-arrival-rate"
+STAGES = "With stages write executor: ramping-vus, whose targets are users ({duration: 30s, target: 100}), or ramping-arrival-rate, whose targets are rates"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("part", "written", "says"),
+    [
+        ("group", "{stages: [{duration: 30s, target: 20}], request: one}", f"traffic.users needs “executor”. {STAGES}"),
+        ("group", "{stages: [{duration: 30s, target: 50/s}], request: one}", STAGES),
+        ("group", "{executor: constant-vus, stages: [{duration: 30s, target: 20}], request: one}", f"Unknown key “stages” in traffic.users. {STAGES}"),
+        ("group", "{executor: constant-vus, vus: 4, stages: [{duration: 30s, target: 20}], request: one}", STAGES),
+        ("group", "{vus: 4, request: one}", f"needs “executor”. Write executor: constant-vus, or another one of {ALL}."),
+        ("group", "{rate: 5/s, request: one}", "Write executor: constant-arrival-rate, or another one of"),
+        ("group", "{request: one}", f"traffic.users needs “executor”. Write one of {ALL}."),
+        ("group", "{executor: constant-arrival-rate, rate: 5/s, sleep: 1s, request: one}", "Unknown key “sleep” in traffic.users. “think_time” goes with executor: constant-vus or ramping-vus or"),
+        ("group", "{executor: constant-vus, rate: 5/s, request: one}", "“rate” goes with executor: constant-arrival-rate."),
+        ("group", "{executor: constant-arrival-rate, rate: 5/s, timeUnit: 1s, request: one}", "Write it with the rate: rate: 50/s"),
+        ("group", "{executor: constant-vus, vus: 4, duration: 30s, request: one}", "How long is measured stands at the top: measure: {duration: 30s}."),
+        ("group", "{executor: constant-vus, vus: 4, request: one, sleep: 1s}", "Unknown key “sleep” in traffic.users. Did you mean “think_time”?"),
+        ("group", "{executor: ramping-vus, startVUs: 4, stages: [{duration: 30s, target: 20}], request: one}", "Did you mean “start_vus”?"),
+        ("group", "{executor: constant-vus, vus: 4}", "traffic.users.request: expected one of request, scenario, mix, found nothing. Write request: GET http://service/path."),
+        ("scenario", "[one, {sleep: 1s}, two]", "scenarios.buy[1]: a pause is not a step; use the step's think_time, found {sleep: 1s}. Write the pause at the step before it: {request: NAME, think_time: 2s}."),
+        ("scenario", "[one, sleep 1s, two]", "a pause is not a step"),
+        ("scenario", "[one, {think_time: 1s}, two]", "a pause is not a step"),
+        ("scenario", "[{request: one, sleep: 1s}, two]", "Did you mean “think_time”?"),
+        ("gate", "worse than 10%", "compare[0].fail_if: expected worse, better or different by more than so many percent, found worse than 10%. Write worse by more than 10 %."),
+        ("gate", "slower", "Write worse by more than 5 %."),
+        ("gate", "different by 2.5 %", "Write different by more than 2.5 %."),
+        ("gate", f"worse by {'9' * 5000} %", "Write worse by more than 5 %."),
+    ],
+)  # fmt: skip
+def test_the_message_says_the_form(folder: Path, part: str, written: str, says: str) -> None:
+    (problem,) = problems_of(folder, HABITS.format(**SOUND | {part: written}))
+    assert line_of(problem) == LINES[part]
+    assert says in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("part", "written"),
+    [
+        ("group", "{executor: ramping-vus, stages: [{duration: 30s, target: 20}], request: one}"),
+        ("group", "{executor: ramping-arrival-rate, stages: [{duration: 30s, target: 20/s}], request: one}"),
+        ("group", "{executor: constant-vus, vus: 4, think_time: 1s, scenario: buy}"),
+        ("scenario", "[{request: one, think_time: 1s}, GET http://api/sleep]"),
+        ("gate", "different by more than 2.5%"),
+    ],
+)
+def test_the_forms_are_sound(load: Callable[..., Lock], part: str, written: str) -> None:
+    assert len(load(HABITS.format(**SOUND | {part: written})).cases) == 2
+
+
+AT_ONCE_SOUND = {
+    "at": "http://127.0.0.1:1",
+    "limit": "200 ms",
+    "stages": "[{duration: 30s, target: 8}]",
+    "group": "{executor: constant-vus, vus: 4, request: GET http://api/}",
+    "duration": "60s",
+    "fault": "{at: 1s, pause: own, for: 1s}",
+    "criterion": "errors < 1 %",
+    "gate": "worse by more than 5 %",
+}
+AT_ONCE = """\
+name: at-once
+lab:
+  api: {{at: "{at}"}}
+  own: {{run: "./server ${{port}}"}}
+factors:
+  page: {{small: {{within: {limit}}}, large: {{within: 1 s}}}}
+traffic:
+  wave: {{executor: ramping-vus, stages: {stages}, request: GET http://own/}}
+  users: {group}
+measure: {{duration: {duration}}}
+faults: [{fault}]
+thresholds:
+  - "users.response.p95 < ${{page.within}}"
+  - {criterion}
+compare:
+  - {{factor: page, baseline: small, metric: users.response.p50, fail_if: {gate}}}
+"""
+
+
+def lines_of(folder: Path, text: str) -> list[int]:
+    return [line_of(problem) for problem in problems_of(folder, text)]
+
+
+WRONG = {
+    "a reference's value, known in its case": ("limit", "2 parsec", [13]),
+    "a scheme that the server does not speak": ("at", "https://127.0.0.1:1", [9]),
+    "a field, and what no field tells": ("group", "{executor: constant-vus, vus: four}", [9, 9]),
+    "a missing executor, and a field": ("group", "{vus: 4, think_time: 5, request: GET http://api/}", [9, 9]),
+    "a time without a unit": ("duration", "60", [10]),
+    "a fault of no service": ("fault", "{at: 1s, pause: owm}", [11]),
+    "a criterion in k6's words": ("criterion", "iteration_duration: p(95)<5", [14]),
+    "a gate": ("gate", "worse than 5", [16]),
+    "stages without a unit": ("stages", "[{duration: 30, target: 8}]", [8]),
+}
+
+
+def test_it_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(AT_ONCE.format(**AT_ONCE_SOUND))
+    assert len(load_study(tmp_path).cases) == 2
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_each_alone(tmp_path: Path, name: str) -> None:
+    part, written, lines = WRONG[name]
+    assert lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {part: written})) == lines
+
+
+@pytest.mark.parametrize("first", WRONG)
+@pytest.mark.parametrize("second", WRONG)
+def test_any_two_together(tmp_path: Path, first: str, second: str) -> None:
+    (one, text, lines), (other, text_too, lines_too) = WRONG[first], WRONG[second]
+    if one == other:
+        return
+    expected = [*lines, *lines_too]
+    if {"at", "group"} == {one, other}:
+        expected.remove(9)  # the group that asks by the wrong scheme is broken itself
+    told = lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {one: text, other: text_too}))
+    assert told == sorted(expected)
+
+
+def test_all_together(tmp_path: Path) -> None:
+    whole = {part: written for part, written, _ in WRONG.values()} | {"at": AT_ONCE_SOUND["at"]}
+    told = lines_of(tmp_path, AT_ONCE.format(**whole))
+    assert told == [8, 9, 9, 10, 11, 13, 14, 16]
+
+
+def test_a_broken_measured_time_makes_no_stages_too_long(tmp_path: Path) -> None:
+    for duration in ("60", "sixty seconds"):
+        assert lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {"duration": duration})) == [10]
+    assert lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {"duration": "20s"})) == [8]

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
-from io import StringIO
-from itertools import groupby
-from pathlib import Path
+from itertools import groupby, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
+from tests.evolve import evolve
 
-from svload.model.plan import Batch
 from svload.model.study import Case, Factor, Level, Lock, Measure
-from svload.study import draw, first_batch, load_study
+from svload.study import draw, first_batch
 
 from .conftest import SMALL
 
-STUDY = Path(__file__).resolve().parents[2] / "studies" / "001-svload"
-
 
 def lock_of(
-    sizes: list[int], changes: list[str], replicates: int, seed: int, order: str = "randomised-blocks"
+    sizes: list[int],
+    changes: list[str],
+    replicates: int,
+    seed: int,
+    order: str = "randomised-blocks",
+    last: int = 0,
 ) -> Lock:
-    """A lock whose factors have `sizes` levels; every third combination is excluded."""
-    from itertools import product
+    """A lock whose factors have `sizes` levels; every third combination is excluded. Names are numbered
+    upwards, or downwards from `last`."""
+
+    def name(kind: str, number: int) -> str:
+        return f"{kind}{abs(last - number)}"
 
     factors = tuple(
-        Factor(name=f"f{n}", levels=tuple(Level(name=f"l{k}", value=k) for k in range(size)), change=change)
+        Factor(
+            name=name("f", n),
+            levels=tuple(Level(name=name("l", k), value=k) for k in range(size)),
+            change=change,
+        )
         for n, (size, change) in enumerate(zip(sizes, changes, strict=True))
     )
     cases = tuple(
         Case(
-            name=f"case-{n}",
-            levels={f"f{k}": f"l{level}" for k, level in enumerate(levels)},
+            name=name("c", n),
+            levels={name("f", k): name("l", level) for k, level in enumerate(levels)},
             excluded="so" if n % 3 == 2 else None,
         )
         for n, levels in enumerate(product(*(range(size) for size in sizes)))
@@ -118,80 +124,24 @@ def test_every_place_of_a_block_is_as_likely_for_every_case() -> None:
     assert sum((count - 150) ** 2 / 150 for count in seen.values()) < 33.7
 
 
+@given(designs, st.integers(0, 2**40))
+def test_names_of_cases_levels_and_factors_leave_the_order(
+    design: tuple[list[int], list[str]], seed: int
+) -> None:
+    """Sorted the other way round too; tests/journeys/test_rename.py runs a whole study renamed."""
+    ours, theirs = (lock_of(*design, 3, seed, last=last) for last in (0, 1000))
+    names = {one.name: other.name for one, other in zip(ours.cases, theirs.cases, strict=True)}
+    renamed = [
+        evolve(one, case=names[one.case], trial=f"{names[one.case]}.r{one.replicate}")
+        for one in first_batch(ours).trials
+    ]
+    assert list(first_batch(theirs).trials) == renamed
+
+
 @given(st.integers(0, 2**60), st.integers(0, 1000))
 def test_seeds_are_exact_in_json_everywhere(seed: int, what: int) -> None:
     assert 0 <= draw(seed, "load", what) < 2**53
     assert draw(seed, "load", what) == draw(seed, "load", what)
-
-
-def shape(batch: Batch, lock: Lock) -> list[tuple[object, ...]]:
-    """All of a plan but its names."""
-    numbers = {case.name: number for number, case in enumerate(lock.cases)}
-    return [
-        (
-            numbers[trial.case],
-            trial.replicate,
-            trial.block,
-            trial.position,
-            trial.seed,
-            trial.whole_plot,
-            trial.restart,
-        )
-        for trial in batch.trials
-    ]
-
-
-RENAMED = {
-    "backend": "origin", "cache-hit": "warmed", "cache-miss": "chilled", "cache": "shield", "http": "plain", "https": "sealed",
-    "same": "fixed", "different": "varied", "without": "idle", "with": "busy",
-}  # fmt: skip
-
-
-def _with_demo_alone(text: str) -> str:
-    """Other profiles have tables and sets of their own, and levels that only they name."""
-    yaml = YAML()
-    yaml.width = 10_000
-    data = yaml.load(text)
-    for name in [name for name in data["profiles"] if name != "demo"]:
-        del data["profiles"][name]
-    out = StringIO()
-    yaml.dump(data, out)
-    return out.getvalue()
-
-
-def test_renaming_every_case_level_and_service_leaves_the_order(tmp_path: Path) -> None:
-    text = _with_demo_alone((STUDY / "study.yaml").read_text())
-    table = (STUDY / "reference" / "test-cases.csv").read_text()
-    text = text.replace("[http, https]", "{plain: {as: http}, sealed: {as: https}}").replace(
-        "${protocol}", "${protocol.as}"
-    )
-    text = text.replace("baseline: http,", "baseline: plain,")
-    word = re.compile(
-        r"(?<![\w./-])(backend|cache-hit|cache-miss|cache|same|different|without|with)(?![\w/-])"
-    )
-    text = word.sub(lambda match: RENAMED[match[1]], text)
-    table = re.sub(
-        r"\b(cache-hit|cache-miss|backend|same|different|without|with|https|http)\b",
-        lambda match: RENAMED[match[1]],
-        table,
-    )
-    table = re.sub(r"^TC", "row", table, flags=re.MULTILINE)
-    (tmp_path / "reference").mkdir()
-    (tmp_path / "reference" / "test-cases.csv").write_text(table)
-    (tmp_path / "study.yaml").write_text(text)
-    ours, theirs = load_study(STUDY, profile="demo"), load_study(tmp_path, profile="demo")
-    old = (
-        {case.name for case in ours.cases}
-        | {level.name for factor in ours.factors for level in factor.levels}
-        | {"backend", "cache"}
-    )
-    new = (
-        {case.name for case in theirs.cases}
-        | {level.name for factor in theirs.factors for level in factor.levels}
-        | set(theirs.source["lab"])
-    )
-    assert not old & new
-    assert shape(first_batch(theirs), theirs) == shape(first_batch(ours), ours)
 
 
 @pytest.mark.parametrize(

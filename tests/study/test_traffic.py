@@ -1,4 +1,4 @@
-"""Requests and groups as the file says them, in the terms of svload.model.traffic."""
+"""Requests and groups as the file says them; and what goes with HTTP/2."""
 
 from __future__ import annotations
 
@@ -67,19 +67,11 @@ def test_checks(text: str, check: object) -> None:
     assert read_check(text, NAMES) == check
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "status",
-        "status == ok",
-        "status == 20",
-        "size_bytes < 5",
-        "size_bytes == big",
-        "size == 5",
-        "size_bytes == ${vu}",
-    ],
-)
+OF_NO_STATUS = ["", "status", "status == ok", "status == 20"]
+OF_NO_SIZE = ["size_bytes < 5", "size_bytes == big", "size == 5", "size_bytes == ${vu}"]
+
+
+@pytest.mark.parametrize("text", [*OF_NO_STATUS, *OF_NO_SIZE])
 def test_no_checks(text: str) -> None:
     assert isinstance(read_check(text, NAMES), str)
 
@@ -107,19 +99,11 @@ def test_urls(study: Made, url: str, endpoint: str, path: str) -> None:
         assert group.request.path == (Text(text=path),)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "web/a",
-        "http://",
-        "http:///a",
-        "http://wbe/a",
-        "http://web:80/",
-        "http://a b/",
-        "http://us er@web/",
-        "http://1.2.3 /x",
-    ],
-)
+NO_SERVER = ["web/a", "http://", "http:///a", "http://wbe/a", "http://web:80/"]
+SPACES = ["http://a b/", "http://us er@web/", "http://1.2.3 /x"]
+
+
+@pytest.mark.parametrize("url", [*NO_SERVER, *SPACES])
 def test_no_urls(study: Made, url: str) -> None:
     with pytest.raises(SvloadError):
         study(request=f'{{get: "{url}"}}')
@@ -281,3 +265,75 @@ def test_memcached_counts_the_keys_of_a_get(study: Made) -> None:
 def test_what_is_wrong_with_a_dialogue_is_told(study: Made, request_text: str, problem: str) -> None:
     with pytest.raises(SvloadError, match=problem):
         study(request_text)
+
+
+OneGroup = Callable[..., Group]
+
+
+@pytest.fixture
+def over_tls(folder: Path) -> OneGroup:
+    def make(group: str, request: str = "get: https://web/") -> Group:
+        (folder / "study.yaml").write_text(
+            "name: s\nlab:\n  web: {at: 'https://127.0.0.1:8443'}\n"
+            f"requests:\n  page: {{{request}}}\ntraffic:\n  g: {{{group}, request: page}}\nmeasure: {{duration: 1s}}\n"
+        )
+        lock = load_study(folder)
+        return resolve(lock, lock.cases[0]).groups[0]
+
+    return make
+
+
+CLOSED = "executor: constant-vus, vus: 64"
+
+
+@pytest.mark.parametrize(
+    ("written", "http2", "streams", "connections"),
+    [
+        ("http2: true", True, 1, 64),
+        ("http2: true, streams: 16", True, 16, 4),
+        ("http2: true, streams: 100", True, 100, 1),
+        ("http2: preferred, streams: 3", "preferred", 3, 22),
+        ("http2: false", False, 1, 64),
+        ("connection: keep-alive", False, 1, 64),
+    ],
+)
+def test_users_share_connections(
+    over_tls: OneGroup, written: str, http2: object, streams: int, connections: int
+) -> None:
+    group = over_tls(f"{CLOSED}, {written}")
+    assert (group.http2, group.streams, group.connections(64)) == (http2, streams, connections)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "get: https://web/, follow_redirects: 3",
+        "put: https://web/, body: {random: 1 KiB}, expect_continue: true",
+        "put: https://web/, body: {random: 1 KiB}, chunked: true",
+        "get: https://web/, check: ['body contains x', 'header.x-a == b']",
+    ],
+)
+@pytest.mark.parametrize("http2", ["true", "preferred"])
+def test_a_request_says_what_it_says_over_http1(over_tls: OneGroup, http2: str, request_: str) -> None:
+    assert over_tls(f"{CLOSED}, http2: {http2}, streams: 16", request_).streams == 16
+
+
+@pytest.mark.parametrize(
+    ("group", "request_", "told"),
+    [
+        ("streams: 4", "get: https://web/", "HTTP/2 only"),
+        ("http2: yes please", "get: https://web/", "http2"),
+        ("http2: 2", "get: https://web/", "http2"),
+        ("http2: true, streams: 0", "get: https://web/", "at least 1"),
+        ("http2: true, streams: 1001", "get: https://web/", "at most 1,000"),
+        ("http2: true, streams: 2, connection: new", "get: https://web/", "carries one stream"),
+        ("http2: preferred", "get: http://web/", "without TLS"),
+        ("http2: true, streams: 32, generators: 3", "get: https://web/", "only 2 connections"),
+        ("http2: true", "tcp: tls://web, dialogue: [until_close: true]", "a stream of bytes"),
+        ("http2: true", "get: https://web/, headers: {Connection: close}", "no header Connection"),
+    ],
+)
+def test_what_does_not_go_with_it(over_tls: OneGroup, group: str, request_: str, told: str) -> None:
+    with pytest.raises(SvloadError) as wrong:
+        over_tls(f"{CLOSED}, {group}", request_)
+    assert told in str(wrong.value)

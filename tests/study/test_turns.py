@@ -1,4 +1,4 @@
-"""`order: turns`: what a study may not ask for beside it, which cases are sides of one set, and the order of blocks."""
+"""What `compare`, `order: turns` and `bring_ups` may ask for, and the order that follows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.evolve import evolve
+from tests.study.test_order import lock_of
 
 from svload.analysis.contrasts import contrasts_of
-from svload.model.errors import SvloadError
+from svload.model.errors import Problem
 from svload.model.study import Lock
-from svload.study import first_batch, load_study, resolve
+from svload.study import Free, first_batch, in_turns, leaves_order_open, resolve, why_not_side_by_side
 from svload.study.order import sets_of_turns
+
+from .conftest import SMALL, line_of, problems_of
 
 STUDY = """\
 name: sides
@@ -63,6 +67,8 @@ compare:
         ("metric: users.response.p50", "metric: web.cpu.mean", "metric:", "moments of its own"),
         ("{kit: stone,", "{kit: stone, port: 8080,", "port:", "only one of them can have this port"),
         ("{kit: stone,", "{kit: stone, on: servers,", "on:", "turns on one machine"),
+        ("vus: 4", 'vus: "${build.workers}"', "", "differ in the load itself"),
+        ("order: turns", "control: true", "control", "a control is one more side"),
         ("lab:", 'sysctl: {fs.file-max: "${build.workers}"}\nlab:', "sysctl:", "the machine has this setting once"),
     ],
 )  # fmt: skip
@@ -71,22 +77,10 @@ def test_what_turns_cannot_do_is_told_at_its_line(
 ) -> None:
     assert STUDY.count(old) == 1
     text = STUDY.replace(old, new)
-    (tmp_path / "study.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SvloadError) as caught:
-        load_study(tmp_path)
-    (found,) = caught.value.problems
+    (found,) = problems_of(tmp_path, text)
     assert says in str(found)
     assert "\n" not in str(found)
-    assert line in text.splitlines()[int(found.place.rpartition(":")[2]) - 1]
-
-
-def test_sides_that_differ_in_the_load_itself_are_told(tmp_path: Path) -> None:
-    text = STUDY.replace("vus: 4", 'vus: "${build.workers}"')
-    (tmp_path / "study.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SvloadError) as caught:
-        load_study(tmp_path)
-    (found,) = caught.value.problems
-    assert "differ in the load itself" in str(found)
+    assert line in text.splitlines()[line_of(found) - 1]
 
 
 def test_the_same_study_without_turns_may_ask_for_all_of_that(load: Callable[..., Lock]) -> None:
@@ -110,6 +104,12 @@ def test_the_sides_of_a_set_differ_in_the_compared_factor_alone(load: Callable[.
         ]
     assert [trial.restart for trial in batch.trials] == [False, False, *[True, False] * 5]
     assert "in turns" in batch.because
+
+
+def test_a_level_with_the_name_of_the_control_is_told(tmp_path: Path) -> None:
+    text = STUDY.replace("order: turns", "order: turns, control: true").replace("new", "old-again")
+    told = " ".join(map(str, problems_of(tmp_path, text)))
+    assert "the control is named old-again, and so is a level" in told
 
 
 def test_servers_that_svload_does_not_start_are_not_brought_up_again(load: Callable[..., Lock]) -> None:
@@ -144,14 +144,201 @@ def test_a_control_is_one_more_side_of_each_set(load: Callable[..., Lock]) -> No
     assert lock.comparisons[0].name == "build: new against old"
 
 
-def test_a_level_with_the_name_of_the_control_is_told(tmp_path: Path) -> None:
-    text = STUDY.replace("order: turns", "order: turns, control: true").replace("new", "old-again")
-    (tmp_path / "study.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SvloadError, match="the control is named old-again, and so is a level"):
-        load_study(tmp_path)
+COMPARE = "{name: the front, factor: way, baseline: direct, metric: guest.response.p50}"
 
 
-def test_a_control_without_turns_is_told(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY.replace("order: turns", "control: true"), encoding="utf-8")
-    with pytest.raises(SvloadError, match=r"a control is one more side"):
-        load_study(tmp_path)
+def problems(folder: Path, old: str, new: str) -> tuple[Problem, ...]:
+    assert SMALL.count(old) == 1
+    return problems_of(folder, SMALL.replace(old, new))
+
+
+def test_an_interaction_is_read(load: Callable[..., Lock]) -> None:
+    lock = load(SMALL.replace("metric: guest.response.p50}", "metric: guest.response.p50, by: scheme}"))
+    assert lock.comparisons[0].by == "scheme"
+    assert load().comparisons[0].by is None
+
+
+@pytest.mark.parametrize(
+    ("by", "says"),
+    [
+        ("schem", "“scheme”"),
+        ("way", "another factor than the compared one"),
+        ("users, when: {users: 1}", "one level of users only"),
+    ],
+)
+def test_a_by_that_can_be_none_is_told_at_its_line(folder: Path, by: str, says: str) -> None:
+    (found,) = problems(folder, COMPARE, COMPARE.replace("}", f", by: {by}}}"))
+    assert says in str(found)
+    assert line_of(found) == SMALL[: SMALL.index(COMPARE)].count("\n") + 1
+
+
+@pytest.mark.parametrize(("bring_ups", "refused"), [(1, False), (3, False), (4, True)])
+def test_there_are_at_most_as_many_bring_ups_as_blocks(
+    folder: Path, load: Callable[..., Lock], bring_ups: int, refused: bool
+) -> None:
+    new = f"replicates: 3, bring_ups: {bring_ups}"
+    if not refused:
+        assert load(SMALL.replace("replicates: 3", new)).measure.bring_ups == bring_ups
+        return
+    (found,) = problems(folder, "replicates: 3", new)
+    assert "at most one bring-up a block" in str(found)
+
+
+def test_a_server_that_svload_does_not_start_has_no_bring_ups(
+    folder: Path, load: Callable[..., Lock]
+) -> None:
+    text = """\
+name: own
+lab:
+  web: {at: "http://127.0.0.1:9"}
+traffic:
+  load: {executor: constant-vus, vus: 1, request: GET http://web/}
+measure: {duration: 1s, replicates: 6, bring_ups: 2}
+"""
+    (found,) = problems_of(folder, text)
+    assert ("no service is started by svload" in str(found), line_of(found)) == (True, 6)
+    assert load(text.replace(", bring_ups: 2", "")).measure.bring_ups == 1
+
+
+MIXED = """\
+name: mixed
+lab:
+  web: {kit: stone}
+factors:
+  side: [a, b]
+  loop:
+    closed: {}
+    open: {}
+traffic:
+  users: {when: {loop: closed}, executor: constant-vus, vus: 1, request: GET http://web/}
+  arrivals: {when: {loop: open}, executor: constant-arrival-rate, rate: 5/s, request: GET http://web/}
+measure: {duration: 1s, replicates: 6}
+compare:
+  - {factor: FACTOR, baseline: BASELINE, metric: response.p50}
+"""
+
+
+@pytest.mark.parametrize(
+    ("compare", "refused"),
+    [("loop, baseline: closed", True), ("side, baseline: a", False), ("side, by: loop, baseline: a", True)],
+)
+def test_a_closed_loop_is_never_compared_with_an_open_one(
+    folder: Path, load: Callable[..., Lock], compare: str, refused: bool
+) -> None:
+    text = MIXED.replace("FACTOR, baseline: BASELINE", compare)
+    if not refused:
+        assert load(text).comparisons
+        return
+    (found,) = problems_of(folder, text)
+    assert ("closed and open loops are never compared" in str(found), line_of(found)) == (True, 14)
+
+
+# the order
+
+
+@pytest.mark.parametrize(
+    ("replicates", "bring_ups", "sizes"),
+    [(6, 1, [6]), (6, 2, [3, 3]), (7, 2, [4, 3]), (7, 3, [3, 2, 2]), (6, 6, [1] * 6)],
+)
+def test_blocks_are_spread_evenly_over_bring_ups(replicates: int, bring_ups: int, sizes: list[int]) -> None:
+    lock = lock_of([2, 2], ["request", "request"], replicates, 3)
+    lock = evolve(lock, measure__bring_ups=bring_ups)
+    trials = first_batch(lock).trials
+    blocks = [len({one.block for one in trials if one.whole_plot == plot}) for plot in range(bring_ups)]
+    assert blocks == sizes
+    restarts = [one for one in trials if one.restart]
+    assert len(restarts) == bring_ups - 1
+    for one in restarts:
+        assert one == next(other for other in trials if other.whole_plot == one.whole_plot)
+    assert [one.whole_plot for one in trials] == sorted(one.whole_plot for one in trials)
+    plain = first_batch(lock_of([2, 2], ["request", "request"], replicates, 3)).trials
+    assert [one.case for one in trials] == [one.case for one in plain], "bring-ups change no order"
+
+
+def test_a_factor_that_restarts_has_bring_ups_of_its_own() -> None:
+    lock = lock_of([2, 2], ["restart", "request"], 6, 3)
+    spread = evolve(lock, measure__bring_ups=2)
+    assert first_batch(spread).trials == first_batch(lock).trials
+
+
+GIB = 1 << 30
+FREE = Free(memory=8 * GIB, disk=8 * GIB)
+GATE = """\
+name: gate
+lab:
+  web: {kit: stone, workers: "${build.workers}"}
+factors:
+  build: {old: {workers: 1}, new: {workers: 2}}
+  path: [a, b]
+traffic:
+  users: {executor: constant-vus, vus: 4, request: "GET http://web/${path}"}
+measure: {duration: 5s, replicates: 6}
+compare:
+  - {factor: build, baseline: old, metric: users.response.p50, fail_if: worse by more than 5 %}
+"""
+
+
+def test_a_gate_between_builds_takes_turns(load: Callable[..., Lock]) -> None:
+    lock = load(GATE)
+    assert leaves_order_open(lock)
+    assert why_not_side_by_side(lock, FREE) == ""
+    turned = in_turns(lock)
+    assert turned.measure.order == "turns"
+    assert not leaves_order_open(turned), "the lock holds what was decided"
+    assert resolve(turned, turned.cases[0]).groups[0].keeps_rows
+    block = [trial for trial in first_batch(turned).trials if trial.block == 1]
+    assert [len(one) for one in sets_of_turns(turned, block)] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("replicates: 6", "replicates: 6, order: trials"),
+        ("replicates: 6", "replicates: 6, order: turns"),
+        ("replicates: 6", "replicates: 6, order: as-listed"),
+        (", fail_if: worse by more than 5 %", ""),
+    ],
+)
+def test_what_is_chosen_and_what_is_no_gate_stays(load: Callable[..., Lock], old: str, new: str) -> None:
+    assert not leaves_order_open(load(GATE.replace(old, new)))
+
+
+def test_trials_are_chosen_by_that_word(load: Callable[..., Lock]) -> None:
+    lock = load(GATE.replace("replicates: 6", "replicates: 6, order: trials"))
+    assert lock.measure.order == "randomised-blocks"
+    assert lock.measure.blocked
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("{kit: stone,", "{kit: stone, port: 8080,", "only one of them can have this port (lab.web.port)"),
+        ("{kit: stone,", "{kit: stone, on: servers,", "on one machine"),
+        ("traffic:", "faults: [{at: 1s, stop: web}]\ntraffic:", "a fault would meet"),
+        ("traffic:", "before_trial: [{drop_cache: [web]}]\ntraffic:", "the same page cache"),
+        ("traffic:", "profile: web\ntraffic:", "slow its side alone"),
+        ("vus: 4", 'vus: "${build.workers}"', "differ in the load itself"),
+        ("vus: 4,", "vus: 4, record: histogram,", "a histogram keeps none"),
+        ("metric: users.response.p50", "metric: web.cpu.mean", "moments of its own"),
+        ("lab:", 'sysctl: {fs.file-max: "${build.workers}"}\nlab:', "the machine has this setting once"),
+        ("lab:", 'lab:\n  db: {at: "http://127.0.0.1:80"}', "db runs already"),
+        ("factor: build, baseline: old", "factor: path, baseline: a", "path changes what is asked, and no server"),
+        ("replicates: 6", "replicates: 6, bring_ups: 2", "brings the servers up anyway"),
+        ("{kit: stone,", "{kit: stone, memory: 5 GiB,", "2 sides declare 10 GiB of memory"),
+        ("traffic:", "data: {things: {in: web, count: 1000, size: 5 MiB}}\ntraffic:", "2 sides declare 9.77 GiB of data"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told(load: Callable[..., Lock], old: str, new: str, why: str) -> None:
+    assert GATE.count(old) == 1
+    lock = load(GATE.replace(old, new))
+    assert leaves_order_open(lock)
+    assert why in why_not_side_by_side(lock, FREE)
+
+
+@pytest.mark.parametrize(("memory", "fits"), [("3.4 GiB", True), ("3.5 GiB", False)])
+def test_a_quarter_of_what_is_free_beside_the_first_side_is_left(
+    load: Callable[..., Lock], memory: str, fits: bool
+) -> None:
+    """Of 8 GiB: x ≤ ¾ (8 − x) holds up to 3.43 GiB."""
+    lock = load(GATE.replace("{kit: stone,", f"{{kit: stone, memory: {memory},"))
+    assert (why_not_side_by_side(lock, FREE) == "") == fits
