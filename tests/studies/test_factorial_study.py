@@ -1,25 +1,30 @@
-"""studies/002-factorial-redis: its cells are the paper's, its sizes the server's own,
-and all profiles can be planned."""
+"""studies/002-factorial-redis: the paper's cells, and what the README says of its run."""
 
 from __future__ import annotations
 
 import csv
 import operator
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from tests.studies.scripts import packed, rows_of, script, words_of
 
 from svload import api
-from svload.analysis import plan_comparisons
+from svload.analysis import unreached_limits
+from svload.api import OwnTable
 from svload.lab import find_mistakes, kit_options
-from svload.model.executors import ConstantVus, PerVuIterations
+from svload.model.executors import PerVuIterations
+from svload.model.results import CaseResult, Findings
 from svload.model.study import Lock
 from svload.model.traffic import SizeCheck
 from svload.report.terminal.tables import show_plan
+from svload.store import RunDir, open_pack, verify_run
 from svload.study import load_study, resolve
 
 pytestmark = pytest.mark.slow
@@ -85,44 +90,6 @@ def test_a_page_is_held_against_what_was_stored(file: str, profile: str | None) 
         assert sizes == ([page_bytes(stored)] if lists else [])
 
 
-def test_the_papers_load() -> None:
-    made = lock("study.yaml", None)
-    assert (made.measure.duration_ns, made.measure.replicates) == (60_000_000_000, 6)
-    for case in made.valid_cases:
-        config = resolve(made, case)
-        [users] = [group for group in config.groups if group.name == "users"]
-        assert isinstance(users.executor, ConstantVus)
-        assert users.executor.vus == 50
-        assert users.request.name == case.levels["scenario"]
-        [web] = [service for service in config.services if service.name == "web"]
-        assert str(web.options["cpus"]) == case.levels["cpus"]
-
-
-def states(made: Lock) -> dict[str, str]:
-    """What the plan calls each comparison that a limit is compared in."""
-    configs = {case.name: resolve(made, case) for case in made.valid_cases}
-    return {
-        one["name"]: one["state"]
-        for one in plan_comparisons(made, configs=configs)
-        if "think time" not in one["name"]
-    }
-
-
-@pytest.mark.parametrize("profile", PROFILES["confounded.yaml"])
-def test_the_copy_whose_population_goes_with_the_limit_is_called_confounded(profile: str | None) -> None:
-    made = lock("confounded.yaml", profile)
-    assert set(states(made).values()) == {"confounded"}
-    assert len(states(made)) == 2
-    configs = {case.name: resolve(made, case) for case in made.valid_cases}
-    for planned in plan_comparisons(made, configs=configs):
-        assert "its levels change web.cpus and tables, feeders, before_trial at once" in planned["sentence"]
-
-
-@pytest.mark.parametrize("profile", [None, "short"])
-def test_the_study_itself_is_not(profile: str | None) -> None:
-    assert list(states(lock("study.yaml", profile)).values()) == ["decidable"] * 4
-
-
 def test_without_root_plan_says_what_is_left_out_and_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,17 +115,6 @@ def test_without_root_plan_says_what_is_left_out_and_why(
         assert web.options.get("cpus") is None
 
 
-@pytest.mark.parametrize(
-    ("profile", "all_of_them"), [(None, True), ("demo", True), ("without-root", True), ("short", False)]
-)
-def test_raw_results_are_kept_for_jtl(profile: str | None, all_of_them: bool) -> None:
-    """`short` keeps those of users who think, so that its pack stays small."""
-    made = lock("study.yaml", profile)
-    for case in made.valid_cases:
-        [users] = [group for group in resolve(made, case).groups if group.name == "users"]
-        assert users.keeps_rows == (all_of_them or case.levels["think"] != "0"), case.name
-
-
 def test_before_any_run_plan_says_what_users_who_think_ask_for(tmp_path: Path) -> None:
     told = api.plan(str(STUDY), api.Choices(profile="short", out=tmp_path))["cautions"]
     assert len(told) == 2
@@ -166,3 +122,155 @@ def test_before_any_run_plan_says_what_users_who_think_ask_for(tmp_path: Path) -
         "50 users who think 100 ms ask for 500/s at most in F-1.0-100, F-0.9-100, F-0.8-100 and 3 more"
     )
     assert told[1].startswith("50 users who think 200 ms ask for 250/s at most in ")
+
+
+run = packed(STUDY / "example/factorial-short.svload.zip")
+
+
+@pytest.fixture(scope="module")
+def findings(run: RunDir) -> Findings:
+    return api.runs.analyse(run)
+
+
+@pytest.fixture(scope="module")
+def ours(findings: Findings) -> dict[str, CaseResult]:
+    return {case.case: case for case in findings.cases}
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    return script(STUDY / "tables.py")
+
+
+@pytest.fixture(scope="module")
+def made(run: RunDir, findings: Findings, tables: ModuleType) -> dict[str, OwnTable]:
+    """What tables.py prints of it, by title."""
+    return {table.title: table for table in tables.tables(findings, tables.asking(run.path))}
+
+
+def test_it_is_whole(run: RunDir, findings: Findings) -> None:
+    assert verify_run(run) == []
+    assert findings.complete
+    assert findings.sealed_trials == 108
+
+
+def test_the_law_and_the_limits_are_told(findings: Findings) -> None:
+    said = [one.sentence for one in findings.findings if one.kind == "law"]
+    factorial = [one for one in said if one.startswith("scenario factorial")]
+    assert len(factorial) == 3
+    for sentence in factorial:
+        assert "did not make the server faster" in sentence
+        assert "N = X·(R + Z) holds within 1 %" in sentence
+    for sentence in (one for one in said if one.startswith("scenario calculationsStored")):
+        assert "Z* is not bracketed by the levels" in sentence, "it is full at every level"
+    limits = [one.sentence for one in findings.findings if one.kind == "limit"]
+    assert any("F-0.8-0: the CPU quota of web (web) was full" in one for one in limits)
+
+
+def test_think_time_is_decided(findings: Findings) -> None:
+    made = [one for one in findings.claims if one.name.startswith("think time where factorials are made")]
+    assert len(made) == 2
+    for claim in made:
+        assert claim.outcome == "decided"
+        assert claim.ratio.high < 0.4
+
+
+def test_no_direction_is_opposite_and_two_demands_predict_the_rest(made: dict[str, OwnTable]) -> None:
+    told = "\n".join(table.markdown() for table in made.values())
+    assert "opposite" not in told
+    assert (told.count("| agrees "), told.count("agrees: both stay"), told.count("ours alone moves")) == (
+        6,
+        3,
+        0,
+    )
+    rows = made["All cells from two demands"].rows
+    off = {
+        (row[0], at): abs(float(found[1]))
+        for row in rows
+        for at, cell in enumerate(row[1:])
+        if (found := re.search(r"\(([+-][\d.]+)%\)", cell))
+    }
+    assert len(off) == 18
+    assert max(value for (cells, _), value in off.items() if cells.startswith("F")) < 13
+    assert max(off.values()) < 23
+
+
+def test_the_readme_shows_what_its_tables_say(made: dict[str, OwnTable]) -> None:
+    readme = (STUDY / "README.md").read_text(encoding="utf-8")
+    assert len(made) == 6
+    assert len(made["Cell by cell"].rows) == 18
+    for title, table in made.items():
+        assert rows_of(table) in readme, f"{title}: make the README's table anew by tables.py"
+
+
+def test_the_readme_s_words_are_of_its_numbers(
+    ours: dict[str, CaseResult], findings: Findings, tables: ModuleType
+) -> None:
+    """What prose says of them."""
+    readme = words_of(STUDY / "README.md")
+    first, last = (tables.found(ours, f"F-1.0-{delay}", "users.response.mean").value for delay in (0, 200))
+    assert f"falls from {1000 * first:.3g} to {1000 * last:.3g} ms" in readme
+    paper = {cell.name: cell.throughput_rps for cell in tables.cells()}
+    left = [f"{100 * paper[f'S-0.8-{delay}'] / paper[f'S-1.0-{delay}']:.0f} %" for delay in (0, 100, 200)]
+    assert (
+        f"falls to {left[0]} with 0.8 of a core, to {left[1]} with 100 ms of think time and to {left[2]} with 200 ms"
+        in readme
+    )
+    named = "CPU limit where factorials are made: 0.8"
+    [claim] = [one for one in findings.claims if one.name == named]
+    assert claim.ratio.value and claim.ratio.low and claim.ratio.high and claim.mde
+    low, high = 100 * (1 - claim.ratio.low), 100 * (claim.ratio.high - 1)
+    told = f"{100 * (1 - claim.ratio.value):.0f} % lower (−{low:.0f} to +{high:.0f} %; least effect that its {claim.blocks} pairs find: {100 * claim.mde:.0f} %)"
+    assert told in readme
+    least = [one.mde for one in findings.claims if one.factor == "cpus" and one.mde]
+    assert f"{100 * min(least):.0f} to {100 * max(least):.0f} %, so that" in readme
+
+
+@pytest.mark.xfail(
+    reason="this pack merged the service times of four cells into an interval that today's cut drops",
+    strict=True,
+)
+def test_think_cells_keep_rows_of_which_the_first_byte_is_read(
+    run: RunDir, tables: ModuleType, made: dict[str, OwnTable]
+) -> None:
+    kept = {row["cell"]: row for row in tables.asking(run.path)("first-byte")}
+    assert sorted(kept) == sorted(cell.name for cell in tables.cells() if cell.delay_ms)
+    for name, row in kept.items():
+        assert 0 < row["first_s"] <= row["last_s"]
+        assert 0 <= row["same"] <= row["near"] <= 1
+        assert row["near"] > 0.98, "answers are whole before any of them is sent"
+        assert row["same"] > (0.99 if name.startswith("F") else 0.6)
+    assert all(row[1] != "–" for row in made["First byte and last byte"].rows)
+
+
+def test_after_this_run_plan_says_where_the_limit_cannot_act(
+    run: RunDir, ours: dict[str, CaseResult]
+) -> None:
+    lock = run.lock()
+    told = unreached_limits({case.name: resolve(lock, case) for case in lock.valid_cases}, ours.get)
+    assert len(told) == 2
+    for sentence, delay, rate in zip(told, (100, 200), (500, 250), strict=True):
+        assert sentence.startswith(
+            f"F-1.0-{delay}, F-0.9-{delay} and F-0.8-{delay}: 50 users who think {delay} ms"
+        )
+        assert f"ask for {rate}/s at most, " in sentence
+        assert sentence.endswith("the limit can't act, but in bursts")
+
+
+@pytest.mark.parametrize(
+    ("pack", "trials"), [("memory-short", 42), ("storage-short", 36), ("confounded-demo", 9)]
+)
+def test_the_readme_shows_the_tables_of_the_other_studies_runs(
+    tables: ModuleType, tmp_path: Path, pack: str, trials: int
+) -> None:
+    run = open_pack(STUDY / f"example/factorial-{pack}.svload.zip", tmp_path)
+    assert verify_run(run) == []
+    found = api.runs.analyse(run)
+    assert (found.complete, found.sealed_trials) == (True, trials)
+    readme = (STUDY / "README.md").read_text(encoding="utf-8")
+    [made] = [table for table in tables.tables(found, lambda query: []) if table.rows]
+    assert rows_of(made) in readme, f"{made.title}: make the README's table anew by tables.py"
+    if pack == "confounded-demo":
+        assert {claim.outcome for claim in found.claims} == {"open"}
+    if pack == "memory-short":
+        assert sum(one.kind == "death" for one in found.findings) == 3

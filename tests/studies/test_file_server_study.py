@@ -1,4 +1,4 @@
-"""studies/005-file-server: each study can be planned, asks for files that it makes, and expects their lengths."""
+"""studies/005-file-server: files as long as expected, and what the README says of its runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.studies.scripts import script
+from tests.studies.scripts import packed, rows_of, script, words_of
 
+from svload import api
 from svload.lab import find_mistakes, kit_options
-from svload.model.executors import ConstantVus
+from svload.model.results import CaseResult, Findings
 from svload.model.traffic import FeederPart, Template
+from svload.store import RunDir, open_pack, verify_run
 from svload.study import load_study, resolve
 
 pytestmark = pytest.mark.slow
@@ -66,49 +68,162 @@ def test_files_are_as_long_as_it_says(tmp_path: Path) -> None:
     assert made["b-0"] != made["b-1"]
 
 
-def first_row(take: str, offset: int | None, rows: int, user: int, users: int) -> int:
-    """The row that a user's first iteration takes (engine/engine/src/feeder.rs)."""
-    assert take == "walk"
-    return rows * user // users if offset is None else offset * user % rows
+USERS = (1, 2, 4, 8, 16, 32, 64)
 
 
-@pytest.mark.parametrize("profile", [None, "short", "demo"])
-def test_users_who_walk_begin_at_different_files(profile: str | None) -> None:
-    lock = load_study(STUDY / "different.yaml", profile=profile, kits=kit_options(), check_lab=find_mistakes)
-    walked = 0
-    for case in lock.valid_cases:
-        config = resolve(lock, case)
-        [feeder], [table], [group] = config.feeders, config.tables, config.groups
-        assert isinstance(group.executor, ConstantVus)
-        rows, users = table.numbers[1] + 1, group.executor.vus
-        assert users <= rows, case.levels
-        if feeder.take == "walk":
-            begins = {first_row(feeder.take, feeder.offset, rows, user, users) for user in range(users)}
-            assert len(begins) == users, case.levels
-            walked += 1
-    assert walked
+run = packed(STUDY / "example/file-server-short.svload.zip")
 
 
-def test_of_1_kb_the_most_users_begin_as_far_apart_as_the_papers() -> None:
-    begins = [first_row("walk", None, 128_000, user, 64) for user in range(64)]
-    assert begins == [2000 * user for user in range(64)]
+@pytest.fixture(scope="module")
+def findings(run: RunDir) -> Findings:
+    return api.runs.analyse(run)
 
 
-def test_what_the_paper_set_is_planned_and_mends_come_one_by_one() -> None:
-    lock = load_study(STUDY / "study.yaml", profile="tuned", kits=kit_options(), check_lab=find_mistakes)
-    [tuned] = [
-        resolve(lock, case)
-        for case in lock.valid_cases
-        if case.levels["tuning"] == "paper" and case.levels["users"] == "64" and case.levels["size"] == "1KB"
+@pytest.fixture(scope="module")
+def cases(findings: Findings) -> dict[tuple[str, int], CaseResult]:
+    return {(case.levels["size"], int(case.levels["users"])): case for case in findings.cases}
+
+
+def own_script(name: str) -> ModuleType:
+    return script(STUDY / f"{name}.py")
+
+
+def readme() -> str:
+    return words_of(STUDY / "README.md")
+
+
+def test_it_is_whole(run: RunDir, findings: Findings) -> None:
+    assert verify_run(run) == []
+    assert findings.complete
+    assert findings.sealed_trials == 147
+    assert "147 trials in 29 minutes" in readme()
+
+
+def test_one_user_fills_the_server(findings: Findings, cases: dict[tuple[str, int], CaseResult]) -> None:
+    shown = {}
+    for size, users in (("1KB", 1), ("1KB", 64), ("500KB", 1), ("500KB", 64)):
+        found = cases[size, users].metrics["clients.throughput"].value
+        assert found is not None
+        shown[size, users] = f"{found:.0f}/s"
+    p50 = [cases["1KB", users].metrics["clients.response.p50"].value for users in (1, 64)]
+    told = (
+        f"{shown['1KB', 1]} of 1 KB for one user (p50 {1e3 * p50[0]:.3g} ms), {shown['1KB', 64]} for 64 ({1e3 * p50[1]:.0f} ms); "
+        f"{shown['500KB', 1]} and {shown['500KB', 64]} of 500 KB"
+    )
+    assert told in readme()
+    stars = [limit for curve in findings.curves for limit in curve.limits if limit.name == "N*"]
+    assert len(stars) == 7
+    for star in stars:
+        assert star.value < 1.5
+    assert [star.state for star in stars].count("bracketed") == 2
+    assert "is not bracketed by these levels" in readme()
+    small = [curve for curve in findings.curves if curve.when["size"] not in ("50MB", "500MB")]
+    assert max(abs(curve.law_off) for curve in small if curve.law_off is not None) < 0.03
+    assert "holds within 3 % up to 1 MB" in readme()
+
+
+def test_where_the_load_is_the_limit_no_throughput_is_told(cases: dict[tuple[str, int], CaseResult]) -> None:
+    refused = {
+        key: users
+        for key in ("50MB", "500MB")
+        if (users := [one for one in USERS if cases[key, one].metrics["clients.throughput"].value is None])
+    }
+    assert refused == {"50MB": [8, 16, 32, 64], "500MB": [4, 8, 16, 32, 64]}
+    most = {
+        size: max(
+            value
+            for users in USERS
+            if (value := cases[size, users].metrics["clients.throughput"].value) is not None
+        )
+        for size in refused
+    }
+    told = f"{most['50MB']:.0f}/s of 50 MB and {most['500MB']:.1f}/s of 500 MB, with two users"
+    assert told in readme()
+
+
+def test_sending_the_file_leads_from_500_kb_on(run: RunDir) -> None:
+    """Over all users of a size; at 500 KB single cases have some 200 samples, and one of the seven another answer."""
+    callgraph = own_script("callgraph")
+    at = list(callgraph.HEAD).index("paper: upload_file")
+    agree = dict.fromkeys(("1KB", "10KB", "50KB", "500KB", "1MB", "50MB", "500MB"), 0)
+    for line in callgraph.rows(run):
+        agree[line[1].split()[0]] += line[at] == "agrees"
+    assert agree == {"1KB": 0, "10KB": 0, "50KB": 0, "500KB": 6, "1MB": 7, "50MB": 7, "500MB": 7}
+
+
+def test_both_scripts_tables_stand_side_by_side(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, callgraph = own_script("tables"), own_script("callgraph")
+    first = callgraph.table([run])
+    assert first is not None
+    made = tables.table([api.read_findings(run)], [run.lock()])
+    assert len(made.rows) == 7
+    monkeypatch.setattr(
+        api, "report", lambda run: None
+    )  # half a minute each; tests/report holds what it shows
+    callgraph.put_beside(run, [first], "callgraph.py")
+    callgraph.put_beside(run, [made], "tables.py")
+    callgraph.put_beside(run, [first], "callgraph.py")
+    assert [one.title for one in api.read_tables(run.tables_path)] == [made.title, first.title]
+
+
+PACKS = {"new-short": 27, "different-demo": 54, "mended-short": 36}
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[RunDir, Findings]]:
+    """The three runs of the studies beside it."""
+    opened = {
+        name: open_pack(STUDY / f"example/file-server-{name}.svload.zip", tmp_path_factory.mktemp(name))
+        for name in PACKS
+    }
+    return {name: (run, api.read_findings(run)) for name, run in opened.items()}
+
+
+def test_the_three_others_are_whole(others: dict[str, tuple[RunDir, Findings]]) -> None:
+    for name, (run, findings) in others.items():
+        assert verify_run(run) == []
+        assert findings.complete
+        assert findings.sealed_trials == PACKS[name]
+        assert f"({PACKS[name]} trials, " in readme()
+
+
+def test_the_readme_shows_what_their_tables_say(others: dict[str, tuple[RunDir, Findings]]) -> None:
+    tables = own_script("tables")
+    shown = (STUDY / "README.md").read_text(encoding="utf-8")
+    made = {name: tables.table([findings], [run.lock()]) for name, (run, findings) in others.items()}
+    new, mended = others["new-short"], others["mended-short"]
+    kept = [
+        made["new-short"],
+        tables.forks_table(*new),
+        made["different-demo"],
+        tables.gains_table(mended[1]),
     ]
-    servers = {service.name: service.options for service in tuned.services}
-    for name in ("auth", "server"):
-        assert (servers[name]["nofile"], servers[name]["nofile_hard"]) == (9000, 64000)
-        assert "--backlog 30000" in servers[name]["run"]
-    mends = load_study(STUDY / "mended.yaml", kits=kit_options(), check_lab=find_mistakes)
-    [levels] = [factor.levels for factor in mends.factors if factor.name == "mend"]
-    fields = {level.name: level.fields for level in levels}
-    paper = fields.pop("paper")
-    assert set(paper.values()) == {0}
-    assert any(own == {**paper, "workers": 4} for own in fields.values())
-    assert any(own == {**paper, "workers": 4, "keep_db": 1} for own in fields.values())
+    assert [len(one.rows) for one in kept] == [1, 2, 6, 5]
+    for one in kept:
+        assert rows_of(one) in shown, f"{one.title}: make the README's table anew by tables.py"
+
+
+def test_what_the_mends_gain_is_told_with_its_interval(others: dict[str, tuple[RunDir, Findings]]) -> None:
+    gains = {claim.treatment: claim for claim in others["mended-short"][1].claims}
+    every, alone, workers = gains["all"], gains["threads"], gains["workers-and-kept"]
+    assert every.outcome == "decided"
+    assert every.ratio.value is not None
+    assert (
+        f"serve {every.ratio.value:.1f} times as much** ({every.ratio.low:.1f} to {every.ratio.high:.1f})"
+        in readme()
+    )
+    assert alone.outcome == "open"
+    assert f"({alone.ratio.low:.2f} to {alone.ratio.high:.2f})" in readme()
+    assert (workers.outcome, workers.blocks) == ("decided", 6)
+
+
+def test_the_disk_is_named_where_the_paper_names_it(others: dict[str, tuple[RunDir, Findings]]) -> None:
+    full = {
+        (curve.when["size"], curve.when["choice"]): [
+            found.resource for found in curve.demands if found.bottleneck
+        ]
+        for curve in others["different-demo"][1].curves
+    }
+    for choice in ("offset", "random"):
+        assert full["1MB", choice] == ["disk read rate of vm"]
+        assert full["1KB", choice] == ["CPU of all services"], "where the paper says disk"

@@ -1,4 +1,4 @@
-"""studies/005-file-server/tables.py: which lines agree with the paper's, and which can't be told."""
+"""studies/005-file-server, tables.py and callgraph.py: which lines agree with the paper's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from svload.lab import find_mistakes, kit_options
 from svload.model.evidence import CaseEvidence, CaseRefusal
 from svload.model.load_curve import DemandFound, LimitState, LoadCurve, LoadLimit, LoadPoint
 from svload.model.results import CaseResult, Estimate
+from svload.model.stacks import Stacks
 from svload.study import load_study
 
 STUDY = Path(__file__).parents[2] / "studies/005-file-server"
@@ -125,3 +126,48 @@ def test_what_is_started_and_refused_stands_at_n_star_and_at_half_of_it(
         ("1KB", "db: connections refused for max_connections, a trial", "0", "7"),
     )
     assert tables.forks_table(None, SimpleNamespace(cases=(), curves=(), trials=())) is None
+
+
+SENDS = "fileserver;clone3;start_thread;serve;answer;answer_get;send_file;sendfile;tcp_sendmsg_[k]"
+ASKS = "fileserver;clone3;start_thread;serve;answer;Authority::ask;LineReader::next;__poll"
+
+
+@pytest.fixture(scope="module")
+def callgraph() -> ModuleType:
+    return script(STUDY / "callgraph.py")
+
+
+def stacks(folded: dict[str, int], why: str = "") -> Stacks:
+    samples = sum(folded.values())
+    return Stacks(service="server", rate_hz=99, window_s=1.0, samples=samples, folded=folded, why=why)
+
+
+def test_a_sample_belongs_to_its_outermost_step(callgraph: ModuleType) -> None:
+    shares = callgraph.steps({SENDS: 6, ASKS: 3, "fileserver;main;accept4@@GLIBC_2.10": 1})
+    assert shares["sends the file"] == pytest.approx(0.6)
+    assert shares["asks the authentication server"] == pytest.approx(0.3)
+    assert shares["reads what is asked"] == 0
+    assert shares["takes connections"] == pytest.approx(0.1)
+
+
+def test_only_where_sending_takes_most_it_is_the_paper_s_function(callgraph: ModuleType) -> None:
+    assert callgraph.row("r", "1MB 32", stacks({SENDS: 6, ASKS: 3}))[-2:] == (
+        "sends the file (by itself: tcp_sendmsg in the kernel)",
+        "agrees",
+    )
+    assert callgraph.row("r", "1KB 32", stacks({SENDS: 3, ASKS: 6}))[-1] == "differs"
+    assert callgraph.row("r", "1KB 1", stacks({}, "perf is missing."))[-2:] == (
+        "perf is missing.",
+        "not measured",
+    )
+
+
+def test_the_functions_that_it_looks_for_are_in_the_source(callgraph: ModuleType) -> None:
+    source = "".join(path.read_text() for path in (STUDY / "target").glob("*.[ch]pp"))
+    own = {name for names in callgraph.STEPS.values() for name in names} - {
+        "__send",
+        "pthread_create",
+        "accept4",
+    }
+    for name in own:
+        assert name.rpartition("::")[2] + "(" in source, name

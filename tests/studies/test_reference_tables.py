@@ -1,4 +1,4 @@
-"""The mistakes of the published tables under studies/*/reference, each caught by name from the table alone."""
+"""Published tables under studies/: mistakes caught by name, and where ours goes beside them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from svload import api
+from svload.model.results import Estimate
 from svload.tables.table import TableFinding
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
@@ -109,3 +110,42 @@ def test_the_papers_servers_stood_elsewhere() -> None:
     results = api.check_tables([str(STUDIES / LOCUST / "reference/results.csv")])
     [told] = [one for one in results if one.check == "same-host"]
     assert not told.measured
+
+
+def known(low: float, high: float) -> Estimate:
+    return Estimate(value=(low + high) / 2, low=low, high=high, n=6)
+
+
+TEN = known(9.9, 10.1)
+
+
+@pytest.mark.parametrize(
+    ("second", "theirs", "told"),
+    [
+        (known(14, 16), 1.4, "agrees"),
+        (known(14, 16), 0.7, "opposite"),
+        (known(6, 7), 0.7, "agrees"),
+        (known(6, 7), 1.4, "opposite"),
+        (known(9.8, 12), 1.4, "not told apart"),
+        # the paper's stays: 25.1 and 24.8, 25.3, 25.7 downloads/s; 223.80 and 223.65 requests/s
+        (known(14, 16), 0.988, "ours alone moves"),
+        (known(6, 7), 0.988, "ours alone moves"),
+        (known(14, 16), 1.02, "ours alone moves"),
+        (known(9.9, 10.2), 1.008, "agrees: both stay"),
+        (known(9.8, 10.0), 223.65 / 223.80, "agrees: both stay"),
+        (known(10.15, 10.2), 1.02, "agrees: both stay"),  # told apart, and yet by less than is flat
+        (known(8, 13), 1.008, "not told apart"),  # too wide to say that it stays
+        # just beyond: a direction
+        (known(14, 16), 1.051, "agrees"),
+        (known(14, 16), 0.949, "opposite"),
+    ],
+)
+def test_where_ours_goes(second: Estimate, theirs: float, told: str) -> None:
+    assert api.direction(TEN, second, theirs) == told
+
+
+@pytest.mark.parametrize("theirs", [1.4, 1.0])
+def test_what_we_lack_has_no_direction(theirs: float) -> None:
+    assert api.direction(None, TEN, theirs) == "not measured"
+    assert api.direction(TEN, Estimate(value=None, reason="refused"), theirs) == "not measured"
+    assert api.direction(TEN, Estimate(value=15.0, n=1), theirs) == "no interval"

@@ -67,8 +67,3 @@ def test_the_words_are_of_its_numbers(findings: Findings) -> None:
     [full] = [found for curve in findings.curves for found in curve.demands if found.bottleneck]
     assert full.resource == "CPU of swift"
     assert f"{1e3 * full.demand_s:.1f} ms of CPU a download" in readme()
-
-
-def test_this_papers_mistakes_are_told_by_name(tables: dict[str, OwnTable]) -> None:
-    told = {row[0] for row in tables["What the paper's table says wrongly"].rows}
-    assert told == {"unit-impossible", "saturated-from-first-level", "ramp-in-statistics", "generator-shared"}

@@ -1,0 +1,47 @@
+"""Every profile of every study in studies/ can be planned, and what it compares can be decided, demos aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from svload import api
+
+pytestmark = pytest.mark.slow
+
+STUDIES = Path(__file__).parents[2] / "studies"
+SEARCHED = "004-swift-locust/breakpoint.yaml"
+"""Its users are found by `svload capacity`, so that nothing of it is planned."""
+
+CONFOUNDED = "002-factorial-redis/confounded.yaml"
+FEW_BLOCKS = {
+    ("001-svload/study.yaml", "machines"),
+    ("002-factorial-redis/storage.yaml", "short"),
+    ("004-swift-locust/script.yaml", "unlimited"),
+}
+"""Profiles that describe, and compare too few blocks to decide; so does every demo."""
+
+
+def profiles() -> Iterator[tuple[str, str | None]]:
+    for file in sorted(STUDIES.glob("*/*.yaml")):
+        text, name = yaml.safe_load(file.read_text(encoding="utf-8")), str(file.relative_to(STUDIES))
+        if "traffic" in text and name != SEARCHED:
+            yield from ((name, profile) for profile in (None, *text.get("profiles", ())))
+
+
+@pytest.mark.parametrize(("file", "profile"), list(profiles()))
+def test_a_profile_can_be_planned(file: str, profile: str | None, tmp_path: Path) -> None:
+    told = api.plan(str(STUDIES / file), api.Choices(profile=profile, out=tmp_path))
+    assert told["trials"] > 0
+    assert told["estimated_s"] > told["estimated_load_s"] > 0
+    if profile != "demo" and (file, profile) not in FEW_BLOCKS:
+        state = "confounded" if file == CONFOUNDED else "decidable"
+        assert {one["state"] for one in told["comparisons"]} <= {state}, told["comparisons"]
+
+
+def test_a_search_is_over_users() -> None:
+    lock = api.load_lock(str(STUDIES / SEARCHED), api.Choices())
+    assert [(factor.name, bool(factor.open)) for factor in lock.factors] == [("users", True)]
