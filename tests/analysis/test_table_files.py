@@ -1,4 +1,4 @@
-"""Which CSV files are tables of results: saved reports of JMeter in its languages and Locust's summary; and which are not."""
+"""Which CSV files are tables of results: JMeter's saved reports and Locust's summary; and which are not."""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ HISTORY = (
     "Timestamp,User Count,Name,Total Request Count,Total Failure Count,Total Average Response "
     "Time\n1700000000,1,Aggregated,0,0,0\n"
 )
-DECLARED = '<?xml version="1.0" encoding="%s"?>\n<testResults><httpSample ts="1700000000000" t="9" lb="é" s="true"/></testResults>'
+UNREADABLE = ("EUC-JP", "utf-7", "base64", "undefined", "punycode", "klingon")
+SAMPLE = '<testResults><httpSample ts="1700000000000" t="9" lb="é" s="true"/></testResults>'
+DECLARED = f'<?xml version="1.0" encoding="%s"?>\n{SAMPLE}'
 XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
 
 
@@ -58,7 +60,7 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
         ("jtl", '<!DOCTYPE x [<!ENTITY a "aaaa">]>\n<testResults>&a;</testResults>', 1, "declares a document type"),
         ("jtl", '<testResults>\n<sample ts="1" t="x" ' 's="true"/></testResults>', 2, "t is not a whole number: “x”"),
         ("jtl", '<testResults>\n\n<sample ts="1" t="1"/></testResults>', 3, "a sample has no s"),
-        *(("jtl", DECLARED % code, 1, "the encoding that it declares can't be read") for code in ("EUC-JP", "utf-7", "base64", "undefined", "punycode", "klingon")),
+        *(("jtl", DECLARED % code, 1, "the encoding that it declares can't be read") for code in UNREADABLE),
         ("jtl", "<testResults>" + "<a>" * 100, 1, "nested 64 deep"),
         ("jtl", "<testResults><!--" + "x" * (3 * LINE_BYTES), 1, "longer than 1 MiB"),
         ("k6", "", None, "holds no finished request"),

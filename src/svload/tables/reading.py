@@ -15,7 +15,6 @@ from svload.model.units import Dimension, parse_quantity
 from svload.store.foreign.bounds import TABLE_COLUMNS, TABLE_ROWS, shortened, unreadable
 from svload.store.foreign.lines import csv_rows, delimiter_of
 from svload.study.tree import plain, read_tree
-from svload.tables.jmeter_reports import plain_headers
 from svload.tables.table import About, Given, Table, number
 
 Mark = Literal["comma", "point"]
@@ -25,6 +24,23 @@ _PRODUCT = re.compile(r"(?P<one>\w+)\s*(?P<sign>[*/])\s*(?P<other>\w+)")
 _QUANTITIES: Mapping[str, Dimension] = {
     "users": "count", "run_time": "time_s", "think_time": "time_s", "spawn_rate": "rate_rps", "payload": "size_bytes",
 }  # fmt: skip
+_HEADERS: Mapping[str, str] = {
+    "label": "Label|Etiqueta|Libellé|라벨|Etykieta|Rótulo|Etiket",
+    "samples": "# Samples|Anz. der Proben|# Muestras|# Echantillons|표본 수|"
+    "# Liczba próbek|# Amostras|# Örnek|# 样本|取樣數",
+    "average_response_ms": "Average|Durchschnitt|Media|Moyenne|평균|Średnia|Média|Ortalama|平均值",
+    "median_response_ms": "Median|Mittel|Mediana|Médiane|중간값|中位数|中間值",
+    "min_ms": "Min|Mín|최소값|Minimum|Mín.|En Az|最小值",
+    "max_ms": "Max|Máx|최대값|Maksimum|Máx.|En Çok|最大值",
+    "std_dev_ms": "Std. Dev.|Desv. Estándar|Ecart type|표준편차|Odch. std.|Desvio Padrão|标准偏差",
+    "error_share": "Error %|% Fehler|% Error|% Erreur|오류 %|% błędów|% de Erro|Hata %|异常 %|錯誤率",
+    "throughput_per_s": "Throughput|Durchsatz|Rendimiento|Débit|처리량|"
+    "Przepustowość|Vazão|Transfer Oranı|吞吐量|處理量",
+}
+"""Column → its names in saved reports of JMeter 5.6: in English, German, Spanish, French, Korean, Polish,
+Portuguese, Turkish and Chinese. JMeter's Japanese and Norwegian texts leave them in English."""
+_COLUMN = {header: column for column, headers in _HEADERS.items() for header in headers.split("|")}
+_PERCENTILE = re.compile(r"(\d+(?:[.,]\d+)?) ?% ?(?:Line|centile|선|linii|百分位)")
 _HINT = "A table is a CSV file: one line of names, then a line a row with as many values."
 
 
@@ -37,7 +53,7 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
     delimiter = delimiter_of(path)
     rows = csv_rows(path, delimiter)
     line, names = next(rows, (1, []))
-    names = plain_headers([name.strip() for name in names])
+    names = _plain_headers([name.strip() for name in names])
     if not names or any(not _NAME.fullmatch(name) for name in names):
         odd = next((name for name in names if not _NAME.fullmatch(name)), "")
         raise unreadable(
@@ -72,6 +88,19 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
     columns = {name: tuple(row[place] for row in cells) for place, name in enumerate(names)}
     about = _about(path, given or {})
     return Table(path.stem, str(path), {**columns, **_derived(path, columns, about)}, tuple(lines), about)
+
+
+def _plain_headers(names: Sequence[str]) -> list[str]:
+    """Return the columns of JMeter's saved Aggregate or Summary Report under plain names with their units;
+    those of any other table unchanged."""
+    if not {"samples", "average_response_ms"} <= {_COLUMN.get(name) for name in names}:
+        return list(names)
+    found = []
+    for name in names:
+        percentile = _PERCENTILE.fullmatch(name)
+        plain = f"p{percentile[1].replace(',', '.')}_ms" if percentile else _COLUMN.get(name, name)
+        found.append(name if plain in found else plain)
+    return found
 
 
 def _about(path: Path, over: Mapping[str, str]) -> About:
