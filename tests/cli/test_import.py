@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import json
-import shlex
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.store import foreign_files as files
 
-from svload.cli import main
 from svload.model.units import show_duration
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 Say = Callable[[str], tuple[int, str, str]]
 
 
-@pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Say]:
-    """say(line) → exit code, stdout and stderr of svload with these words, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-
-    def said(line: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["svload", *shlex.split(line)])
-        with pytest.raises(SystemExit) as left:
-            main.run()
-        told = capsys.readouterr()
-        return int(left.value.code or 0), told.out, told.err
-
-    yield said
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-def test_a_file_is_read_told_and_reported(say: Say, tmp_path: Path) -> None:
+def test_a_file_is_read_told_and_reported(svload: Say, tmp_path: Path) -> None:
     files.write_jtl(tmp_path / "results.jtl", files.closed_loop(lasts=10_000))
-    code, out, err = say("import results.jtl")
+    code, out, err = svload("import results.jtl")
     assert code == 0 and "reading results.jtl" in err
     assert "requests from JMeter (results.jtl): 10 users of Users" in out
     assert "Little's law holds" in " ".join(out.split()) and "~ " in out
@@ -48,52 +27,52 @@ def test_a_file_is_read_told_and_reported(say: Say, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("every", "slow_ms"), [(10, 9_000), (3, 20_000)])
 def test_failures_are_in_the_mean_and_not_in_that_of_ok(
-    say: Say, tmp_path: Path, every: int, slow_ms: int
+    svload: Say, tmp_path: Path, every: int, slow_ms: int
 ) -> None:
     load = [
         files.Asked(user, 50 * user, slow_ms if user % every == 0 else 100, ok=user % every != 0)
         for user in range(150)
     ]
     files.write_jtl(tmp_path / "a.jtl", load)
-    _, out, _ = say("import a.jtl --window all")
+    _, out, _ = svload("import a.jtl --window all")
     means = [line.rpartition("mean ")[2] for line in out.splitlines() if "mean " in line]
     mean = sum(one.spent for one in load) / len(load)
     assert means[:2] == [show_duration(mean / 1e3), show_duration(0.1)]
 
 
-def test_names_from_a_file_are_never_obeyed(say: Say, tmp_path: Path) -> None:
+def test_names_from_a_file_are_never_obeyed(svload: Say, tmp_path: Path) -> None:
     """Control signs, mark-up, formulas and paths in labels and thread groups: in text,
     JSON and the workbook's cells."""
     hostile = ["\x1b[31mred", "[bold]x[/bold]", "=cmd()", "../../etc", "<script>", "a\u202eb"]
     load = [files.Asked(place % 2, 100 * place, 50, hostile[place % len(hostile)]) for place in range(60)]
     files.write_jtl(tmp_path / "a.jtl", load, group="\x1b]0;title\x07=1+1")
-    code, out, _ = say("import a.jtl --json")
+    code, out, _ = svload("import a.jtl --json")
     assert code == 0 and "\x1b" not in out and "\u202e" not in out
     assert json.loads(out)["imported"]["a.r1"]["requests"] == 60
     page = (tmp_path / "runs" / "imported-1" / "derived" / "report.html").read_text()
     assert "<script>0" not in page and "\x1b" not in page
-    code, out, _ = say("import a.jtl")
+    code, out, _ = svload("import a.jtl")
     assert code == 0 and "\x1b" not in out and "\x07" not in out
     assert not (tmp_path / "etc").exists()
 
 
-def test_a_table_is_told_by_name_with_its_line(say: Say) -> None:
+def test_a_table_is_told_by_name_with_its_line(svload: Say) -> None:
     path = STUDIES / "002-factorial-redis" / "reference" / "factorial.csv"
-    code, out, _ = say(f"import {path}")
+    code, out, _ = svload(f"import {path}")
     assert code == 0
     text = " ".join(out.split())
     assert "delay-is-think-time" in text and "did not make the server faster" in text
     assert "factorial.csv:2)" in "".join(out.split())
-    code, out, _ = say(f"import --as table {path} --given users=60 --json")
+    code, out, _ = svload(f"import --as table {path} --given users=60 --json")
     checks = {one["check"]: one for one in json.loads(out)["checks"]}
     assert code == 0 and not checks["delay-is-think-time"]["findings"]
     assert not checks["unit-impossible"]["measured"]
 
 
-def test_locusts_final_statistics_are_a_table(say: Say, tmp_path: Path) -> None:
+def test_locusts_final_statistics_are_a_table(svload: Say, tmp_path: Path) -> None:
     rows = "Type,Name,Request Count,Failure Count,Average Response Time,Requests/s\nGET,/,6000,0,500,120\n"
     (tmp_path / "x_stats.csv").write_text(rows)
-    code, out, _ = say("import x_stats.csv --given users=50 --given load=closed")
+    code, out, _ = svload("import x_stats.csv --given users=50 --given load=closed")
     assert code == 0 and "X·(R + Z) is 60 with 50 users (+20 %)" in " ".join(out.split())
 
 
@@ -111,13 +90,13 @@ def test_locusts_final_statistics_are_a_table(say: Say, tmp_path: Path) -> None:
         ("export latest --format jtl", "There is no run"),
     ],
 )
-def test_what_is_wrong_is_one_line(say: Say, tmp_path: Path, line: str, said: str) -> None:
+def test_what_is_wrong_is_one_line(svload: Say, tmp_path: Path, line: str, said: str) -> None:
     (tmp_path / "torn.jtl").write_text(
         "timeStamp,elapsed,success\n1700000000000,1,true\n1700000000000,x,true\n"
     )
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     (tmp_path / "stats.txt").write_text("nothing that is known\n")
     files.write_jtl(tmp_path / "results.jtl", files.closed_loop(users=1, lasts=500))
-    code, _, err = say(line)
+    code, _, err = svload(line)
     assert code == 2 and said in " ".join(err.split()) and "Traceback" not in err
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())

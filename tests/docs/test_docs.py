@@ -264,17 +264,6 @@ name: mine
 """
 
 
-def test_blocks_are_found_with_their_tags() -> None:
-    blocks = blocks_of("a.md", SAMPLE)
-    assert [(block.line, block.language, block.layer) for block in blocks] == [
-        (2, "bash", "plan"),
-        (6, "console", "pure"),
-        (11, "yaml", "pure"),
-    ]
-    assert blocks[1].text == "$ exit 3\nwhat it prints\n"
-    assert [fault_of(block) for block in blocks] == [None, None, None]
-
-
 @pytest.mark.parametrize(
     ("fence", "fault"),
     [
@@ -292,12 +281,6 @@ def test_blocks_are_found_with_their_tags() -> None:
 def test_a_bad_tag_is_a_fault(fence: str, fault: str) -> None:
     (block,) = blocks_of("a.md", f"{fence}\nx\n```\n")
     assert fault in (fault_of(block) or "")
-
-
-def test_a_file_that_nothing_runs_is_only_written() -> None:
-    (block,) = blocks_of("a.md", "```text file=data.txt run=none\nx\n```\n")
-    assert fault_of(block) is None
-    assert block.layer is None
 
 
 def test_an_open_block_is_a_fault() -> None:

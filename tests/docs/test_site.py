@@ -1,5 +1,4 @@
-"""`make site`: every page is there, every link inside it leads somewhere, and reading
-it asks nothing of the network."""
+"""`make site`: every page is there, every link leads somewhere, nothing asks the network."""
 
 from __future__ import annotations
 

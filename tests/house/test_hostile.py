@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TRUST = """
 children import from the user's folder
-  house/test_interpreters.py::test_a_folder_of_a_stranger_runs_nothing
+  house/test_outputs.py::test_a_folder_of_a_stranger_runs_nothing
 trust without place and code
   run/test_hostile_trust.py::test_a_changed_program_is_asked_about
   run/test_hostile_trust.py::test_a_lock_is_trusted_in_its_own_folder_alone
@@ -99,7 +99,7 @@ monitors that drip or never end
 memory by a cell's value
   store/test_foreign.py::test_memory_is_bounded_by_rows
 memory by what is decoded
-  study/test_scenarios.py::test_a_parquet_file_is_bounded_by_what_it_decodes_to
+  study/test_executors.py::test_a_parquet_file_is_bounded_by_what_it_decodes_to
   store/test_foreign_hostile.py::test_long_names_are_bounded_together
 odd encodings and damaged gzip
   store/test_foreign_hostile.py::test_it_is_refused_with_its_line

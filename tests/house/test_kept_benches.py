@@ -1,11 +1,8 @@
-"""Benches that take long: their arithmetic, what they call missed, and that a call goes
-on with what another one kept.
-"""
+"""Benches that take long: what they call missed, and what a call takes from another."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +10,10 @@ from typing import Any
 import psutil
 import pytest
 from benches import packs, shared
-from benches.harness import Clock, Kept, arguments, markdown, strangers
+from benches.harness import Clock, Kept, strangers
 from benches.specials import redis_share
 
 from svload.api.runs import find_run, judged
-from svload.model.results import Claim, Estimate
 
 
 def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:
@@ -30,133 +26,32 @@ def test_what_is_kept_holds_for_the_same_options_alone(tmp_path: Path) -> None:
     assert Clock(-1.0).left_s < 0 < Clock(1.0).left_s <= 60
 
 
-def test_an_option_is_known_by_its_default() -> None:
-    options = {
-        "bench": ("one", "two"),
-        "minutes": float,
-        "seed": 1,
-        "only": ["a", "b"],
-        "tenth": False,
-        "keep": Path(),
-    }
-    asked = arguments("doc", ["one", "--minutes", "2.5", "--only", "b", "--tenth"], **options)
-    assert vars(asked) == {
-        "bench": "one",
-        "minutes": 2.5,
-        "seed": 1,
-        "only": ["b"],
-        "tenth": True,
-        "keep": Path(),
-    }
-    assert arguments("doc", ["two"], **options).minutes is None
-
-
-@pytest.mark.parametrize("given", [["three"], ["one", "--only", "c"], ["one", "--seed", "x"], []])
-def test_an_option_that_a_bench_lacks_is_refused(given: list[str]) -> None:
-    with pytest.raises(SystemExit):
-        arguments("doc", given, bench=("one", "two"), only=["a", "b"], seed=1)
-
-
-def test_a_table_has_a_line_for_each_row() -> None:
-    assert markdown(["a", "b"], [[1, "x"]]) == "| a | b |\n| --- | --- |\n| 1 | x |\n"
-
-
-def _findings(p50: str, p95: str) -> Any:
-    return SimpleNamespace(
-        claims=[
-            SimpleNamespace(
-                metric=f"response.{p}", gate=SimpleNamespace(outcome=word), ratio=Estimate(value=1.1)
-            )
-            for p, word in (("p50", p50), ("p95", p95))
-        ]
-    )
-
-
 @pytest.mark.parametrize(
-    ("what", "word", "right", "wrong"),
+    ("what", "part", "right", "wrong", "changes", "missed"),
     [
-        ("slower", "fail", 1, 0),
-        ("slower", "open", 0, 0),
-        ("slower", "pass", 0, 1),
-        ("equal", "pass", 1, 0),
-        ("equal", "fail", 0, 1),
-        ("margin", "open", 1, 0),
-        ("margin", "pass", 0, 1),
+        ("burn-slower", "p50", 9, 0, {}, False),
+        ("burn-slower", "p50", 8, 0, {}, True),
+        ("burn-slower", "p50", 9, 1, {}, True),
+        ("sleep-equal", "p95", 7, 0, {}, True),
+        ("sleep-equal", "p95", 7, 0, {"share": 50}, False),
+        ("sleep-equal", "p95", 10, 0, {"took_s": 481.0}, True),
+        ("burn-margin", "p50", 28, 2, {"answers": 30}, False),
+        ("burn-margin", "p50", 27, 3, {"answers": 30}, True),
+        ("demo", "", 7, 0, {}, True),
+        ("demo", "", 4, 0, {"share": 50}, False),
     ],
 )
-def test_a_gate_answers_for_each_percentile(what: str, word: str, right: int, wrong: int) -> None:
-    asked = next(one for one in shared.QUESTIONS if one.name == f"burn-{what}")
-    other = "open" if word == "fail" else "fail"
-    answers = asked.answered(_findings(word, other))
-    assert (answers["p50"].right, answers["p50"].wrong) == (right, wrong)
-    assert answers["p95"].word == other
-
-
-def _row(what: str, part: str, right: int, wrong: int, took_s: float = 100.0, share: int = 20) -> shared.Row:
+def test_a_row_is_missed_by_right_and_wrong_answers_and_by_time(
+    what: str, part: str, right: int, wrong: int, changes: dict[str, Any], missed: bool
+) -> None:
+    share, took_s, n = (
+        changes.get(key, usual) for key, usual in (("share", 20), ("took_s", 100.0), ("answers", 10))
+    )
     asked = next(one for one in shared.QUESTIONS if one.name == what)
-    goal = asked.goals[part]
-    answers = 30 if goal.together else 10
-    goals = (goal.right[share], goal.wrong)
-    return shared.Row(
-        what,
-        f"{share} %",
-        answers,
-        answers,
-        answers,
-        right,
-        wrong,
-        goals,
-        0.2,
-        1.1,
-        (took_s,),
-        asked.bound_s,
-        (),
-    )
-
-
-@pytest.mark.parametrize(
-    ("row", "missed"),
-    [
-        (_row("burn-slower", "p50", 9, 0), False),
-        (_row("burn-slower", "p50", 8, 0), True),
-        (_row("burn-slower", "p50", 9, 1), True),
-        (_row("sleep-equal", "p95", 8, 0), False),
-        (_row("sleep-equal", "p95", 7, 0), True),
-        (_row("sleep-equal", "p95", 7, 0, share=50), False),
-        (_row("sleep-equal", "p95", 10, 0, took_s=481.0), True),
-        (_row("burn-margin", "p50", 28, 2), False),
-        (_row("burn-margin", "p50", 27, 3), True),
-        (_row("demo", "", 8, 0), False),
-        (_row("demo", "", 7, 0), True),
-        (_row("demo", "", 4, 0, share=50), False),
-    ],
-)
-def test_a_row_is_missed_by_right_and_wrong_answers_and_by_time(row: shared.Row, missed: bool) -> None:
+    goals = (asked.goals[part].right[share], asked.goals[part].wrong)
+    row = shared.Row(what, f"{share} %", n, n, n, right, wrong, goals, 0.2, 1.1, (took_s,), asked.bound_s, ())
     assert row.missed is missed
     assert ("MISSED" in shared.table([row])) is missed
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "ratios", "right", "wrong"),
-    [
-        (("decided", "decided", "decided"), (0.3, 1.1, 1.1), 3, 0),
-        (("decided", "open", "decided"), (0.3, 1.1, 0.9), 1, 1),
-        (("no difference", "open", "refused"), (1.0, 1.0, 1.0), 0, 1),
-    ],
-)
-def test_the_demo_is_held_to_its_directions(
-    outcomes: Sequence[Any], ratios: Sequence[float], right: int, wrong: int
-) -> None:
-    def claim(outcome: Any, ratio: float) -> Claim:
-        return Claim(
-            name="c", factor="f", baseline="a", treatment="b", metric="m", pairs=(), blocks=6, p=0.01, p_adjusted=0.01,
-            mde=None, sentence="", outcome=outcome, within=0.03, ratio=Estimate(value=ratio, low=ratio, high=ratio),
-        )  # fmt: skip
-
-    demo = next(one for one in shared.QUESTIONS if one.name == "demo")
-    found = SimpleNamespace(claims=[claim(*both) for both in zip(outcomes, ratios, strict=True)])
-    answer = demo.answered(found)[""]  # type: ignore[arg-type]
-    assert (answer.right, answer.wrong, answer.of) == (right, wrong, 3)
 
 
 def test_strangers_end_with_who_started_them() -> None:

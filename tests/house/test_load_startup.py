@@ -1,5 +1,4 @@
-"""Before a load begins nothing is loaded that only judging it needs, neither in the command
-nor in the process that makes it."""
+"""Before a load begins nothing is loaded that only judging it needs."""
 
 from __future__ import annotations
 
@@ -14,17 +13,8 @@ from typing import Any
 import pytest
 from tests.bounds import HANG_S
 
-JUDGING = {
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "duckdb",
-    "altair",
-    "vl_convert",
-    "jinja2",
-    "xlsxwriter",
-    "cryptography",
-}
+NUMBERS = {"numpy", "scipy", "pyarrow", "duckdb"}
+JUDGING = NUMBERS | {"altair", "vl_convert", "jinja2", "xlsxwriter", "cryptography"}
 CONTROLLER = """
 import json, sys
 from svload import api

@@ -1,12 +1,24 @@
-"""What leaves svload for a place that a user names is written beside and renamed, by one module."""
+"""The source as a whole: who writes outputs and starts interpreters, circles, variables."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
+
+from svload.host.process.interpreter import child_environment
+from svload.model.environment import OWN, VARIABLES
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "svload"
 ROOMS = ("api", "cli", "drive", "host", "lab", "report", "run", "store", "watch")
@@ -91,3 +103,164 @@ def test_the_lint_finds_a_planted_write(planted: str) -> None:
 def test_the_lint_leaves_reading_alone() -> None:
     text = "open(path)\npath.open('rb')\npath.open(newline='')\nwrite_output(path, text)"
     assert not list(writes(text))
+
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {_name(path): path for path in SRC.rglob("*.py")}
+
+
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """All statements in it, but for those that types alone need."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, ast.expr):
+            yield from statements(node)
+
+
+def imported(tree: ast.Module, known: dict[str, Path]) -> Iterator[str]:
+    """Modules of ours that are imported anywhere in it, but for those that types alone need."""
+    for node in statements(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in known else node.module
+
+
+def circle(modules: dict[str, Path]) -> list[str]:
+    """One circle, or nothing."""
+    needs = {
+        name: {
+            one for one in imported(ast.parse(path.read_text(encoding="utf-8")), modules) if one in modules
+        }
+        - {name}
+        for name, path in modules.items()
+    }
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_there_is_no_circle() -> None:
+    assert circle(MODULES) == []
+
+
+@pytest.mark.parametrize("line", ["from svload.b import y", "def f():\n    from svload import b"])
+def test_a_planted_circle_is_found(line: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(line)
+    (tmp_path / "b.py").write_text("import svload.a")
+    assert circle({"svload.a": tmp_path / "a.py", "svload.b": tmp_path / "b.py"})
+
+
+def test_the_catalogue_is_what_the_code_reads() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")]
+    named = Counter(name for text in texts for name in re.findall(r'"(SVLOAD_[A-Z_]+)"', text))
+    assert set(named) == {name for name in VARIABLES if name.startswith("SVLOAD_")} | set(OWN)
+    assert [name for name, count in named.items() if count < 2] == [], "listed, but nowhere read"
+
+
+ALLOWED = {"host/process/interpreter.py", "fleet/on_host/machine.py"}
+"""The one place, and what runs on a machine before svload is there (it has -I)."""
+
+
+def interpreters(tree: ast.Module) -> Iterator[int]:
+    """Lines that name the running interpreter, or begin a command with a word for one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in (
+            "sys.executable",
+            "sys._base_executable",
+        ):
+            yield node.lineno
+        if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1:
+            words = [one.value for one in node.elts if isinstance(one, ast.Constant)]
+            if "-m" in words and any(isinstance(word, str) and word.startswith("svload.") for word in words):
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("import sys\ncommand = [sys.executable, 'x.py']", [2]),
+        ("run(('/usr/bin/python3', '-m', 'svload.watch.sampler'))", [1]),
+        ("run(python('-m', 'svload.watch.sampler'))", []),
+    ],
+)
+def test_the_lint_finds_them(text: str, lines: list[int]) -> None:
+    assert list(interpreters(ast.parse(text))) == lines
+
+
+def test_no_other_place_starts_an_interpreter() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}"
+        for path in SOURCE.rglob("*.py")
+        if str(path.relative_to(SOURCE)) not in ALLOWED
+        for line in interpreters(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(":/opt/lib", "/opt/lib"), (".", None), ("lib:/a:../b:/c", "/a:/c"), ("", None)],
+)
+def test_a_path_that_means_the_current_folder_is_left_out(
+    given: str, kept: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", given)
+    assert child_environment().get("PYTHONPATH") == kept
+
+
+STANDARD = ("csv", "typing", "json", "dataclasses", "selectors", "encodings", "sitecustomize")
+NAMES = (*STANDARD, "svload", "numpy", "pydantic")
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("path", [None, ":", "."], ids=["no path", "an empty part", "a relative part"])
+def test_a_folder_of_a_stranger_runs_nothing(
+    path: str | None, tmp_path: Path, serve_truth: Callable[..., dict[str, Any]]
+) -> None:
+    """Modules with the names of what svload imports, in the folder where a load and a lab are started."""
+    folder, ran = tmp_path / "theirs", tmp_path / "ran"
+    folder.mkdir()
+    for name in NAMES:
+        text = f"import os\nopen({str(ran)!r}, 'a').write('{name} in %d\\n' % os.getpid())\nraise SystemExit(97)\n"
+        (folder / f"{name}.py").write_text(text)
+    study = {
+        "name": "lab",
+        "lab": {"store": {"kit": "truth"}},
+        "requests": {"get": {"get": "http://store/bytes/10"}},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "get"}},
+        "measure": {"duration": "0.2s"},
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environment |= {"SVLOAD_STATE": str(tmp_path / "state"), "SVLOAD_LOCK": str(tmp_path / "lock")}
+    # The command itself is started by its user, with an import path of theirs; what it starts is svload's.
+    starter = (
+        "import os, sys; from svload.cli.main import run; os.environ.update(eval(sys.argv.pop(1))); run()"
+    )
+    changed = repr({} if path is None else {"PYTHONPATH": path})
+    url = f"http://127.0.0.1:{serve_truth()['http_port']}/bytes/10"
+    for words in (
+        ("load", url, "-d", "0.2s"),
+        ("lab", "up", "study.yaml", "--for", "1min"),
+        ("lab", "down"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", starter, changed, *words],
+            cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG_S, stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+        assert not ran.exists(), (words, ran.read_text(), done.stderr)
+        assert "Traceback" not in done.stderr and "[internal]" not in done.stderr, done.stderr

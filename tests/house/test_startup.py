@@ -14,13 +14,8 @@ from tests.bounds import HANG_S
 pytestmark = pytest.mark.truth
 
 HEAVY = {"pyarrow", "duckdb", "numpy", "scipy", "altair", "vl_convert", "pandas", "xlsxwriter"}
-NOT_BEFORE_A_LOAD = {
-    "cryptography",
-    "svload.run.execution",
-    "svload.lab.lab",
-    "svload.watch",
-    "svload.report.page",
-}
+OWN = {"svload.run.execution", "svload.lab.lab", "svload.watch", "svload.report.page"}
+NOT_BEFORE_A_LOAD = OWN | {"cryptography"}
 HELP_S_MAX = 0.2
 TRIES = 5
 STUDY = str(Path(__file__).resolve().parents[2] / "studies" / "001-svload")

@@ -1,4 +1,4 @@
-"""What controller and agent say survives the socket, and what is wrong with it is said."""
+"""What controller and agent say survives the socket; how what is wrong is said."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from svload.model.errors import Problem
 from svload.model.messages import (
     Action,
     DropGroup,
@@ -60,3 +61,18 @@ def test_an_action_comes_as_it_went(action: Action) -> None:
 def test_what_is_not_understood_is_said(raw: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read_action(raw)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("there is none", "there is none."),
+        (
+            "the response is not TLS: is this port plain HTTP?",
+            "the response is not TLS: is this port plain HTTP?",
+        ),
+        ("no such command. Did you mean “probe”?", "no such command. Did you mean “probe”?"),
+    ],
+)
+def test_a_sentence_ends_once(reason: str, said: str) -> None:
+    assert Problem("usage", {"reason": reason}).sentence == said

@@ -1,5 +1,4 @@
-"""The metric grammar: a metric with a limit is spelt in one way, whatever was typed, and without
-a dot that would cut its name."""
+"""The metric grammar: a metric with a limit has one spelling, whatever was typed."""
 
 from __future__ import annotations
 

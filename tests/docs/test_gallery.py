@@ -1,9 +1,9 @@
-"""tools/record_terminal.py: the recording holds what the view showed, ends with the
-final table, and is small and safe."""
+"""The gallery: recordings hold what the view showed, and pictures are small and sharp."""
 
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ from tests.studies.scripts import script
 from svload.model.events import Event
 
 ROOT = Path(__file__).resolve().parents[2]
+GALLERY = ROOT / "docs" / "gallery"
 SVG = "{http://www.w3.org/2000/svg}"
 KIB_MAX = 300
 
@@ -29,15 +30,9 @@ def recorder() -> ModuleType:
 def told() -> list[Event]:
     """Twenty trials of a second each."""
     found: list[tuple[str, dict[str, Any]]] = [("run-started", {"study": "a<b>", "trials": 20, "sealed": 0})]
-    for number in range(20):
-        trial = f"TC{number}.r1"
-        found += [
-            ("trial-started", {"trial": trial}),
-            (
-                "trial-sealed",
-                {"trial": trial, "instrument": "VALID", "server": "STEADY", "headline": "p50 2 ms"},
-            ),
-        ]
+    verdict = {"instrument": "VALID", "server": "STEADY", "headline": "p50 2 ms"}
+    for trial in (f"TC{number}.r1" for number in range(20)):
+        found += [("trial-started", {"trial": trial}), ("trial-sealed", {"trial": trial} | verdict)]
     return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(found)]
 
 
@@ -63,7 +58,7 @@ def test_the_svg_is_whole(recorder: ModuleType) -> None:
 
 
 def test_the_committed_recording_is_whole_and_small() -> None:
-    path = ROOT / "docs" / "gallery" / "terminal.svg"
+    path = GALLERY / "terminal.svg"
     check(path.read_text(encoding="utf-8"))
     assert path.stat().st_size < KIB_MAX * 1024
 
@@ -81,3 +76,10 @@ def check(text: str) -> None:
     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert len(re.findall(r"%\{transform", text)) > 10
     assert "prefers-reduced-motion" in text
+
+
+def test_the_workbooks_picture_is_small_and_wide_enough_to_read() -> None:
+    data = (GALLERY / "workbook.png").read_bytes()
+    width, height = struct.unpack(">II", data[16:24])
+    assert len(data) <= 150 * 1024
+    assert width >= 1400 and height >= 500
