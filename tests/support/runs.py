@@ -284,8 +284,6 @@ def _write_trial(
         models = tuple(replace(one, by_turn=by_turn, turn_ns=people.turns.length_ns) for one in models)
     requests = [simulate(model, rng) for model in models]
     groups = [summarise(model, made) for model, made in zip(models, requests, strict=True)]
-    if fault == "identity-broken":
-        groups[0] = evolve(groups[0], begun=groups[0].begun + 3, due=groups[0].due + 3)
     trial = run.trial(plan.trial)
     trial.path.mkdir()
     cores = alone.busy_ratio(case.levels, people.median_ns)
@@ -341,7 +339,6 @@ def _models(people: Populations, median_ns: float, *, tls: bool, fault: str | No
         rate_rps=rate_rps,
         lag_ns=0.8 * median_ns if fault == "generator-limited" else 20_000.0,
         failures=0.05 if fault == "errors" else 0.0,
-        warming=fault == "warming",
         generators=2,
     )
     probe = replace(

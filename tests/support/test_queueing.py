@@ -8,7 +8,7 @@ from math import factorial
 
 import numpy as np
 import pytest
-from tests.support.queueing import Closed, Seen, Station, poisson, simulate_closed, simulate_open
+from tests.support.queueing import Closed, Station, poisson, simulate_closed, simulate_open
 
 from svload.analysis.laws.mva import Station as Known
 from svload.analysis.laws.mva import mean_values
@@ -36,28 +36,6 @@ def test_a_closed_network_is_what_mean_value_analysis_says(name: str) -> None:
         response = np.mean([one.response_s for one in mine])
         assert throughput == pytest.approx(known.throughput_rps[n - 1], rel=0.015)
         assert response == pytest.approx(known.response_s[n - 1], rel=0.03)
-
-
-def test_users_are_always_somewhere_and_no_server_works_more_than_it_can() -> None:
-    networks = [Closed(stations, n, think_s) for stations, think_s in NETWORKS.values() for n in (2, 9)]
-    for network, one in zip(networks, simulate_closed(networks, 300, seed=3), strict=True):
-        assert (one.residence_s + one.think_total_s) / one.window_s == pytest.approx(network.users)
-        for station, busy_s in zip(network.stations, one.busy_s, strict=True):
-            assert busy_s <= station.servers * one.window_s * (1 + 1e-9)
-
-
-def test_the_same_seed_is_the_same_run() -> None:
-    def run(seed: int) -> list[Seen]:
-        return simulate_closed([Closed((Station(0.01, 2, 0.5),), 5, 0.03, 0.0)], 200, seed)
-
-    assert run(1) == run(1)
-    assert run(1) != run(2)
-
-
-def test_constant_service_of_one_user_is_constant() -> None:
-    (one,) = simulate_closed([Closed((Station(0.01, cv=0.0),), 1)], 100, seed=1)
-    assert one.response_s == pytest.approx(0.01)
-    assert one.throughput_rps == pytest.approx(100)
 
 
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (1, 0.8), (4, 0.7)])

@@ -44,7 +44,6 @@ class GroupModel:
     rate_rps: float | None = None
     lag_ns: float = 20_000.0
     failures: float = 0.0
-    warming: bool = False
     generators: int = 1
     take_first: bool = False
     by_turn: tuple[float, ...] = ()
@@ -123,8 +122,6 @@ def _draw(model: GroupModel, rng: np.random.Generator, due: Ints) -> tuple[Ints,
     """Return (response from the moment of readiness, the generator's lag in it). A clean lag is part of the
     response drawn."""
     response = model.median_ns * np.exp(model.sigma * rng.standard_normal(len(due)))
-    if model.warming:
-        response *= 1 + 4 * (1 - np.clip(due / model.window_ns[1], 0, 1))
     if model.by_turn:
         response *= np.array(model.by_turn)[np.minimum(due // model.turn_ns, len(model.by_turn) - 1)]
     lag = rng.exponential(model.lag_ns, len(due))

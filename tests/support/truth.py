@@ -14,12 +14,9 @@ FAULTS: Mapping[str, str] = {
     "hits are, use where none is",
     "generator-limited": "the generator's lag adds about the median again to every response",
     "too-short": "think time is four times the duration: one request a VU",
-    "warming": "response falls from five times its level over the whole trial",
-    "identity-broken": "three requests more were begun than ended",
     "overloaded": "arrivals at 1.5 times what the slots can serve (needs load=open): the backlog grows, the "
     "generator is clean",
     "errors": "5 % of requests fail: refused, 503 and timed out",
-    "count-mismatch": "the servers counted 5 % fewer requests than were written",
     "unsealed": "the trial has no seal",
     "damaged": "one byte of samples.parquet changed after sealing",
     "hostile-names": "cases, levels and the study carry names that break careless readers (the whole run; pattern *)",
