@@ -12,10 +12,12 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from os import environ
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 from tests.bounds import HANG_S
 
@@ -43,6 +45,28 @@ def wait_until(condition: Callable[[], object], bound_s: float = HANG_S) -> None
     while not condition():
         assert time.monotonic() < deadline, f"did not hold within {bound_s} s: {condition}"
         time.sleep(0.01)
+
+
+def completed(words: Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end and return what it said: without input, whatever its exit code, unless `how`
+    says otherwise."""
+    how = (
+        {"timeout": HANG_S, "check": False} | ({} if "input" in how else {"stdin": subprocess.DEVNULL}) | how
+    )
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, **how)
+
+
+@contextmanager
+def child(code: str, *words: object, **how: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run Python code as a child with pipes until the block ends; yield it and the first line it prints."""
+    command = [sys.executable, "-c", code, *map(str, words)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **how
+    ) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
 
 
 @contextmanager
@@ -98,6 +122,58 @@ def serving(handler: type[BaseHTTPRequestHandler] = Answering) -> Iterator[int]:
             thread.join(HANG_S)
 
 
+@contextmanager
+def speaking(talk: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Run a server of this process that gives each connection to `talk`, in a thread; yield its port.
+
+    A connection whose other end has gone ends `talk`; those that are left are shut down with the block.
+    """
+    connections: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+
+    def hold(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            talk(connection)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connections.append(listener.accept()[0])
+                threads.append(threading.Thread(target=hold, args=connections[-1:], daemon=True))
+                threads[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        accepting = threading.Thread(target=accept, daemon=True)
+        accepting.start()
+        try:
+            yield int(listener.getsockname()[1])
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            accepting.join(HANG_S)
+            for connection in connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join(HANG_S)
+
+
+def put(url: str, body: bytes = b"x") -> None:
+    """Put an object into a known-truth store, after the container that it is in."""
+    for one in (url.rsplit("/", 1)[0], url):
+        urlopen(Request(one, body, method="PUT"), timeout=HANG_S).close()
+
+
+def certified(authority: Path, *names: str) -> dict[str, str]:
+    """Return a known-truth server's `tls` for these names; write the authority's certificate to the file."""
+    import trustme
+
+    made = trustme.CA()
+    made.cert_pem.write_to_path(str(authority))
+    issued = made.issue_cert(*names)
+    chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+    return {"cert_pem": chain.decode(), "key_pem": issued.private_key_pem.bytes().decode()}
+
+
 def program(answers: str = "self.answer()", before: str = "") -> str:
     """Return a program that serves on the ports in its first argument; `answers` is the body of `do_GET`."""
     return f"""\
@@ -119,6 +195,27 @@ for server in servers[1:]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
 servers[0].serve_forever()
 """
+
+
+def nginx(folder: Path, port: int, inside: str, events: str = "", workers: int = 1) -> list[str]:
+    """Return the command of an nginx with one server on `port`; write its configuration to the folder."""
+    config = folder / "nginx.conf"
+    config.write_text(
+        f"daemon off; user root; pid {folder}/pid; error_log stderr; worker_processes {workers};\n"
+        f"events {{ {events} }}\nhttp {{ access_log off; server {{ listen 127.0.0.1:{port}; {inside} }} }}\n"
+    )
+    return ["nginx", "-p", str(folder), "-c", str(config), "-e", "stderr"]
+
+
+def varnish(home: Path, port: int, behind: int, *more: str) -> list[str]:
+    """Return the command of a Varnish on `port`, before a server on the port `behind`."""
+    listens = ["-a", f"http=127.0.0.1:{port}", "-T", f"127.0.0.1:{free_port()}", "-b", f"127.0.0.1:{behind}"]
+    return ["varnishd", "-F", "-j", "none", "-n", str(home), *listens, *more]
+
+
+def memcached(port: int, *more: str) -> list[str]:
+    """Return the command of a memcached on `port`."""
+    return ["memcached", "-u", "root", "-l", "127.0.0.1", "-p", str(port), "-U", "0", *more]
 
 
 def python_with(requirements: Path) -> Path:

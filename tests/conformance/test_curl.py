@@ -9,18 +9,15 @@ connection: about 1 ms), so over HTTPS it is compared by order, and all that fol
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import statistics
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
-from tests.bounds import HANG_S
+from tests.servers import certified, completed, put
 
 from svload.drive.probe import VARIABLES, probe
 
@@ -41,30 +38,36 @@ def ports(
 ) -> dict[str, Any]:
     """A store with one object of 100 KiB, over both schemes; `ca` is the file of its authority."""
     needs("curl")
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
-    tls = {
-        "cert_pem": b"".join(blob.bytes() for blob in issued.cert_chain_pems).decode(),
-        "key_pem": issued.private_key_pem.bytes().decode(),
-    }
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    tls = certified(tmp_path / "ca.pem", "localhost", "127.0.0.1")
     ready = serve_truth(https_port=0, tls=tls, service_time={"constant_ns": 10_000_000})
-    line = http.client.HTTPConnection("127.0.0.1", ready["http_port"], timeout=HANG_S)
-    for path, body in (("/v1/a/c", None), (OBJECT, os.urandom(100 * 1024))):
-        line.request("PUT", path, body)
-        assert line.getresponse().read() is not None
-    line.close()
+    put(f"http://127.0.0.1:{ready['http_port']}{OBJECT}", os.urandom(100 * 1024))
     return ready | {"ca": tmp_path / "ca.pem"}
 
 
 def curl(scheme: str, port: int, ca: Path) -> Row:
     """curl's variables of a transfer over a new connection by a process that has made one before."""
     urls = [f"{scheme}://localhost:{port}{OBJECT}", f"{scheme}://127.0.0.1:{port}{OBJECT}"]
-    done = subprocess.run(
-        ["curl", "-sS", "-A", "curl/8", "--cacert", str(ca), "--resolve", f"localhost:{port}:127.0.0.1", "-w", WANTED,
-         "-o", "/dev/null", urls[0], "-o", "/dev/null", urls[1]],
-        capture_output=True, text=True, timeout=HANG_S, check=True,
-    )  # fmt: skip
+    done = completed(
+        [
+            "curl",
+            "-sS",
+            "-A",
+            "curl/8",
+            "--cacert",
+            str(ca),
+            "--resolve",
+            f"localhost:{port}:127.0.0.1",
+            "-w",
+            WANTED,
+            "-o",
+            "/dev/null",
+            urls[0],
+            "-o",
+            "/dev/null",
+            urls[1],
+        ],
+        check=True,
+    )
     row: Row = json.loads(done.stdout.splitlines()[1])
     return row
 

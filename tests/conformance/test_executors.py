@@ -4,7 +4,6 @@ for what the closed forms say."""
 from __future__ import annotations
 
 import itertools
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.results import case_of
+from tests.results import case_of, unpacked
 
 from svload import _native
 from svload.drive.share.cut import build_shares
@@ -47,20 +46,9 @@ def played(
     endpoints = {"http://store": Endpoint(scheme="http", address="127.0.0.1", port=1)}
     rows: list[dict[str, int]] = []
     for share in build_shares(config, 11, timeline(config, duration_ns), endpoints, []):
-        columns = _native.rehearse(text_of(share.spec), {}, service_ns)["load"]
-        rows += _rows(columns)
+        columns = unpacked(_native.rehearse(text_of(share.spec), {}, service_ns)["load"])
+        rows += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return sorted(rows, key=lambda row: (row["due_ns"], row["vu"], row["seq"]))
-
-
-FORMATS = {"i64": "q", "u64": "Q", "u16": "H"}
-
-
-def _rows(columns: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
-    read = {
-        name: [value for (value,) in struct.iter_unpack("<" + FORMATS[code], data)]
-        for name, (code, data) in columns.items()
-    }
-    return [dict(zip(read, row, strict=True)) for row in zip(*read.values(), strict=True)]
 
 
 def stages(most: float, whole: bool = False) -> st.SearchStrategy[tuple[Stage, ...]]:

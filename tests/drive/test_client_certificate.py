@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 
 import pytest
 import trustme
-from tests.bounds import HANG_S
+from tests.servers import speaking
 
 from svload.drive.probe import probe
 from svload.model.request_hints import HINTS
@@ -18,43 +16,32 @@ from svload.model.request_hints import HINTS
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
-@contextmanager
-def refusing(authority: trustme.CA, version: ssl.TLSVersion, alert: bool) -> Iterator[int]:
-    """A port that asks one client for its certificate, and closes with an alert or without one."""
+def refusing(authority: trustme.CA, version: ssl.TLSVersion, alert: bool) -> AbstractContextManager[int]:
+    """A port that asks clients for their certificate, and closes with an alert or without one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
     context.minimum_version = context.maximum_version = version
 
-    def serve() -> None:
-        peer, _ = listener.accept()
-        peer.settimeout(HANG_S)
+    def talk(peer: socket.socket) -> None:
         read, write = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = context.wrap_bio(read, write, server_side=True)
-        with peer:
-            while True:
-                try:
-                    tls.do_handshake()
-                except ssl.SSLWantReadError:
-                    peer.sendall(write.read())
-                    read.write(peer.recv(65536))
-                except ssl.SSLError:
-                    break
-            if alert:
+        while True:
+            try:
+                tls.do_handshake()
+            except ssl.SSLWantReadError:
                 peer.sendall(write.read())
-            peer.shutdown(socket.SHUT_WR)
-            with suppress(OSError):  # what is left unread would make the close a reset
-                while peer.recv(65536):
-                    pass
+                read.write(peer.recv(65536))
+            except ssl.SSLError:
+                break
+        if alert:
+            peer.sendall(write.read())
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(65536):  # what is left unread would make the close a reset
+            pass
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(HANG_S)
-        server = threading.Thread(target=serve)
-        server.start()
-        yield listener.getsockname()[1]
-        server.join(HANG_S)
-        assert not server.is_alive()
+    return speaking(talk)
 
 
 @pytest.mark.parametrize(

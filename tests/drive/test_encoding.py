@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import socketserver
-import threading
+import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote
@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote, unquote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.bounds import HANG_S
+from tests.servers import speaking
 
 from svload import _native, api
 from svload.api.studies import case_configs, load_lock
@@ -34,47 +34,36 @@ SEVERAL = st.lists(TEXTS, min_size=1, max_size=8)
 ROUNDS = settings(max_examples=25, deadline=None)
 
 
-class Handler(socketserver.StreamRequestHandler):
-    """Keeps each request's bytes; `/take` is answered with the next of the server's values as JSON."""
+@dataclass
+class Server:
+    """Keeps each request's bytes; `/take` is answered with the next of its values as JSON."""
 
-    def handle(self) -> None:
-        """One connection."""
-        server: Any = self.server
-        while line := self.rfile.readline():
-            head = line
-            while (field := self.rfile.readline()) not in (b"\r\n", b""):
-                head += field
-            length = re.search(rb"(?i)^content-length: *(\d+)", head, re.MULTILINE)
-            sent = self.rfile.read(int(length[1])) if length else b""
-            if line.startswith(b"GET /take "):
-                body = json.dumps({"v": server.values.pop(0)}).encode()
-            else:
-                server.heard.append((head, sent))
-                body = b""
-            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    port: int = 0
+    heard: list[tuple[bytes, bytes]] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
 
-
-class Server(socketserver.ThreadingTCPServer):
-    """What it has heard, and what it gives."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.heard: list[tuple[bytes, bytes]] = []
-        self.values: list[str] = []
+    def talk(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as asked:
+            while line := asked.readline():
+                head = line
+                while (one := asked.readline()) not in (b"\r\n", b""):
+                    head += one
+                length = re.search(rb"(?i)^content-length: *(\d+)", head, re.MULTILINE)
+                sent = asked.read(int(length[1])) if length else b""
+                if line.startswith(b"GET /take "):
+                    body = json.dumps({"v": self.values.pop(0)}).encode()
+                else:
+                    self.heard.append((head, sent))
+                    body = b""
+                answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+                connection.sendall(answer)
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that keeps what it hears."""
-    with Server() as found:
-        thread = threading.Thread(target=found.serve_forever, daemon=True)
-        thread.start()
-        yield found
-        found.shutdown()
-        thread.join(HANG_S)
+    made = Server()
+    with speaking(made.talk) as made.port:
+        yield made
 
 
 def share(port: int, iterations: int, request: dict[str, Any], taken: bool = False) -> str:
@@ -121,7 +110,7 @@ def heard(server: Server, values: Sequence[str], request: dict[str, Any], taken:
     server.heard.clear()
     server.values[:] = values if taken else []
     inputs = {"rows": {"v": ("utf8", list(values))}}
-    asked = share(server.server_address[1], len(values), request, taken)
+    asked = share(server.port, len(values), request, taken)
     _native.run_share(asked, inputs, lambda _: None)
     found = []
     for head, body in server.heard:
@@ -209,7 +198,7 @@ def test_a_request_whose_variable_is_no_json_value_is_not_sent(server: Server) -
     server.heard.clear()
     server.values[:] = ["7", "seven", '"8"', "1,2"]
     tables = _native.run_share(
-        share(server.server_address[1], 4, asked, taken=True),
+        share(server.port, 4, asked, taken=True),
         {"rows": {"v": ("utf8", ["x"])}},
         lambda _: None,
     )
@@ -234,7 +223,7 @@ def test_a_whole_path_is_only_made_legal(server: Server, values: list[str]) -> N
 def test_a_whole_url_is_only_made_legal(server: Server) -> None:
     """Its fragment is not sent."""
     way = "/a%20b/ü?q=x&r=/%zz"
-    url = f"http://127.0.0.1:{server.server_address[1]}{way}#top"
+    url = f"http://127.0.0.1:{server.port}{way}#top"
     ((address, _, _),) = heard(server, [url], {"url": [TAKEN]}, taken=True)
     assert address == "/a%20b/%C3%BC?q=x&r=/%25zz"
 

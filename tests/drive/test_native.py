@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.results import unpacked
 from tests.servers import Answering, serving
 
 from svload import _native
@@ -19,7 +20,6 @@ from svload.model.request_errors import ERRORS
 
 pytestmark = pytest.mark.truth
 MS = 1_000_000
-FORMATS = {"u64": "Q", "i64": "q", "u32": "I", "u16": "H", "u8": "B"}
 PATHS = ["/a", "/bb", "/ccc", "/missing"]
 
 
@@ -92,15 +92,7 @@ def run(spec: dict[str, Any], sink: Any = lambda _: None) -> tuple[dict[str, Any
     """Runs a share; its tables as lists and its summary."""
     tables = _native.run_share(json.dumps(spec), INPUTS, sink)
     summary = json.loads(tables.pop("summary")["json"][1][0])
-    return {
-        name: {key: unpack(value) for key, value in table.items()} for name, table in tables.items()
-    }, summary
-
-
-def unpack(column: tuple[str, bytes]) -> list[int]:
-    """A numeric column's values."""
-    code, data = column
-    return [value for (value,) in struct.iter_unpack("<" + FORMATS[code], data)]
+    return {name: unpacked(table) for name, table in tables.items()}, summary
 
 
 def hold_identities(group: dict[str, Any]) -> None:

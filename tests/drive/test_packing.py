@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evolve import evolve
-from tests.results import case_of
+from tests.results import case_of, unpacked
 
 from svload import _native
 from svload.drive.packing import MANY_CORES, Part, name_of, packed
@@ -57,8 +57,10 @@ def asked(shares: list[Share]) -> dict[str, list[bytes]]:
     alone = [replace(share.spec, groups=(group,)) for share in shares for group in share.spec.groups]
     for spec in alone:
         for name, table in _native.rehearse(text_of(spec), INPUTS, 1_000_000).items():
-            due, vu, seq = (memoryview(table[key][1]).cast("B").cast("q") for key in ("due_ns", "vu", "seq"))
-            found.setdefault(name, []).extend(zip(vu, seq, due, strict=True))
+            columns = unpacked(table)
+            found.setdefault(name, []).extend(
+                zip(*(columns[key] for key in ("vu", "seq", "due_ns")), strict=True)
+            )
     return {name: sorted(requests) for name, requests in found.items()}
 
 

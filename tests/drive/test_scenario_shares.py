@@ -3,13 +3,12 @@ variables and rows go with them."""
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.results import case_of
+from tests.results import case_of, unpacked
 
 from svload import _native
 from svload.drive.share.cut import build_shares
@@ -62,14 +61,8 @@ def specs_of(case: CaseConfig) -> list[ShareSpec]:
 def played(spec: ShareSpec, service_ns: int, rows: int = 30) -> list[tuple[int, int, int, int]]:
     """(due, vu, seq, step) of every request that a share begins."""
     inputs = {"objects": {"path": ("utf8", [f"/o/{row}" for row in range(rows)])}}
-    table = _native.rehearse(text_of(spec), inputs, service_ns)["users"]
-    codes = {"i64": "q", "u64": "Q", "u16": "H"}
-    columns = []
-    for name in ("due_ns", "vu", "seq", "step"):
-        code, data = table[name]
-        width = struct.calcsize(codes[code])
-        columns.append(struct.unpack(f"<{len(data) // width}{codes[code]}", data))
-    return sorted(zip(*columns, strict=True))
+    table = unpacked(_native.rehearse(text_of(spec), inputs, service_ns)["users"])
+    return sorted(zip(*(table[name] for name in ("due_ns", "vu", "seq", "step")), strict=True))
 
 
 @given(st.integers(2, 5), st.integers(1 * MS, 30 * MS))

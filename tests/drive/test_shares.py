@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evolve import evolve
-from tests.results import case_of
+from tests.results import case_of, unpacked
 
 from svload import _native
 from svload.drive.share.cut import build_shares
@@ -116,9 +115,8 @@ def warmed(rows: int, **feeder: Any) -> tuple[ShareSpec, list[tuple[int, int]]]:
     asked = 1 if feeder.get("take") == "first" else rows
     spec = warm_share(template, 0, "object", asked, "http://cache", ENDPOINTS, ["127.0.0.0/8"]).spec
     inputs = {"objects": {"path": ("utf8", [f"/{row}" for row in range(rows)])}}
-    made = _native.rehearse(text_of(spec), inputs, 10_000_000)["warm"]
-    vus, seqs = (struct.unpack(f"<{len(made[name][1]) // 8}Q", made[name][1]) for name in ("vu", "seq"))
-    return spec, sorted(zip(vus, seqs, strict=True))
+    made = unpacked(_native.rehearse(text_of(spec), inputs, 10_000_000)["warm"])
+    return spec, sorted(zip(made["vu"], made["seq"], strict=True))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 32, 33, 2000])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import completed, wait_until
 
 NETWORK = "10.203.77"
 SSH_PORT = 25200
@@ -57,13 +57,8 @@ class Fabric:
         self, words: Sequence[str], environment: Mapping[str, str] = {}
     ) -> subprocess.CompletedProcess[str]:
         """A command in the middle, to its end."""
-        return subprocess.run(
+        return completed(
             ["ip", "netns", "exec", self.middle, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            check=False,
             cwd=self.folder,
             env={**os.environ, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.folder / "cp"), **environment},
         )
@@ -78,13 +73,7 @@ class Fabric:
 
     def on(self, host: Host, *words: str) -> str:
         """What a command says in a host's network."""
-        done = subprocess.run(
-            ["ip", "netns", "exec", self.namespace(host), *words],
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            check=True,
-        )
+        done = completed(["ip", "netns", "exec", self.namespace(host), *words], check=True)
         return done.stdout.strip()
 
     def home(self, host: Host) -> Path:
@@ -127,7 +116,7 @@ def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
             _connect(made, host)
             made.processes.append(_serve(made, host))
         for host in hosts:
-            wait_until(lambda host=host: _listens(made, host))
+            wait_until(lambda host=host: is_open(made, host, SSH_PORT))
         yield made
     finally:
         for process in made.processes:
@@ -148,42 +137,16 @@ def _ip(*words: str) -> None:
 def _connect(made: Fabric, host: Host) -> None:
     name = made.namespace(host)
     _ip("netns", "add", name)
-    _ip(
-        "link",
-        "add",
-        "eth0",
-        "netns",
-        name,
-        "type",
-        "veth",
-        "peer",
-        "name",
-        f"p{host.number}",
-        "netns",
-        made.middle,
-    )
+    peer = f"peer name p{host.number} netns {made.middle}"
+    _ip(*f"link add eth0 netns {name} type veth {peer}".split())
     _ip("-n", made.middle, "link", "set", f"p{host.number}", "master", "br0", "up")
     _ip("-n", name, "link", "set", "lo", "up")
     _ip("-n", name, "addr", "add", f"{host.address}/24", "dev", "eth0")
     _ip("-n", name, "link", "set", "eth0", "up")
     if host.rate:
         for namespace, device in ((name, "eth0"), (made.middle, f"p{host.number}")):
-            shape = [
-                "tc",
-                "qdisc",
-                "add",
-                "dev",
-                device,
-                "root",
-                "tbf",
-                "rate",
-                host.rate,
-                "burst",
-                "16kb",
-                "latency",
-                "200ms",
-            ]
-            _ip("netns", "exec", namespace, *shape)
+            shape = f"tc qdisc add dev {device} root tbf rate {host.rate} burst 16kb latency 200ms"
+            _ip("netns", "exec", namespace, *shape.split())
 
 
 def _serve(made: Fabric, host: Host) -> subprocess.Popen[bytes]:
@@ -233,15 +196,6 @@ def _python_stays(folder: Path) -> str:
         return ""
     there = folder / "home" / prefix.relative_to("/root")
     return f"mkdir -p {there}\nmount --bind {prefix} {there}\n"
-
-
-def _listens(made: Fabric, host: Host) -> bool:
-    words = [
-        sys.executable,
-        "-c",
-        f"import socket; socket.create_connection(('{host.address}', {SSH_PORT}), 1)",
-    ]
-    return made.inside(words).returncode == 0
 
 
 def is_open(made: Fabric, host: Host, port: int) -> bool:

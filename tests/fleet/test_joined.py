@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import completed, wait_until
 
 from svload.fleet.joined import reaches_of, workers_of
 from svload.model.errors import SvloadError
@@ -45,10 +45,9 @@ class Cluster:
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def svload(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "svload", *words], capture_output=True, text=True, timeout=HANG_S, check=False, cwd=self.folder,
-            env={**self.environment, **environment},
-        )  # fmt: skip
+        return completed(
+            [sys.executable, "-m", "svload", *words], cwd=self.folder, env={**self.environment, **environment}
+        )
 
     def start(self, stack: ExitStack, name: str, words: list[str], **more: str) -> subprocess.Popen[bytes]:
         with open(self.folder / f"{name}.log", "wb") as log:
@@ -108,17 +107,7 @@ def cluster(folder: Path, protocol: str = "tcp", **environment: str) -> Iterator
     own = {f"SVLOAD_{name.upper()}": str(folder / name) for name in ("state", "cache", "lock")}
     made = Cluster(folder, {**os.environ, **own, **environment}, protocol)
     told = folder / "scheduler.json"
-    words = [
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--protocol",
-        protocol,
-        "--no-dashboard",
-        "--scheduler-file",
-        str(told),
-    ]
+    words = f"--host 127.0.0.1 --port 0 --protocol {protocol} --no-dashboard --scheduler-file {told}".split()
     with ExitStack() as stack:
         made.start(stack, "scheduler", ["distributed.cli.dask_scheduler", *words])
         wait_until(lambda: told.exists() and told.read_text().endswith("}"))

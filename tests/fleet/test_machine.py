@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
 from tests.fleet.wheel import stand_in
+from tests.servers import completed
 
 from svload.fleet.on_host import machine
 
@@ -126,14 +125,7 @@ def test_a_missing_package_is_said(home: Path) -> None:
 def said(*words: str) -> tuple[int, dict[str, Any]]:
     """The program as Ansible runs it: from its standard input."""
     program = Path(machine.__file__).read_text()
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-", *words],
-        input=program,
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
+    done = completed([sys.executable, "-I", "-S", "-", *words], input=program)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
 

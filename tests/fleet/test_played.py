@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,67 +32,37 @@ def test_what_a_step_said_and_changed() -> None:
     assert (found["h2"].changed, found["h2"].said) == (0, {})
 
 
+SSH = "Failed to connect to the host via ssh: "
+INDEX, STRANGE = (
+    json.dumps({"problem": name, "reason": "no rich"}) for name in ("fleet-no-index", "none-of-ours")
+)
+LOST, BROKEN = (partial(event, kind) for kind in ("unreachable", "failed"))
+
+
 @pytest.mark.parametrize(
     ("failed", "code", "says"),
     [
+        (LOST("x", msg=f"{SSH}ssh: connect to host h port 22: Connection refused"), "unreachable", "refused"),
+        (LOST("x", msg=f"{SSH}root@h1: Permission denied (publickey)."), "unreachable", "ssh-copy-id"),
+        (LOST("x", msg="Failed to create temporary directory."), "step", "no permission, or no room"),
         (
-            event(
-                "unreachable",
-                "x",
-                msg="Failed to connect to the host via ssh: ssh: connect to host 192.0.2.1 port 22: Connection refused",
-            ),
-            "fleet-unreachable",
-            "Connection refused",
-        ),
-        (
-            event(
-                "unreachable",
-                "x",
-                msg="Failed to connect to the host via ssh: root@h1: Permission denied (publickey).",
-            ),
-            "fleet-unreachable",
-            "ssh-copy-id",
-        ),
-        (
-            event(
-                "unreachable",
-                "x",
-                msg="Failed to create temporary directory. In some cases, you may have been able to authenticate",
-            ),
-            "fleet-step",
-            "no permission, or no room",
-        ),
-        (
-            event("failed", "find Python", rc=NO_PYTHON, stdout="python3: Python 3.9.2\r\n"),
-            "fleet-no-python",
+            BROKEN("find Python", rc=NO_PYTHON, stdout="python3: Python 3.9.2\r\n"),
+            "no-python",
             "Python 3.9.2",
         ),
+        (BROKEN("install the package", rc=1, stdout=INDEX), "no-index", "--wheelhouse"),
         (
-            event(
-                "failed",
-                "install the package",
-                rc=1,
-                stdout=json.dumps({"problem": "fleet-no-index", "reason": "no rich"}),
-            ),
-            "fleet-no-index",
-            "--wheelhouse",
-        ),
-        (
-            event("failed", "copy", msg="OSError: [Errno 28] No space left on device", dest="/opt/x"),
-            "fleet-disk-full",
+            BROKEN("copy", msg="OSError: [Errno 28] No space left on device", dest="/opt/x"),
+            "disk-full",
             "/opt/x",
         ),
-        (event("failed", "copy", msg="it broke.\nBadly."), "fleet-step", "at “copy”: Badly."),
-        (
-            event("failed", "x", rc=1, stdout=json.dumps({"problem": "none-of-ours"}), msg="odd"),
-            "fleet-step",
-            "odd",
-        ),
+        (BROKEN("copy", msg="it broke.\nBadly."), "step", "at “copy”: Badly."),
+        (BROKEN("x", rc=1, stdout=STRANGE, msg="odd"), "step", "odd"),
     ],
 )
 def test_failures(failed: dict[str, Any], code: str, says: str) -> None:
     (problem,) = understand([failed], ["h1"])["h1"].problems
-    assert problem.code == code
+    assert problem.code == f"fleet-{code}"
     assert says in str(problem)
     assert "h1" in str(problem)
     assert problem.remedy

@@ -3,16 +3,18 @@ segments; frames of HTTP/2 likewise."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import socket
 import struct
-import threading
 import time
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from tests.servers import speaking
 
 from svload import _native
 from svload.model.request_errors import ERRORS
@@ -42,11 +44,16 @@ def pieces() -> tuple[bytes, ...]:
 def one(draw: Random, folder: Path) -> Case:
     """A load of four requests against one server that answers anything."""
     http2 = draw.random() < 0.35
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        answers = [_frames(draw) if http2 else _answer(draw, port) for _ in range(draw.choice((1, 2, 4)))]
-        ways = [(draw.choice(("end", "end", "reset", "stall")), draw.randrange(1 << 30)) for _ in answers]
-        threading.Thread(target=_serve, args=(server, answers, ways), daemon=True).start()
+    turns, answers, ways = itertools.count(), list[bytes](), list[tuple[str, int]]()
+
+    def talk(peer: socket.socket) -> None:
+        """Each connection gets the next answer, in segments."""
+        at = next(turns) % len(answers)
+        _speak(peer, answers[at], *ways[at])
+
+    with speaking(talk) as port:
+        answers += [_frames(draw) if http2 else _answer(draw, port) for _ in range(draw.choice((1, 2, 4)))]
+        ways += [(draw.choice(("end", "end", "reset", "stall")), draw.randrange(1 << 30)) for _ in answers]
         share = _share(draw, port, http2)
         begun, cpu = time.monotonic(), time.process_time()
         try:
@@ -54,7 +61,6 @@ def one(draw: Random, folder: Path) -> Case:
         except Exception as why:
             return Case("failed", f"{type(why).__name__}: {why}\n{answers!r:.2000}")
         late = has_waited(time.monotonic() - begun, time.process_time() - cpu)
-        server.shutdown(socket.SHUT_RDWR)
     group = json.loads(tables["summary"]["json"][1][0])["groups"][0]
     wrong = _broken(group) or late
     return Case(
@@ -99,38 +105,21 @@ def _share(draw: Random, port: int, http2: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _serve(server: socket.socket, answers: list[bytes], ways: list[tuple[str, int]]) -> None:
-    """Each connection gets the next answer, in segments; ends when the listener does."""
-    number = 0
-    while True:
-        try:
-            peer, _ = server.accept()
-        except OSError:
-            return
-        at = number % len(answers)
-        threading.Thread(target=_speak, args=(peer, answers[at], *ways[at]), daemon=True).start()
-        number += 1
-
-
 def _speak(peer: socket.socket, answer: bytes, way: str, seed: int) -> None:
     draw = Random(seed)
-    with peer:
-        peer.settimeout(1.0)
-        try:
+    peer.settimeout(1.0)
+    peer.recv(65_536)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while answer:
+        size = draw.choice((1, 3, 17, 500, 1 << 20))
+        peer.sendall(answer[:size])
+        answer = answer[size:]
+        if draw.random() < 0.1:
             peer.recv(65_536)
-            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while answer:
-                size = draw.choice((1, 3, 17, 500, 1 << 20))
-                peer.sendall(answer[:size])
-                answer = answer[size:]
-                if draw.random() < 0.1:
-                    peer.recv(65_536)
-            if way == "reset":
-                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            elif way == "stall":
-                while peer.recv(65_536):
-                    pass
-        except OSError:
+    if way == "reset":
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    elif way == "stall":
+        while peer.recv(65_536):
             pass
 
 

@@ -20,6 +20,10 @@ from .studies import every_place
 PACKS = Path(__file__).parents[1] / "packs"
 ODD: tuple[Any, ...] = (None, True, 0, -1, 1e308, 10**40, "", "x", "\x1b[2J", "../../x", "/etc/passwd", [], {}, [[]], "x" * 9_000, "\ud800", float("inf"))  # fmt: skip
 
+PLACES = ("../x", "/x", "a\\b", "trials/../x", "study.lock.json", "trials/x/seal.json", "x" * 300)
+WAYS = ("flip", "flip", "drop", "cut", "empty", "swap", "link", "pipe", "folder", "drop folder", "mode")
+WAYS += ("json",) * 3
+
 
 @cache
 def _packs() -> list[bytes]:
@@ -81,17 +85,7 @@ def _zip(pack: bytes, draw: Random) -> bytes:
                     case "flip":
                         data = flipped(data, draw)
                     case "rename":
-                        name = draw.choice(
-                            (
-                                "../x",
-                                "/x",
-                                "a\\b",
-                                "trials/../x",
-                                "study.lock.json",
-                                "trials/x/seal.json",
-                                "x" * 300,
-                            )
-                        )
+                        name = draw.choice(PLACES)
                     case "twice":
                         target.writestr(name, data)
                     case "swap":
@@ -107,24 +101,7 @@ def _damage(run: Path, draw: Random) -> None:
     if not files:
         return
     path = draw.choice(files)
-    match draw.choice(
-        (
-            "flip",
-            "flip",
-            "drop",
-            "cut",
-            "empty",
-            "swap",
-            "link",
-            "pipe",
-            "folder",
-            "json",
-            "json",
-            "json",
-            "drop folder",
-            "mode",
-        )
-    ):
+    match draw.choice(WAYS):
         case "flip":
             path.write_bytes(flipped(path.read_bytes(), draw))
         case "drop":

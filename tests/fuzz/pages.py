@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from tests.servers import speaking
+
 from svload.lab import web
 from svload.watch.monitor import Monitor
 from svload.watch.monitors.beanstalkd import BeanstalkdMonitor
@@ -73,11 +75,8 @@ def one(draw: Random, folder: Path) -> Case:
     kind = draw.choice(("status", "call", "call_json", *_HTTP, *_LINES))
     answer = _lines(draw, kind) if kind in _LINES else _page(draw, kind)
     way = draw.choice(("end", "end", "reset", "stall", "drip", "flood"))
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        threading.Thread(
-            target=_serve, args=(server, answer, way, draw.randrange(1 << 30)), daemon=True
-        ).start()
+    seed = draw.randrange(1 << 30)
+    with speaking(lambda peer: _speak(peer, answer, way, seed)) as port:
         begun, cpu = time.monotonic(), time.process_time()
         try:
             ended = _read(kind, port)
@@ -86,7 +85,6 @@ def one(draw: Random, folder: Path) -> Case:
         except Exception as why:
             return Case("failed", f"{kind}: {type(why).__name__}: {why}\n{way} {answer!r:.2000}")
         waited, used = time.monotonic() - begun, time.process_time() - cpu
-        server.shutdown(socket.SHUT_RDWR)
     return Case(
         f"{kind} {ended}", _wrong(waited, used) and f"{kind}: {_wrong(waited, used)}\n{way} {answer!r:.2000}"
     )
@@ -136,34 +134,21 @@ def _lines(draw: Random, kind: str) -> bytes:
     return b"".join(struck(draw.choice(WORDS), draw) for _ in range(draw.choice((1, 2, 4))))
 
 
-def _serve(server: socket.socket, answer: bytes, way: str, seed: int) -> None:
-    while True:
-        try:
-            peer, _ = server.accept()
-        except OSError:
-            return
-        threading.Thread(target=_speak, args=(peer, answer, way, seed), daemon=True).start()
-
-
 def _speak(peer: socket.socket, answer: bytes, way: str, seed: int) -> None:
     draw = Random(seed)
-    with peer:
-        peer.settimeout(1.0)
-        try:
-            peer.recv(65_536)
-            if way == "drip":
-                _drip(peer, answer)
-                return
+    peer.settimeout(1.0)
+    peer.recv(65_536)
+    if way == "drip":
+        _drip(peer, answer)
+        return
+    peer.sendall(answer)
+    while way == "flood":
+        peer.sendall(answer[-1000:] * 50 or b"x" * 50_000)
+    while peer.recv(65_536):
+        if draw.random() < 0.8:
             peer.sendall(answer)
-            while way == "flood":
-                peer.sendall(answer[-1000:] * 50 or b"x" * 50_000)
-            while peer.recv(65_536):
-                if draw.random() < 0.8:
-                    peer.sendall(answer)
-            if way == "reset":
-                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        except OSError:
-            pass
+    if way == "reset":
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def _drip(peer: socket.socket, answer: bytes) -> None:

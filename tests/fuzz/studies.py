@@ -30,6 +30,8 @@ SCALARS: tuple[Any, ...] = (
     "constant-vus", "shared-iterations", "ramping-arrival-rate", "../../etc/passwd", "/dev/zero", "c.csv", "t.parquet", "x.pem", "\\", "(", "(?=x)", "(a{999}){999}",
     "status == 200", "body matches (", "sha256 == 0", "header.X present", "w.hits == 0", "response.p95 < 1 s", "x" * 300, "x" * 70_000, "2001-01-01", "0x" + "f" * 99,
 )  # fmt: skip
+SIGNS = ("", " ", "\n", "\t", "{", "}", "[", "]", ":", "- ", "#", "&a ", "*a", "!!x ", "'", '"', "|", "---\n")
+SIGNS += ("\x00", "\ufeff", "${", "0x", "9" * 50, "\\", "\ud800")
 FILES = {
     "c.csv": (b"a,b\n1,2\n", b"a\n\xff\n", b"a,a\n1,2\n", b"", b"a,b\n1\n", b"value_bytes\n99999999999999999999\n", b'a\n"x', b"a\x00\n1\n", b"a\n" * 2_000),
     "t.parquet": (b"PAR1" * 9, b""),
@@ -212,14 +214,8 @@ def every_place(tree: Any) -> list[tuple[Any, Any]]:
     found, open_ = [], [tree]
     while open_:
         holder = open_.pop()
-        keys = (
-            list(holder)
-            if isinstance(holder, dict)
-            else range(len(holder))
-            if isinstance(holder, list)
-            else ()
-        )
-        for key in keys:
+        keys = range(len(holder)) if isinstance(holder, list) else holder if isinstance(holder, dict) else ()
+        for key in list(keys):
             found.append((holder, key))
             open_.append(holder[key])
     return found
@@ -231,35 +227,7 @@ def _struck(draw: Random) -> str:
     for _ in range(draw.choice((1, 2, 5, 20))):
         at = draw.randrange(len(text))
         end = at + draw.choice((0, 1, 1, 5, 60))
-        sign = draw.choice(
-            (
-                "",
-                " ",
-                "\n",
-                "\t",
-                "{",
-                "}",
-                "[",
-                "]",
-                ":",
-                "- ",
-                "#",
-                "&a ",
-                "*a",
-                "!!x ",
-                "'",
-                '"',
-                "|",
-                "---\n",
-                "\x00",
-                "\ufeff",
-                "${",
-                "0x",
-                "9" * 50,
-                "\\",
-                "\ud800",
-            )
-        )
+        sign = draw.choice(SIGNS)
         text = text[:at] + sign * draw.choice((1, 1, 1, 3, 2_000)) + text[end:]
     return text
 

@@ -76,18 +76,8 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
     keeper = linux.process_stat(agent.pid)
     children = [[found["pid"], found["start_ticks"]] for found in results] + [[stray.pid, stray.start_ticks]]
     groups = [path for found in made for path in found["paths"].values()]
-    print(
-        json.dumps(
-            {
-                "agent": agent.pid,
-                "keeper": keeper.parent,
-                "children": children,
-                "cgroups": groups,
-                "isolated": agent.isolated,
-            }
-        ),
-        flush=True,
-    )
+    told = {"agent": agent.pid, "keeper": keeper.parent, "isolated": agent.isolated}
+    print(json.dumps({**told, "children": children, "cgroups": groups}), flush=True)
     sys.stdin.read()
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import completed
 
 from svload.host.process.algebra import THREADS
 
@@ -35,14 +34,7 @@ print(log.read_text())
 def test_a_command_has_one_thread_and_a_server_the_users_environment(tmp_path: Path, own: str | None) -> None:
     environment = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
     environment |= {} if own is None else {THREADS: own}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=True,
-    )
+    done = completed([sys.executable, "-c", CODE, str(tmp_path)], env=environment, check=True)
     threads, _, server = done.stdout.partition("\n")
     assert (int(threads) == 1) == (own is None or os.cpu_count() == 1)
     told = dict(line.partition("=")[::2] for line in server.splitlines())

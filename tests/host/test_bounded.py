@@ -6,12 +6,12 @@ import http.client
 import socket
 import threading
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import speaking
 
 from svload.host.machine.bounded import BoundedSocket, body_of
 from svload.lab import web
@@ -26,37 +26,17 @@ from svload.watch.sampler import Sampler
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
-@contextmanager
-def answering(first: bytes, then: bytes, pause_s: float) -> Iterator[int]:
+def answering(first: bytes, then: bytes, pause_s: float) -> AbstractContextManager[int]:
     """A server that sends `first`, then `then` again and again with pauses, until its peer is gone; its port."""
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(HANG_S)
+    paused = threading.Event()
 
-        def talk(line: socket.socket) -> None:
-            with line:
-                try:
-                    line.recv(1 << 16)
-                    line.sendall(first)
-                    while not over.wait(pause_s):
-                        line.sendall(then)
-                except OSError:
-                    pass
+    def talk(line: socket.socket) -> None:
+        line.recv(1 << 16)
+        line.sendall(first)
+        while not paused.wait(pause_s):
+            line.sendall(then)
 
-        def serve() -> None:
-            while not over.is_set():
-                try:
-                    line, _ = listener.accept()
-                except OSError:
-                    return
-                threading.Thread(target=talk, args=(line,), daemon=True).start()
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield listener.getsockname()[1]
-        over.set()
-        listener.shutdown(socket.SHUT_RDWR)
-    thread.join(HANG_S)
+    return speaking(talk)
 
 
 ENDED = "no whole answer within|timed out|longer than|LineTooLong|got more than|hung up|answered no"

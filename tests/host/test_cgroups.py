@@ -89,14 +89,6 @@ def test_hybrid_machines_without_a_cpu_controller_are_refused(offer: Offer) -> N
         cgroups.plan("lab", "x", BOTH)
 
 
-def test_no_limit_has_no_read_back(offer: Offer) -> None:
-    offer("/", "cpu", "cpuacct")
-    paths = cgroups.plan("lab", "x", GroupLimits(cpus=1.0))
-    cgroups.create(paths, GroupLimits(cpus=1.0))
-    Path(paths["cpu"], "cpu.cfs_quota_us").write_text("-1")
-    assert cgroups.read_back(paths) == {}
-
-
 def test_removing_empties_the_parents_and_may_be_repeated(offer: Offer) -> None:
     machine = offer("/", "memory")
     paths = cgroups.plan("lab", "x", GroupLimits(memory_bytes=1))
@@ -212,15 +204,6 @@ def test_limits_change_in_place_and_are_taken_off_in_both_versions(offer: Offer)
     assert Path(new["unified"], "cpu.max").read_text() == "150000 100000"
     cgroups.change(old, GroupLimits(), ("cpus",))
     assert Path(old["cpu"], "cpu.cfs_quota_us").read_text() == "-1"
-
-
-def test_a_group_that_was_not_made_for_it_is_not_limited_by_half(offer: Offer) -> None:
-    offer("/", "cpu", "cpuacct", "memory", "pids")
-    paths = cgroups.plan("lab", "x", GroupLimits(cpus=1.0))
-    cgroups.create(paths, GroupLimits(cpus=1.0))
-    with pytest.raises(cgroups.CgroupError, match="made without pids"):
-        cgroups.change(paths, GroupLimits(cpus=0.5, pids=5))
-    assert cgroups.read_back(paths) == {"cpus": 1.0}
 
 
 RATES = GroupLimits(disk_read_bytes_per_s=20_000_000, disk_write_bytes_per_s=10_000_000)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +13,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import completed, wait_until
 
 from svload.host.clock import answerer, exchange
 from svload.host.clock.offset import WIDEST_NS, Exchange, Offset, estimate, over
@@ -95,10 +93,12 @@ def test_moments_are_turned_both_ways() -> None:
 def answering(seconds: int = 20, wrap: tuple[str, ...] = ()) -> Iterator[int]:
     """The answerer as `fleet check` starts it: from standard input; the port it says."""
     program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
-    done = subprocess.run(
-        [*wrap, sys.executable, "-", "0", str(seconds)], input=program, capture_output=True, text=True,
-        env={**os.environ, "SVLOAD_WORD": WORD}, timeout=HANG_S, check=True,
-    )  # fmt: skip
+    done = completed(
+        [*wrap, sys.executable, "-", "0", str(seconds)],
+        input=program,
+        env={**os.environ, "SVLOAD_WORD": WORD},
+        check=True,
+    )
     port = int(json.loads(done.stdout)["port"])
     try:
         yield port
@@ -144,10 +144,9 @@ def test_it_ends_by_itself() -> None:
 def test_a_taken_port_is_said() -> None:
     with answering() as port:
         program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
-        done = subprocess.run(
-            [sys.executable, "-", str(port), "5"], input=program, capture_output=True, text=True,
-            env={**os.environ, "SVLOAD_WORD": WORD}, timeout=HANG_S, check=False,
-        )  # fmt: skip
+        done = completed(
+            [sys.executable, "-", str(port), "5"], input=program, env={**os.environ, "SVLOAD_WORD": WORD}
+        )
     assert done.returncode == 1
     assert json.loads(done.stdout)["problem"] == "fleet-port-taken"
 

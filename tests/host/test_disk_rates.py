@@ -41,26 +41,19 @@ def test_they_are_read_back_and_changed_in_place(agent: Agent, order: MakeGroup)
     assert agent.prepare([slower])[0]["found"]["disk_read_bytes_per_s"] == MEGABYTE
 
 
-def test_direct_writes_are_held_and_counted(agent: Agent, order: MakeGroup, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
+def test_direct_writes_are_held_and_counted(
+    agent: Agent, order: MakeGroup, tmp_path: Path, strict: bool
+) -> None:
+    """Strictly: they take as long as the rate says."""
     [made] = agent.prepare([order])
     write = ("dd", "if=/dev/zero", f"of={tmp_path}/big", "bs=1000448", "count=15", "oflag=direct")
-    tool = Spawn(
-        child="s.dd", role="tool", argv=write, log=str(tmp_path / "log"), group="s", timeout_s=HANG_S
-    )
-    assert agent.prepare([tool])[0]["exit"] == 0
-    assert disk_rates.moved_bytes(made["paths"], "write") == pytest.approx(15 * 1000448, rel=0.1)
-
-
-@pytest.mark.timing
-def test_direct_writes_take_as_long_as_the_rate_says(agent: Agent, order: MakeGroup, tmp_path: Path) -> None:
-    agent.prepare([order])
-    write = ("dd", "if=/dev/zero", f"of={tmp_path}/big", "bs=1000448", "count=15", "oflag=direct")
-    tool = Spawn(
-        child="s.dd", role="tool", argv=write, log=str(tmp_path / "log"), group="s", timeout_s=HANG_S
-    )
+    log = str(tmp_path / "log")
+    tool = Spawn(child="s.dd", role="tool", argv=write, log=log, group="s", timeout_s=HANG_S)
     began = time.monotonic()
-    agent.prepare([tool])
-    assert 1.2 < time.monotonic() - began < 2
+    assert agent.prepare([tool])[0]["exit"] == 0
+    assert not strict or 1.2 < time.monotonic() - began < 2
+    assert disk_rates.moved_bytes(made["paths"], "write") == pytest.approx(15 * 1000448, rel=0.1)
 
 
 def test_files_on_no_disk_are_refused(agent: Agent, order: MakeGroup) -> None:

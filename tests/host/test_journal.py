@@ -294,8 +294,11 @@ def test_what_cannot_be_undone_is_said_and_kept_for_the_next_time(lab: Path, tmp
     assert not lab.exists()
 
 
-def test_a_folder_that_is_just_being_made_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_folder_that_is_just_being_made_is_left(tmp_path: Path, begun: bool) -> None:
     (tmp_path / "labs" / "new").mkdir(parents=True)
+    if begun:
+        (tmp_path / "labs" / "new" / "owner.json.new").write_text('{"format": 1, "own')
     assert finish_leftovers(tmp_path) == []
     assert (tmp_path / "labs" / "new").exists()
     os.utime(tmp_path / "labs" / "new", (1, 1))

@@ -4,18 +4,15 @@ journal when nobody is left to ask."""
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
 from tests.servers import wait_until
 
-from svload.host import Agent, finish_leftovers
+from svload.host import Agent
 from svload.host.agent import journal
 from svload.host.agent.groups import Groups
 from svload.host.agent.journal import Journal
@@ -165,30 +162,3 @@ def test_a_running_process_is_held_back_from_then_on_and_let_go(agent: Agent, or
     agent.stop(["s.spin"], now=True)
     agent.prepare([DropGroup(name="s")])
     assert not any(os.path.isdir(path) for path in paths.values())
-
-
-@pytest.mark.truth
-def test_after_kill_9_of_all_that_is_svloads_nothing_is_left(
-    needs: Callable[..., None], tmp_path: Path
-) -> None:
-    needs("root")
-    script = f"""
-import sys, time
-from pathlib import Path
-from svload.host import start_agent
-from svload.model.messages import GroupLimits, Lease, MakeGroup, SetLimits, Spawn
-agent = start_agent(Path({str(tmp_path / "labs" / "one")!r}), Lease(), "a test")
-spin = Spawn(child="s.spin", role="server", argv=(sys.executable, "-c", "while True: pass"), log={str(tmp_path / "log")!r}, group="s")
-made, _ = agent.prepare([MakeGroup(name="s", limits=GroupLimits(cpus=1.0), open_to={OPEN_TO!r}), spin])
-agent.prepare([SetLimits(name="s", limits=GroupLimits(cpus=0.1, memory_bytes=256 << 20))])
-print(*made["paths"].values(), flush=True)
-time.sleep(600)
-"""
-    controller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    paths = controller.stdout.readline().split()
-    assert paths and all(os.path.isdir(path) for path in paths)
-    controller.send_signal(signal.SIGKILL)
-    controller.wait(HANG_S)
-    finish_leftovers(tmp_path)
-    wait_until(lambda: not any(os.path.isdir(path) for path in paths))
-    wait_until(lambda: not (tmp_path / "labs" / "one").exists())

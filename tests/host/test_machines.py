@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from tests.servers import wait_until
 
-from svload.host import Agent, LocalMachine, Machine, start_agent
+from svload.host import Agent, LocalMachine, Machine
 from svload.host.agent.files import PART_BYTES
 from svload.host.clock.offset import Offset
 from svload.host.machines.base import offset_by_agent, time_namespace
 from svload.model.errors import SvloadError
-from svload.model.messages import Lease, Notice, Spawn
+from svload.model.messages import Notice, Spawn
 from svload.model.plan import Room
 
 pytestmark = pytest.mark.truth
@@ -98,16 +98,5 @@ def test_a_part_that_follows_nothing_is_refused(agent: Agent, tmp_path: Path) ->
     assert list(tmp_path.glob("*x*")) == []
     with pytest.raises(SvloadError, match="could not be written"):
         agent.put("/proc/nothing/x", b"1")
-
-
-def test_what_is_temporary_goes_with_the_lab(tmp_path: Path) -> None:
-    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    theirs.write_text("precious")
-    with LocalMachine(start_agent(tmp_path / "lab", Lease(), "tests of machines")) as machine:
-        machine.put(mine, b"1", temporary=True)
-        machine.put(mine, b"2", temporary=True)
-        with pytest.raises(SvloadError, match="not the lab's"):
-            machine.put(theirs, b"3", temporary=True)
-        assert mine.read_bytes() == b"2"
-    assert not mine.exists()
-    assert theirs.read_text() == "precious"
+    with pytest.raises(SvloadError, match="cannot be read"):
+        agent.collect(tmp_path / "x")

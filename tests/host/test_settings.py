@@ -5,19 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
-from tests.servers import wait_until
 
-from svload.host import Agent, finish_leftovers, start_agent
+from svload.host import start_agent
 from svload.host.agent import journal, settings
 from svload.host.agent.journal import Journal
 from svload.host.agent.settings import Settings
@@ -162,20 +156,14 @@ def test_whoever_dies_in_the_middle_leaves_a_journal_that_puts_back(
     assert (proc / NETWORK).read_text().strip() == "60"
 
 
-@contextmanager
-def lab_of_its_own(folder: Path) -> Iterator[Agent]:
-    with start_agent(folder, Lease(), "a test", own_network=True) as agent:
-        assert agent.own_network
-        yield agent
-
-
 @pytest.mark.truth
 def test_a_network_of_the_labs_own_has_settings_of_its_own(
     tmp_path: Path, needs: Callable[..., None]
 ) -> None:
     needs("root")
     before = Path("/proc/sys/net/core/somaxconn").read_text()
-    with lab_of_its_own(tmp_path / "lab") as agent:
+    with start_agent(tmp_path / "lab", Lease(), "a test", own_network=True) as agent:
+        assert agent.own_network
         order = HoldSysctls(values={"net.core.somaxconn": "77", "net.core.netdev_max_backlog": "1234"})
         told = {one["name"]: one for one in agent.prepare([order])[0]["settings"]}
         assert (told["net.core.somaxconn"]["found"], told["net.core.somaxconn"]["layer"]) == ("77", "network")
@@ -194,58 +182,6 @@ def test_a_network_of_the_labs_own_has_settings_of_its_own(
             assert Path("/proc/sys/net/core/somaxconn").read_text() == "77\n"
         assert Path("/proc/sys/net/core/somaxconn").read_text() == before
     assert Path("/proc/sys/net/core/somaxconn").read_text() == before
-
-
-HOLDER = """
-import os, sys, time
-from pathlib import Path
-from svload.host import start_agent
-from svload.host.machine import linux
-from svload.model.messages import HoldSysctls, Lease
-linux.unshare(linux.CLONE_NEWNET)  # the machine's network, in this test
-agent = start_agent(Path(sys.argv[1]), Lease(), "to be killed", own_network=sys.argv[2] == "own")
-print(agent.pid, flush=True)
-for turn in range(100_000):
-    agent.prepare([HoldSysctls(values={"net.ipv4.tcp_fin_timeout": str(30 + turn % 20), "net.core.somaxconn": str(100 + turn % 9)}, host=True)])
-    print("turn", flush=True)
-"""
-
-
-@pytest.mark.truth
-@pytest.mark.parametrize("own", ["own", "machine"])
-@pytest.mark.parametrize("after", [0, 1, 2, 5, 9])
-def test_killed_in_the_middle_of_applying_every_setting_is_back(
-    tmp_path: Path, needs: Callable[..., None], own: str, after: int
-) -> None:
-    """Everybody at once, after so many changes: what the next command finds, it finishes."""
-    needs("root")
-    folder = tmp_path / "labs" / "lab"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder), own], stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
-    network = None
-    try:
-        agent = int(holder.stdout.readline())
-        network = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY)
-        keeper = linux.process_stat(agent)
-        for _ in range(after):
-            assert holder.stdout.readline() == "turn\n"
-        for pid in (keeper.parent, agent, holder.pid):
-            os.kill(pid, signal.SIGKILL)
-        holder.wait(HANG_S)
-        with linux.in_network(f"/proc/self/fd/{network}"):
-            wait_until(
-                lambda: all(linux.process_stat(pid) is None for pid in (keeper.parent, agent))
-            )  # both hold the lock
-            finish_leftovers(tmp_path)
-            assert Path("/proc/sys/net/ipv4/tcp_fin_timeout").read_text() == "60\n"
-            assert Path("/proc/sys/net/core/somaxconn").read_text() == "4096\n"
-    finally:
-        holder.kill()
-        if network is not None:
-            os.close(network)
-    assert not folder.exists()
 
 
 def test_a_machines_setting_is_not_forgotten_by_who_is_in_another_network(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import Any
 
 import pytest
 from tests.evolve import evolve
+from tests.results import readings
 
 from svload.model.errors import ExitCode
 from svload.model.events import Event
@@ -34,19 +34,9 @@ def config(tmp_path: Any) -> CaseConfig:
 
 def table(fds: float, throttled: float) -> dict[str, tuple[str, Any]]:
     """Readings at 10 and 14 s."""
-    rows = [
-        (10, "fds", 3.0),
-        (14, "fds", fds),
-        (10, "throttled_seconds_total", 7.0),
-        (14, "throttled_seconds_total", 7.0 + throttled),
-    ]
-    columns = {"service": "app", "monitor": "process", "entity": ""}
-    return {
-        "offset_ns": ("i64", array("q", (at * SECOND for at, _, _ in rows)).tobytes()),
-        **{name: ("utf8", [text] * len(rows)) for name, text in columns.items()},
-        "metric": ("utf8", [metric for _, metric, _ in rows]),
-        "value": ("f64", array("d", (value for _, _, value in rows)).tobytes()),
-    }
+    held = "throttled_seconds_total"
+    rows = [(10, "fds", 3.0), (14, "fds", fds), (10, held, 7.0), (14, held, 7.0 + throttled)]
+    return readings(*((at * SECOND, "app", "process", "", metric, value) for at, metric, value in rows))
 
 
 @pytest.mark.parametrize(
@@ -65,8 +55,7 @@ def test_the_first_that_holds(
 
 
 def test_nothing_read_is_nothing_held(config: CaseConfig) -> None:
-    empty = {name: (kind, b"" if kind != "utf8" else []) for name, (kind, _) in table(1, 1).items()}
-    assert first_held(config, empty, 10 * SECOND, 15 * SECOND) is None
+    assert first_held(config, readings(), 10 * SECOND, 15 * SECOND) is None
 
 
 def test_it_is_asked_once_a_second_of_the_last_five(config: CaseConfig) -> None:

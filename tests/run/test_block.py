@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from pyarrow.parquet import read_table
 from tests.bounds import HANG_S
+from tests.results import readings, rows_of
 from tests.servers import Answering, program, serving
 
 from svload import api
@@ -321,19 +321,13 @@ def test_the_agent_is_asked_under_the_names_of_the_side() -> None:
 
 
 def test_a_side_has_its_own_readings_and_those_of_the_machine() -> None:
-    table: dict[str, tuple[str, Any]] = {
-        "offset_ns": ("i64", array("q", [1, 2, 3, 4]).tobytes()),
-        "service": ("utf8", ["", "web@a", "web@b", "web@a"]),
-        "monitor": ("utf8", ["host", "process", "process", "quota"]),
-        "entity": ("utf8", ["", "", "", "vm@a"]),
-        "metric": ("utf8", ["m", "m", "m", "m"]),
-        "value": ("f64", array("d", [0.5, 1.5, 2.5, 3.5]).tobytes()),
-    }
-    found = own_readings(table, "a")
-    assert found["service"][1] == ["", "web", "web"]
-    assert found["entity"][1] == ["", "", "vm"]
-    assert array("q", found["offset_ns"][1]).tolist() == [1, 2, 4]
-    assert array("d", found["value"][1]).tolist() == [0.5, 1.5, 3.5]
+    host = (1, "", "host", "", "m", 0.5)
+    other = (3, "web@b", "process", "", "m", 2.5)
+    table = readings(
+        host, (2, "web@a", "process", "", "m", 1.5), other, (4, "web@a", "quota", "vm@a", "m", 3.5)
+    )
+    own = [host, (2, "web", "process", "", "m", 1.5), (4, "web", "quota", "vm", "m", 3.5)]
+    assert rows_of(own_readings(table, "a")) == own
 
 
 def test_turns_follow_from_the_slower_side() -> None:

@@ -7,7 +7,6 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -220,55 +219,25 @@ def test_trials_of_two_builds_are_named(tmp_path: Path) -> None:
     assert measured_programs(found) == {"server": "b", "kept.py": "c"}
 
 
-def _kernel(name: str) -> Callable[[dict[str, Any]], None]:
-    return lambda lock: lock["source"].update(sysctl={name: "1"})
-
-
-def _no_level(lock: dict[str, Any]) -> None:
-    del lock["cases"][0]["levels"]["size"]
-
-
-def _strange_level(lock: dict[str, Any]) -> None:
-    lock["cases"][0]["levels"]["size"] = "99"
-
-
-def _strange_field(lock: dict[str, Any]) -> None:
-    lock["factors"][0]["levels"][0]["value"] = "../../../etc"
-
-
-def _case_that_is_a_folder(lock: dict[str, Any]) -> None:
-    lock["cases"][0]["name"] = "../../elsewhere"
-
-
-def _endless(lock: dict[str, Any]) -> None:
-    lock["source"]["traffic"]["users"]["vus"] = 10**12
-
-
-def _unknown_kit(lock: dict[str, Any]) -> None:
-    lock["source"]["lab"]["app"]["kit"] = "no-such-kit"
-
-
-LOCKS = [
-    _kernel("kernel.core_pattern"),
-    _kernel("kernel.modprobe"),
-    _kernel("fs.suid_dumpable"),
-    _kernel("net.core/../../kernel/core_pattern"),
-    _no_level,
-    _strange_level,
-    _strange_field,
-    _case_that_is_a_folder,
-    _endless,
-    _unknown_kit,
+LOCKS: list[tuple[tuple[str | int, ...], Any]] = [
+    (("source", "sysctl"), {"kernel.core_pattern": "1"}),
+    (("source", "sysctl"), {"kernel.modprobe": "1"}),
+    (("source", "sysctl"), {"fs.suid_dumpable": "1"}),
+    (("source", "sysctl"), {"net.core/../../kernel/core_pattern": "1"}),
+    (("cases", 0, "levels"), {}),
+    (("cases", 0, "levels", "size"), "99"),
+    (("factors", 0, "levels", 0, "value"), "../../../etc"),
+    (("cases", 0, "name"), "../../elsewhere"),
+    (("source", "traffic", "users", "vus"), 10**12),
+    (("source", "lab", "app", "kit"), "no-such-kit"),
 ]
+"""A place in the lock, and what is written there."""
 
 
 @pytest.mark.parametrize("forge", [None, *LOCKS])
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_lock_may_say_what_a_study_may(
-    forge: Callable[[dict[str, Any]], None] | None,
-    trusted: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    forge: tuple[tuple[str, ...], Any] | None, trusted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a run that was made elsewhere, with --trust too: trust is no way around what no study may say."""
     more = {"lab": {"app": {"kit": "truth", "role": "store"}}, "factors": {"size": ["1", "2"]}}
@@ -279,7 +248,11 @@ def test_a_lock_may_say_what_a_study_may(
         assert allowed_hosts(found, found.lock(), trusted) == ()
         return
     lock = json.loads(found.lock_path.read_text())
-    forge(lock)
+    (*way, last), value = forge
+    place = lock
+    for step in way:
+        place = place[step]
+    place[last] = value
     found.lock_path.write_text(json.dumps(lock))
     with pytest.raises(SvloadError) as caught:
         allowed_hosts(found, found.lock(), trusted)

@@ -17,7 +17,7 @@ from svload.model.errors import SvloadError
 from svload.store import read_trial
 from svload.store.foreign.locust import MOST_SECONDS_A_ROW
 from svload.store.foreign.run import Source, form_of, read_foreign, write_run
-from svload.store.foreign.tabulate import MOST_STEPS, Made, plain_names
+from svload.store.foreign.tabulate import MOST_STEPS, Made
 
 LOAD = files.closed_loop(failing=0.03)
 JTL = "timeStamp,elapsed,success,label\n"
@@ -282,13 +282,6 @@ def test_many_labels_are_one_step(tmp_path: Path) -> None:
     asked = [files.Asked(0, 100 * place, 50, f"/item/{place}") for place in range(MOST_STEPS + 1)]
     read = made(files.write_jtl(tmp_path / "a.jtl", asked))
     assert read.steps == {"Users": ("all",)}
-
-
-def test_names_become_a_studys_and_stay_apart() -> None:
-    names = ("a b", "a/b", "", "=cmd()", "ä", "request", "1")
-    plain = plain_names(names, taken=("server",))
-    assert len(set(plain)) == len(names)
-    assert all(name[0].isalpha() and name.replace("-", "").replace("_", "").isalnum() for name in plain)
 
 
 def test_files_with_other_steps_get_the_same_order(tmp_path: Path) -> None:

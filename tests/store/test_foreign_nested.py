@@ -19,27 +19,17 @@ Row = tuple[int, int, str, str]
 
 
 def write(path: Path, rows: Sequence[Row], columns: Sequence[str] = (), threads: Sequence[int] = ()) -> Path:
-    names = (
-        "timeStamp",
-        "elapsed",
-        "label",
-        "responseCode",
-        "responseMessage",
-        "threadName",
-        "success",
-        "URL",
-    )
-    kept = columns or names
+    written: list[dict[str, Any]] = []
+    for place, (at, spent, label, kind) in enumerate(rows):
+        cells = {"timeStamp": START + at, "elapsed": spent, "label": label, "responseCode": "200"}
+        cells |= {"responseMessage": HOLDS if kind == "T" else "OK", "success": "true"}
+        cells |= {"threadName": f"Users 1-{threads[place] if threads else 1}"}
+        written.append(cells | {"URL": "" if kind else f"http://x/{label}"})
     with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, kept, extrasaction="ignore", lineterminator="\n")
+        names = columns or list(written[0])
+        table = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
         table.writeheader()
-        for place, (at, spent, label, kind) in enumerate(rows):
-            thread = threads[place] if threads else 1
-            cells: dict[str, Any] = {
-                "timeStamp": START + at, "elapsed": spent, "label": label, "responseCode": "200", "responseMessage": HOLDS if kind == "T" else "OK",
-                "threadName": f"Users 1-{thread}", "success": "true", "URL": "" if kind else f"http://x/{label}",
-            }  # fmt: skip
-            table.writerow(cells)
+        table.writerows(written)
     return path
 
 

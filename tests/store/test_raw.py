@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 from array import array
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.bounds import HANG_S
+from tests.servers import completed
 
 from svload.model.errors import SvloadError
 from svload.store.raw import read_tables, write_tables
@@ -70,12 +69,7 @@ def test_the_process_that_makes_load_needs_only_the_standard_library() -> None:
         "import sys, svload.store.raw; print([m for m in sys.modules if m.split('.')[0] in "
         "('numpy','pyarrow','pydantic','duckdb')])"
     )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+    assert completed([sys.executable, "-c", code], check=True).stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("part", ["header", "cells"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import free_port, running
+from tests.servers import free_port, memcached, nginx, running, varnish
 
 from svload.host.machine.linux import process_stat
 from svload.run.execution import SAMPLE_INTERVAL_S
@@ -43,28 +43,18 @@ def facts(name: str, pid: int, port: int, scheme: str, admin: dict[str, Any]) ->
 def test_all_monitors_together_take_a_few_percent_of_a_core_at_most(needs: Any, tmp_path: Path) -> None:
     needs("nginx", "memcached", "varnishd", "root")
     web, cache, store, status = free_port(), free_port(), free_port(), "/status"
-    config = tmp_path / "nginx.conf"
-    config.write_text(
-        f"daemon off; pid {tmp_path}/pid; error_log stderr; worker_processes 2; events {{}}\n"
-        f"http {{ access_log off; server {{ listen 127.0.0.1:{web}; location {status} {{ stub_status; }} }} }}\n"
-    )
-    home = tmp_path / "varnish"
-    front = ["varnishd", "-F", "-j", "none", "-n", str(home), "-a", f"http=127.0.0.1:{cache}", "-T", f"127.0.0.1:{free_port()}", "-b", f"127.0.0.1:{web}"]  # fmt: skip
+    home, served = tmp_path / "varnish", f"location {status} {{ stub_status; }}"
     with ExitStack() as stack:
-        nginx = stack.enter_context(
-            running(["nginx", "-p", str(tmp_path), "-c", str(config), "-e", "stderr"], web)
-        )
-        memcached = stack.enter_context(
-            running(["memcached", "-u", "root", "-l", "127.0.0.1", "-p", str(store), "-U", "0"], store)
-        )
-        varnish = stack.enter_context(running(front, cache))
+        site = stack.enter_context(running(nginx(tmp_path, web, served, workers=2), web))
+        held = stack.enter_context(running(memcached(store), store))
+        front = stack.enter_context(running(varnish(home, cache, web), cache))
         sampler = Sampler()
         stack.callback(sampler.close)
         told = sampler.prepare(
             [
-                facts("nginx", nginx.pid, web, "http", {"status_url": f"http://127.0.0.1:{web}{status}"}),
-                facts("memcached", memcached.pid, store, "tcp", {"address": "127.0.0.1", "port": store}),
-                facts("varnish", varnish.pid, cache, "http", {"dir": str(home), "varnishadm": "varnishadm"}),
+                facts("nginx", site.pid, web, "http", {"status_url": f"http://127.0.0.1:{web}{status}"}),
+                facts("memcached", held.pid, store, "tcp", {"address": "127.0.0.1", "port": store}),
+                facts("varnish", front.pid, cache, "http", {"dir": str(home), "varnishadm": "varnishadm"}),
             ],
             SAMPLE_INTERVAL_S,
             tmp_path / "monitors.jsonl",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
-from typing import Any
+from tests.results import readings, rows_of
 
 from svload.watch.fleet import as_fleet
 from svload.watch.series import together
@@ -18,27 +17,8 @@ ROWS = [
 ]
 
 
-def table(rows: list[Any]) -> dict[str, tuple[str, Any]]:
-    return {
-        "offset_ns": ("i64", array("q", (row[0] for row in rows)).tobytes()),
-        "service": ("utf8", [row[1] for row in rows]),
-        "monitor": ("utf8", [row[2] for row in rows]),
-        "entity": ("utf8", [row[3] for row in rows]),
-        "metric": ("utf8", [row[4] for row in rows]),
-        "value": ("f64", array("d", (row[5] for row in rows)).tobytes()),
-    }
-
-
-def rows_of(found: dict[str, tuple[str, Any]]) -> list[Any]:
-    offsets, values = array("q"), array("d")
-    offsets.frombytes(found["offset_ns"][1])
-    values.frombytes(found["value"][1])
-    names = [found[name][1] for name in ("service", "monitor", "entity", "metric")]
-    return list(zip(offsets, *names, values, strict=True))
-
-
 def test_what_disturbs_a_machine_is_told_under_its_name_and_its_servers_under_theirs() -> None:
-    assert rows_of(as_fleet(table(ROWS), "h1")) == [
+    assert rows_of(as_fleet(readings(*ROWS), "h1")) == [
         (0, "", "fleet", "h1/cpu0", "steal_seconds_total", 0.5),
         (1, "", "fleet", "h1/cpu1", "busy_seconds_total", 3.0),
         (3, "", "fleet", "h1", "others_cpu_seconds_total", 0.25),
@@ -47,6 +27,6 @@ def test_what_disturbs_a_machine_is_told_under_its_name_and_its_servers_under_th
 
 
 def test_readings_of_several_machines_are_one_table() -> None:
-    both = together([table(ROWS), as_fleet(table(ROWS), "h1"), as_fleet(table([]), "h2")])
+    both = together([readings(*ROWS), as_fleet(readings(*ROWS), "h1"), as_fleet(readings(), "h2")])
     assert rows_of(both)[: len(ROWS)] == ROWS
     assert len(rows_of(both)) == len(ROWS) + 4

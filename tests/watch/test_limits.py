@@ -8,7 +8,6 @@ import itertools
 import os
 import resource
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import child, completed, wait_until
 
 from svload.host.machine.linux import process_stat
 from svload.host.machine.qdiscs import qdiscs
@@ -54,12 +52,7 @@ sys.stdin.read()
 
 def holder(stack: ExitStack, files: int, *cores: int) -> dict[str, Any]:
     """The facts of a process that may open 64 files and holds so many, on these cores."""
-    process = stack.enter_context(
-        subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(files)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-    )
-    process.stdout.readline()
+    process, _ = stack.enter_context(child(HOLDER, files))
     if cores:
         os.sched_setaffinity(process.pid, cores)
     stat = process_stat(process.pid)
@@ -316,13 +309,7 @@ def test_a_queueing_discipline_that_drops_is_seen(needs: Any, places: ExitStack)
         "after = {(one.entity, one.metric): one.value for one in monitor.sample()}\n"
         "print(before['va tbf', 'drops_total'], after['va tbf', 'drops_total'], after['va tbf', 'backlog_bytes'])\n"
     )
-    done = subprocess.run(
-        ["unshare", "-n", "sh", "-c", script, sys.executable, program],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
+    done = completed(["unshare", "-n", "sh", "-c", script, sys.executable, program])
     assert done.returncode == 0, done.stderr
     before, after, backlog = map(float, done.stdout.split())
     assert before == 0

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import free_port, running, wait_until
+from tests.servers import free_port, memcached, nginx, running, varnish, wait_until
 from tests.watch.watched import Watched, moved, saturated, states
 
 from svload.host.machine.linux import process_stat
@@ -38,14 +38,8 @@ def clients(stack: ExitStack, port: int, count: int, says: bytes = b"") -> list[
 def test_nginx_runs_out_of_connections(needs: Any, places: ExitStack, tmp_path: Path) -> None:
     needs("nginx")
     port = free_port()
-    config = tmp_path / "nginx.conf"
-    config.write_text(
-        f"daemon off; user root; pid {tmp_path}/pid; error_log stderr; worker_processes 1; events {{ "
-        f"worker_connections 8; }}\n"
-        f"http {{ access_log off; server {{ listen 127.0.0.1:{port}; root {tmp_path}; location /status {{ "
-        f"stub_status; }} }} }}\n"
-    )
-    places.enter_context(running(["nginx", "-p", str(tmp_path), "-c", str(config), "-e", "stderr"], port))
+    served = f"root {tmp_path}; location /status {{ stub_status; }}"
+    places.enter_context(running(nginx(tmp_path, port, served, "worker_connections 8;"), port))
     facts = {"admin": {"nginx": {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 8}}}
     calm = Watched(facts, "nginx")
     clients(places, port, 2)
@@ -76,26 +70,7 @@ def answers(one: socket.socket) -> bool:
 def test_memcached_runs_out_of_connections(needs: Any, places: ExitStack) -> None:
     needs("memcached")
     port = free_port()
-    places.enter_context(
-        running(
-            [
-                "memcached",
-                "-u",
-                "root",
-                "-l",
-                "127.0.0.1",
-                "-p",
-                str(port),
-                "-U",
-                "0",
-                "-c",
-                "512",
-                "-t",
-                "1",
-            ],
-            port,
-        )
-    )
+    places.enter_context(running(memcached(port, "-c", "512", "-t", "1"), port))
     watched = Watched({"admin": {"memcached": {"address": "127.0.0.1", "port": port}}}, "memcached")
     clients(places, port, 2, b"get a\r\n")
     found = watched.until(lambda read: read["gets_total"] >= 2)
@@ -117,16 +92,9 @@ def test_varnish_runs_out_of_threads(needs: Any, places: ExitStack, tmp_path: Pa
     port = free_port()
     silent = places.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
     home = tmp_path / "varnish"
-    places.enter_context(
-        running(
-            [
-                "varnishd", "-F", "-j", "none", "-n", str(home), "-a", f"http=127.0.0.1:{port}", "-T", f"127.0.0.1:{free_port()}",
-                "-b", f"127.0.0.1:{silent.getsockname()[1]}", "-p", "thread_pools=1", "-p", "thread_pool_max=100", "-p", "thread_pool_min=100",
-                "-p", "thread_queue_limit=10",
-            ],
-            port,
-        )
-    )  # fmt: skip
+    threads = "-p thread_pools=1 -p thread_pool_max=100 -p thread_pool_min=100 -p thread_queue_limit=10"
+    command = varnish(home, port, silent.getsockname()[1], *threads.split())
+    places.enter_context(running(command, port))
     watched = Watched({"admin": {"varnish": {"dir": str(home), "varnishadm": "varnishadm"}}}, "varnish")
     ask = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
     clients(places, port, 2, ask % 0)

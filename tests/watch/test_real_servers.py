@@ -3,146 +3,100 @@
 from __future__ import annotations
 
 import socket
-import urllib.request
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import free_port, running, wait_until
+from tests.servers import free_port, memcached, nginx, running, serving, varnish, wait_until
 
 from svload.watch import Monitor, monitors_for
 
 pytestmark = pytest.mark.real
+GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
-def attached(service: str, admin: dict[str, Any]) -> Monitor:
-    (kind,) = monitors_for({"service": service, "admin": admin})
-    return kind(service, {"service": service, "admin": admin})
+class Case(NamedTuple):
+    """A server by its command (of a folder, its port and one behind it), where its monitor asks, what is said to it
+    over a connection each, what its counters grow by then, and what it is limited to."""
+
+    command: Callable[[Path, int, int], list[str]]
+    where: Callable[[Path, int], dict[str, Any]]
+    says: list[bytes]
+    grown: dict[str, float]
+    limits: dict[str, float] = {}
+
+
+def at_port(folder: Path, port: int) -> dict[str, Any]:
+    return {"address": "127.0.0.1", "port": port}
+
+
+CASES = {
+    "memcached": Case(
+        lambda folder, port, behind: memcached(port),
+        at_port,
+        [b"set a 0 0 1\r\nx\r\nget a\r\nget b\r\nget c\r\nquit\r\n"],
+        {"hits_total": 1, "misses_total": 2, "sets_total": 1, "items": 1},
+    ),
+    "redis": Case(
+        lambda folder, port, behind: [
+            *("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)),
+            *("--maxclients", "77", "--maxmemory", "9mb"),
+        ],
+        at_port,
+        [b"SET a 1\r\nGET a\r\nGET b\r\nGET c\r\nNONSENSE\r\nQUIT\r\n"],
+        {"hits_total": 1, "misses_total": 2, "keys": 1, "errors_total": 1, "connections_total": 1},
+        {"connections_limit": 77, "limit_bytes": 9 << 20},
+    ),
+    "nginx": Case(
+        lambda folder, port, behind: nginx(folder, port, "location /status { stub_status; }"),
+        lambda folder, port: {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 512},
+        [GET % b"/status"] * 3,
+        {"accepted_total": 3, "handled_total": 3},
+    ),
+    "varnish": Case(
+        lambda folder, port, behind: varnish(folder / "varnish", port, behind, "-s", "default=malloc,32m"),
+        lambda folder, port: {
+            "dir": str(folder / "varnish"),
+            "varnishstat": None,
+            "varnishadm": "varnishadm",
+        },
+        [GET % b"/x.html"] * 4,
+        {"cache_hit_total": 3, "cache_miss_total": 1},
+    ),
+}
+PROGRAMS = {"redis": ("redis-server",), "varnish": ("varnishd", "varnishstat", "root")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_monitor_tells_what_was_done(name: str, needs: Any, tmp_path: Path) -> None:
+    needs(*PROGRAMS.get(name, (name,)))
+    case, port = CASES[name], free_port()
+    facts = {"service": "it", "admin": {name: case.where(tmp_path, port)}}
+    (kind,) = monitors_for(facts)
+    with serving() as behind, running(case.command(tmp_path, port, behind), port):
+        monitor = kind("it", facts)
+        wait_until(lambda: values(monitor).get("threads", 1) > 0)
+        before = values(monitor)
+        for text in case.says:
+            with socket.create_connection(("127.0.0.1", port), HANG_S) as client:
+                client.sendall(text)
+                while client.recv(4096):
+                    pass
+
+        def grown() -> dict[str, float]:
+            now = values(monitor)
+            return {metric: now[metric] - before[metric] for metric in case.grown}
+
+        # Varnish adds a worker's counts up when it becomes idle.
+        wait_until(lambda: all(value >= case.grown[metric] for metric, value in grown().items()))
+        assert grown() == case.grown
+        assert case.limits.items() <= values(monitor).items()
+        monitor.close()
 
 
 def values(monitor: Monitor) -> dict[str, float]:
     found = {reading.metric: reading.value for reading in monitor.sample()}
     assert set(found) == set(monitor.metrics), "every documented metric is there, and no other"
     return found
-
-
-def test_memcached(needs: Any) -> None:
-    needs("memcached")
-    port = free_port()
-    with running(["memcached", "-u", "root", "-l", "127.0.0.1", "-p", str(port), "-U", "0"], port):
-        monitor = attached("mc", {"memcached": {"address": "127.0.0.1", "port": port}})
-        before = values(monitor)
-        with socket.create_connection(("127.0.0.1", port), 5) as client:
-            client.sendall(b"set a 0 0 1\r\nx\r\nget a\r\nget b\r\nget c\r\nquit\r\n")
-            while client.recv(4096):
-                pass
-        after = values(monitor)
-        monitor.close()
-    assert {
-        name: after[name] - before[name] for name in ("hits_total", "misses_total", "sets_total", "items")
-    } == {
-        "hits_total": 1,
-        "misses_total": 2,
-        "sets_total": 1,
-        "items": 1,
-    }
-
-
-def test_redis(needs: Any, tmp_path: Path) -> None:
-    needs("redis-server")
-    port = free_port()
-    command = [
-        "redis-server",
-        "--port",
-        str(port),
-        "--bind",
-        "127.0.0.1",
-        "--save",
-        "",
-        "--dir",
-        str(tmp_path),
-    ]
-    with running([*command, "--maxclients", "77", "--maxmemory", "9mb"], port):
-        monitor = attached("store", {"redis": {"address": "127.0.0.1", "port": port}})
-        before = values(monitor)
-        with socket.create_connection(("127.0.0.1", port), 5) as client:
-            client.sendall(b"SET a 1\r\nGET a\r\nGET b\r\nGET c\r\nNONSENSE\r\nQUIT\r\n")
-            while client.recv(4096):
-                pass
-        after = values(monitor)
-        monitor.close()
-    wanted = {"hits_total": 1, "misses_total": 2, "keys": 1, "errors_total": 1, "connections_total": 1}
-    assert {name: after[name] - before[name] for name in wanted} == wanted
-    assert (after["connections_limit"], after["limit_bytes"]) == (77, 9 << 20)
-
-
-def test_nginx(needs: Any, tmp_path: Path) -> None:
-    needs("nginx")
-    port = free_port()
-    config = tmp_path / "nginx.conf"
-    config.write_text(
-        f"daemon off; pid {tmp_path}/pid; error_log stderr; events {{}}\n"
-        f"http {{ access_log off; server {{ listen 127.0.0.1:{port}; location /status {{ stub_status; }} }} }}\n"
-    )
-    with running(["nginx", "-p", str(tmp_path), "-c", str(config), "-e", "stderr"], port):
-        monitor = attached(
-            "web", {"nginx": {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 512}}
-        )
-        before = values(monitor)
-        for _ in range(3):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=HANG_S).read()
-        after = values(monitor)
-        monitor.close()
-    assert after["requests_total"] - before["requests_total"] == 4
-    assert after["accepted_total"] - before["accepted_total"] == 3
-
-
-def test_varnish(needs: Any, tmp_path: Path) -> None:
-    needs("varnishd", "varnishstat", "root")
-    port, behind = free_port(), free_port()
-    backend = [
-        "python3",
-        "-m",
-        "http.server",
-        "--bind",
-        "127.0.0.1",
-        "--directory",
-        str(tmp_path),
-        str(behind),
-    ]
-    (tmp_path / "x.html").write_text("x")
-    home = tmp_path / "varnish"
-    front = [
-        "varnishd",
-        "-F",
-        "-j",
-        "none",
-        "-n",
-        str(home),
-        "-a",
-        f"http=127.0.0.1:{port}",
-        "-T",
-        f"127.0.0.1:{free_port()}",
-        "-b",
-        f"127.0.0.1:{behind}",
-        "-s",
-        "default=malloc,32m",
-    ]
-    with ExitStack() as stack:
-        stack.enter_context(running(backend, behind))
-        stack.enter_context(running(front, port))
-        monitor = attached(
-            "cache", {"varnish": {"dir": str(home), "varnishstat": None, "varnishadm": "varnishadm"}}
-        )
-        wait_until(lambda: values(monitor)["threads"] > 0)
-        before = values(monitor)
-        for _ in range(4):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/x.html", timeout=HANG_S).read()
-        # A worker's counts are added up when it becomes idle.
-        wait_until(lambda: values(monitor)["cache_hit_total"] - before["cache_hit_total"] >= 3)
-        after = values(monitor)
-        monitor.close()
-    assert after["cache_hit_total"] - before["cache_hit_total"] == 3
-    assert after["cache_miss_total"] - before["cache_miss_total"] == 1

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import completed
 
 from svload.model.columns import MONITORS
 from svload.model.facts import ProcessFact, ServiceFacts
@@ -194,9 +195,7 @@ def test_only_the_standard_library_is_loaded() -> None:
         "import sys, svload.watch.sampler as s; s.monitors_for(None); print(*sorted({m.split('.')[0] for "
         "m in sys.modules}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
-    )
+    done = completed([sys.executable, "-c", code], check=True)
     loaded = set(done.stdout.split())
     assert not {"numpy", "pyarrow", "pydantic", "duckdb", "psutil", "rich", "asyncio"} & loaded
 

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from array import array
 from pathlib import Path
 from typing import Any
 
+from tests.results import rows_of
+
 from svload.watch.monitor import Reading
 from svload.watch.series import SeriesReader, SeriesWriter
-
-
-def rows(table: dict[str, tuple[str, Any]]) -> list[tuple[Any, ...]]:
-    offset, value = array("q", table["offset_ns"][1]), array("d", table["value"][1])
-    names = (table[name][1] for name in ("service", "monitor", "entity", "metric"))
-    return list(zip(offset, *names, value, strict=True))
 
 
 def write(path: Path, times: range, metric: str = "x") -> None:
@@ -23,7 +18,7 @@ def write(path: Path, times: range, metric: str = "x") -> None:
 
 def test_readings_between_two_times_counted_from_an_origin(tmp_path: Path) -> None:
     write(tmp_path / "s", range(10, 20))
-    assert rows(SeriesReader(tmp_path / "s").between(12, 13, 100)) == [
+    assert rows_of(SeriesReader(tmp_path / "s").between(12, 13, 100)) == [
         (-88, "cache", "m", "", "x", 12.0),
         (-88, "cache", "m", "e", "y_ratio", 0.5),
         (-87, "cache", "m", "", "x", 13.0),
@@ -32,7 +27,7 @@ def test_readings_between_two_times_counted_from_an_origin(tmp_path: Path) -> No
 
 
 def test_no_file_is_no_reading(tmp_path: Path) -> None:
-    assert rows(SeriesReader(tmp_path / "none").between(0, 9, 0)) == []
+    assert rows_of(SeriesReader(tmp_path / "none").between(0, 9, 0)) == []
 
 
 def test_a_reader_that_goes_on_finds_what_a_new_one_finds(tmp_path: Path) -> None:
@@ -41,11 +36,11 @@ def test_a_reader_that_goes_on_finds_what_a_new_one_finds(tmp_path: Path) -> Non
     write(path, range(50))
     spans = [(5, 10), (10, 12), (11, 40), (41, 90), (60, 99), (3, 7)]
     for begin, end in spans[:3]:
-        assert rows(reader.between(begin, end, 0)) == rows(SeriesReader(path).between(begin, end, 0))
+        assert rows_of(reader.between(begin, end, 0)) == rows_of(SeriesReader(path).between(begin, end, 0))
     write(path, range(50, 99), metric="z")
     for begin, end in spans[3:]:
-        assert rows(reader.between(begin, end, 0)) == rows(SeriesReader(path).between(begin, end, 0))
-        assert rows(reader.between(begin, end, 0))
+        assert rows_of(reader.between(begin, end, 0)) == rows_of(SeriesReader(path).between(begin, end, 0))
+        assert rows_of(reader.between(begin, end, 0))
 
 
 def test_columns_may_change_and_come_back(tmp_path: Path) -> None:
@@ -53,7 +48,7 @@ def test_columns_may_change_and_come_back(tmp_path: Path) -> None:
     for at_ns, entities in enumerate((["a"], ["a", "b"], ["b"], ["a"])):
         writer.readings("", "m", at_ns, [Reading(entity, "n", 1) for entity in entities])
     writer.close()
-    assert [row[3] for row in rows(SeriesReader(tmp_path / "s").between(0, 9, 0))] == [
+    assert [row[3] for row in rows_of(SeriesReader(tmp_path / "s").between(0, 9, 0))] == [
         "a",
         "a",
         "b",
@@ -69,7 +64,10 @@ def test_columns_that_take_turns_are_written_once(tmp_path: Path) -> None:
         writer.readings("", "m", at_ns, [Reading(name, "n", at_ns) for name in names])
     writer.close()
     assert (tmp_path / "s").read_text().count('"frame"') == 2
-    assert [row[0] for row in rows(SeriesReader(tmp_path / "s").between(0, 99, 0)) if row[3] == "b"] == [0, 5]
+    assert [row[0] for row in rows_of(SeriesReader(tmp_path / "s").between(0, 99, 0)) if row[3] == "b"] == [
+        0,
+        5,
+    ]
 
 
 def test_one_monitor_is_read_among_others(tmp_path: Path) -> None:
@@ -79,12 +77,12 @@ def test_one_monitor_is_read_among_others(tmp_path: Path) -> None:
             writer.readings("", monitor, at_ns, [Reading("", "n", at_ns)])
     writer.close()
     reader = SeriesReader(tmp_path / "s")
-    assert [row[:3] for row in rows(reader.between(11, 12, 0, "other"))] == [
+    assert [row[:3] for row in rows_of(reader.between(11, 12, 0, "other"))] == [
         (11, "", "other"),
         (12, "", "other"),
     ]
-    assert rows(reader.between(11, 12, 0, "none")) == []
-    assert len(rows(reader.between(12, 13, 0))) == 4
+    assert rows_of(reader.between(11, 12, 0, "none")) == []
+    assert len(rows_of(reader.between(12, 13, 0))) == 4
 
 
 def test_a_cut_at_any_byte_loses_only_what_was_cut(tmp_path: Path) -> None:
@@ -93,10 +91,10 @@ def test_a_cut_at_any_byte_loses_only_what_was_cut(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        before = rows(SeriesReader(path).between(0, 9, 0))
+        before = rows_of(SeriesReader(path).between(0, 9, 0))
         assert before == rows_of_whole_lines(whole[:length])
         write(path, range(7, 8))
-        after = rows(SeriesReader(path).between(0, 9, 0))
+        after = rows_of(SeriesReader(path).between(0, 9, 0))
         assert [row[0] for row in after[-2:]] == [7, 7]
         # A line whose newline alone was cut is whole again once the next writer has begun a new one.
         assert after[: len(before)] == before
@@ -118,7 +116,7 @@ def test_damage_inside_is_left_out(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     lines[2:2] = [b"\x00garbage\n", b'["a", 1]\n', b"[1]\n", b"7\n", b"[999, 1, 2]\n", lines[1][:-3] + b"]\n"]
     path.write_bytes(b"".join(lines))
-    assert {row[0] for row in rows(SeriesReader(path).between(0, 9, 0))} == {0, 1, 2, 3}
+    assert {row[0] for row in rows_of(SeriesReader(path).between(0, 9, 0))} == {0, 1, 2, 3}
 
 
 def test_notes_are_words(tmp_path: Path) -> None:

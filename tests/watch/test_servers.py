@@ -6,12 +6,13 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import speaking
 
 from svload.watch.http import AdminConnection
 from svload.watch.monitor import Monitor
@@ -33,35 +34,16 @@ VARNISH = (
 
 @contextmanager
 def server(answer: Callable[[bytes], bytes | None]) -> Iterator[tuple[int, list[int]]]:
-    """A server that answers each piece it gets (None: hangs up); yields its port and
-    the number of connections so far."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    """Answer each piece that comes (None: hang up); yield the port, and a number for each connection so far."""
     connections: list[int] = []
-    open_ones: list[socket.socket] = []
 
-    def serve() -> None:
-        while True:
-            try:
-                one, _ = listener.accept()
-            except OSError:
-                return
-            connections.append(len(connections))
-            open_ones.append(one)
-            with one, suppress(OSError):  # closed at the end
-                while (piece := one.recv(1 << 16)) and (text := answer(piece)) is not None:
-                    one.sendall(text)
+    def talk(line: socket.socket) -> None:
+        connections.append(len(connections))
+        while (piece := line.recv(1 << 16)) and (text := answer(piece)) is not None:
+            line.sendall(text)
 
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield listener.getsockname()[1], connections
-    finally:
-        for one in open_ones:
-            with one:
-                pass
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(HANG_S)
+    with speaking(talk) as port:
+        yield port, connections
 
 
 def http(body: bytes, status: str = "200 OK") -> bytes:

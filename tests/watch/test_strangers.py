@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import accepts, free_port, wait_until
+from tests.servers import accepts, completed, free_port, memcached, nginx, wait_until
 from tests.watch.test_others import machine
 
 from svload.host.machine import owners as owners_module
@@ -74,7 +74,7 @@ def stray(command: Sequence[str]) -> Iterator[int]:
         os.execvp(sys.argv[1], sys.argv[1:])
         """
     )
-    told = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=True, text=True)
+    told = completed([sys.executable, "-c", code, *command], check=True)
     pid = int(told.stdout)
     try:
         yield pid
@@ -172,25 +172,19 @@ def test_what_a_server_is_connected_to_is_no_stranger_and_its_neighbour_is_one()
 def test_nginx_before_an_application_with_a_database(needs: Callable[..., None], tmp_path: Path) -> None:
     needs("nginx", "memcached", "root")
     web, app, store = (free_port() for _ in range(3))
-    config = tmp_path / "nginx.conf"
-    config.write_text(
-        f"daemon off; pid {tmp_path}/pid; error_log /dev/null; worker_processes 1; events {{}}\n"
-        f"http {{ access_log off; server {{ listen 127.0.0.1:{web}; location / {{ proxy_pass http://127.0.0.1:{app}; }} }} }}\n"
-    )
+    front = nginx(tmp_path, web, f"location / {{ proxy_pass http://127.0.0.1:{app}; }}")
     with ExitStack() as stack:
-        memcached = stack.enter_context(
-            stray(["memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(store), "-U", "0"])
-        )
+        cache = stack.enter_context(stray(memcached(store)))
         wait_until(lambda: accepts(store))
         application = stack.enter_context(server(app, store))
-        nginx = stack.enter_context(stray(["/usr/sbin/nginx", "-c", str(config), "-e", "stderr"]))
+        proxy = stack.enter_context(stray(["/usr/sbin/nginx", *front[1:]]))
         wait_until(lambda: accepts(web))
         with socket.create_connection(("127.0.0.1", web)) as client:
             client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             monitor = watching(external(web))
-            wait_until(lambda: look_again(monitor) is None and memcached in monitor._own)
-        assert {nginx, application, memcached} <= monitor._own
-        workers = proc.families([nginx], proc.ProcessTable().renew().values())
+            wait_until(lambda: look_again(monitor) is None and cache in monitor._own)
+        assert {proxy, application, cache} <= monitor._own
+        workers = proc.families([proxy], proc.ProcessTable().renew().values())
         assert len(workers) > 1
         assert workers <= monitor._own
 
@@ -216,9 +210,7 @@ def test_a_server_of_another_user_is_found_where_its_descriptors_are_hidden(
         "found = owners([int(sys.argv[1])]); print(sorted(found.pids), sorted(found.likely), len(found.unproved))"
     )
     with server(web, uid=61234) as pid:
-        told = subprocess.run(
-            [sys.executable, "-c", ask, str(web)], capture_output=True, check=True, text=True
-        ).stdout
+        told = completed([sys.executable, "-c", ask, str(web)], check=True).stdout
         assert told == f"[] [{pid}] 1\n"
         seen = owners([web])
         assert (seen.pids, seen.likely, seen.unproved) == ({pid}, set(), ())

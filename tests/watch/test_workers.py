@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
+from tests.servers import child
 
 from svload.watch.monitors.listeners import ListenTable, OpenTable
 from svload.watch.monitors.workers import WorkersMonitor
@@ -62,27 +62,28 @@ CONNECTIONS = 12
 @pytest.fixture
 def shared() -> Iterator[tuple[int, list[int]]]:
     """(port, pids) of two workers on one port."""
-    processes: list[subprocess.Popen[bytes]] = []
-    port = 0
-    for _ in range(2):
-        process = subprocess.Popen([sys.executable, "-c", SHARE, str(port)], stdout=subprocess.PIPE)
-        processes.append(process)
-        port = int(process.stdout.readline())
-    yield port, [process.pid for process in processes]
-    for process in processes:
-        process.kill()
-        process.wait()
+    with child(SHARE, 0) as (one, port), child(SHARE, port) as (other, _):
+        yield int(port), [one.pid, other.pid]
 
 
 @pytest.fixture
 def parent() -> Iterator[tuple[int, int, int]]:
     """(shared port, its own port, pid) of a parent that keeps the sockets of its two
     workers open, as Swift's proxy does."""
-    process = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, start_new_session=True)
-    port, alone = map(int, process.stdout.readline().split())
-    yield port, alone, process.pid
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with child(PARENT, start_new_session=True) as (process, ports):
+        yield *map(int, ports.split()), process.pid
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def connected(port: int) -> Iterator[ExitStack]:
+    """So many clients whose connections are all accepted."""
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(CONNECTIONS)
+        ]
+        assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
+        yield stack
 
 
 def monitor(port: int, pids: list[int], *others: int) -> WorkersMonitor:
@@ -93,28 +94,22 @@ def monitor(port: int, pids: list[int], *others: int) -> WorkersMonitor:
 
 def test_every_worker_has_its_connections(shared: tuple[int, list[int]]) -> None:
     port, pids = shared
-    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
-    assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
-    readings = {(one.entity, one.metric): one.value for one in monitor(port, pids).sample()}
+    with connected(port):
+        readings = {(one.entity, one.metric): one.value for one in monitor(port, pids).sample()}
     counts = {pid: readings.pop((str(pid), "connections")) for pid in pids}
     assert readings == {("", "listeners"): 2}
     assert sum(counts.values()) == CONNECTIONS
-    for client in clients:
-        client.close()
 
 
 def test_a_parent_that_only_keeps_the_sockets_open_is_no_worker(parent: tuple[int, int, int]) -> None:
     port, alone, pid = parent
-    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
-    assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
-    clients.append(socket.create_connection(("127.0.0.1", alone)))
-    WorkersMonitor.table.renew()
-    readings = list(monitor(port, [pid], alone).sample())
+    with connected(port) as stack:
+        stack.enter_context(socket.create_connection(("127.0.0.1", alone)))
+        WorkersMonitor.table.renew()
+        readings = list(monitor(port, [pid], alone).sample())
     assert [(one.entity, one.value) for one in readings[:1]] == [("", 2)]
     assert str(pid) not in {one.entity for one in readings[1:]}
     assert (len(readings[1:]), sum(one.value for one in readings[1:])) == (2, CONNECTIONS)
-    for client in clients:
-        client.close()
 
 
 def test_one_listener_is_no_sharing() -> None:
@@ -133,14 +128,11 @@ def told(port: int, pids: list[int], most: int, others: tuple[int, ...] = ()) ->
 
 def test_the_fullest_worker_stands_against_what_each_may_serve(shared: tuple[int, list[int]]) -> None:
     port, pids = shared
-    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
-    assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
-    readings = {(one.entity, one.metric): one.value for one in told(port, pids, 7).sample()}
+    with connected(port):
+        readings = {(one.entity, one.metric): one.value for one in told(port, pids, 7).sample()}
     assert readings["", "connections_limit"] == 7
     assert readings["", "connections_fullest"] == max(readings[str(pid), "connections"] for pid in pids)
     assert readings["", "connections_fullest"] >= CONNECTIONS / 2
-    for client in clients:
-        client.close()
 
 
 def test_only_the_ports_own_workers_are_held_against_it(
@@ -149,14 +141,11 @@ def test_only_the_ports_own_workers_are_held_against_it(
     """A TLS front beside it has workers of its own, of which the kit says nothing."""
     port, pids = shared
     front, _, pid = parent
-    clients = [socket.create_connection(("127.0.0.1", front)) for _ in range(CONNECTIONS)]
-    assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
-    WorkersMonitor.table.renew()
-    found = list(told(port, [*pids, pid], 7, (front,)).sample())
+    with connected(front):
+        WorkersMonitor.table.renew()
+        found = list(told(port, [*pids, pid], 7, (front,)).sample())
     assert sum(one.value for one in found if one.metric == "connections") == CONNECTIONS
     assert [one.value for one in found if one.metric == "connections_fullest"] == [0]
-    for client in clients:
-        client.close()
 
 
 def test_one_worker_alone_has_a_limit_too() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import http.server
-import subprocess
 import sys
 import tempfile
 import threading
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.bounds import HANG_S
+from tests.servers import completed
 from tests.store.jmeter.cases import CASES, Plan, Sampler
 
 HERE = Path(__file__).parent
@@ -135,7 +134,7 @@ def make(name: str, home: Path, port: int) -> None:
             "page",
         ]
         command += [f"-J{key}={value}" for key, value in settings.items()]
-        done = subprocess.run(command, cwd=base, capture_output=True, text=True, timeout=HANG_S)
+        done = completed(command, cwd=base)
         page = base / "page" / "statistics.json"
         if not page.exists():
             raise SystemExit(f"{name}: {done.stdout[-1500:]}{done.stderr[-1500:]}")
