@@ -7,12 +7,11 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.bounds import HANG_S
+from tests.servers import Answering, serving
 
 from svload.lab.objects import ObjectTable, PlannedObject, content
 from svload.model.facts import ServiceFacts
@@ -71,37 +70,18 @@ class Store:
 def running(store: Store, data_dir: Path | None) -> Iterator[ServiceFacts]:
     """The store behind a port, as a kit's facts tell of it."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Answering):
         def do_PUT(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self._answer(store.put(self.path, body, self.headers.get("Content-Type", "")), b"")
+            self.answer(b"", store.put(self.path, body, self.headers.get("Content-Type", "")))
 
         def do_GET(self) -> None:
             at = urlsplit(self.path)
             asked = parse_qs(at.query)
             page = store.list(at.path, int(asked["limit"][0]), asked.get("marker", [""])[0])
-            self._answer(404 if page is None else 200, json.dumps(page or []).encode())
+            self.answer(json.dumps(page or []).encode(), 404 if page is None else 200)
 
-        def _answer(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    where = {"url": f"http://127.0.0.1:{server.server_port}", "auth": {"kind": "none"}}
     kept = {"data_dir": str(data_dir)} if data_dir else {}
-    try:
+    with serving(Handler) as port:
+        where = {"url": f"http://127.0.0.1:{port}", "auth": {"kind": "none"}}
         yield ServiceFacts(service="store", kit="test", version="", admin={"object_store": where | kept})
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(HANG_S)

@@ -7,17 +7,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import free_port, wait_until
+from tests.servers import child, free_port, wait_until
 
 from svload.host import Agent, start_agent
 from svload.host.agent.journal import CHILD, MARK, strays
 from svload.host.machine import linux
 from svload.host.machine import owners as owners_module
-from svload.lab import ports
 from svload.lab.answering import proved
 from svload.lab.lab import Lab
 from svload.model.errors import SvloadError
@@ -110,33 +110,19 @@ def test_what_a_child_started_is_found_by_its_mark_and_no_other_childs() -> None
             one.communicate()
 
 
-def test_a_port_that_an_old_worker_keeps_is_refused_with_its_name(
-    tmp_path: Path, host: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This host ends nothing but the session, as where there is neither group nor mark."""
-    monkeypatch.setattr(ports, "FREE_WITHIN_S", 0.1)
-    made = lab(tmp_path, host, build("a", "session"))
-    made.up()
-    try:
-        _, pid = asked(made)
-        with pytest.raises(SvloadError) as caught:
-            made.apply([build("b", "session")])
-        assert [problem.code for problem in caught.value.problems] == ["port-taken"]
-        assert f"(process {pid}, " in str(caught.value)
-    finally:
-        made.down()
-        os.kill(pid, 9)
+@contextmanager
+def listening() -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """A process that listens, after its port."""
+    port = free_port()
+    code = "import socket, sys\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nprint('x', flush=True)\ninput()"
+    with child(code, port) as (process, _):
+        yield port, process
 
 
 @pytest.fixture
-def listener() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A process that listens, and its port."""
-    port = free_port()
-    code = "import socket, sys, time\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nprint('x', flush=True)\ntime.sleep(600)"
-    with subprocess.Popen([sys.executable, "-c", code, str(port)], stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        yield port, process
-        process.kill()
+def listener() -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    with listening() as found:
+        yield found
 
 
 def facts(port: int) -> ServiceFacts:
@@ -157,12 +143,12 @@ def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sleep", "600"], start_new_session=True)
 
 
-def test_who_was_started_is_proved_by_the_socket(listener: tuple[int, subprocess.Popen[bytes]]) -> None:
+def test_who_was_started_is_proved_by_the_socket(listener: tuple[int, subprocess.Popen[str]]) -> None:
     port, server = listener
     assert proved(facts(port), [process(server.pid)], "log") == []
 
 
-def test_who_ran_before_is_refused(listener: tuple[int, subprocess.Popen[bytes]]) -> None:
+def test_who_ran_before_is_refused(listener: tuple[int, subprocess.Popen[str]]) -> None:
     port, server = listener
     with sleeper() as started:
         with pytest.raises(SvloadError) as caught:
@@ -178,19 +164,15 @@ def test_who_began_later_is_named_and_taken_for_it() -> None:
     """As a container's: its own process is no descendant of the command that asked for it."""
     with sleeper() as started:
         fact = process(started.pid)
-        port = free_port()
-        code = "import socket, sys, time\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nprint('x', flush=True)\ntime.sleep(600)"
-        with subprocess.Popen([sys.executable, "-c", code, str(port)], stdout=subprocess.PIPE) as other:
-            other.stdout.readline()
+        with listening() as (port, other):
             [said] = proved(facts(port), [fact], "log")
-            other.kill()
         started.kill()
     assert f"(process {other.pid}, " in said
     assert "began after api was started" in said
 
 
 def test_what_cannot_be_seen_is_said(
-    listener: tuple[int, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+    listener: tuple[int, subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port, server = listener
     [said] = proved(facts(free_port()), [process(server.pid)], "log")

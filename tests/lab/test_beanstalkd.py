@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import socketserver
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +10,7 @@ from io import BufferedRWPair
 from typing import Any
 
 import pytest
-from tests.servers import wait_until
+from tests.servers import speaking, wait_until
 from tests.watch.watched import Watched, moved, saturated, states
 
 from svload.lab import Lab
@@ -150,27 +148,20 @@ def test_a_worker_that_is_too_slow_is_told_and_saturates_nothing(lab_of: Any) ->
     )
 
 
-class Stats(socketserver.StreamRequestHandler):
-    """Answers `stats` with CPU time that grows at a planted pace."""
-
-    def handle(self) -> None:
-        for _ in self.rfile:
-            used_s = self.server.share * time.monotonic()
-            text = f"---\nrusage-utime: {used_s / 2:.6f}\nrusage-stime: {used_s / 2:.6f}\n"
-            self.wfile.write(f"OK {len(text)}\r\n{text}\r\n".encode())
-
-
 @pytest.mark.parametrize(("share", "state"), [(1.2, "reached"), (0.5, "clear")])
 def test_its_only_thread_at_work_all_the_time_is_its_limit(share: float, state: str) -> None:
     """Planted in a stand-in, since a busy machine leaves no server a core of its own."""
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stats) as server:
-        server.share, server.daemon_threads = share, True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address, port = server.server_address
-        watch = Watched({"admin": {"beanstalkd": {"address": address, "port": port}}}, "beanstalkd")
+
+    def stats(line: socket.socket) -> None:
+        while line.recv(100):
+            used_s = share * time.monotonic()
+            text = f"---\nrusage-utime: {used_s / 2:.6f}\nrusage-stime: {used_s / 2:.6f}\n"
+            line.sendall(f"OK {len(text)}\r\n{text}\r\n".encode())
+
+    with speaking(stats) as port:
+        watch = Watched({"admin": {"beanstalkd": {"address": "127.0.0.1", "port": port}}}, "beanstalkd")
         before = watch.sample()["thread_seconds_total"]
         found = watch.until(lambda read: read["thread_seconds_total"] > before + 0.3)
         watch.monitor.close()
-        server.shutdown()
     assert states(found) == {"its only thread": state}
     assert bool(saturated(found)) == (state == "reached")

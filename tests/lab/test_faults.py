@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +37,10 @@ WEB = ServiceSpec(
 
 
 @pytest.fixture
-def make(tmp_path: Path, agent: Agent, needs: Callable[..., None]) -> Iterator[Callable[..., Lab]]:
+def make(tmp_path: Path, lab_of: Callable[..., Lab], needs: Callable[..., None]) -> Callable[..., Lab]:
     needs("root")
     (tmp_path / "server.py").write_text(SERVER)
-    made: list[Lab] = []
-
-    def lab(*specs: ServiceSpec, **live_limits: tuple[str, ...]) -> Lab:
-        made.append(
-            Lab(specs, agent, agent.dir, tmp_path / "cache", study_dir=tmp_path, live_limits=live_limits)
-        )
-        return made[-1]
-
-    yield lab
-    for one in made:
-        one.down()
+    return lab_of
 
 
 def ports(lab: Lab) -> list[int]:
@@ -88,11 +78,11 @@ def test_one_replica_ends_and_starts_again_at_the_same_port(make: Callable[..., 
     assert not lab.faults.was_ended("web[2]")
 
 
-def test_an_end_that_nobody_planned_stays_a_failure(make: Callable[..., Lab], agent: Agent) -> None:
+def test_an_end_that_nobody_planned_stays_a_failure(make: Callable[..., Lab], host: Agent) -> None:
     lab = make(WEB)
     lab.up()
     lab.faults.act("kill", "web[2]", "", {})
-    agent.stop(["web[1].server"], now=True)
+    host.stop(["web[1].server"], now=True)
     assert [problem.details["service"] for problem in lab.alive()] == ["web[1].server"]
 
 
@@ -110,7 +100,7 @@ def test_a_pause_holds_all_its_processes_and_heal_lets_them_go(make: Callable[..
 
 def test_limits_change_while_it_runs_and_are_put_back(make: Callable[..., Lab]) -> None:
     limited = evolve(WEB, options={**WEB.options, "pids": 60})
-    lab = make(limited, web=("cpus", "pids"))
+    lab = make(limited, live_limits={"web": ("cpus", "pids")})
     lab.up()
     groups = {one.name: one.paths for one in lab.facts()["web"].groups}
     assert cgroups.read_back(groups["web[2]"]) == {"pids": 60}

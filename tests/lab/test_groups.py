@@ -10,25 +10,12 @@ from typing import Any
 import pytest
 from tests.servers import program
 
-from svload.host import Agent
 from svload.lab.lab import Lab
 from svload.lab.setup import find_mistakes
-from svload.model.events import Event
 from svload.model.study import ServiceSpec
 
 FORKING = program(
-    """
-    if self.path == "/eat":
-        kept.append(bytearray(96 << 20))
-    if self.path == "/fork-and-eat" and os.fork() == 0:
-        x = bytearray(96 << 20)
-        os._exit(0)
-    if self.path == "/leave":
-        os._exit(7)
-    self.answer()
-    """,
     before="""
-    kept = []
     while os.fork() == 0:  # a worker of its own session, as servers have them
         os.setsid()
         time.sleep(600)
@@ -43,15 +30,10 @@ def spec(name: str = "api", kit: str = "command", **options: Any) -> ServiceSpec
 
 
 @pytest.fixture
-def make(tmp_path: Path, agent: Agent, needs: Callable[..., None]) -> Callable[..., Lab]:
+def make(tmp_path: Path, lab_of: Callable[..., Lab], needs: Callable[..., None]) -> Callable[..., Lab]:
     needs("root")
     (tmp_path / "server.py").write_text(FORKING)
-
-    def lab(*specs: ServiceSpec, events: list[Event] | None = None) -> Lab:
-        tell = events.append if events is not None else None
-        return Lab(specs, agent, agent.dir, tmp_path / "cache", on_event=tell, study_dir=tmp_path)
-
-    return lab
+    return lab_of
 
 
 def procs(path: str) -> set[int]:
@@ -89,18 +71,16 @@ def test_a_machine_without_limits_is_refused_and_one_with_them_is_not() -> None:
 @pytest.mark.truth
 def test_a_service_is_held_as_one_children_included(make: Callable[..., Lab]) -> None:
     lab = make(spec(cpus=0.5, memory="64 MiB", pids=40))
-    try:
-        facts = lab.up()["api"]
-        [group] = facts.groups
-        held = {setting.name: (setting.asked, setting.found) for setting in group.settings}
-        assert held == {"cpus": ("0.5", "0.5"), "memory_bytes": (str(64 << 20),) * 2, "pids": ("40", "40")}
-        [leader] = facts.processes
-        for path in group.paths.values():
-            assert leader.pid in procs(path)
-            assert len(procs(path)) == 2, "the worker that left its session too"
-        assert {one.name for one in lab.read_back()["api"]} == {"cpus", "memory_bytes", "pids"}
-    finally:
-        lab.down()
+    facts = lab.up()["api"]
+    [group] = facts.groups
+    held = {setting.name: (setting.asked, setting.found) for setting in group.settings}
+    assert held == {"cpus": ("0.5", "0.5"), "memory_bytes": (str(64 << 20),) * 2, "pids": ("40", "40")}
+    [leader] = facts.processes
+    for path in group.paths.values():
+        assert leader.pid in procs(path)
+        assert len(procs(path)) == 2, "the worker that left its session too"
+    assert {one.name for one in lab.read_back()["api"]} == {"cpus", "memory_bytes", "pids"}
+    lab.down()
     assert not [path for path in group.paths.values() if Path(path).exists()]
 
 
@@ -108,19 +88,17 @@ def test_a_service_is_held_as_one_children_included(make: Callable[..., Lab]) ->
 def test_services_within_a_machine_share_it_and_come_and_go_alone(make: Callable[..., Lab]) -> None:
     vm = spec("vm", "machine", memory="1 GiB")
     lab = make(vm, spec("a", within="vm"), spec("b", within="vm", pids=40))
-    try:
-        facts = lab.up()
-        assert [group.name for group in facts["a"].groups] == ["a", "vm"]
-        [shared] = {tuple(facts[name].groups[-1].paths.items()) for name in ("a", "b")}
-        assert {limit.name for limit in facts["a"].groups[1].settings} == {"memory_bytes"}
-        assert lab.apply([vm, spec("a", within="vm", cpus=0.5), spec("b", within="vm", pids=40)]) == ["a"]
-        assert [group.cpus for group in lab.facts()["a"].groups] == [0.5, None]
-        assert Path(dict(shared)["memory" if "memory" in dict(shared) else "unified"]).exists()
-        bigger = spec("vm", "machine", memory="2 GiB")
-        changed = lab.apply([bigger, spec("a", within="vm", cpus=0.5), spec("b", within="vm", pids=40)])
-        assert changed == ["vm", "a", "b"], "who is within it goes with it"
-    finally:
-        lab.down()
+    facts = lab.up()
+    assert [group.name for group in facts["a"].groups] == ["a", "vm"]
+    [shared] = {tuple(facts[name].groups[-1].paths.items()) for name in ("a", "b")}
+    assert {limit.name for limit in facts["a"].groups[1].settings} == {"memory_bytes"}
+    assert lab.apply([vm, spec("a", within="vm", cpus=0.5), spec("b", within="vm", pids=40)]) == ["a"]
+    assert [group.cpus for group in lab.facts()["a"].groups] == [0.5, None]
+    assert Path(dict(shared)["memory" if "memory" in dict(shared) else "unified"]).exists()
+    bigger = spec("vm", "machine", memory="2 GiB")
+    changed = lab.apply([bigger, spec("a", within="vm", cpus=0.5), spec("b", within="vm", pids=40)])
+    assert changed == ["vm", "a", "b"], "who is within it goes with it"
+    lab.down()
 
 
 @pytest.mark.truth
@@ -129,23 +107,19 @@ def test_each_replica_is_held_by_a_group_of_its_own_within_the_machine_of_all(
 ) -> None:
     vm = spec("vm", "machine", memory="1 GiB")
     lab = make(vm, spec(within="vm", cpus=0.5, replicas=2))
-    try:
-        facts = lab.up()["api"]
-        groups = {group.name: group for group in facts.groups}
-        assert {name: group.cpus for name, group in groups.items()} == {
-            "api[1]": 0.5,
-            "vm": None,
-            "api[2]": 0.5,
-        }
-        first, second = facts.processes
-        for path in groups["api[1]"].paths.values():
-            assert first.pid in procs(path)
-            assert second.pid not in procs(path)
-        assert [one.found for one in facts.settings if one.name == "cpus"] == ["1"], (
-            "the quota of all of them"
-        )
-    finally:
-        lab.down()
+    facts = lab.up()["api"]
+    groups = {group.name: group for group in facts.groups}
+    assert {name: group.cpus for name, group in groups.items()} == {
+        "api[1]": 0.5,
+        "vm": None,
+        "api[2]": 0.5,
+    }
+    first, second = facts.processes
+    for path in groups["api[1]"].paths.values():
+        assert first.pid in procs(path)
+        assert second.pid not in procs(path)
+    assert [one.found for one in facts.settings if one.name == "cpus"] == ["1"], "the quota of all of them"
+    lab.down()
     assert not [path for group in groups.values() for path in group.paths.values() if Path(path).exists()]
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import http.client
 import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import completed
 
 from svload.host import Agent, start_agent
 from svload.host.machine import fabric
@@ -45,7 +44,7 @@ def redis_says(at: Endpoint, size: int) -> int:
 def mariadb_says(at: Endpoint, size: int) -> int:
     client = ["mariadb", "--no-defaults", f"--host={at.address}", f"--port={at.port}", "--user=lab", "--password=lab"]  # fmt: skip
     ask = ["--batch", "--skip-column-names", "lab", f"--execute=SELECT REPEAT('x', {size})"]
-    done = subprocess.run([*client, *ask], capture_output=True, text=True, timeout=HANG_S, check=True)
+    done = completed([*client, *ask], check=True)
     return len(done.stdout.strip())
 
 
@@ -118,29 +117,6 @@ def test_its_clients_see_its_link_and_monitors_read(
         assert lab.alive() == []
     finally:
         lab.down()
-
-
-@pytest.mark.timing
-@pytest.mark.parametrize("name", CASES)
-def test_its_link_takes_its_time(
-    linked: Agent, tmp_path: Path, needs: Callable[..., None], name: str
-) -> None:
-    case = CASES[name]
-    needs(*case.needed)
-    lab = Lab(case.specs, linked, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path)
-    try:
-        [at] = lab.up()["store"].endpoints
-        assert LATENCY_S <= took_s(lambda: socket.create_connection((at.address, at.port)).close()) < 0.1
-        assert took_s(lambda: case.says(at, 10)) >= 2 * LATENCY_S
-        assert 0.9 < took_s(lambda: case.says(at, SIZE)) * RATE / (SIZE * case.ways) < 2
-    finally:
-        lab.down()
-
-
-def took_s(what: Callable[[], Any]) -> float:
-    began = time.monotonic()
-    what()
-    return time.monotonic() - began
 
 
 def sampled(facts: dict[str, Any]) -> dict[tuple[str, str], float]:

@@ -8,7 +8,6 @@ import pytest
 
 from svload.lab import all_kits, find_mistakes
 from svload.model.errors import Problem, SvloadError
-from svload.model.study import ServiceSpec
 from svload.study import load_study
 
 STUDY = """\
@@ -58,6 +57,10 @@ def test_the_study_is_sound_and_another_machines_kit_is_no_mistake_of_this_one(t
         ("role: cache, of: backend", "role: cache", 4, "`of`"),
         ("workers: 4}", "workers: 4, tls: stunnel}", 3, "no such TLS front"),
         ("workers: 4}", "workers: 4, tls: 5}", 3, "terminate TLS"),
+        ("workers: 4}", "workers: 4, service_time: 2}", 3, "unit is missing"),
+        ("workers: 4}", "workers: 4, memory: 1 GB/s}", 3, "does not fit"),
+        ("kit: truth, role: store", "kit: truht, role: store", 3, "“truth”"),
+        ('run: "./server --port ${port}", ready: GET /health', "kit: external", 5, "needs “at”"),
         ("workers: 4}", "workers: 4, link: 10 Mbit/s}", 3, "lab.backend.link"),
         ("workers: 4}", "workers: 4, link: {latency: 20 s}}", 3, "lab.backend.link"),
         ("workers: 4}", "workers: 4, link: {speed: 10 Mbit/s}}", 3, "lab.backend.link"),
@@ -90,12 +93,3 @@ def test_they_are_told_beside_mistakes_that_keep_cases_from_being_made(tmp_path:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     assert [line for line, _ in told(tmp_path, text)] == [3, 4, 7, 9, 11, 12]
-
-
-def test_a_circle_is_no_order_to_start_in() -> None:
-    specs = [
-        ServiceSpec(name=name, kit="varnish", options={"of": other}) for name, other in ("ab", "bc", "ca")
-    ]
-    (mistake,) = find_mistakes(specs)
-    assert "a, b, c need each other" in str(mistake.details["reason"])
-    assert find_mistakes([*specs[:2], ServiceSpec(name="c", kit="truth", options={"role": "store"})]) == []

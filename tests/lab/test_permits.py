@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import re
 import socket
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +12,14 @@ from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
+from tests.servers import completed
 from tests.watch.watched import Watched
 
 from svload.lab import Lab, all_kits
 from svload.lab.kits.redis import _encoded, _read
 from svload.model.facts import ServiceFacts
 
-from .conftest import settled, spec
+from .conftest import fetched, settled, spec
 
 pytestmark = pytest.mark.real
 Say = Callable[..., Any]
@@ -307,9 +306,7 @@ def told(lab: Lab, user: str, *statements: str) -> tuple[list[str], dict[int, st
         "--local-infile=1",
     ]
     words += ["--password=lab"] if user == "lab" else []
-    ended = subprocess.run(
-        [*words, "--skip-column-names"], input=";\n".join(statements) + ";\n", capture_output=True, text=True, timeout=HANG_S
-    )  # fmt: skip
+    ended = completed([*words, "--skip-column-names"], input=";\n".join(statements) + ";\n")
     errors = re.findall(r"^ERROR (\d+ \(\w+\)) at line (\d+): (.*)$", ended.stderr, re.MULTILINE)
     return ended.stdout.splitlines(), {int(line) - 1: f"{code} {why}" for code, line, why in errors}
 
@@ -403,14 +400,8 @@ def front(needs: Callable[..., None], lab_of: Any) -> Lab:
 
 
 def asked(lab: Lab, service: str, method: str, path: str, **headers: str) -> tuple[int, bytes]:
-    at = lab.endpoints()[f"http://{service}"]
-    line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
-    try:
-        line.request(method, path, headers=headers)
-        answer = line.getresponse()
-        return answer.status, answer.read()
-    finally:
-        line.close()
+    [found] = fetched(lab.endpoints()[f"http://{service}"], path, method=method, **headers)
+    return found
 
 
 def ports(pids: Sequence[int]) -> set[int]:

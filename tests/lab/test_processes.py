@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import http.server
+import os
 import socket
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import accepts, free_port, serving
 
-from svload.lab.lab import Lab
+from svload.host import Agent
 from svload.lab.ports import HIGHEST, LOWEST, Ports
 from svload.lab.server import backlog_of
 from svload.lab.web import call
@@ -25,21 +23,25 @@ pytestmark = pytest.mark.truth
 SERVER = f"{sys.executable} -m http.server --bind 127.0.0.1 ${{port}}"
 
 
-def make(tmp_path: Path, host: Any, *specs: ServiceSpec, events: list[Event] | None = None) -> Lab:
-    tell = events.append if events is not None else None
-    return Lab(specs, host, tmp_path / "work", tmp_path / "cache", on_event=tell, study_dir=tmp_path)
-
-
 def command(name: str = "api", **options: Any) -> ServiceSpec:
     return ServiceSpec(name=name, kit="command", options={"run": SERVER, "ready": "GET /", **options})
 
 
+def is_known(host: Agent, child: str) -> bool:
+    """Whether a child of that name was ever started."""
+    try:
+        host.exited(child)
+    except SvloadError:
+        return False
+    return True
+
+
 def test_a_command_is_started_on_a_free_port_in_the_studys_folder_and_leaves_nothing(
-    tmp_path: Path, host: Any
+    lab_of: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "beside-the-study.txt").write_text("here")
     events: list[Event] = []
-    lab = make(tmp_path, host, command(nofile=400_000), events=events)
+    lab = lab_of(command(nofile=400_000), on_event=events.append)
     facts = lab.up()["api"]
     [endpoint] = facts.endpoints
     assert LOWEST <= endpoint.port <= HIGHEST
@@ -56,13 +58,10 @@ def test_a_command_is_started_on_a_free_port_in_the_studys_folder_and_leaves_not
     assert [event.data["state"] for event in events if event.kind == "service"] == ["up", "ready", "down"]
 
 
-def test_a_setting_that_the_machine_cut_is_told(tmp_path: Path, host: Any) -> None:
+def test_a_setting_that_the_machine_cut_is_told(lab_of: Any) -> None:
     events: list[Event] = []
-    lab = make(tmp_path, host, command(nofile=999_999_999, nofile_hard=1_000_000_000), events=events)
-    try:
-        lab.up()
-    finally:
-        lab.down()
+    lab = lab_of(command(nofile=999_999_999, nofile_hard=1_000_000_000), on_event=events.append)
+    lab.up()
     soft, hard = (event.data for event in events if event.kind == "setting")
     assert (soft["what"], soft["asked"]) == ("api.nofile", "999999999")
     assert (hard["what"], hard["asked"]) == ("api.nofile_hard", "1000000000")
@@ -70,9 +69,9 @@ def test_a_setting_that_the_machine_cut_is_told(tmp_path: Path, host: Any) -> No
     assert hard["why"] == f"the hard limit here is {hard['found']}, and may not be raised"
 
 
-def test_a_service_that_dies_at_once_is_said_with_its_last_words(tmp_path: Path, host: Any) -> None:
+def test_a_service_that_dies_at_once_is_said_with_its_last_words(lab_of: Any, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("raise SystemExit('the tea is cold')")
-    lab = make(tmp_path, host, command(run=f"{sys.executable} broken.py"))
+    lab = lab_of(command(run=f"{sys.executable} broken.py"))
     with pytest.raises(SvloadError) as caught:
         lab.up()
     [problem] = caught.value.problems
@@ -84,138 +83,103 @@ def test_a_service_that_dies_at_once_is_said_with_its_last_words(tmp_path: Path,
     assert not (tmp_path / "work/services").exists()
 
 
-def test_a_service_that_never_answers_is_given_up(tmp_path: Path, host: Any) -> None:
-    lab = make(
-        tmp_path,
-        host,
-        command(run=f"{sys.executable} -c 'import time; time.sleep(60)'", start_within="300 ms"),
-    )
+def test_a_service_that_never_answers_is_given_up(lab_of: Any, host: Agent) -> None:
+    silent = f"{sys.executable} -c 'import time; time.sleep(60)'"
+    lab = lab_of(command("silent", run=silent, start_within="300 ms"))
     with pytest.raises(SvloadError) as caught:
         lab.up()
     assert [problem.code for problem in caught.value.problems] == ["service-not-ready"]
-    assert host.children == {}
+    assert host.exited("silent.server") is not None
 
 
-def test_who_wants_out_does_not_wait_for_readiness(tmp_path: Path, host: Any) -> None:
-    waiting = command(run=f"{sys.executable} -c 'import time; time.sleep(60)'")
-    lab = Lab(
-        [waiting],
-        host,
-        tmp_path / "work",
-        tmp_path / "cache",
-        study_dir=tmp_path,
-        should_stop=lambda: bool(host.children),
-    )
+def test_who_wants_out_does_not_wait_for_readiness(lab_of: Any, host: Agent) -> None:
+    waiting = command("waiting", run=f"{sys.executable} -c 'import time; time.sleep(60)'")
+    lab = lab_of(waiting, should_stop=lambda: is_known(host, "waiting.server"))
     with pytest.raises(SvloadError) as caught:
         lab.up()
     assert [problem.code for problem in caught.value.problems] == ["interrupted"]
-    assert host.children == {}
+    assert host.exited("waiting.server") is not None
 
 
-def test_a_service_that_dies_later_is_noticed(tmp_path: Path, host: Any) -> None:
-    lab = make(tmp_path, host, command())
+def test_a_service_that_dies_later_is_noticed(lab_of: Any, host: Agent) -> None:
+    lab = lab_of(command())
     lab.up()
-    try:
-        host.children["api.server"].kill()
-        host.children["api.server"].wait(HANG_S)
-        assert [problem.code for problem in lab.alive()] == ["service-died"]
-    finally:
-        lab.down()
+    host.stop(["api.server"], now=True)
+    assert [problem.code for problem in lab.alive()] == ["service-died"]
 
 
-def test_only_what_changed_is_restarted(tmp_path: Path, host: Any) -> None:
+def test_only_what_changed_is_restarted(lab_of: Any) -> None:
     one, two = command("one"), command("two")
-    lab = make(tmp_path, host, one, two)
+    lab = lab_of(one, two)
     before = lab.up()
-    try:
-        assert lab.apply([one, two]) == []
-        assert lab.apply([one, command("two", nofile=999)]) == ["two"]
-        after = lab.facts()
-        assert after["one"].processes == before["one"].processes
-        assert after["two"].processes != before["two"].processes
-        assert after["two"].endpoints == before["two"].endpoints
-        assert after["two"].settings[0].found == "999"
-        assert lab.apply([one]) == []
-        assert list(lab.facts()) == ["one"]
-    finally:
-        lab.down()
+    assert lab.apply([one, two]) == []
+    assert lab.apply([one, command("two", nofile=999)]) == ["two"]
+    after = lab.facts()
+    assert after["one"].processes == before["one"].processes
+    assert after["two"].processes != before["two"].processes
+    assert after["two"].endpoints == before["two"].endpoints
+    assert after["two"].settings[0].found == "999"
+    assert lab.apply([one]) == []
+    assert list(lab.facts()) == ["one"]
 
 
-def test_a_change_that_fails_leaves_a_lab_that_can_be_mended(tmp_path: Path, host: Any) -> None:
-    lab = make(tmp_path, host, command("one"), command("two"))
+def test_a_change_that_fails_leaves_a_lab_that_can_be_mended(lab_of: Any) -> None:
+    lab = lab_of(command("one"), command("two"))
     lab.up()
-    try:
-        with pytest.raises(SvloadError):
-            lab.apply([command("one"), command("two", run=f"{sys.executable} -c 'raise SystemExit(3)'")])
-        assert list(lab.facts()) == ["one"]
-        assert lab.apply([command("one"), command("two")]) == ["two"]
-        assert list(lab.facts()) == ["one", "two"]
-    finally:
-        lab.down()
+    with pytest.raises(SvloadError):
+        lab.apply([command("one"), command("two", run=f"{sys.executable} -c 'raise SystemExit(3)'")])
+    assert list(lab.facts()) == ["one"]
+    assert lab.apply([command("one"), command("two")]) == ["two"]
+    assert list(lab.facts()) == ["one", "two"]
 
 
-def test_a_missing_programme_is_said_before_anything_starts(tmp_path: Path, host: Any) -> None:
-    lab = make(tmp_path, host, command(), command("other", run="no-such-programme --port ${port}"))
+def test_a_missing_programme_is_said_before_anything_starts(lab_of: Any, host: Agent) -> None:
+    lab = lab_of(command("unborn"), command("other", run="no-such-programme --port ${port}"))
     with pytest.raises(SvloadError) as caught:
         lab.up()
     assert [problem.code for problem in caught.value.problems] == ["tool-missing"]
-    assert host.children == {}
+    assert not is_known(host, "unborn.server")
 
 
-def test_a_fixed_port_that_is_taken_is_said(tmp_path: Path, host: Any) -> None:
+def test_a_fixed_port_that_is_taken_is_said(lab_of: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        lab = make(tmp_path, host, command(port=taken.getsockname()[1]))
+        lab = lab_of(command(port=taken.getsockname()[1]))
         with pytest.raises(SvloadError) as caught:
             lab.up()
     assert [problem.code for problem in caught.value.problems] == ["port-taken"]
+    assert f"(process {os.getpid()}, " in str(caught.value)
 
 
-@pytest.fixture
-def running() -> Iterator[int]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_address[1]
-    server.shutdown()
-    server.server_close()
-    thread.join(HANG_S)
+def external(at: str) -> ServiceSpec:
+    return ServiceSpec(name="there", kit="external", options={"at": at})
 
 
-def test_an_external_server_is_neither_started_nor_stopped(tmp_path: Path, host: Any, running: int) -> None:
-    lab = make(
-        tmp_path, host, ServiceSpec(name="api", kit="external", options={"at": f"http://localhost:{running}"})
-    )
-    facts = lab.up()["api"]
-    assert [(one.scheme, one.address, one.port) for one in facts.endpoints] == [
-        ("http", "127.0.0.1", running)
-    ]
-    lab.down()
-    assert host.children == {}
-    socket.create_connection(("127.0.0.1", running), 2).close()
+def test_an_external_server_is_neither_started_nor_stopped(lab_of: Any, host: Agent) -> None:
+    with serving() as port:
+        lab = lab_of(external(f"http://localhost:{port}"))
+        [found] = lab.up()["there"].endpoints
+        assert (found.scheme, found.address, found.port) == ("http", "127.0.0.1", port)
+        lab.down()
+        assert not is_known(host, "there.server")
+        assert accepts(port)
 
 
-def test_an_external_server_that_is_not_there_is_said(tmp_path: Path, host: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    lab = make(
-        tmp_path, host, ServiceSpec(name="api", kit="external", options={"at": f"http://127.0.0.1:{port}"})
-    )
+def test_an_external_server_that_is_not_there_is_said(lab_of: Any) -> None:
+    lab = lab_of(external(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(SvloadError, match="nothing answers"):
         lab.up()
 
 
 def test_no_name_is_looked_up_and_nothing_sent_outside_loopback(
-    tmp_path: Path, host: Any, monkeypatch: pytest.MonkeyPatch
+    lab_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object, **__: object) -> Any:
         raise AssertionError("looked up or connected")
 
-    lab = make(
-        tmp_path, host, ServiceSpec(name="api", kit="external", options={"at": "https://shop.example.test"})
-    )
+    lab = lab_of(external("https://shop.example.test"))
     monkeypatch.setattr(socket, "getaddrinfo", never)
     monkeypatch.setattr(socket, "create_connection", never)
-    [endpoint] = lab.up()["api"].endpoints
+    [endpoint] = lab.up()["there"].endpoints
     assert (endpoint.address, endpoint.port) == ("shop.example.test", 443)
     lab.down()
 

@@ -15,7 +15,7 @@ from tests.lab.store import expected_table
 
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
-from svload.lab.graph import check_needs, costs_of, reached, waves
+from svload.lab.graph import costs_of, reached, waves
 from svload.lab.kits import varnish
 from svload.lab.kits.truth import canonical, native_distribution
 from svload.lab.objects import (
@@ -26,43 +26,10 @@ from svload.lab.objects import (
     planned_objects,
 )
 from svload.model.costs import Costs
-from svload.model.study import ObjectSet, ServiceSpec
-from svload.study.mistakes import Mistake
+from svload.model.study import ObjectSet
 from svload.study.tree import Node
 
-
-def said(mistake: Mistake) -> str:
-    return str(mistake.problem(Node(None, "study.yaml:1")))
-
-
-def spec(name: str, kit: str, **options: object) -> ServiceSpec:
-    return ServiceSpec(name=name, kit=kit, options=options)
-
-
-def test_every_mistake_in_the_options_is_said_at_once_with_the_nearest_word() -> None:
-    _, mistakes = check_specs(
-        [
-            spec("a", "truht"),
-            spec("b", "truth", role="store", wrokers=3),
-            spec("c", "truth", role="cache"),
-            spec("d", "external"),
-            spec("e", "truth", role="store", service_time="2"),
-            spec("f", "external", at="http://127.0.0.1:1", tls="hitch"),
-            spec("g", "truth", role="store", memory="1 GB/s"),
-        ]
-    )
-    texts = [said(mistake) for mistake in mistakes]
-    assert len(texts) == 7
-    assert "“truht”" in texts[0]
-    assert "truth" in texts[0].split("mean")[1]
-    assert "wrokers" in texts[1]
-    assert "workers" in texts[1].split("mean")[1]
-    assert "needs `of`" in texts[2]
-    assert "needs “at”" in texts[3]
-    assert "unit is missing" in texts[4]
-    assert "no such TLS front" in texts[5]
-    assert "does not fit" in texts[6]
-    assert [mistake.path[:2] for mistake in mistakes] == [("lab", name) for name in "abcdefg"]
+from .conftest import spec
 
 
 def test_an_option_without_effect_is_refused() -> None:
@@ -79,7 +46,8 @@ def test_an_option_without_effect_is_refused() -> None:
         ("lab", "b", "tuning"),
         ("lab", "c", "link"),
     ]
-    assert all("Leave it out" in said(mistake) for mistake in mistakes)
+    told = [str(mistake.problem(Node(None, "study.yaml:1"))) for mistake in mistakes]
+    assert all("Leave it out" in text for text in told)
 
 
 def test_options_are_read_with_their_units() -> None:
@@ -117,14 +85,6 @@ def test_services_start_after_those_they_need() -> None:
     assert waves(needs) == [["store", "other"], ["cache"], ["front"]]
     assert reached({"cache"}, needs) == {"cache", "front"}
     assert reached({"other"}, needs) == {"other"}
-
-
-def test_unknown_needs_and_circles_are_mistakes_of_the_study() -> None:
-    assert [mistake.code for mistake in check_needs({"a": ("bee",), "bees": ()})] == ["study-unknown-name"]
-    assert "bees" in said(check_needs({"a": ("bee",), "bees": ()})[0])
-    [circle] = check_needs({"a": ("b",), "b": ("a",), "c": ()})
-    assert "a, b" in said(circle)
-    assert check_needs({"a": ("b",), "b": ()}) == []
 
 
 OBJECTS = ObjectSet(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
-import ssl
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import completed
 
 from svload.lab import memcache
 from svload.lab.nginx_directives import DIRECTIVES, OWN
@@ -20,37 +17,9 @@ from svload.model.facts import Counters, Endpoint, ServiceFacts
 from svload.model.study import ObjectSet
 from svload.watch.monitors.mariadb import MariadbMonitor
 
-from .conftest import gone, settled, spec
+from .conftest import gone, settled, sizes, spec
 
 pytestmark = pytest.mark.real
-
-
-def ask(endpoint: Endpoint, name: str, path: str, times: int = 1, **headers: str) -> list[tuple[int, int]]:
-    """(status, body bytes) of GETs over one connection; TLS is verified against the lab's
-    authority, by the service's name."""
-    if endpoint.scheme == "https":
-        context = ssl.create_default_context(cadata=endpoint.ca_pem)
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            "localhost", endpoint.port, context=context, timeout=HANG_S
-        )
-    else:
-        connection = http.client.HTTPConnection(endpoint.address, endpoint.port, timeout=HANG_S)
-    found = []
-    try:
-        for number in range(times):
-            connection.request(
-                "GET",
-                path,
-                headers={
-                    "Host": name,
-                    **{key.replace("_", "-"): value.format(number) for key, value in headers.items()},
-                },
-            )
-            answer = connection.getresponse()
-            found.append((answer.status, len(answer.read())))
-    finally:
-        connection.close()
-    return found
 
 
 def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: Any, needs: Any) -> None:
@@ -71,8 +40,8 @@ def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: A
     before = lab.counters()["site"].values
     assert before["file_bytes"] == 1024 + 70000
     assert before["file_resident_bytes"] == before["file_bytes"], "what was just written is in the page cache"
-    assert ask(at["http://site"], "site", "/1k", times=3) == [(200, 1024)] * 3
-    assert ask(at["https://site"], "site", "/deep/b", times=2) == [(200, 70000)] * 2
+    assert sizes(at["http://site"], "/1k", times=3, Host="site") == [(200, 1024)] * 3
+    assert sizes(at["https://site"], "/deep/b", times=2, Host="site") == [(200, 70000)] * 2
     assert settled(lab, "site", {"requests": 5, "connections": 2}, before) == {
         "requests": 5,
         "connections": 2,
@@ -112,7 +81,7 @@ def test_varnish_counts_true_hits_and_misses_and_forgets_on_reset(lab_of: Any, n
 
     def through(scheme: str, wanted: dict[str, float], **headers: str) -> dict[str, float]:
         before = lab.counters()["cache"].values
-        assert ask(at[f"{scheme}://cache"], "cache", "/a", times=10, **headers) == [(200, 2000)] * 10
+        assert sizes(at[f"{scheme}://cache"], "/a", times=10, **headers, Host="cache") == [(200, 2000)] * 10
         return settled(lab, "cache", wanted, before)
 
     first = {"requests": 10.0, "hits": 9.0, "misses": 1.0}
@@ -140,10 +109,10 @@ def test_errors_and_answers_for_credentials_are_not_kept(lab_of: Any, needs: Any
     lab.up()
     at = lab.endpoints()["http://cache"]
     before = lab.counters()["cache"].values
-    assert ask(at, "cache", "/nothing", times=3) == [(404, 153)] * 3 or {
-        status for status, _ in ask(at, "cache", "/nothing")
+    assert sizes(at, "/nothing", times=3, Host="cache") == [(404, 153)] * 3 or {
+        status for status, _ in sizes(at, "/nothing", Host="cache")
     } == {404}
-    assert ask(at, "cache", "/a", times=3, Authorization="Basic none") == [(200, 2000)] * 3
+    assert sizes(at, "/a", times=3, Authorization="Basic none", Host="cache") == [(200, 2000)] * 3
     assert settled(lab, "cache", {"hits": 0.0}, before) == {"hits": 0.0}
     assert lab.counters()["site"].values["requests"] >= 6
 
@@ -236,9 +205,7 @@ def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: s
     [at] = facts.endpoints
     client = ["mariadb", "--no-defaults", f"--host={at.address}", f"--port={at.port}", f"--user={user}"]
     form = ["--batch", "--skip-column-names", "lab", f"--execute={statement}"]
-    done = subprocess.run(
-        [*client, f"--password={password}", *form], capture_output=True, text=True, timeout=HANG_S
-    )
+    done = completed([*client, f"--password={password}", *form])
     return (done.stdout + done.stderr).strip()
 
 
@@ -312,7 +279,7 @@ def test_hitch_as_a_service_of_its_own(lab_of: Any, needs: Any) -> None:
     )
     facts = lab.up()
     assert set(lab.endpoints()) == {"http://site", "https://front"}
-    assert ask(lab.endpoints()["https://front"], "front", "/a", times=2) == [(200, 2000)] * 2
+    assert sizes(lab.endpoints()["https://front"], "/a", times=2, Host="front") == [(200, 2000)] * 2
     assert {setting.name: setting.found for setting in facts["front"].settings} == {"hitch.backlog": "77"}
     assert [process.name for process in facts["front"].processes] == ["hitch"]
 
@@ -325,7 +292,7 @@ def test_a_hitch_front_stands_before_a_truth_server_too(lab_of: Any, needs: Any)
     assert [one.name for one in facts.processes] == ["truth", "hitch"]
     objects = ObjectSet(name="few", service="backend", count=3, size={"constant": 100})
     path = lab.fill(objects, seed=3)["path"][0]
-    assert ask(lab.endpoints()["https://backend"], "backend", path) == [(200, 100)]
+    assert sizes(lab.endpoints()["https://backend"], path, Host="backend") == [(200, 100)]
 
 
 def _is_taken(folder: Path, directive: str) -> bool:
@@ -333,9 +300,7 @@ def _is_taken(folder: Path, directive: str) -> bool:
     config = folder / "nginx.conf"
     config.write_text(f"events {{}}\nhttp {{ {directive}; }}\n")
     command = [path_of("nginx"), "-t", "-q", "-e", "stderr", "-p", str(folder), "-c", str(config)]
-    return f'invalid number of arguments in "{directive}"' in subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=HANG_S
-    ).stderr  # fmt: skip
+    return f'invalid number of arguments in "{directive}"' in completed(command).stderr
 
 
 def test_nginx_takes_the_directives_that_a_study_may_tune(needs: Any, tmp_path: Path) -> None:

@@ -14,14 +14,13 @@ import pytest
 from tests.bounds import HANG_S
 from tests.servers import program, wait_until
 
+from svload.host import Agent
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import Lab, find_mistakes
 from svload.lab.builds import TOOLS, source_files
 from svload.lab.names import endpoints
 from svload.model.errors import SvloadError
 from svload.model.study import ServiceSpec
-
-from .conftest import PlainHost
 
 pytestmark = pytest.mark.truth
 
@@ -44,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def lab(host: PlainHost, folder: Path, tmp_path: Path) -> Iterator[Make]:
+def lab(host: Agent, folder: Path, tmp_path: Path) -> Iterator[Make]:
     """lab(**services) → a lab of commands."""
     made: list[Lab] = []
 

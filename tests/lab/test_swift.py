@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
-import ssl
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
 from tests.evolve import evolve
 
 from svload.host import Agent
@@ -19,6 +15,8 @@ from svload.lab import Lab, install
 from svload.lab.kits.swift import canonical
 from svload.model.facts import Endpoint
 from svload.model.study import ObjectSet, ServiceSpec
+
+from .conftest import fetched, settled
 
 SPECS = (
     ServiceSpec(name="backend", kit="swift", options={"tls": "hitch", "nofile": 4096}),
@@ -50,28 +48,9 @@ def lab(tmp_path: Path, agent: Agent, cache: Path, needs: Any) -> Iterator[Lab]:
 
 
 def fetch(at: Endpoint, path: str, **headers: str) -> bytes:
-    if at.scheme == "https":
-        line: http.client.HTTPConnection = http.client.HTTPSConnection(
-            "localhost", at.port, context=ssl.create_default_context(cadata=at.ca_pem), timeout=HANG_S
-        )
-    else:
-        line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
-    try:
-        line.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-        answer = line.getresponse()
-        assert answer.status == 200, (path, answer.status, answer.read()[:200])
-        return answer.read()
-    finally:
-        line.close()
-
-
-def grown(lab: Lab, service: str, before: dict[str, float], wanted: dict[str, float]) -> dict[str, float]:
-    deadline = time.monotonic() + HANG_S
-    while True:
-        now = lab.counters()[service].values
-        found = {key: now[key] - before.get(key, 0.0) for key in wanted}
-        if found == wanted or time.monotonic() > deadline:
-            return found
+    [(status, body)] = fetched(at, path, **headers)
+    assert status == 200, (path, status, body[:200])
+    return body
 
 
 @pytest.mark.real
@@ -104,9 +83,9 @@ def test_objects_put_once_are_listed_fetched_cached_and_found_again(
     for _ in range(5):
         fetch(at["https://backend"], path)
     wanted = {"requests": 13.0, "hits": 9.0, "misses": 4.0, "body_bytes_out": 13.0 * size}
-    assert grown(lab, "cache", before["cache"], wanted) == wanted
+    assert settled(lab, "cache", wanted, before["cache"]) == wanted
     wanted = {"requests": 9.0, "status.200": 9.0, "body_bytes_out": 9.0 * size}
-    assert grown(lab, "backend", before["backend"], wanted) == wanted
+    assert settled(lab, "backend", wanted, before["backend"]) == wanted
     assert lab.counters()["backend"].raw["statsd.dropped"] == 0
 
     settings = {(name, one.name): one.found for name, some in lab.read_back().items() for one in some}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
-import ssl
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
 from tests.lab.store import expected_table
 
-from svload.host import Agent
 from svload.lab import Lab, all_kits
 from svload.lab.objects import planned_objects
 from svload.model.errors import SvloadError
-from svload.model.facts import Endpoint
 from svload.model.study import ObjectSet, ServiceSpec
 from svload.watch.http import AdminConnection
+
+from .conftest import sizes
 
 pytestmark = pytest.mark.truth
 OBJECTS = ObjectSet(name="objects", service="backend", containers=5, count=300, size={"constant": 4096})
@@ -40,10 +36,8 @@ def cache(**options: Any) -> ServiceSpec:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, agent: Agent) -> Iterator[Lab]:
-    made = Lab([cache(), backend()], agent, tmp_path / "work", tmp_path / "cache")
-    yield made
-    made.down()
+def lab(lab_of: Any) -> Any:
+    return lab_of(cache(), backend())
 
 
 def test_it_counts_what_its_kit_says(lab: Lab) -> None:
@@ -56,29 +50,7 @@ def test_it_counts_what_its_kit_says(lab: Lab) -> None:
     assert ("hits" in counted["cache"].values, "hits" in counted["backend"].values) == (True, False)
 
 
-def fetch(at: Endpoint, path: str, times: int = 1, **headers: str) -> list[tuple[int, int]]:
-    """(status, size) of each GET over one connection."""
-    if at.scheme == "https":
-        line: http.client.HTTPConnection = http.client.HTTPSConnection(
-            "localhost", at.port, context=ssl.create_default_context(cadata=at.ca_pem), timeout=HANG_S
-        )
-    else:
-        line = http.client.HTTPConnection(at.address, at.port, timeout=HANG_S)
-    line.connect()
-    found = []
-    for number in range(times):
-        line.request(
-            "GET",
-            path,
-            headers={name.replace("_", "-"): value.format(number) for name, value in headers.items()},
-        )
-        answer = line.getresponse()
-        found.append((answer.status, len(answer.read())))
-    line.close()
-    return found
-
-
-def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab, agent: Agent) -> None:
+def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab) -> None:
     facts = lab.up()
     assert list(facts) == ["cache", "backend"]
     at = lab.endpoints()
@@ -90,9 +62,9 @@ def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab, ag
     lab.reset(["cache", "backend"])
     before = {name: one.values for name, one in lab.counters().items()}
     assert before["backend"]["requests"] == 0
-    assert fetch(at["http://cache"], path, 10) == [(200, 4096)] * 10
-    assert fetch(at["https://cache"], path, 5, X_Cold="cold-{}") == [(200, 4096)] * 5
-    assert fetch(at["https://backend"], path, 5) == [(200, 4096)] * 5
+    assert sizes(at["http://cache"], path, 10) == [(200, 4096)] * 10
+    assert sizes(at["https://cache"], path, 5, X_Cold="cold-{}") == [(200, 4096)] * 5
+    assert sizes(at["https://backend"], path, 5) == [(200, 4096)] * 5
     found = {name: one.values for name, one in lab.counters().items()}
     assert (found["cache"]["requests"], found["cache"]["hits"], found["cache"]["misses"]) == (15, 9, 6)
     assert found["cache"]["tls_handshakes"] == 1
@@ -116,10 +88,10 @@ def test_a_planted_fault_acts_until_the_next_case(lab: Lab) -> None:
     assert not lab.plant("backend", "no-hits")
     lab.reset(["cache"])
     assert lab.plant("cache", "no-hits")
-    fetch(at, path, 4)
+    sizes(at, path, 4)
     assert lab.counters()["cache"].values["hits"] == 0
     assert lab.apply([cache(), backend()]) == []
-    fetch(at, path, 4)
+    sizes(at, path, 4)
     assert lab.counters()["cache"].values["hits"] == 3
 
 
@@ -136,11 +108,11 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     assert lab.apply([cache(), backend(backlog=64)]) == ["cache", "backend"]
     assert lab.facts()["backend"].processes != before["backend"].processes
     assert {one.name: one.found for one in lab.read_back()["backend"]} == {"backlog": "64"}
-    answers = fetch(lab.endpoints()["http://cache"], table["path"][0], 2)
+    answers = sizes(lab.endpoints()["http://cache"], table["path"][0], 2)
     assert answers == [(200, 4096)] * 2, "a store that lost its objects is filled again"
 
     assert lab.apply([cache(), backend(backlog=64)], restart=True) == ["cache", "backend"]
-    assert fetch(lab.endpoints()["https://cache"], table["path"][0]) == [(200, 4096)]
+    assert sizes(lab.endpoints()["https://cache"], table["path"][0]) == [(200, 4096)]
 
 
 @pytest.mark.timing("server")
@@ -150,7 +122,7 @@ def test_an_answer_takes_the_service_time_that_is_set_now(lab: Lab) -> None:
 
     def answered_s() -> float:
         began = time.monotonic()
-        fetch(lab.endpoints()["http://backend"], table["path"][0], 5)
+        sizes(lab.endpoints()["http://backend"], table["path"][0], 5)
         return (time.monotonic() - began) / 5
 
     assert 0.002 < answered_s() < 0.02
@@ -158,14 +130,11 @@ def test_an_answer_takes_the_service_time_that_is_set_now(lab: Lab) -> None:
     assert 0.3 < answered_s() < 0.32
 
 
-def test_who_wants_out_does_not_wait_for_the_filling(tmp_path: Path, agent: Agent) -> None:
+def test_who_wants_out_does_not_wait_for_the_filling(lab_of: Any) -> None:
     wanted = [False]
-    lab = Lab([backend()], agent, tmp_path / "work", tmp_path / "cache", should_stop=lambda: wanted[0])
-    try:
-        lab.up()
-        wanted[0] = True
-        with pytest.raises(SvloadError) as caught:
-            lab.fill(OBJECTS, seed=3)
-        assert {problem.code for problem in caught.value.problems} == {"interrupted"}
-    finally:
-        lab.down()
+    lab = lab_of(backend(), should_stop=lambda: wanted[0])
+    lab.up()
+    wanted[0] = True
+    with pytest.raises(SvloadError) as caught:
+        lab.fill(OBJECTS, seed=3)
+    assert {problem.code for problem in caught.value.problems} == {"interrupted"}

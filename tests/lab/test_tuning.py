@@ -98,24 +98,17 @@ def test_what_a_change_takes_is_declared(option: str, parameter: str | None, cha
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("names", "may"),
     [
-        "net.core.somaxconn",
-        "net.ipv4.tcp_rmem",
-        "net.ipv4.conf.all.rp_filter",
-        "fs.file-max",
-        "vm.swappiness",
+        (("net.core.somaxconn", "net.ipv4.tcp_rmem", "net.ipv4.conf.all.rp_filter"), True),
+        (("fs.file-max", "vm.swappiness"), True),
+        (("kernel.core_pattern", "kernel.modprobe", "fs.binfmt_misc.register", "vm.mmap_min_addr"), False),
+        (("net", "net.core", "net.core/../../kernel.core_pattern"), False),
     ],
+    ids=["of the network", "how much", "what opens the machine", "no setting"],
 )
-def test_settings_that_say_how_much_may_be_named(name: str) -> None:
-    assert may_be_set(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["kernel.core_pattern", "kernel.modprobe", "fs.binfmt_misc.register", "vm.mmap_min_addr", "net", "net.core", "net.core/../../kernel.core_pattern"]
-)  # fmt: skip
-def test_settings_that_can_name_a_program_or_open_the_machine_may_not(name: str) -> None:
-    assert not may_be_set(name)
+def test_only_settings_that_say_how_much_may_be_named(names: tuple[str, ...], may: bool) -> None:
+    assert [may_be_set(name) for name in names] == [may] * len(names)
 
 
 def test_what_a_listener_takes_when_it_begins_needs_a_restart() -> None:
