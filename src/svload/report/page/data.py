@@ -27,7 +27,7 @@ def csv_text(table: Table) -> str:
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(table.heading)
-    writer.writerows([_cell(value) for value in row] for row in table.rows)
+    writer.writerows(map(_cell, row) for row in table.rows)
     return out.getvalue()
 
 
@@ -36,7 +36,8 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.5g}"
-    return plain_cell(str(value))
+    text = str(value)
+    return text if isinstance(value, int) else plain_cell(text)
 
 
 def packed(tables: Mapping[str, Table]) -> str:

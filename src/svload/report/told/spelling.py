@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
+from itertools import chain
 
 from svload.model.metrics import CATALOGUE, STATS, canonical_limit, without_limit
 from svload.model.results import CheckResult, Estimate, Findings
@@ -40,6 +41,7 @@ def _monitored() -> dict[str, Dimension]:
     return {name: one.dimension for name, one in monitored_names().items()}
 
 
+@lru_cache(maxsize=4096)
 def split_metric(key: str) -> tuple[str, str, str]:
     """Return (owner, metric with its limit, stat) of a full metric name; the owner may contain dots; all
     parts are empty if the name is no metric."""
@@ -201,7 +203,7 @@ def services_of(findings: Findings) -> list[str]:
 def _metric_keys(findings: Findings) -> dict[str, None]:
     """Return the metrics measured in any case or trial, in order of appearance."""
     every = (*(case.metrics for case in findings.cases), *(trial.metrics for trial in findings.trials))
-    return dict.fromkeys(key for metrics in every for key in metrics)
+    return dict.fromkeys(chain.from_iterable(every))
 
 
 def main_group(findings: Findings) -> str:
@@ -324,6 +326,7 @@ class _Change:
 _SHORT_NAMES = {"throughput": "rate", "success_rate": "ok", "hit_ratio": "hits"}
 
 
+@lru_cache(maxsize=4096)
 def number_words(key: str) -> str:
     """Return a number's name in a few letters, for a column or a list: `p50`, `rate`, `service p99`, `cache
     cpu`."""
