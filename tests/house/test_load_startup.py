@@ -14,7 +14,7 @@ import pytest
 from tests.bounds import HANG_S
 
 NUMBERS = {"numpy", "scipy", "pyarrow", "duckdb"}
-JUDGING = NUMBERS | {"altair", "vl_convert", "jinja2", "xlsxwriter", "cryptography"}
+JUDGING = NUMBERS | {"PIL", "reportlab", "pypdfium2", "jinja2", "xlsxwriter", "cryptography"}
 CONTROLLER = """
 import json, sys
 from svload import api

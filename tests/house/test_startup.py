@@ -13,7 +13,7 @@ from tests.bounds import HANG_S
 
 pytestmark = pytest.mark.truth
 
-HEAVY = {"pyarrow", "duckdb", "numpy", "scipy", "altair", "vl_convert", "pandas", "xlsxwriter"}
+HEAVY = {"pyarrow", "duckdb", "numpy", "scipy", "PIL", "reportlab", "pypdfium2", "pandas", "xlsxwriter"}
 OWN = {"svload.run.execution", "svload.lab.lab", "svload.watch", "svload.report.page"}
 NOT_BEFORE_A_LOAD = OWN | {"cryptography"}
 HELP_S_MAX = 0.2

@@ -63,7 +63,7 @@ def test_axes_bear_units_and_captions_n_and_interval(
     drawn: Callable[[str], Path], reported: Reporter
 ) -> None:
     folder = drawn("mixed")
-    for name, unit in {"response": "(ms)", "tail": "(ms)", "course": "(s)", "anatomy": "(ms)", "cpu": "(cores)", "memory": "(MiB)", "comparisons": "ratio"}.items():  # fmt: skip
+    for name, unit in {"response": " ms", "tail": " ms", "course": " s", "anatomy": " ms", "boxes": " ms", "cpu": "Busy cores", "memory": " MiB", "comparisons": "×1"}.items():  # fmt: skip
         assert unit in texts(folder / f"{name}-double.svg")
     figures = found_figures(gather(reported("mixed").run, reported("mixed").findings))
     for figure in figures:
@@ -76,6 +76,22 @@ def test_axes_bear_units_and_captions_n_and_interval(
         .findtext("{http://www.w3.org/2000/svg}desc")
     )
     assert said == next(figure.caption for figure in figures if figure.name == "response")
+
+
+def test_every_shape_bears_its_own_look(drawn: Callable[[str], Path]) -> None:
+    """A class that the page's style sheet does not know would leave a shape black."""
+    for path in drawn("mixed").glob("*.svg"):
+        for node in ElementTree.parse(path).iter():
+            shape = node.tag.rpartition("}")[2]
+            assert "class" not in node.attrib
+            if shape in ("path", "circle", "rect", "text"):
+                assert {"fill", "stroke"} & set(node.attrib), (path.name, node.attrib)
+                assert "var(" not in "".join(node.attrib.values()), (path.name, node.attrib)
+
+
+def test_a_pdf_bears_its_fonts(drawn: Callable[[str], Path]) -> None:
+    for path in drawn("mixed").glob("*.pdf"):
+        assert b"/FontFile2" in path.read_bytes()
 
 
 def test_every_case_with_a_number_is_on_the_axis(drawn: Callable[[str], Path], reported: Reporter) -> None:
@@ -112,6 +128,6 @@ def test_the_comparisons_say_what_their_intervals_rest_on(reported: Reporter, un
     findings = reported("plain").findings
     ratio = Estimate(value=1.2, low=1.1, high=1.3)
     claim = evolve(findings.claims[0], unit=unit, blocks=6, ratio=ratio)
-    figure = comparisons.figure(gather(reported("plain").run, evolve(findings, claims=(claim,))))
+    (figure,) = comparisons.figures(gather(reported("plain").run, evolve(findings, claims=(claim,))))
     assert f"n = 6 {unit}s." in figure.caption
     assert f"one {unit} left out at a time" in figure.caption

@@ -4,6 +4,7 @@ themes; the workbook recalculated."""
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 from collections.abc import Callable
 from math import isclose
@@ -181,6 +182,27 @@ def test_the_numbers_of_a_chart_can_be_saved(opened: Callable[..., Any], reporte
         page.locator('[id="TC1.order"] > button.csv').click()
     rows = list(csv.DictReader(Path(started.value.path()).read_text(encoding="utf-8-sig").splitlines()))
     assert {row["trial"] for row in rows} == trials
+    assert page.seen == []
+
+
+def test_a_chart_answers_to_the_pointer(opened: Callable[..., Any], reported: Reporter) -> None:
+    page = opened("plain", 1200, "light", anchor="#TC1.time")
+    trials = [trial.trial for trial in reported("plain").findings.trials if trial.case == "TC1"]
+    path = page.locator('[id="TC1.time"] path.rep[data-n$=" p50"]').first
+    whose = path.get_attribute("data-n")
+    assert whose.split()[0] in trials
+    x, y = path.evaluate(
+        """path => { const at = path.getPointAtLength(0), m = path.getScreenCTM(); return [at.x * m.a + m.e, at.y * m.d + m.f]; }"""
+    )
+    page.mouse.move(x, y)
+    assert re.fullmatch(rf"{re.escape(whose)}: [\d.]+ [mµ]s at [\d.]+ m?s", page.text_content("#tip"))
+    assert page.locator("svg .ring").count() == 1
+    page.mouse.move(2, 2)
+    assert not page.locator("#tip").is_visible()
+    page = opened("plain", 1200, "light", anchor="#TC1.order")
+    dot = page.locator('[id="TC1.order"] circle').first
+    dot.hover()
+    assert page.text_content("#tip").split(":")[0] in trials
     assert page.seen == []
 
 

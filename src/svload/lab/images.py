@@ -13,13 +13,19 @@ import shutil
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from svload.lab.objects import LEAST_IMAGE_BYTES
 from svload.model.private import private_folder
 
-DRAWN_VERSION = 1
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+DRAWN_VERSION = 2
 """Increased when the pictures change."""
 QUALITY = 85
+GRAIN = 20.0
+"""Standard deviation of the grain, in levels of 256."""
 LEAST_COMMENT_BYTES, MOST_COMMENT_BYTES = 4, 65_537
 """The largest COM segment, marker and length included."""
 LEAST_OWN_BYTES = 16
@@ -33,7 +39,7 @@ class Images:
     """The pictures of a folder, drawn when first needed. The same path, size, seed and folder give the same content."""
 
     def __init__(self, folder: Path) -> None:
-        self._home = folder / f"{DRAWN_VERSION}-{version('vl-convert-python')}"
+        self._home = folder / f"{DRAWN_VERSION}-{version('pillow')}"
 
     def content(self, path: str, size: int, seed: int) -> bytes:
         """Return a JPEG file of exactly `size` bytes (≥ LEAST_IMAGE_BYTES)."""
@@ -54,15 +60,12 @@ class Images:
         return tuple(sorted((file.read_bytes() for file in self._home.glob("*.jpg")), key=len))
 
     def _draw(self) -> None:
-        import vl_convert
-
         private_folder(self._home.parent)
         beside = self._home.with_suffix(".new")
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir()
         for number, edge in enumerate(_edges()):
-            drawn = vl_convert.svg_to_jpeg(_svg(number, edge), scale=1.0, quality=QUALITY)
-            (beside / f"{number:02d}.jpg").write_bytes(bytes(drawn))
+            _picture(number, edge).save(beside / f"{number:02d}.jpg", quality=QUALITY)
         shutil.rmtree(self._home, ignore_errors=True)
         beside.replace(self._home)
 
@@ -75,25 +78,26 @@ def _edges() -> list[int]:
     return found
 
 
-def _svg(number: int, edge: int) -> str:
+def _picture(number: int, edge: int) -> Image:
     """Return a picture of a sky, a few discs, and grain, which is what makes a photograph large."""
+    import numpy as np
+    from PIL import Image, ImageDraw
+
     draw = random.Random(f"svload picture {number}")
 
-    def colour() -> str:
-        return f"#{draw.randrange(1 << 24):06x}"
+    def colour() -> tuple[int, int, int]:
+        return draw.randrange(256), draw.randrange(256), draw.randrange(256)
 
-    def disc() -> str:
+    top, bottom = np.array(colour()), np.array(colour())
+    down = np.linspace(0.0, 1.0, edge)[:, None, None]
+    sky = np.broadcast_to(top + (bottom - top) * down, (edge, edge, 3))
+    picture = Image.fromarray(sky.astype(np.uint8))
+    pencil = ImageDraw.Draw(picture)
+    for _ in range(6):
         x, y, radius = (draw.random() * edge * most for most in (1, 1, 1 / 3))
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour()}"/>'
-
-    discs = "".join(disc() for _ in range(6))
-    size = f'width="{edge}" height="{edge}"'
-    stops = f'<stop offset="0" stop-color="{colour()}"/><stop offset="1" stop-color="{colour()}"/>'
-    grain = f'<feTurbulence type="fractalNoise" baseFrequency="0.4" numOctaves="3" seed="{number + 1}"/>'
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" {size}><defs>
-<linearGradient id="sky" x1="0" y1="0" x2="0.3" y2="1">{stops}</linearGradient>
-<filter id="grain" x="0" y="0" width="100%" height="100%">{grain}</filter>
-</defs><rect {size} fill="url(#sky)"/>{discs}<rect {size} filter="url(#grain)" opacity="0.5"/></svg>"""
+        pencil.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour())
+    grain = np.random.default_rng(number).normal(0.0, GRAIN, (edge, edge, 3))
+    return Image.fromarray(np.clip(np.asarray(picture) + grain, 0, 255).astype(np.uint8))
 
 
 def _after_header(picture: bytes) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from svload.analysis.stacks import Frame
 from svload.model.stacks import KERNEL
+from svload.report.charts.axes import fitting
 from svload.report.charts.svg import Drawing
 
 WIDTH = 960
@@ -14,8 +15,8 @@ ROW = 16
 LEAST_WIDTH = 0.8
 """Points; narrower functions are left out, with all that they called."""
 MOST_ROWS = 60
-_LETTER = 6.1
-"""Maximum width of a letter in points."""
+_LEAST_NAMED = 25.0
+"""Narrower boxes have no name."""
 
 
 class Box(NamedTuple):
@@ -57,8 +58,8 @@ def flame_graph(root: Frame, title: str, least: float = LEAST_WIDTH / WIDTH) -> 
         x, y = box.left * WIDTH, height - (box.depth + 1) * ROW - 1
         width = box.width * WIDTH
         drawing.rect(x, y, max(width - 0.5, 0.4), ROW - 1, _colour(box), tip(box))
-        if text := _fitting(box.name, width):
-            drawing.text(x + 3, y + ROW - 5, text, "frame")
+        if width >= _LEAST_NAMED:
+            drawing.text(x + 3, y + ROW - 5, fitting(box.name.removesuffix(KERNEL), width - 6), "frame")
     return drawing.render("chart wide flame")
 
 
@@ -74,12 +75,3 @@ def _colour(box: Box) -> str:
     if box.depth < 2:
         return "k-all"
     return "k-kernel" if box.name.endswith(KERNEL) else "k-user"
-
-
-def _fitting(name: str, width: float) -> str:
-    """Return the name or its beginning, if there is room for some of it."""
-    room = int((width - 6) / _LETTER)
-    name = name.removesuffix(KERNEL)
-    if room < 3:
-        return ""
-    return name if len(name) <= room else name[: room - 1] + "…"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import log10
 
 from svload.model.results import Estimate
+from svload.report.charts.axes import row_middle, rows_drawing, rows_span
 from svload.report.charts.scales import Scale
 from svload.report.charts.svg import Drawing
 from svload.report.told.spelling import outcome_words
@@ -17,14 +18,14 @@ _PAD = 14
 
 @dataclass(frozen=True)
 class Ratio:
-    """One row: a ratio and its `state`; it is drawn filled if its two runs differ."""
+    """One row: a ratio and its `state`; it is drawn filled if that is `decided`."""
 
     name: str
     ratio: Estimate
     state: str
 
 
-def ratio_scale(ratios: Sequence[Ratio]) -> Scale | None:
+def ratio_scale(ratios: Sequence[Ratio], span: tuple[float, float] = (_PAD, WIDTH - _PAD)) -> Scale | None:
     """Return the shared scale, which always includes 1; None without any number."""
     values = [
         v
@@ -36,7 +37,7 @@ def ratio_scale(ratios: Sequence[Ratio]) -> Scale | None:
         return None
     low, high = min(*values, 1 / 1.1), max(*values, 1.1)
     air = (high / low) ** 0.05
-    return Scale(low / air, high * air, _PAD, WIDTH - _PAD, True)
+    return Scale(low / air, high * air, *span, True)
 
 
 def _ticks(scale: Scale) -> list[float]:
@@ -72,13 +73,30 @@ def ratio_row(one: Ratio, scale: Scale) -> str:
     drawing = Drawing(WIDTH, ROW, f"{one.name}: {said}, {one.state}")
     drawing.lines(((scale(t), 0, scale(t), ROW) for t in _ticks(scale) if t != 1), "grid")
     drawing.line(scale(1), 0, scale(1), ROW, "one")
-    if value is not None:
-        middle = ROW / 2
-        css = "claimed" if one.state == "differs" else "unclaimed"
-        if one.ratio.low is not None and one.ratio.high is not None:
-            drawing.line(scale(one.ratio.low), middle, scale(one.ratio.high), middle, f"span {css}")
-        drawing.dot(scale(value), middle, css, 4.5)
+    _point(drawing, one, scale, ROW / 2)
     return drawing.render("strip ratio")
+
+
+def _point(drawing: Drawing, one: Ratio, scale: Scale, middle: float) -> None:
+    value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
+    if value is not None:
+        css = "claimed" if one.state == "decided" else "unclaimed"
+        if low is not None and high is not None:
+            drawing.line(scale(low), middle, scale(high), middle, f"span {css}")
+        drawing.dot(scale(value), middle, css, 4.5)
+
+
+def ratios_chart(ratios: Sequence[Ratio], axis: str, title: str, width: float) -> str:
+    """Draw all ratios below each other, with their names; "" without any number."""
+    names = [one.name for one in ratios]
+    scale = ratio_scale(ratios, rows_span(names, width))
+    if scale is None:
+        return ""
+    drawing = rows_drawing(names, scale, [(t, f"×{t:g}") for t in _ticks(scale)], axis, title, width)
+    drawing.line(scale(1), 2, scale(1), row_middle(len(ratios)) - ROW / 2, "one")
+    for row, one in enumerate(ratios):
+        _point(drawing, one, scale, row_middle(row))
+    return drawing.render("chart wide")
 
 
 PLOT_WIDTH, PLOT_HEIGHT = 560, 66
@@ -104,8 +122,8 @@ class Plot:
 
 def plot_scale(plots: Sequence[Plot]) -> Scale | None:
     """Return the scale shared by all plots of a run, which always includes 1; None without any number."""
-    scale = ratio_scale([Ratio(one.name, one.ratio, one.outcome) for one in plots])
-    return Scale(scale.low, scale.high, _PLOT_PAD, PLOT_WIDTH - _PLOT_PAD, True) if scale else None
+    span = (_PLOT_PAD, PLOT_WIDTH - _PLOT_PAD)
+    return ratio_scale([Ratio(one.name, one.ratio, one.outcome) for one in plots], span)
 
 
 def claim_plot(one: Plot, scale: Scale) -> str:

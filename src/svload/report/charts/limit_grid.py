@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from svload.report.charts.axes import fitting
 from svload.report.charts.svg import Drawing
 
 WIDTH = 860
-_LEFT, _TOP, _ROW, _LETTER = 120, 40, 34, 6.3
+_LEFT, _TOP, _ROW = 120, 40, 34
 COLOURS: Mapping[str, int] = {
     "disk": 0,
     "storage": 0,
@@ -46,10 +47,10 @@ def limit_grid(
     width = (WIDTH - _LEFT) / len(columns)
     drawing.text(_LEFT + (WIDTH - _LEFT) / 2, 13, axis, "axis", "middle")
     for place, name in enumerate(columns):
-        drawing.text(_LEFT + (place + 0.5) * width, _TOP - 8, _fitting(name, width), "", "middle")
+        drawing.text(_LEFT + (place + 0.5) * width, _TOP - 8, fitting(name, width), "", "middle")
     for number, (name, cells) in enumerate(rows):
         y = _TOP + number * _ROW
-        drawing.text(_LEFT - 8, y + _ROW / 2 + 4, _fitting(name, _LEFT - 10), "name", "end")
+        drawing.text(_LEFT - 8, y + _ROW / 2 + 4, fitting(name, _LEFT - 10), "name", "end")
         for place, cell in enumerate(cells):
             if cell is not None:
                 _draw(drawing, cell, _LEFT + place * width, y, width)
@@ -62,9 +63,4 @@ def _draw(drawing: Drawing, cell: GridCell, x: float, y: float, width: float) ->
     if cell.refused:
         drawing.hatch(x + 1, y + 1, width - 2, _ROW - 2)
     word = ("✗ " if cell.refused else "") + cell.resource + (" ◂" if cell.marked else "")
-    drawing.text(x + width / 2, y + _ROW / 2 + 4, _fitting(word, width - 4), "frame", "middle")
-
-
-def _fitting(text: str, width: float) -> str:
-    room = max(int(width / _LETTER), 1)
-    return text if len(text) <= room else text[: room - 1] + "…"
+    drawing.text(x + width / 2, y + _ROW / 2 + 4, fitting(word, width - 4), "frame", "middle")

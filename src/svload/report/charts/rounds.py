@@ -8,14 +8,14 @@ from math import nan
 
 from svload.model.pairs import PairRatio
 from svload.model.units import Dimension
-from svload.report.charts.scales import around, linear_ticks, own_unit_texts
+from svload.report.charts.axes import y_axis
+from svload.report.charts.scales import around
 from svload.report.charts.svg import Drawing, broken
 from svload.report.told.spelling import show_value
 
 WIDTH = 860
 _LEFT, _RIGHT, _TOP = 64, 12, 10
 _TALL, _LOW, _GAP, _BOTTOM = 150, 40, 12, 18
-_DECADE = 10.0
 _BETWEEN = 1.5
 """Space between two blocks, in rounds."""
 
@@ -40,10 +40,7 @@ def rounds_chart(
         floor + _BOTTOM,
         f"{metric} of {baseline} and {treatment} in each round of {len(turned)} blocks, and other programs' share of the machine",
     )
-    ticks = y.ticks(5) if y.high > _DECADE * y.low else linear_ticks(y.low, y.high, 5)
-    drawing.lines(((_LEFT, y(tick), WIDTH - _RIGHT, y(tick)) for tick in ticks), "grid")
-    for tick, text in zip(ticks, own_unit_texts(ticks, dimension), strict=True):
-        drawing.text(_LEFT - 6, y(tick) + 4, text, "", "end")
+    y_axis(drawing, y, _LEFT, WIDTH - _RIGHT, dimension)
     drawing.lines(((_LEFT, at, WIDTH - _RIGHT, at) for at in (floor, floor - _LOW)), "grid")
     drawing.text(_LEFT - 6, floor - _LOW + 8, "100 %", "", "end")
     drawing.text(_LEFT - 6, floor, "others 0", "", "end")

@@ -10,6 +10,8 @@ from math import ceil, floor, isfinite, log10
 from svload.model.units import Dimension
 from svload.report.told.spelling import show_value, unit_for
 
+_HALF_DECADE = 3.0
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -33,8 +35,9 @@ class Scale:
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     def ticks(self, most: int = 6, dimension: Dimension = "count") -> list[float]:
-        """Return values within the scale that are round in the unit in which `dimension` is shown."""
-        if self.log:
+        """Return values within the scale that are round in the unit in which `dimension` is shown. A
+        logarithmic scale over less than half a decade has evenly spaced ones too."""
+        if self.log and self.high > _HALF_DECADE * self.low:
             return log_ticks(self.low, self.high, most)
         factor = unit_for(self.high, dimension)[1]
         return [tick * factor for tick in linear_ticks(self.low / factor, self.high / factor, most)]

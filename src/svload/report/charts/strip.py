@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from svload.model.results import Estimate, Grade
 from svload.model.units import Dimension
-from svload.report.charts.scales import Scale, around, own_unit_texts, tick_texts
+from svload.report.charts.axes import row_middle, rows_drawing, rows_span, ticked, x_labels, y_axis
+from svload.report.charts.scales import Scale, around
 from svload.report.charts.svg import Drawing
 from svload.report.told.spelling import show_interval, show_value
 
@@ -31,9 +32,6 @@ def strip_scale(values: Sequence[float]) -> Scale | None:
     return around(values, True, 8, STRIP_WIDTH - 8)
 
 
-_LETTER, _BETWEEN = 6.0, 3.0
-
-
 def strip_axis(scale: Scale, dimension: Dimension) -> str:
     """Draw the column's axis for its heading."""
     drawing = Drawing(
@@ -41,14 +39,7 @@ def strip_axis(scale: Scale, dimension: Dimension) -> str:
         16,
         f"logarithmic scale from {show_value(scale.low, dimension)} to {show_value(scale.high, dimension)}",
     )
-    ticks = scale.ticks(4)
-    end = -_BETWEEN
-    for tick, text in zip(ticks, own_unit_texts(ticks, dimension), strict=True):
-        half = _LETTER * len(text) / 2
-        at = min(max(scale(tick), half), STRIP_WIDTH - half)
-        if at - half >= end + _BETWEEN:  # else it would overlap the one before
-            drawing.text(at, 11, text, "", "middle")
-            end = at + half
+    x_labels(drawing, scale, 11, ticked(scale, 4, dimension))
     return drawing.render("strip")
 
 
@@ -56,26 +47,47 @@ def strip(
     replicates: Sequence[Replicate], estimate: Estimate | None, scale: Scale, dimension: Dimension
 ) -> str:
     """Draw one case's points with its interval behind them."""
-    known = [one for one in replicates if one.value is not None]
     drawing = Drawing(STRIP_WIDTH, STRIP_HEIGHT, _spoken(replicates, estimate, dimension))
-    middle = STRIP_HEIGHT / 2
-    drawing.lines(((scale(t), 0, scale(t), STRIP_HEIGHT) for t in scale.ticks(4)), "grid")
+    drawing.lines(((scale(t), 0, scale(t), STRIP_HEIGHT) for t in scale.ticks(4, dimension)), "grid")
+    _points(drawing, replicates, estimate, scale, STRIP_HEIGHT / 2, dimension)
+    return drawing.render("strip")
+
+
+def strips_chart(
+    rows: Sequence[tuple[str, Sequence[Replicate], Estimate | None]],
+    dimension: Dimension, axis: str, title: str, width: float,
+) -> str:  # fmt: skip
+    """Draw the strips of all cases below each other, with their names; "" without a value."""
+    ends = [end for _, _, one in rows if one for end in (one.low, one.high) if end is not None]
+    names = [name for name, *_ in rows]
+    values = [one.value for _, found, _ in rows for one in found if one.value is not None]
+    x = around([*values, *ends], True, *rows_span(names, width))
+    if x is None:
+        return ""
+    drawing = rows_drawing(names, x, ticked(x, 7, dimension), axis, title, width)
+    for row, (_, replicates, estimate) in enumerate(rows):
+        _points(drawing, replicates, estimate, x, row_middle(row), dimension)
+    return drawing.render("chart wide")
+
+
+def _points(
+    drawing: Drawing, replicates: Sequence[Replicate], estimate: Estimate | None,
+    scale: Scale, middle: float, dimension: Dimension,
+) -> None:  # fmt: skip
     if estimate is not None and estimate.value is not None:
         if estimate.low is not None and estimate.high is not None:
-            drawing.rect(
-                scale(estimate.low),
-                middle - 5,
-                max(scale(estimate.high) - scale(estimate.low), 1.5),
-                10,
-                "band",
-            )
+            low, high = scale(estimate.low), scale(estimate.high)
+            drawing.rect(low, middle - 5, max(high - low, 1.5), 10, "band")
         drawing.line(scale(estimate.value), middle - 8, scale(estimate.value), middle + 8, "centre")
-    for one in known:
-        assert one.value is not None
-        tip = f"{one.trial}: {show_value(one.value, dimension)}, {one.grade}"
-        shape = drawing.cross if one.grade == "REFUSED" else drawing.dot
-        shape(scale(one.value), middle, _GRADE_CSS[one.grade], 3.2, tip)
-    return drawing.render("strip")
+    for one in replicates:
+        if one.value is not None:
+            _point(drawing, scale(one.value), middle, one, dimension, 3.2)
+
+
+def _point(drawing: Drawing, x: float, y: float, one: Replicate, dimension: Dimension, radius: float) -> None:
+    tip = f"{one.trial}: {show_value(one.value, dimension)}, {one.grade}"
+    shape = drawing.cross if one.grade == "REFUSED" else drawing.dot
+    shape(x, y, _GRADE_CSS[one.grade], radius, tip)
 
 
 def _spoken(replicates: Sequence[Replicate], estimate: Estimate | None, dimension: Dimension) -> str:
@@ -110,10 +122,7 @@ def order_chart(
         ORDER_HEIGHT,
         f"{label} of each trial in the order they ran; {_spoken(replicates, estimate, dimension)}",
     )
-    ticks = y.ticks(5, dimension)
-    drawing.lines(((left, y(t), right, y(t)) for t in ticks), "grid")
-    for tick, text in zip(ticks, tick_texts(ticks, dimension), strict=True):
-        drawing.text(left - 6, y(tick) + 4, text, "", "end")
+    y_axis(drawing, y, left, right, dimension)
     if estimate is not None and estimate.low is not None and estimate.high is not None:
         drawing.rect(left, y(estimate.high), right - left, y(estimate.low) - y(estimate.high), "band")
     if estimate is not None and estimate.value is not None:
@@ -124,8 +133,6 @@ def order_chart(
         if len(ordered) <= 12:
             drawing.text(x, ORDER_HEIGHT - 20, str(number + 1), "", "middle")
         if one.value is not None:
-            tip = f"{one.trial}: {show_value(one.value, dimension)}, {one.grade}"
-            shape = drawing.cross if one.grade == "REFUSED" else drawing.dot
-            shape(x, y(one.value), _GRADE_CSS[one.grade], 4, tip)
+            _point(drawing, x, y(one.value), one, dimension, 4)
     drawing.text((left + right) / 2, ORDER_HEIGHT - 4, "trials in the order they ran", "axis", "middle")
     return drawing.render("chart order")

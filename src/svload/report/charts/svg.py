@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from html import escape as _escape
 from math import isfinite
+from typing import Literal
 
+from svload.model.units import Dimension
 from svload.model.visible import visible
+from svload.report.charts.scales import Scale
 
 Point = tuple[float, float]
 
@@ -40,12 +44,27 @@ class Drawing:
         if d:
             self._parts.append(f'<path class="{css}" d="{d}"/>')
 
-    def path(self, runs: Iterable[Sequence[Point]], css: str, close: bool = False) -> None:
+    def path(self, runs: Iterable[Sequence[Point]], css: str, name: str = "") -> None:
         """Draw lines through points; each run is one stroke of the same shape. Relative steps keep it
-        short."""
-        d = "".join(_steps(run) + ("z" if close else "") for run in runs if len(run) > 1)
+        short. Within a `field`, a `name` makes each point answer to the pointer."""
+        d = "".join(_steps(run) for run in runs if len(run) > 1)
         if d:
-            self._parts.append(f'<path class="{css}" d="{d}"/>')
+            shown = f' data-n="{escape(name)}"' if name else ""
+            self._parts.append(f'<path class="{css}"{shown} d="{d}"/>')
+
+    @contextmanager
+    def field(
+        self, x: Scale, y: Scale, along: Dimension | Literal["percentile"], up: Dimension
+    ) -> Iterator[None]:
+        """Enclose lines with their scales, from which the page's script reads the values under the
+        pointer."""
+        scales = (
+            f"{of} {s.low:.6g} {s.high:.6g} {number(s.start)} {number(s.end)} {s.log:d}"
+            for s, of in ((x, along), (y, up))
+        )
+        self._parts.append('<g data-x="{}" data-y="{}">'.format(*scales))
+        yield
+        self._parts.append("</g>")
 
     def rect(self, x: float, y: float, width: float, height: float, css: str, tip: str = "") -> None:
         """Draw a rectangle, with a text that shows on hovering."""

@@ -3,27 +3,33 @@ percentiles and their intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from svload.report.charts.scales import TAIL_STOPS, Scale, around, own_unit_texts, tail_position
+from svload.report.charts.axes import LETTER, Key, draw_key, fitting, key_height, y_axis
+from svload.report.charts.scales import TAIL_STOPS, Scale, apart, around, tail_position
 from svload.report.charts.svg import Drawing
 from svload.report.data.digest import Curve
 from svload.report.told.numbers import Number
 
 WIDTH, HEIGHT = 380, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 12, 38
+_NAME_PX, _MOST_NAME_PX = 11.0, 90.0
+"""Height of a name at a line's end, and the most width it may take."""
 _GRID = np.unique(np.concatenate([np.linspace(0, 0.9, 19), 1 - 10.0 ** -np.linspace(1, 5, 41)]))
 
 
 @dataclass(frozen=True)
 class TailLine:
-    """One curve; `css` chooses its colour and weight."""
+    """One curve; `css` chooses its colour and weight, `name` is what the pointer shows, `label` is written
+    at its end."""
 
     curve: Curve
     css: str
+    name: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,43 +40,47 @@ class TailMark:
     estimate: Number
 
 
-def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str, points: int = 60) -> str:
+def tail_chart(
+    lines: Sequence[TailLine], marks: Sequence[TailMark], title: str, points: int = 60, *,
+    width: float = WIDTH, height: float = HEIGHT, key: Key = (), name: str = "",
+) -> str:  # fmt: skip
     """Return the chart as SVG. The area beyond the first percentile without a number is hatched: too few
     requests."""
-    shown = [(line.css, *curve_points(line.curve, points)) for line in lines]
+    shown = [(line, *curve_points(line.curve, points)) for line in lines]
     values = [value for _, _, ys in shown for value in ys] + [
         v for mark in marks for v in _numbers(mark.estimate)
     ]
-    y = around(values, True, HEIGHT - _BOTTOM, _TOP)
+    top = _TOP + key_height(key, width, name)
+    bottom = top - _TOP + height - _BOTTOM
+    y = around(values, True, bottom, top)
     if y is None:
         return ""
     longest = max((ps[-1] for _, ps, _ in shown if len(ps)), default=0.99)
     reach = min(max(longest, max((mark.p for mark in marks), default=0.0), 0.99), 0.99999)
-    right = tail_position(reach)
-
-    def x(p: float) -> float:
-        return _LEFT + tail_position(p) / right * (WIDTH - _LEFT - _RIGHT)
-
-    drawing = Drawing(WIDTH, HEIGHT, title)
+    names = max((len(line.label) * LETTER + 14 for line in lines if line.label), default=0.0)
+    right = width - max(_RIGHT, min(names, _MOST_NAME_PX))
+    x = Scale(0.0, tail_position(reach), _LEFT, right)
+    drawing = Drawing(width, bottom + _BOTTOM, title)
+    draw_key(drawing, key, name, _LEFT)
     known = max((mark.p for mark in marks if mark.estimate.value is not None), default=None)
     beyond = [mark for mark in marks if mark.estimate.value is None and (known is None or mark.p > known)]
     if beyond:
-        begin = x(known) if known is not None else _LEFT
-        drawing.rect(begin, _TOP, WIDTH - _RIGHT - begin, HEIGHT - _BOTTOM - _TOP, "few")
-    _axes(drawing, x, y, reach)
-    for css, ps, ys in shown:
-        drawing.path([[(x(p), y(value)) for p, value in zip(ps, ys, strict=True)]], css)
+        begin = x(tail_position(known)) if known is not None else _LEFT
+        drawing.rect(begin, top, right - begin, bottom - top, "few")
+    y_axis(drawing, y, _LEFT, right, "time_s", 6)
+    _percentiles(drawing, x, y, reach)
+    with drawing.field(x, y, "percentile", "time_s"):
+        for line, ps, ys in shown:
+            run = [(x(tail_position(p)), y(value)) for p, value in zip(ps, ys, strict=True)]
+            drawing.path([run], line.css, line.name)
+    _labels(
+        drawing, [(line, run[1][-1], run[2][-1]) for run in shown if (line := run[0]).label and run[1]], x, y
+    )
     for mark in marks:
         if mark.estimate.value is not None:
-            _mark(drawing, x(mark.p), y, mark)
+            _mark(drawing, x(tail_position(mark.p)), y, mark)
     if beyond:
-        drawing.text(
-            WIDTH - _RIGHT - 4,
-            _TOP + 12,
-            beyond[0].estimate.text,
-            "note",
-            "end",
-        )
+        drawing.text(right - 4, top + 12, beyond[0].estimate.text, "note", "end")
     return drawing.render("chart tail")
 
 
@@ -90,19 +100,28 @@ def curve_points(curve: Curve, points: int) -> tuple[list[float], list[float]]:
     return grid.tolist(), curve.values_s[np.searchsorted(curve.at_or_below, ranks)].tolist()
 
 
-def _axes(drawing: Drawing, at: Callable[[float], float], scale: Scale, reach: float) -> None:
-    ticks = scale.ticks(6)
-    drawing.lines(((_LEFT, scale(t), WIDTH - _RIGHT, scale(t)) for t in ticks), "grid")
-    for tick, text in zip(ticks, own_unit_texts(ticks, "time_s"), strict=True):
-        drawing.text(_LEFT - 6, scale(tick) + 4, text, "", "end")
-    stops = [p for p in TAIL_STOPS if p <= reach + 1e-9]
-    drawing.lines(((at(p), _TOP, at(p), HEIGHT - _BOTTOM) for p in stops), "grid")
-    for p in stops:
-        anchor = "end" if at(p) > WIDTH - 2 * _RIGHT else "middle"
+def _percentiles(drawing: Drawing, x: Scale, y: Scale, reach: float) -> None:
+    stops = [(x(tail_position(p)), p) for p in TAIL_STOPS if p <= reach + 1e-9]
+    drawing.lines(((at, y.end, at, y.start) for at, _ in stops), "grid")
+    for at, p in stops:
+        last = at > drawing.width - 2 * _RIGHT
         drawing.text(
-            at(p) + (_RIGHT if anchor == "end" else 0), HEIGHT - _BOTTOM + 15, f"{100 * p:g}", "", anchor
+            at + (_RIGHT if last else 0), y.start + 15, f"{100 * p:g}", "", "end" if last else "middle"
         )
-    drawing.text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 6, "percentile (logarithmic tail)", "axis", "middle")
+    drawing.text((x.start + x.end) / 2, y.start + 32, "percentile (logarithmic tail)", "axis", "middle")
+
+
+def _labels(drawing: Drawing, ends: Sequence[tuple[TailLine, float, float]], x: Scale, y: Scale) -> None:
+    """Write each line's label on the right, near its end and apart from the others, with a thin line between."""
+    places = apart([y(value) for *_, value in ends], _NAME_PX, y.end + 4, y.start)
+    for (line, p, value), place in zip(ends, places, strict=True):
+        colour = line.css.split()[0]
+        drawing.path(
+            [[(x(tail_position(p)), y(value)), (x.end, y(value)), (x.end + 8, place)]], f"{colour} rep"
+        )
+        drawing.text(
+            x.end + 10, place + 4, fitting(line.label, drawing.width - x.end - 10), colour.replace("c", "f")
+        )
 
 
 def _mark(drawing: Drawing, x: float, scale: Scale, mark: TailMark) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from svload.model.units import Dimension
-from svload.report.charts.scales import Scale, around, tick_texts
+from svload.report.charts.axes import Key, draw_key, key_height, x_axis, y_axis
+from svload.report.charts.scales import Scale, around
 from svload.report.charts.svg import Drawing, broken
 from svload.report.data.resources import Series
 
@@ -31,6 +32,8 @@ class Line:
     css: str
     replicates: Sequence[Series]
     thin: bool = False
+    trials: Sequence[str] = ()
+    """whose replicates they are"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Panel:
     lines: Sequence[Line] = field(default_factory=tuple)
     note: str = ""
     zero: bool = True
+    log: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ class Mark:
 
 def timeline(
     panels: Sequence[Panel], end_s: float, window_s: tuple[float, float], kept_s: tuple[float, float],
-    title: str, *, points: int = 60, replicates: int = 6, panel_px: int = TALL, marks: Sequence[Mark] = (),
+    title: str, *, points: int = 60, replicates: int = 6, panel_px: float = TALL, marks: Sequence[Mark] = (),
+    width: float = WIDTH, key: Key = (),
 ) -> str:  # fmt: skip
     """Return all panels that have a number, as SVG; "" without any. `points` and `replicates` limit the
     drawing's size.
@@ -65,46 +70,39 @@ def timeline(
     usable = [panel for panel in panels if _numbers(panel)]
     if not usable or end_s <= 0:
         return ""
-    height = _TOP + len(usable) * (panel_px + _GAP) - _GAP + _BOTTOM
-    drawing = Drawing(WIDTH, height, title)
-    x = Scale(0.0, end_s, _LEFT, WIDTH - _RIGHT)
-    bottom = height - _BOTTOM
-    _shade(drawing, x, window_s, kept_s, bottom)
+    first = _TOP + key_height(key, width)
+    bottom = first + len(usable) * (panel_px + _GAP) - _GAP
+    drawing = Drawing(width, bottom + _BOTTOM, title)
+    draw_key(drawing, key)
+    x = Scale(0.0, end_s, _LEFT, width - _RIGHT)
+    _shade(drawing, x, window_s, kept_s, (first, bottom))
     for number, panel in enumerate(usable):
-        top = _TOP + number * (panel_px + _GAP)
+        top = first + number * (panel_px + _GAP)
         _panel(drawing, panel, x, (top, top + panel_px), points, replicates)
-    _mark(drawing, x, marks, bottom)
-    ticks = x.ticks(10, "time_s")
-    for tick, text in zip(ticks, tick_texts(ticks, "time_s"), strict=True):
-        anchor = "start" if not tick else "end" if x(tick) > WIDTH - 2 * _RIGHT else "middle"
-        drawing.text(x(tick), bottom + 15, text, "", anchor)
-    drawing.text((_LEFT + WIDTH) / 2, height - 3, "time from the load's start", "axis", "middle")
+    _mark(drawing, x, marks, (first, bottom))
+    x_axis(drawing, x, bottom, "time_s", "time from the load's start", 10)
     return drawing.render("chart wide time")
 
 
 def _shade(
-    drawing: Drawing, x: Scale, window_s: tuple[float, float], kept_s: tuple[float, float], bottom: float
-) -> None:
-    if window_s[0] > 0:
-        drawing.rect(
-            x(0), _TOP, x(window_s[0]) - x(0), bottom - _TOP, "ramp", "ramp: outside the window by definition"
-        )
-    if kept_s[0] > window_s[0]:
-        drawing.rect(
-            x(window_s[0]),
-            _TOP,
-            x(kept_s[0]) - x(window_s[0]),
-            bottom - _TOP,
-            "cut",
-            "warm-up cut of the case",
-        )
+    drawing: Drawing, x: Scale, window_s: tuple[float, float], kept_s: tuple[float, float],
+    place: tuple[float, float],
+) -> None:  # fmt: skip
+    top, bottom = place
+    for begin, end, css, tip in (
+        (0.0, window_s[0], "ramp", "ramp: outside the window by definition"),
+        (window_s[0], kept_s[0], "cut", "warm-up cut of the case"),
+    ):
+        if end > begin:
+            drawing.rect(x(begin), top, x(end) - x(begin), bottom - top, css, tip)
 
 
-def _mark(drawing: Drawing, x: Scale, marks: Sequence[Mark], bottom: float) -> None:
+def _mark(drawing: Drawing, x: Scale, marks: Sequence[Mark], place: tuple[float, float]) -> None:
     """Draw a line for each moment, with its text as title and its number above."""
+    top, bottom = place
     for number, mark in enumerate(marks):
-        drawing.rect(x(mark.at_s) - 0.75, _TOP, 1.5, bottom - _TOP, "fault", f"{number + 1}: {mark.text}")
-        drawing.text(x(mark.at_s) + 3, _TOP - 5, str(number + 1), "fault")
+        drawing.rect(x(mark.at_s) - 0.75, top, 1.5, bottom - top, "fault", f"{number + 1}: {mark.text}")
+        drawing.text(x(mark.at_s) + 3, top - 5, str(number + 1), "fault")
 
 
 def _numbers(panel: Panel) -> list[float]:
@@ -112,32 +110,31 @@ def _numbers(panel: Panel) -> list[float]:
     if not found:
         return []
     values = np.concatenate(found)
-    return [float(value) for value in values[np.isfinite(values)]]
+    return [float(value) for value in values[np.isfinite(values) & ((values > 0) | (not panel.log))]]
 
 
 def _panel(
     drawing: Drawing, panel: Panel, x: Scale, place: tuple[float, float], points: int, replicates: int
 ) -> None:
     top, bottom = place
-    y = around(_numbers(panel), False, bottom, top, zero=panel.zero)
+    y = around(_numbers(panel), panel.log, bottom, top, zero=panel.zero)
     assert y is not None
-    ticks = y.ticks(4 if bottom - top >= TALL else 3, panel.dimension)
-    drawing.lines(((_LEFT, y(t), WIDTH - _RIGHT, y(t)) for t in ticks), "grid")
-    for tick, text in zip(ticks, tick_texts(ticks, panel.dimension), strict=True):
-        drawing.text(_LEFT - 6, y(tick) + 4, text, "", "end")
-    for line in panel.lines:
-        known = [series for series in line.replicates if len(series.values)]
-        if not known:
-            continue
-        if len(known) > 1:
-            runs = [run for series in known[:replicates] for run in _runs(series, x, y, points)]
-            drawing.path(runs, f"{line.css} rep")
-        drawing.path(
-            _runs(median_series(known), x, y, points), f"{line.css} {'fine' if line.thin else 'main'}"
-        )
-    drawing.text(_LEFT, top - 6, panel.title, "name")
+    y_axis(drawing, y, x.start, x.end, panel.dimension, 4 if bottom - top >= TALL else 3)
+    with drawing.field(x, y, "time_s", panel.dimension):
+        for line in panel.lines:
+            trials = line.trials or [""] * len(line.replicates)
+            named = zip(trials, line.replicates, strict=True)
+            known = [(f"{trial} {line.name}".strip(), one) for trial, one in named if len(one.values)]
+            if len(known) > 1:
+                for name, series in known[:replicates]:
+                    drawing.path(_runs(series, x, y, points), f"{line.css} rep", name)
+            if known:
+                name = f"{line.name}, median" if len(known) > 1 else known[0][0]
+                runs = _runs(median_series([series for _, series in known]), x, y, points)
+                drawing.path(runs, f"{line.css} {'fine' if line.thin else 'main'}", name)
+    drawing.text(x.start, top - 6, panel.title, "name")
     if panel.note:
-        drawing.text(_LEFT + _LETTER_PX * len(panel.title) + 10, top - 6, panel.note)
+        drawing.text(x.start + _LETTER_PX * len(panel.title) + 10, top - 6, panel.note)
 
 
 def _runs(series: Series, x: Scale, y: Scale, points: int) -> list[list[tuple[float, float]]]:

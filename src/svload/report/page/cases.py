@@ -272,10 +272,14 @@ def _steps(told: Told, case: CaseResult, spec: Group) -> Iterator[StepLine]:
 
 
 def _tail(told: Told, case: CaseResult, name: str, digests: Sequence[TrialDigest], detail: Detail) -> str:
-    curves = [one.groups[name].response for one in digests if name in one.groups]
+    curves = {one.name: one.groups[name].response for one in digests if name in one.groups}
     service = [one.groups[name].service for one in digests if name in one.groups]
-    lines = [TailLine(curve, "rep c0") for curve in curves[: detail.replicates]] if len(curves) > 1 else []
-    lines += [TailLine(merged_curve(service), "fine c1"), TailLine(merged_curve(curves), "main c0")]
+    alone = list(curves.items())[: detail.replicates] if len(curves) > 1 else ()
+    lines = [TailLine(curve, "rep c0", f"{trial}, response") for trial, curve in alone]
+    lines += [
+        TailLine(merged_curve(service), "fine c1", "service, pooled"),
+        TailLine(merged_curve(list(curves.values())), "main c0", "response, pooled"),
+    ]
     keys = {p: f"{name}.response.{stat}" for stat, p in TAIL.items()}
     marks = [TailMark(p, told.of_case(case, key)) for p, key in keys.items() if key in case.metrics]
     return tail_chart(

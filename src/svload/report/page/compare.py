@@ -209,7 +209,8 @@ def _curves(first: Gathered, second: Gathered, cases: Sequence[str], anchors: An
             result = next(one for one in run.findings.cases if one.case == case)
             mine = [one.groups[group].response for one in run.counted(result) if group in one.groups]
             pooled.append(merged_curve(mine))
-        lines = [TailLine(curve, f"main c{number}") for number, curve in enumerate(pooled)]
+        named = zip(("first", "second"), pooled, strict=True)
+        lines = [TailLine(curve, f"main c{number}", name) for number, (name, curve) in enumerate(named)]
         drawing = tail_chart(lines, [], f"{case}, {group}: response time by percentile in both runs", _POINTS)
         if drawing:
             rows = tuple(

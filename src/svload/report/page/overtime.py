@@ -59,19 +59,18 @@ def time_chart(
                 colour[name],
                 [one.groups[name].series[series] for one in digests if name in one.groups],
                 thin,
+                [one.name for one in digests if name in one.groups],
             )
             for name in names
         ]
 
     def of_services(metric: tuple[str, str]) -> list[Line]:
-        found = ((name, _replicates(digests, Resource(name, *metric))) for name in services)
-        return [Line(name, colour[name], lines) for name, lines in found if lines]
+        return [_line(name, colour[name], digests, Resource(name, *metric)) for name in services]
 
     failures = of_groups("failures", "failed")
     failed = any(
         np.nansum(series.values) > 0 for line in failures for series in line.replicates if len(series.values)
     )
-    machine = _replicates(digests, MACHINE_CPU)
     panels = [
         Panel(
             "throughput", "rate_rps",
@@ -87,7 +86,7 @@ def time_chart(
         *([Panel("failed requests", "rate_rps", failures)] if failed else []),
         Panel(
             "CPU", "count",
-            [*of_services(CPU), *([Line(MACHINE, colour[MACHINE], machine)] if machine else [])],
+            [*of_services(CPU), _line(MACHINE, colour[MACHINE], digests, MACHINE_CPU)],
             "cores busy",
         ),
         Panel("memory", "size_bytes", of_services(MEMORY), "resident"),
@@ -160,6 +159,11 @@ def _marks(digests: Sequence[TrialDigest]) -> list[Mark]:
 
 def _replicates(digests: Sequence[TrialDigest], resource: Resource) -> list[Series]:
     return [one.resources[resource] for one in digests if resource in one.resources]
+
+
+def _line(name: str, css: str, digests: Sequence[TrialDigest], resource: Resource) -> Line:
+    mine = [one for one in digests if resource in one.resources]
+    return Line(name, css, [one.resources[resource] for one in mine], trials=[one.name for one in mine])
 
 
 def _end_s(digests: Sequence[TrialDigest]) -> float:

@@ -160,6 +160,83 @@
     }));
   });
 
+  // Under the pointer: the value of the nearest point of a chart and whose it is, else what the shape there stands for.
+  const NEAR_PX = 20, UNITS = {
+    time_s: [[1, " s"], [1e-3, " ms"], [1e-6, " µs"]], size_bytes: [[2 ** 30, " GiB"], [2 ** 20, " MiB"], [1024, " KiB"], [1, " B"]],
+    rate_rps: [[1, "/s"]], ratio: [[0.01, " %"]], count: [[1, ""]],
+  };
+  const tip = document.createElement("div"), ring = document.createElementNS("http://www.w3.org/2000/svg", "circle"), known = new WeakMap();
+  tip.id = "tip";
+  tip.hidden = true;
+  document.body.append(tip);
+  ring.setAttribute("class", "ring");
+  ring.setAttribute("r", 5);
+  function shown(value, of) {
+    if (of === "percentile") return "p" + +(100 - 100 * 10 ** -value).toFixed(3);
+    const [size, unit] = UNITS[of].find(([least]) => Math.abs(value) >= least) || UNITS[of].at(-1);
+    return (value / size).toLocaleString("en", { maximumSignificantDigits: 3 }) + unit;
+  }
+  function reader(scale) {
+    const [of, ...rest] = scale.split(" "), [low, high, start, end, log] = rest.map(Number);
+    return (at) => {
+      const share = (at - start) / (end - start);
+      return shown(log ? low * (high / low) ** share : low + share * (high - low), of);
+    };
+  }
+  function pointsOf(svg) {
+    if (known.has(svg)) return known.get(svg);
+    const points = [];
+    for (const field of all("[data-x]", svg)) {
+      const x = reader(field.dataset.x), y = reader(field.dataset.y);
+      for (const path of all("[data-n]", field)) {
+        let at = [0, 0];
+        const text = (place) => `${path.dataset.n}: ${y(place[1])} at ${x(place[0])}`;
+        for (const [, command, list] of path.getAttribute("d").matchAll(/([Ml])([^Ml]*)/g)) {
+          const numbers = list.match(/-?[\d.]+/g).map(Number);
+          for (let i = 0; i < numbers.length; i += 2) {
+            const from = command === "l" ? at : [0, 0];
+            at = [from[0] + numbers[i], from[1] + numbers[i + 1]];
+            points.push([at, text]);
+          }
+        }
+      }
+    }
+    for (const title of all("title", svg)) {
+      const shape = title.parentElement, box = shape.getBBox(), text = title.textContent;
+      shape.dataset.t = text;
+      title.remove();
+      if (shape.tagName !== "rect") points.push([[box.x + box.width / 2, box.y + box.height / 2], () => text]);
+    }
+    known.set(svg, points);
+    return points;
+  }
+  function point(event) {
+    const svg = event.target.closest && event.target.closest("svg");
+    let text = "", at = null;
+    if (svg) {
+      const matrix = svg.getScreenCTM(), x = (event.clientX - matrix.e) / matrix.a, y = (event.clientY - matrix.f) / matrix.d;
+      let least = (NEAR_PX / matrix.a) ** 2;
+      for (const [place, words] of pointsOf(svg)) {
+        const far = (place[0] - x) ** 2 + (place[1] - y) ** 2;
+        if (far < least) [least, at, text] = [far, place, words];
+      }
+      text = at ? text(at) : (event.target.dataset.t || "");
+    }
+    tip.hidden = !text;
+    if (!at) ring.remove();
+    if (!text) return;
+    if (at) {
+      ring.setAttribute("cx", at[0]);
+      ring.setAttribute("cy", at[1]);
+      if (ring.parentElement !== svg) svg.append(ring);
+    }
+    tip.textContent = text;
+    tip.style.left = Math.max(0, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)) + "px";
+    tip.style.top = Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 8) + "px";
+  }
+  addEventListener("pointermove", point);
+  addEventListener("pointerdown", point);
+
   // Printed, everything is open but the panels of every monitored resource, which are pages of lines: those print where the reader opened them.
   let opened = [];
   addEventListener("beforeprint", () => {
