@@ -53,7 +53,7 @@ def test_each_file_is_as_wide_as_the_column(drawn: Callable[[str], Path], width:
     for path in drawings:
         assert float(ElementTree.parse(path).getroot().attrib["width"]) == pytest.approx(points, abs=1)
         page = path.with_suffix(".pdf").read_bytes()
-        box = re.search(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", page)
+        box = re.search(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", page)
         assert box and float(box[1]) == pytest.approx(points, abs=1)
         wide, _ = struct.unpack(">II", path.with_suffix(".png").read_bytes()[16:24])
         assert wide == pytest.approx(points * PX_AT_300, abs=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from svload.report.charts.axes import NARROW, Key, draw_key, fitting, key_height, ticked, x_labels
+from svload.report.charts.axes import LETTER, NARROW, Key, draw_key, fitting, key_height, ticked, x_labels
 from svload.report.charts.scales import Scale
 from svload.report.charts.svg import Drawing
 from svload.report.data.digest import SEGMENTS
@@ -50,7 +50,9 @@ def _axes(drawing: Drawing, x: Scale, share: Scale, top: float, base: float) -> 
     drawing.lines(((x(tick), top, x(tick), base) for tick, _ in ticks), "grid")
     x_labels(drawing, x, base + 15, ticks)
     what = "mean time of each part of an ok request, logarithmic; the number is their sum"
-    drawing.text(x.start, top - 9, what if wide else "mean time of each part; the number: their sum", "name")
+    if len(what) * LETTER > share.start - x.start:
+        what = "mean time of each part; the number: their sum"
+    drawing.text(x.start, top - 9, what, "name")
     drawing.text(x.start, base + 31, "from its intended start to its last byte", "axis")
     if wide:
         for part, text, anchor in ((0.0, "0", "start"), (0.5, "50 %", "middle"), (1.0, "100 %", "end")):
@@ -60,7 +62,7 @@ def _axes(drawing: Drawing, x: Scale, share: Scale, top: float, base: float) -> 
 
 def _row(drawing: Drawing, x: Scale, share: Scale, y: float, label: str, parts: Mapping[str, float]) -> None:
     middle, total = y + _ROW / 2, sum(parts.values())
-    drawing.text(x.start - 8, middle + 4, fitting(label, x.start - 8), "", "end")
+    drawing.text(x.start - 8, middle + 4, fitting(label, x.start - 8, end=True), "", "end")
     known = [(number, name, parts.get(name, 0.0)) for number, name in enumerate(SEGMENTS)]
     known = [(number, name, value) for number, name, value in known if value >= _LEAST_S]
     if not known:

@@ -22,10 +22,13 @@ Key = Sequence[tuple[str, str]]
 """The classes of lines (`c0 main`) or areas (`f0`), each with its meaning."""
 
 
-def fitting(text: str, width: float) -> str:
-    """Return the text, or its beginning if it is wider."""
+def fitting(text: str, width: float, end: bool = False) -> str:
+    """Return the text, or its beginning if it is wider, with its `end` if that tells it from others."""
     room = max(int(width / LETTER), 1)
-    return text if len(text) <= room else text[: room - 1] + "…"
+    if len(text) <= room:
+        return text
+    kept = room // 2 if end else 0
+    return text[: max(room - 1 - kept, 0)] + "…" + text[len(text) - kept :]
 
 
 def ticked(scale: Scale, most: int, dimension: Dimension) -> Ticks:
@@ -107,7 +110,7 @@ def rows_drawing(
     x_labels(drawing, x, base + 13, ticks)
     drawing.text((x.start + x.end) / 2, base + 30, axis, "axis", "middle")
     for row, name in enumerate(names):
-        drawing.text(x.start - 8, row_middle(row) + 4, fitting(name, x.start - 8), "", "end")
+        drawing.text(x.start - 8, row_middle(row) + 4, fitting(name, x.start - 8, end=True), "", "end")
     return drawing
 
 

@@ -45,7 +45,7 @@ def _ticks(scale: Scale) -> list[float]:
         (1, 1.5, 2, 3, 5, 7)
         if log10(scale.high / scale.low) < 1
         else (1, 2, 5)
-        if log10(scale.high / scale.low) < 2
+        if log10(scale.high / scale.low) < 3
         else (1,)
     )
     near = (0.8, 0.9, 0.95, 1.05, 1.1, 1.2) if scale.high / scale.low < 2 else ()

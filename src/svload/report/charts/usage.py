@@ -48,7 +48,11 @@ def usage_chart(
         if number % every == 0:
             turn = 12 * (number // every % 2 if slot < 30 else 0)
             drawing.text(
-                left + slot * 0.4, base + 13 + turn, fitting(case, max(slot * every, 50)), "", "middle"
+                left + slot * 0.4,
+                base + 13 + turn,
+                fitting(case, max(slot * every, 50), end=True),
+                "",
+                "middle",
             )
     drawing.text((_LEFT + width) / 2, base + 42, "case", "axis", "middle")
     return drawing.render("chart wide")

@@ -167,7 +167,7 @@ def _paint(canvas: Any, shape: ElementTree.Element) -> None:
     at = {name: float(shape.attrib[name]) for name in ("x", "y", "width", "height", "cx", "cy", "r") if name in shape.attrib}  # fmt: skip
     match shape.tag:
         case "text":
-            _write(canvas, shape, look, at["x"], at["y"])
+            _letter(canvas, shape, look, at["x"], at["y"])
         case "rect":
             canvas.rect(at["x"], at["y"], at["width"], at["height"], **painted)
         case "circle":
@@ -179,7 +179,7 @@ def _paint(canvas: Any, shape: ElementTree.Element) -> None:
             canvas.drawPath(path, **painted)
 
 
-def _write(canvas: Any, shape: ElementTree.Element, look: dict[str, str], x: float, y: float) -> None:
+def _letter(canvas: Any, shape: ElementTree.Element, look: dict[str, str], x: float, y: float) -> None:
     from reportlab.pdfbase.pdfmetrics import getFont
 
     canvas.translate(x, y)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from svload.report.charts.axes import NARROW
 from svload.report.charts.timeline import Line, Panel, timeline
 from svload.report.data.gather import Gathered
+from svload.report.data.resources import Series
 from svload.report.figures.figure import Figure, colouring, counted_words, sure_words
 
 _HEIGHT = {True: 240.0, False: 180.0}
@@ -16,12 +17,12 @@ _POINTS = 600
 def figures(gathered: Gathered) -> Iterator[Figure]:
     """Yield the figure; nothing if no case has a response over time."""
     group = gathered.group
-    found = {
-        case.case: [one.groups[group].series["p50"] for one in gathered.counted(case) if group in one.groups]
-        for case in gathered.findings.cases
-        if case.instrument != "REFUSED"
-    }
-    found = {name: series for name, series in found.items() if any((one.values > 0).any() for one in series)}
+    found = {}
+    for case in gathered.findings.cases:
+        digests = [one.groups[group] for one in gathered.counted(case) if group in one.groups]
+        series = [_known(one.series["p50"]) for one in digests]
+        if case.instrument != "REFUSED" and any(len(one.at_s) for one in series):
+            found[case.case] = series
     if not found:
         return
     cases = [case for case in gathered.findings.cases if case.case in found]
@@ -45,3 +46,9 @@ def figures(gathered: Gathered) -> Iterator[Figure]:
         f"{sure_words(gathered)}"
     )
     yield Figure("course", caption, draw)
+
+
+def _known(series: Series) -> Series:
+    """Return the moments with a value above 0: a line joins them over those without."""
+    known = series.values > 0
+    return Series(series.at_s[known], series.values[known])

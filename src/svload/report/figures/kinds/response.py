@@ -41,7 +41,7 @@ def figures(gathered: Gathered) -> Iterator[Figure]:
     caption = (
         f"Median response of {gathered.group} by case{f' ({models})' if models else ''}, from the intended "
         f"start, logarithmic. Lines: "
-        f"geometric mean over trials; bars: its 95 % interval (t over per-run logarithms); dots: single trials"
+        f"geometric mean over trials; bars: its 95 % interval (t over per-run logarithms); dots: single trials, hollow if WEAK"
         f"{'; crosses: REFUSED trials, which do not count' if any(case.refused for case in cases) else ''}. "
         f"{counted_words(gathered, cases)}. {_missing(gathered, key)}{sure_words(gathered)}"
     )
