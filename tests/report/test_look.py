@@ -192,7 +192,10 @@ def test_a_chart_answers_to_the_pointer(opened: Callable[..., Any], reported: Re
     whose = path.get_attribute("data-n")
     assert whose.split()[0] in trials
     x, y = path.evaluate(
-        """path => { const at = path.getPointAtLength(0), m = path.getScreenCTM(); return [at.x * m.a + m.e, at.y * m.d + m.f]; }"""
+        """path => {
+            const at = path.getPointAtLength(0), m = path.getScreenCTM();
+            return [at.x * m.a + m.e, at.y * m.d + m.f];
+        }"""
     )
     page.mouse.move(x, y)
     assert re.fullmatch(rf"{re.escape(whose)}: [\d.]+ [mµ]s at [\d.]+ m?s", page.text_content("#tip"))
