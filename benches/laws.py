@@ -2,7 +2,7 @@
 product's functions.
 
     python -m benches.laws            # every model, about a minute on one core; writes benches/laws.md
-    python -m benches.laws --tenth    # every tenth model, as tests/analysis/test_laws_simulated.py does
+    python -m benches.laws --tenth    # every tenth model, as tests/analysis/test_laws.py does
 
 N* = (D + Z)/max(Dᵢ/mᵢ) of each model follows from its parameters. Exit 1 if a cell that is held to the
 limits misses one.

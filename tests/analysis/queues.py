@@ -1,5 +1,4 @@
-"""A queue in virtual time as a trial: the same arrivals and service times with and without
-disturbances, so that the truth is known."""
+"""A queue in virtual time as a trial, with and without disturbances: its truth is known."""
 
 from __future__ import annotations
 

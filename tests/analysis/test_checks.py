@@ -1,5 +1,4 @@
-"""Every row of docs/method.md §3 that is built: a planted case that it must catch, at the limit,
-and a clean one that it must not."""
+"""The rows of docs/method.md §3: a planted case each, at the limit, and a clean one."""
 
 from __future__ import annotations
 
@@ -212,6 +211,7 @@ def test_clean_trials_are_valid(closed: Bench, trial: str) -> None:
     assert [one.sentence for one in verdict.checks if one.grade == "REFUSED"] == []
     assert [one.sentence for one in verdict.checks if one.grade == "WEAK" and one.check != "steadiness"] == []
     assert all(one.sentence.endswith((".", ")")) for one in verdict.checks)
+    assert [one.check for one in verdict.checks if not one.measured] == []
 
 
 def test_every_check_is_planted_and_has_its_own_row() -> None:

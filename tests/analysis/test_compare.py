@@ -192,14 +192,6 @@ def test_fewer_than_three_blocks_are_open_and_none_is_refused(closed: Bench) -> 
     assert (claim.outcome, claim.ratio.value, len(claim.lost)) == ("refused", None, 18)
 
 
-def test_no_difference_is_only_ever_below_something(closed: Bench) -> None:
-    ratios = [1.01, 0.98, 1.02, 0.99, 1.0, 1.01, 0.99, 1.0]
-    (claim,) = claims(closed, lock_with(closed.lock, 8, PROTOCOL), blocks(ratios))
-    assert claim.outcome == "no difference"
-    assert claim.within == pytest.approx(max(claim.ratio.high - 1, 1 - claim.ratio.low))
-    assert 0 < claim.within < 0.05
-
-
 def test_what_is_open_says_how_many_more_blocks_would_decide(closed: Bench) -> None:
     ratios = [1.5, 0.9, 1.6, 0.85, 1.4, 1.0]
     order = [one.trial for one in blocks(ratios)]
@@ -387,15 +379,8 @@ def gated(fail_if: str = "worse by more than 5 %") -> Comparison:
 def test_no_disturbance_takes_a_pair(closed: Bench) -> None:
     """Every check of strangers refuses every number, and all pairs count."""
     trials = blocks(RATIOS)
-    for check in (
-        "steal",
-        "others-cpu",
-        "run-queue",
-        "hiccups",
-        "generator-harm",
-        "steadiness",
-        "calibration",
-    ):
+    of_machine = ("steal", "others-cpu", "run-queue", "hiccups", "calibration")
+    for check in (*of_machine, "generator-harm", "steadiness"):
         trials = [doubted(one, check, number="timing") for one in trials]
     (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
     (clean,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), blocks(RATIOS))
@@ -434,9 +419,7 @@ def test_what_strangers_can_hide_is_no_pass(closed: Bench) -> None:
         (claim,) = claims(closed, lock, trials)
         assert claim.strangers.dilution == pytest.approx(0.8 * share)
         answers.append((claim.outcome, claim.gate and claim.gate.outcome, claim.within))
-    assert [one[:2] for one in answers] == [("no difference", "pass")] * 2 + [("no difference", "open")] or [
-        one[1] for one in answers
-    ] == ["pass", "pass", "open"]
+    assert [one[1] for one in answers] == ["pass", "pass", "open"]
     assert answers[0][2] < answers[1][2] < answers[2][2]
     tail = evolve(ONE, metric="probe.response.p95", fail_if="worse by more than 5 %")
     trials = [
@@ -500,11 +483,7 @@ def test_broken_pairs_are_taken_at_the_worst_of_the_others(closed: Bench) -> Non
     (clean,) = claims(closed, lock, blocks(RATIOS))
     assert (claim.believed_of, claim.outcome) == ((16, 18), "decided")
     assert claim.p > clean.p
-    assert (
-        claim.single
-        and clean.single
-        and claim.single[0] < clean.single[0] < clean.single[1] < claim.single[1]
-    )
+    assert claim.single[0] < clean.single[0] < clean.single[1] < claim.single[1]
     wild = [1.2, 1.25, 0.9, 1.22, 1.3, 1.21]
     (open_,) = claims(closed, lock, broken(blocks(wild), *(f"TC4.r{n}" for n in (1, 2, 4)), *(f"TC5.r{n}" for n in (4, 5))))  # fmt: skip
     assert open_.outcome == "open"
@@ -608,6 +587,7 @@ def test_no_difference_is_one_below_five_percent(
     ratios = [1 + scatter * share for share in (1, -1, 0.5, -0.5, 0.8, -0.8)]
     (claim,) = claims(closed, lock_with(closed.lock, 6, ONE), blocks(ratios, (("TC0", "TC3"),)))
     assert claim.within == pytest.approx(within, abs=1e-4)
+    assert claim.within == pytest.approx(max(claim.ratio.high - 1, 1 - claim.ratio.low))
     assert claim.outcome == outcome
 
 
@@ -746,23 +726,6 @@ def test_closed_is_never_compared_with_open(tmp_path: Path) -> None:
     assert [row["ratio"] for row in background] == [None]
     assert "never compared" in background[0]["note"]
     assert any(row["ratio"] for row in rows if row["metric"].startswith("probe"))
-
-
-def test_a_pooled_ratio_is_the_mean_over_matched_cases(closed: Bench) -> None:
-    trials = [
-        one
-        for block in range(1, 7)
-        for one in (
-            trial("TC0", block, 1.0),
-            trial("TC3", block, exp(0.1)),
-            trial("TC1", block, 2.0),
-            trial("TC4", block, 2 * exp(0.3)),
-            trial("TC2", block, 1.0),
-            trial("TC5", block, exp(0.2)),
-        )
-    ]
-    (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
-    assert claim.ratio.value == pytest.approx(exp(0.2))
 
 
 def test_a_comparison_whose_cases_were_left_out_says_so(tmp_path: Path) -> None:

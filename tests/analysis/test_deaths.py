@@ -1,19 +1,28 @@
-"""A limited server that came to its end in a trial: what is said of it, of the server, and of what went with it."""
+"""A server that died, went away or was overloaded, and the criteria that fail over it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, check
+from tests.analysis.conftest import Bench, check, with_group, with_table
 from tests.evolve import evolve
 
-from svload.analysis.judge import judge_run, judge_trial
+from svload.analysis.criteria import criterion_of, outcome
+from svload.analysis.judge import judge_run, judge_trial, trial_cut
+from svload.analysis.outages import outages_of
 from svload.lab.lab import death_of, limits_of, out_of_memory
-from svload.model.errors import Problem
+from svload.model.errors import ExitCode, Problem
 from svload.model.facts import Death, GroupFact, ServiceFacts, Setting
+from svload.model.request_errors import ERRORS
+from svload.model.results import Belief, Estimate, ServerState, ThresholdResult
+from svload.report.files.junit import junit_xml
+from svload.report.told.answer import answer, headline
+from svload.report.told.ending import criteria_ending
 from svload.store import TrialData
 
 KILLED = Death(
@@ -108,3 +117,202 @@ def test_a_service_that_lives_has_no_death_and_a_kill_is_the_cause_of_what_ended
     [problem] = out_of_memory(facts, 2, "log")
     assert "killed 2 of api's processes for lack of memory (limit: 1 KiB)" in problem.sentence
     assert "on_death: finding" in problem.remedy
+
+
+MEASURED = Estimate(value=0.18, low=0.17, high=0.19)
+GROWS = Estimate(value=0.18, low=0.17, high=0.19, why="grows", reason="grows with run length")
+REFUSED = Belief(grade="REFUSED", below=0.1, above=0.05, doubts=("accounting",))
+FEW = Estimate(value=None, why="too few", need=368)
+RATE = Estimate(value=180.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "estimate", "server", "held"),
+    [
+        ("response.p50 < 200 ms", MEASURED, "STEADY", True),
+        ("response.p50 < 200 ms", MEASURED, "SATURATED", True),
+        ("response.p50 < 200 ms", MEASURED, "OVERLOADED", False),
+        ("slot_wait.p99 <= 200 ms", MEASURED, "OVERLOADED", False),
+        ("longest_silence < 200 ms", MEASURED, "OVERLOADED", False),
+        # the number itself says so
+        ("response.p50 < 200 ms", GROWS, None, False),
+        ("response.p50 < 200 ms", GROWS, "OVERLOADED", False),
+        # in some of a case's trials: never kept, and failed only by its value
+        ("response.p50 < 200 ms", GROWS, "STEADY", None),
+        ("response.p50 < 100 ms", GROWS, "STEADY", False),
+        # what the instrument broke is open, as ever
+        ("response.p50 < 200 ms", evolve(MEASURED, belief=REFUSED), "OVERLOADED", None),
+        ("response.p50 < 200 ms", evolve(GROWS, belief=REFUSED), None, None),
+        # too few requests for it are enough to know that it grows; where there is no such number, it is open
+        ("response.p99 < 200 ms", FEW, "OVERLOADED", False),
+        ("response.p99 < 200 ms", FEW, "STEADY", None),
+        ("response.p99 < 200 ms", Estimate(value=None, why="not measured"), "OVERLOADED", None),
+        ("response.p99 < 200 ms", Estimate(value=None, why="in stages"), "OVERLOADED", None),
+        # what is above a limit, and only grows
+        ("response.p50 > 100 ms", MEASURED, "OVERLOADED", True),
+        # what an overloaded server completes does not grow with the run's length; what it completes in time falls
+        ("throughput >= 100/s", RATE, "OVERLOADED", True),
+        ("goodput(200 ms) >= 100/s", RATE, "OVERLOADED", False),
+        ("goodput(200 ms) >= 100/s", RATE, "STEADY", True),
+        # judged as counted, and the instrument's own
+        ("success_rate >= 99 %", Estimate(value=1.0), "OVERLOADED", True),
+        ("generator_lag.p99 < 200 ms", MEASURED, "OVERLOADED", True),
+        ("cache.cpu < 50 %", MEASURED, "OVERLOADED", True),
+    ],
+)
+def test_an_overloaded_server_keeps_no_limit_on_a_time(
+    closed: Bench, text: str, estimate: Estimate, server: ServerState | None, held: bool | None
+) -> None:
+    criterion = criterion_of(text, closed.configs["TC0"])
+    assert outcome(criterion, estimate, 20.0, server) is held
+
+
+def judged(bench: Bench, trials: Sequence[TrialData], *texts: str) -> dict[tuple[str, str], ThresholdResult]:
+    configs = {name: evolve(one, thresholds=texts) for name, one in bench.configs.items()}
+    return {(one.case, one.that): one for one in judge_run(bench.lock, configs, trials).thresholds}
+
+
+def test_a_threshold_fails_where_the_backlog_grows_and_holds_beside_it(open_loop: Bench) -> None:
+    """TC0 is steady, TC1 overloaded, and no number of either is anywhere near these limits."""
+    times = ("background.response.p50 < 10000 s", "background.response.mean < 10000 s")
+    probe, goodput = "probe.response.p50 < 10000 s", "background.goodput(10000 s) >= 1/s"
+    others = ("background.throughput >= 1/s", "probe.success_rate >= 99 %", "background.requests >= 1")
+    found = judged(open_loop, open_loop.trials(), *times, probe, goodput, *others)
+    for text in (*times, probe, goodput, *others):
+        assert found["TC0", text].outcome == "passed", found["TC0", text].sentence
+        assert not found["TC0", text].overloaded
+    for text in (*times, probe, goodput):
+        one = found["TC1", text]
+        assert (one.outcome, one.overloaded) == ("failed", True), one.sentence
+        assert "the server is OVERLOADED, which fails any limit; it is " in one.sentence
+        assert one.measured is not None
+        assert one.sentence == f"TC1: {text} {one.told}"
+    for text in others:
+        assert (found["TC1", text].outcome, found["TC1", text].overloaded) == ("passed", False)
+
+
+def test_so_it_does_where_the_server_died_though_nothing_grows(closed: Bench) -> None:
+    text, counted = "probe.response.p50 < 10000 s", "probe.success_rate >= 99 %"
+    trials = [fallen(trial, KILLED) if trial.case == "TC1" else trial for trial in closed.trials()]
+    found = judged(closed, trials, text, counted)
+    assert (found["TC1", text].outcome, found["TC1", text].overloaded) == ("failed", True)
+    assert found["TC1", counted].outcome == "passed", "what was counted is judged as it is"
+    assert found["TC0", text].outcome == "passed"
+
+
+def test_one_death_of_two_is_no_overloaded_case_s(closed: Bench) -> None:
+    """The state is that of most trials, the more severe of equals; a number that grows in none of them stays one."""
+    text = "probe.response.p50 < 10000 s"
+    trials = [fallen(trial, KILLED) if trial.trial == "TC1.r1" else trial for trial in closed.trials()]
+    assert judged(closed, trials, text)["TC1", text].outcome == "failed", "one of two: the more severe"
+    third = [trial for trial in closed.trials() if trial.case == "TC1"]
+    assert judged(closed, third, text)["TC1", text].outcome == "passed"
+
+
+GROUP = "probe"
+
+
+def gone(
+    trial: TrialData, since_s: float, until_s: float | None, error: str = "connect_refused"
+) -> TrialData:
+    """The trial of which every request of a group that was due in this time failed so."""
+    high_s = until_s or float("inf")
+    group, interval_s = trial.group_index(GROUP), trial.summary.interval_ns / 1e9
+    due_s = trial.samples["due_ns"] / 1e9
+    hit = (trial.samples["group"] == group) & (due_s >= since_s) & (due_s < high_s)
+    errors = np.where(hit, ERRORS.index(error), trial.samples["error"]).astype("u2")
+    table = trial.intervals
+    at_s = table["interval"] * interval_s
+    mine = (table["group"] == group) & (at_s >= since_s) & (at_s < high_s)
+    ok = np.where(mine, 0, table["ok"])
+    failed = table["failed"] + table["ok"] - ok
+    count = int((table["ok"] - ok).sum())
+    trial = with_table(with_table(trial, "samples", error=errors), "intervals", ok=ok, failed=failed)
+    return with_group(
+        trial,
+        GROUP,
+        errors={error: count},
+        ok=lambda old: old - count,
+        failed=lambda old: old + count,
+    )
+
+
+def ends_s(trial: TrialData) -> tuple[float, float]:
+    low, high = trial.summary.window_ns
+    return low / 1e9, high / 1e9
+
+
+def test_a_server_that_is_gone_to_the_end_is_told_with_its_healthy_part(closed: Bench) -> None:
+    trial = closed.trial("TC1.r1")
+    low, high = ends_s(trial)
+    config, since = closed.config(trial), low + 0.4 * (high - low)
+    whole, found = judge_trial(trial, config), judge_trial(gone(trial, since, None), config)
+    (one,) = found.outages
+    assert one.since_s == pytest.approx(since, abs=0.2)
+    assert one.until_s is None
+    assert one.sentence.startswith(
+        f"server gone since {one.since_s:.1f} s (connection refused until the end)"
+    )
+    p50, before = (result.metrics[f"{GROUP}.response.p50"] for result in (found, whole))
+    assert p50.value == pytest.approx(before.value, rel=0.1), "of the part before: no percentile is “failed”"
+    assert p50.n < before.n
+    success = found.metrics[f"{GROUP}.success_rate"].value
+    assert success < 0.9, "success is of all requests"
+    assert whole.outages == ()
+
+
+def test_healthy_seconds_are_no_warm_up(closed: Bench) -> None:
+    trial = closed.trial("TC1.r1")
+    low, high = ends_s(trial)
+    config = closed.config(trial)
+    plain = trial_cut(trial, config).cut_ns
+    for until in (None, low + 0.7 * (high - low)):
+        assert trial_cut(gone(trial, low + 0.5 * (high - low), until), config).cut_ns <= plain + 1e9
+
+
+def test_one_that_came_back_is_told_from_when_to_when(closed: Bench) -> None:
+    trial = closed.trial("TC1.r1")
+    low, high = ends_s(trial)
+    since, until = low + 0.2 * (high - low), low + 0.8 * (high - low)
+    found = judge_trial(gone(trial, since, until), closed.config(trial))
+    (one,) = found.outages
+    assert one.until_s == pytest.approx(until, abs=0.3)
+    assert "then back: it was started again" in one.sentence
+
+
+def test_other_failures_are_no_outage(closed: Bench) -> None:
+    trial = closed.trial("TC1.r1")
+    low, high = ends_s(trial)
+    config = closed.config(trial)
+    assert outages_of(trial, config) == ()
+    assert outages_of(gone(trial, (low + high) / 2, None, "timeout_first_byte"), config) == ()
+    assert outages_of(gone(trial, (low + high) / 2, (low + high) / 2 + 0.2), config) == (), "too short"
+
+
+@pytest.mark.parametrize(("error", "is_gone"), [("connect_refused", True), ("timeout_first_byte", False)])
+def test_a_server_that_went_before_the_load(closed: Bench, error: str, is_gone: bool) -> None:
+    trial = closed.trial("TC1.r1")
+    lost = gone(trial, 0.0, None, error)
+    lost = with_group(lost, GROUP, errors={error: 1})
+    found = judge_trial(lost, closed.config(trial))
+    assert [one.until_s for one in found.outages] == [None] * is_gone
+    assert found.metrics[f"{GROUP}.success_rate"].value == 0
+
+
+def test_it_leads_the_answer_fails_in_junit_and_ends_with_1(closed: Bench) -> None:
+    trials = [
+        gone(one, 0.5 * sum(ends_s(one)), None) if one.trial == "TC1.r1" else one for one in closed.trials()
+    ]
+    findings = judge_run(closed.lock, closed.configs, trials)
+    told = next(one for one in findings.findings if one.kind == "gone")
+    assert "In 1 of 2 trials of TC1: server gone since" in told.sentence
+    assert answer(findings).first[0].text == told.sentence
+    assert headline(findings) == told.sentence
+    assert criteria_ending(findings).code is ExitCode.THRESHOLD_FAILED
+    case = next(
+        one
+        for one in ElementTree.fromstring(junit_xml(findings)).iter("testcase")
+        if one.attrib["name"] == "TC1.r1"
+    )
+    failure = case.find("failure")
+    assert failure.attrib["type"] == "gone"

@@ -1,4 +1,4 @@
-"""What strangers had of the machine, from readings alone: with many cores, in a container, with servers elsewhere."""
+"""What strangers had of the machine, who they were, and what a look at it says."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from svload.analysis.checks.machine import User
 from svload.analysis.disturbances import disturbances_of, strangers_share, unread
+from svload.analysis.quiet import Look, disturbances
 from svload.analysis.view import Window
+from svload.analysis.whose import Whose, whose
 from svload.model.facts import Endpoint, ProcessFact, ServiceFacts
 
 SECONDS = 10
@@ -99,3 +102,67 @@ def test_a_server_whose_machine_nobody_read_is_named(
         machine=facts.get("machine", ""),
     )
     assert unread(readings({OTHERS: 0.1, **rates}), [service]) == told
+
+
+BURN = Whose("python3", 123, "bob", "python3 burn.py")
+QUIET: dict[str, Any] = {
+    "cores": 2,
+    "stolen": {"cpu0": 0.0, "cpu1": 0.01},
+    "waited": 0.02,
+    "others": [(BURN, 0.1)],
+}
+
+
+def look(**changes: Any) -> Look:
+    return Look(**(QUIET | changes))
+
+
+def test_a_quiet_machine_says_nothing() -> None:
+    assert disturbances(look()) == ()
+    assert disturbances(look(stolen={}, waited=None, others=[])) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"others": [(BURN, 0.11)]}, "other processes use 0.11 of 2 cores: " "python3 " "(process " "123, bob, " "python3 burn.py)"),
+        ({"others": [(BURN, 0.06), (Whose("cargo", 7), 0.05)]}, "python3 (process 123, bob, python3 " "burn.py), cargo " "(process 7)"),
+        ({"stolen": {"cpu0": 0.0, "cpu1": 0.02}}, "the hypervisor gives 2 % of cpu1 to other guests"),
+        ({"waited": 0.06}, "can't be seen from here wait for a core 6 % of the time"),
+    ],
+)  # fmt: skip
+def test_each_disturbance_is_told(changes: dict[str, Any], words: str) -> None:
+    (told,) = disturbances(look(**changes))
+    assert words in told
+
+
+def test_waiting_is_told_alone_where_nothing_explains_it() -> None:
+    told = disturbances(look(others=[(BURN, 1.9)], stolen={"cpu0": 0.3}, waited=0.9))
+    assert [words.split(" ")[0] for words in told] == ["other", "the"]
+
+
+def test_who_is_told_with_user_and_command() -> None:
+    rows = [
+        ("others", "", "cpu_seconds_total"),
+        ("others", "tmux: server 11", "cpu_seconds"),
+        ("others", "tmux: server 11 anna python3 crunch.py", "pid"),
+        ("others", "python3 112", "cpu_seconds"),
+        ("process", "python3 7", "cpu_seconds"),
+    ]
+    table = {
+        name: np.array(column, dtype=object)
+        for name, column in zip(("monitor", "entity", "metric"), zip(*rows, strict=True), strict=True)
+    }
+    found = whose(table)
+    assert found == {
+        "tmux: server 11": Whose("tmux: server", 11, "anna", "python3 crunch.py"),
+        "python3 112": Whose("python3", 112),
+    }
+    assert str(found["tmux: server 11"]) == "tmux: server (process 11, anna, python3 crunch.py)"
+    assert str(found["python3 112"]) == "python3 (process 112)"
+
+
+def test_another_svload_is_not_the_one_that_measures() -> None:
+    assert str(Whose("svload", 11, "anna", "svload run")) == "another svload (process 11, anna, svload run)"
+    assert str(User("svload", "11", 1.5)) == "another svload (1.5 s of CPU, process 11)"
+    assert str(User("svloader", "11", 1.5)) == "svloader (1.5 s of CPU, process 11)"

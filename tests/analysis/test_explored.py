@@ -1,5 +1,4 @@
-"""What the load itself does, where the study does not ask: described from matched cases, exploratory,
-and only where that is honest."""
+"""What the load itself does, unasked: described from matched cases, and exploratory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What failed is told by group or step, status, error and check, whatever disturbed the times; it leads where it
-is much, and the study does not take it."""
+"""What failed, by group or step, status, error and check; when it leads the answer."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from tests.analysis.test_compare import doubted
 from tests.evolve import evolve
 from tests.support import make_run
 
-from svload import analysis
+from svload import analysis, api
+from svload.analysis import limits
 from svload.analysis.contrasts import contrasts_of, planned_blocks
 from svload.analysis.floor import LabFloor, floor_of, floors_of, load_of, one_case_a_load
 from svload.analysis.judge import judge_run
@@ -84,6 +85,7 @@ def test_calm_pairs_make_the_floor(repeated: Bench, judged: Findings) -> None:
 
 def test_the_maximum_of_fifty_nine_pairs_certifies_a_floor(repeated: Bench, judged: Findings) -> None:
     """0.95⁵⁹ < 0.05: so many pairs hardly ever all lie below the true quantile."""
+    assert limits.AA_PAIRS == api.AA_PAIRS, "what `svload aa` makes"
     assert 0.95**59 < 0.05 < 0.95**58
     first = judged.trials[0]
     for pairs, certified in ((58, False), (59, True)):

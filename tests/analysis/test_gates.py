@@ -271,14 +271,8 @@ def test_a_study_no_pair_of_which_can_be_believed_does_not_end_with_0(closed: Be
 
 
 def test_one_wins_over_four_and_the_rest_over_both() -> None:
-    order = [
-        ExitCode.USAGE,
-        ExitCode.INTERRUPTED,
-        ExitCode.LAB_FAILED,
-        ExitCode.THRESHOLD_FAILED,
-        ExitCode.REFUSED,
-        ExitCode.DONE,
-    ]
+    names = ("USAGE", "INTERRUPTED", "LAB_FAILED", "THRESHOLD_FAILED", "REFUSED", "DONE")
+    order = [ExitCode[name] for name in names]
     for place, code in enumerate(order):
         assert ExitCode.worst(order[place:]) == code
 

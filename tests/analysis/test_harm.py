@@ -1,5 +1,4 @@
-"""The generator's harm by number: on every request, and on the pairs of those with a read stamp,
-kept as rows or as histograms."""
+"""The generator's harm by number, kept as rows or as histograms."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Imported runs are judged as any other, as far as their files hold facts: times, ramps, Little's law,
-comparisons; the rest is not measured."""
+"""Imported runs are judged as far as their files hold facts; the rest is not measured."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from tests.evolve import evolve
 from tests.support import SyntheticRun, TurnModel, make_run
-from tests.support.turns import in_real_time
 
 from svload import api
 from svload.analysis.claims.turned import Turned, _defer, _within_and_between
@@ -198,20 +197,6 @@ def test_what_a_side_uses_between_its_turns_is_told_apart(
     assert _within_and_between(series, TURNS, idle) == pytest.approx(used)
     sparse = Series(np.array([0.0, 500.0]), np.array([0.0, 9.0]))
     assert _within_and_between(sparse, TURNS, idle) is None, "no look lies wholly on one side"
-
-
-def test_a_synthetic_side_goes_to_real_time_and_back() -> None:
-    record = TurnRecord(
-        turns_ns=((100, 200), (400, 500)), next_ns=(220, 520), p99_ns=1, pause_ns=20, sides=("a", "b"),
-        warm_ns=0, settled=True,
-    )  # fmt: skip
-    rows = {"due_ns": [0, 99, 100, 199], "ready_ns": [0, 99, 101, -1], "done_ns": [20, 150, 120, -1]}
-    table = {name: np.array(column) for name, column in rows.items()}
-    table |= dict.fromkeys(("begun_ns", "written_ns", "first_byte_ns"), table["ready_ns"])
-    real = in_real_time(table, record)
-    assert real["due_ns"].tolist() == [100, 199, 400, 499]
-    back = samples_in_load_time(real, TURNS)
-    assert {name: back[name].tolist() for name in rows} == rows
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
-"""The summary of one load: its bars hold every request once, its verdicts are the
-judge's, and a null has its reason."""
+"""The summary of one load: each request in one bar, verdicts of the judge, nulls with reasons."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Where a run's wall time went, over kills and resumes."""
+"""What a journal tells later: where a run's wall time went, and which rules judged it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from svload.analysis import outside_load, phases_of
+from svload.analysis import ANALYSIS_VERSION, outside_load, own_verdicts, phases_of
 from svload.model.events import Event, EventKind
 
 
@@ -51,3 +53,18 @@ def test_nothing_is_told_of_a_run_whose_time_is_not_known(phases: dict[str, floa
 
 def test_a_run_whose_journal_is_gone_has_no_phases_but_its_trials():
     assert phases_of([], [])["total"] == 0
+
+
+def sealed(trial: str, grade: str, version: int | None) -> Event:
+    data: dict[str, Any] = {"trial": trial, "instrument": grade}
+    return Event("trial-sealed", data if version is None else data | {"analysis_version": version})
+
+
+def test_rules_of_another_version_are_told() -> None:
+    own = own_verdicts([sealed("a.r1", "VALID", 3), sealed("a.r2", "WEAK", 3), sealed("a.r2", "REFUSED", 3)])
+    assert (own.version, own.trials) == (3, {"a.r1": "VALID", "a.r2": "REFUSED"})
+
+
+@pytest.mark.parametrize("version", [ANALYSIS_VERSION, None])
+def test_the_same_rules_and_unknown_ones_are_not(version: int | None) -> None:
+    assert own_verdicts([sealed("a.r1", "VALID", version)]) is None

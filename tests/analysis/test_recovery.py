@@ -1,5 +1,4 @@
-"""How soon a load is back at its level after a planned fault, on series whose answer is known; and
-which checks know of the fault."""
+"""How soon a load is back after a planned fault, and which checks know of the fault."""
 
 from __future__ import annotations
 

@@ -1,12 +1,17 @@
-"""Warm-up cut and drift on series whose truth is known."""
+"""Warm-up cut, stalls, drift and waves on series whose truth is known."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench
+from tests.analysis.conftest import Bench, bench_of, check, with_readings, with_table
 from tests.evolve import evolve
+from tests.support import make_run
 
+from svload.analysis import limits
 from svload.analysis.judge import matched_cuts, trial_cut
 from svload.analysis.series import (
     Cut,
@@ -20,6 +25,10 @@ from svload.analysis.series import (
     theil_sen,
 )
 from svload.analysis.view import kept_window, look
+from svload.analysis.waves import of_cycles, wave_in
+from svload.drive.share import timeline
+from svload.model.columns import HISTOGRAM_METRICS, bucket
+from svload.store import TrialData
 
 SECOND = 1_000_000_000
 
@@ -28,6 +37,10 @@ def brute_mser5(x: np.ndarray) -> int:
     y = x[: len(x) // 5 * 5].reshape(-1, 5).mean(axis=1)
     scores = [((y[d:] - y[d:].mean()) ** 2).sum() / (len(y) - d) ** 2 for d in range(len(y) // 2 + 1)]
     return int(np.argmin(scores)) * 5
+
+
+def test_a_window_has_as_many_intervals_as_mser5_needs() -> None:
+    assert timeline.MSER_OBSERVATIONS == limits.MSER_OBSERVATIONS
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -158,10 +171,7 @@ def test_drift_needs_ten_percent(change: float, unsteady: bool) -> None:
     assert found.unsteady is unsteady
 
 
-def test_noise_alone_is_seldom_a_drift() -> None:
-    rng = np.random.default_rng(5)
-    found = [drift(np.exp(0.3 * rng.standard_normal(100))) for _ in range(300)]
-    assert sum(one is not None and one.unsteady for one in found) / 300 < 0.1
+def test_too_little_to_drift_is_none() -> None:
     assert drift([1.0, 2.0]) is None
     assert drift(np.zeros(100)) is None
 
@@ -241,3 +251,178 @@ def test_compared_cases_are_read_over_one_window(closed: Bench) -> None:
         lock = evolve(closed.lock, comparisons=compared)
         found = matched_cuts(own, windows, lock)
         assert {one.cut_ns // SECOND for cuts in found.values() for one in cuts} == expected
+
+
+SIZE = 600
+
+
+def noise(rho: float, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    steps = rng.standard_normal(SIZE) * np.sqrt(1 - rho**2)
+    found = np.empty(SIZE)
+    found[0] = rng.standard_normal()
+    for at in range(1, SIZE):
+        found[at] = rho * found[at - 1] + steps[at]
+    return found
+
+
+@pytest.mark.parametrize("cycles", [3, 5, 12, 25])
+def test_a_wave_under_noise_is_seen(cycles: int) -> None:
+    turn = 2 * np.pi * cycles * np.arange(SIZE) / SIZE
+    found = wave_in(10 * (1 + 0.2 * np.sin(turn)) + 2 * noise(0.0, cycles))
+    assert found.cycles == cycles
+    assert found.amplitude == pytest.approx(0.2, rel=0.3)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9, 0.98])
+def test_steady_series_are_no_waves(rho: float) -> None:
+    seen = sum(wave_in(10 + 4 * noise(rho, seed)) is not None for seed in range(60))
+    assert seen <= 3
+
+
+def test_small_waves_few_cycles_and_short_series_are_none() -> None:
+    turn = 2 * np.pi * np.arange(SIZE) / SIZE
+    assert wave_in(10 * (1 + 0.05 * np.sin(10 * turn))) is None
+    assert wave_in(10 * (1 + 0.5 * np.sin(2 * turn))) is None
+    assert wave_in(np.ones(50)) is None
+    assert wave_in(np.zeros(SIZE)) is None
+
+
+def test_the_rhythm_of_a_users_cycle_is_no_wave() -> None:
+    """25 cycles in the window, seen on means of two each."""
+    turn = 2 * np.pi * 25 * np.arange(SIZE) / SIZE
+    swing = 10 * (1 + 0.5 * np.sin(turn))
+    assert wave_in(swing) is not None
+    assert wave_in(swing, 25 // 2) is None, "too few points"
+    faster = 10 * (1 + 0.5 * np.sin(2 * turn))
+    assert wave_in(faster, 50 // 2) is None
+
+
+WINDOW_S, INTERVAL_S = 10.0, 0.02
+
+
+def completions(ends_s: np.ndarray) -> np.ndarray:
+    """By interval."""
+    edges = np.linspace(0, WINDOW_S, round(WINDOW_S / INTERVAL_S) + 1)
+    return np.histogram(ends_s, edges)[0].astype(float)
+
+
+def sleeping(cycle_s: float, apart: float) -> np.ndarray:
+    """Four users of a server that sleeps a fixed time, each so much of a cycle behind the one before."""
+    ends = np.arange(0, WINDOW_S + cycle_s, cycle_s)
+    return completions(np.concatenate([ends + user * apart * cycle_s for user in range(4)]))
+
+
+CYCLES_S = (0.0102, 0.026, 0.0515, 0.06, 0.073, 0.13)
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.1, 0.25])
+@pytest.mark.parametrize("cycle_s", CYCLES_S)
+def test_users_of_a_server_that_sleeps_a_fixed_time_make_no_wave(cycle_s: float, apart: float) -> None:
+    counts = sleeping(cycle_s, apart)
+    assert wave_in(counts, *of_cycles(counts.sum() / 4)) is None
+
+
+def test_counted_on_short_points_they_would() -> None:
+    seen = [cycle_s for cycle_s in CYCLES_S if wave_in(sleeping(cycle_s, 0.0), min(60, int(5 / cycle_s)))]
+    assert seen
+
+
+@pytest.mark.parametrize(("cycle_s", "swings"), [(0.01, 14), (0.02, 10), (0.05, 5), (0.1, 4)])
+def test_users_of_a_server_that_swings_do(cycle_s: float, swings: int) -> None:
+    """Its time swings by half, so that completions do."""
+    ends, now_s = [], 0.0
+    while now_s < WINDOW_S:
+        now_s += cycle_s / (1 + 0.5 * np.sin(2 * np.pi * swings * now_s / WINDOW_S))
+        ends.append(now_s)
+    counts = completions(np.concatenate([np.array(ends)] * 4))
+    found = wave_in(counts, *of_cycles(counts.sum() / 4))
+    assert found.cycles == swings
+
+
+@pytest.mark.parametrize("cycles", [0.0, 3.0, 39.0, 40.0, 200.0, 600.0, 1e6])
+def test_a_point_holds_as_many_cycles_as_make_its_edges_small(cycles: float) -> None:
+    points, least = of_cycles(cycles)
+    assert points <= 60
+    assert least >= max(0.1, points / max(cycles, 1.0))
+    assert (points >= 20) is (cycles >= 40), "too few points are none"
+    assert (least == 0.1) is (cycles >= 200 or points == 0)
+
+
+def test_a_line_that_climbs_is_drift_and_no_wave() -> None:
+    assert wave_in(np.linspace(5, 15, SIZE) + 0.1 * noise(0.0, 1)) is None
+
+
+FIRST, EARLY, ACROSS_HALF = (0, 30), (150, 170), (290, 320)
+"""Intervals of 10 ms in which nothing was done."""
+LATE_NS = 200_000_000
+
+
+@pytest.fixture(scope="module", params=["open", "closed"])
+def long(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Bench]:
+    run = make_run(
+        tmp_path_factory.mktemp(request.param), cases=1, replicates=1, load=request.param, duration_s=6.0
+    )
+    return request.param, bench_of(run)
+
+
+def stalled(trial: TrialData, *metrics: str, stop: tuple[int, int] = EARLY) -> TrialData:
+    """The background's answers and these of its histograms are late in the stop, and its intervals say so."""
+    inside = lambda table: (  # noqa: E731
+        (table["group"] == 0) & (table["interval"] >= stop[0]) & (table["interval"] < stop[1])
+    )
+
+    def buckets(table: Any) -> Any:
+        late = np.isin(table["metric"], [HISTOGRAM_METRICS.index(name) for name in ("response", *metrics)])
+        return np.where(inside(table) & late, bucket(LATE_NS), table["bucket"])
+
+    def sums(table: Any) -> Any:
+        return np.where(inside(table), LATE_NS * (table["ok"] + table["failed"]), table["response_sum_ns"])
+
+    trial = with_table(trial, "histograms", bucket=buckets)
+    return with_table(trial, "intervals", response_sum_ns=sums)
+
+
+def test_a_slow_start_is_cut_and_a_stalled_server_is_not(long: tuple[str, Bench]) -> None:
+    _, bench = long
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    slow = trial_cut(stalled(trial, stop=FIRST), config)
+    assert (slow.method, slow.cut_ns >= 10_000_000 * (FIRST[1] - 10)) == ("MSER-5", True)
+    stall = trial_cut(stalled(trial), config)
+    assert (stall.cut_ns, "a stall after a settled start" in stall.method) == (0, True)
+    assert "a stall" in check(stalled(trial), config, "warm-up").sentence
+
+
+def test_a_stopped_generator_is_not_cut(long: tuple[str, Bench]) -> None:
+    load, bench = long
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    stopped = stalled(trial, "generator_lag") if load == "open" else stalled(trial)
+    if load == "closed":
+        # The gap is told by the witness's next look.
+        gap = lambda at, old: np.where((at > 1.7) & (at <= 1.8), 0.4, old)  # noqa: E731
+        stopped = with_readings(stopped, "generator", "hiccup_seconds", gap)
+    own = trial_cut(stopped, config)
+    assert (own.cut_ns, "generator's own" in own.method) == (0, True)
+    assert "generator's own" in check(stopped, config, "warm-up").sentence
+
+
+def test_a_stop_across_the_half_is_no_unsettled_trial(tmp_path: Path) -> None:
+    bench = bench_of(make_run(tmp_path, cases=1, replicates=1, load="open", duration_s=6.0))
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    servers = stalled(trial, stop=ACROSS_HALF)
+    assert (trial_cut(servers, config).cut_ns, trial_cut(servers, config).at_half) == (0, False)
+    assert check(servers, config, "warm-up").grade == "VALID"
+    own = trial_cut(stalled(trial, "generator_lag", stop=ACROSS_HALF), config)
+    assert (own.cut_ns, own.at_half) == (0, False)
+
+
+def test_a_late_generator_after_the_warm_up_leaves_the_cut(long: tuple[str, Bench]) -> None:
+    """Only what would be dropped is looked at."""
+    _, bench = long
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    late = with_readings(trial, "generator", "hiccup_seconds", lambda at, old: np.where(at > 5, 0.3, old))
+    assert trial_cut(late, config) == trial_cut(trial, config)

@@ -1,18 +1,24 @@
-"""A threshold is decided by the whole range of its number: within, beyond, or open with what would decide it."""
+"""Numbers are believed one by one; a threshold is decided by its number's whole range."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench
+from tests.analysis.conftest import Bench, bench_of, with_counter, with_readings
 from tests.evolve import evolve
+from tests.support import make_run
 
+from svload.analysis import limits
+from svload.analysis.belief import Beliefs
 from svload.analysis.cases import over_runs, threshold_results
 from svload.analysis.criteria import criterion_of, outcome
-from svload.analysis.judge import judge_run
-from svload.model.results import Belief, CaseResult, Estimate, ThresholdResult
+from svload.analysis.judge import judge_run, judge_trial
+from svload.model.results import Belief, CaseResult, CheckResult, Estimate, Findings, Harm, ThresholdResult
+from svload.store import TrialData
 
 P95, SUCCESS = "probe.response.p95", "probe.success_rate"
 WIDE = Belief(grade="REFUSED", below=None, above=None, doubts=("others-cpu",))
@@ -121,3 +127,173 @@ def test_what_stands_beside_a_number_is_what_its_threshold_uses(closed: Bench, b
         (low * 0.999, False),
     ):
         assert outcome(criterion_of(f"{P95} < {limit:.9f} s", closed.configs["TC0"]), one) is held
+
+
+P50, TAIL = "probe.response.p50", "probe.response.p95"
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench_of(make_run(tmp_path_factory.mktemp("four"), cases=1, replicates=4))
+
+
+def stolen(trial: TrialData) -> TrialData:
+    """The hypervisor takes half of every core from beginning to end."""
+    return with_readings(trial, "host", "steal_seconds_total", lambda at, old: old + 0.5 * at)
+
+
+def told(check: str, *harms: Harm) -> CheckResult:
+    return CheckResult(check=check, grade="VALID", sentence="", harms=harms)
+
+
+def test_what_checks_say_of_a_number_is_the_sum_and_so_is_its_grade() -> None:
+    """The planted number is off by 9.8 % though neither check calls it WEAK; the clean one by 4.9 %."""
+    twice = [
+        told("generator-harm", Harm(number=P50, grade="VALID", below=0.049)),
+        told("hiccups", Harm(number=P50, grade="VALID", below=0.049, above=0.01)),
+    ]
+    found, clean = Beliefs(twice).of(P50), Beliefs(twice[:1]).of(P50)
+    assert (found.grade, found.below, found.above) == ("WEAK", pytest.approx(0.098), 0.01)
+    assert set(found.doubts) == {"generator-harm", "hiccups"}
+    assert (clean.grade, clean.doubts) == ("VALID", ())
+    assert Beliefs(twice).of("probe.success_rate") is None
+
+
+def test_what_is_off_by_nobody_knows_how_much_has_the_widest_range() -> None:
+    """Not none: the less is known of a number, the less it may decide."""
+    found = Beliefs([told("clocks", Harm(number="timing", grade="WEAK", below=None, above=None))]).of(P50)
+    assert (found.grade, found.below, found.above) == ("WEAK", *limits.WIDEST)
+
+
+def test_a_refusal_without_a_bound_leaves_none() -> None:
+    refused = Harm(number="all", grade="REFUSED", below=None, above=None)
+    found = Beliefs([told("accounting", refused), told("steal", Harm(number=P50, grade="VALID", below=0.1))])
+    belief = found.of(P50)
+    assert (belief.grade, belief.below) == ("REFUSED", None)
+    assert (found.of("probe.requests") or belief).grade == "REFUSED"
+
+
+def test_success_is_judged_whatever_disturbed_the_times(four: Bench) -> None:
+    trials = [stolen(trial) for trial in four.trials()]
+    texts = (
+        "probe.success_rate >= 99 %",
+        "probe.error_rate > 5 %",
+        f"{P50} < 10 s",
+        "probe.response.p50 < 1 ns",
+    )
+    configs = {name: evolve(one, thresholds=texts) for name, one in four.configs.items()}
+    found = judge_run(four.lock, configs, trials)
+    case = found.cases[0]
+    assert (case.instrument, case.metrics[P50].grade) == ("WEAK", "WEAK")
+    assert case.metrics["probe.success_rate"].value == 1.0
+    assert [one.outcome for one in found.thresholds] == ["passed", "failed", "passed", "failed"]
+    assert found.thresholds[2].measured == case.metrics[P50].value
+
+
+def test_what_breaks_the_trial_as_a_whole_breaks_all_its_numbers(four: Bench) -> None:
+    trial = with_counter(four.trial("TC0.r1"), "cache", "requests", lambda n: n + 1e5)
+    result = judge_trial(trial, four.config(trial))
+    assert {one.grade for one in result.metrics.values()} == {"REFUSED"}
+
+
+@pytest.mark.parametrize("changed", ["server", "lib/app.py"])
+def test_trials_of_an_earlier_build_are_in_no_number(four: Bench, changed: str) -> None:
+    """Whichever program of the server changed between them; trials of one build all count."""
+
+    def started(trial: TrialData, digest: str) -> TrialData:
+        first, *rest = trial.lab.services
+        programs = {"same": "0", changed: digest}
+        services = (evolve(first, programs=programs), *rest)
+        return evolve(trial, lab__services=services)
+
+    trials = sorted(four.trials(), key=lambda trial: trial.seal.sealed_wall if trial.seal else 0.0)
+    for digests, left_out in (("a" + "b" * 9, 1), ("b" * 10, 0)):
+        built = [started(trial, digest) for trial, digest in zip(trials, digests, strict=False)]
+        results = judge_run(four.lock, four.configs, built).trials
+        refused = {
+            result.trial
+            for result in results
+            if {one.grade for one in result.metrics.values()} == {"REFUSED"}
+        }
+        assert refused == {trial.trial for trial in built[:left_out]}
+        assert len(results) > len(refused)
+
+
+@pytest.mark.parametrize(
+    ("text", "belief", "held"),
+    [
+        ("response.p50 < 200 ms", None, True),
+        ("response.p50 < 200 ms", Belief(grade="WEAK", below=0.1, above=0.05), True),
+        ("response.p50 < 200 ms", Belief(grade="WEAK", below=0.1, above=0.15), None),
+        ("response.p50 < 170 ms", Belief(grade="WEAK", below=0.1, above=0.15), None),
+        ("response.p50 < 150 ms", Belief(grade="WEAK", below=0.1, above=0.15), False),
+        ("response.p50 < 150 ms", Belief(grade="REFUSED", below=0.1, above=9.0), False),
+        ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=9.0), True),
+        ("response.p50 < 800 ms", Belief(grade="REFUSED", below=0.1, above=9.0), None),
+        ("response.p50 < 800 ms", Belief(grade="WEAK", below=None, above=None), None),
+        ("response.p50 < 1 s", Belief(grade="WEAK", below=None, above=None), True),
+        ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=0.1, doubts=("accounting",)), None),
+    ],
+)
+def test_a_value_beyond_the_limit_even_at_its_bound_is_decided(
+    four: Bench, text: str, belief: Belief | None, held: bool | None
+) -> None:
+    criterion = criterion_of(text, four.configs["TC0"])
+    assert outcome(criterion, Estimate(value=0.18, low=0.18, high=0.18, belief=belief)) is held
+
+
+def test_beyond_the_time_out_fails_an_upper_limit_unless_it_is_refused(four: Bench) -> None:
+    criterion = criterion_of("response.p99 < 5 s", four.configs["TC0"])
+    beyond = Estimate(value=None, reason="> time-out (3 % failed)", why="time-out")
+    assert outcome(criterion, beyond, 20.0) is False
+    broken = Belief(grade="REFUSED", below=None, above=None, doubts=("accounting",))
+    refused = evolve(beyond, belief=broken)
+    assert outcome(criterion, refused, 20.0) is None
+
+
+def test_a_case_leaves_out_the_runs_that_refuse_a_number_and_no_others() -> None:
+    wrong = Belief(grade="REFUSED", below=None, above=None, doubts=("steal",))
+    runs = [{"g.response.p50": Estimate(value=value)} for value in (1.0, 1.0, 1.0)]
+    runs += [{"g.response.p50": Estimate(value=64.0, belief=wrong)}]
+    assert over_runs(runs, 3)["g.response.p50"].value == 1.0
+    few = over_runs(runs[1:], 3)["g.response.p50"]
+    assert (few.value, few.why) == (None, "refused")
+    assert few.belief.as_measured == pytest.approx(4.0)
+
+
+def test_a_case_s_percentile_is_that_of_its_trials(tmp_path: Path) -> None:
+    """The clean case has requests beyond the quantile in each trial; the planted one has none, so that it may lie
+    anywhere above what was seen."""
+    bench = bench_of(make_run(tmp_path, cases=1, replicates=6, duration_s=0.8))
+    found = judge_run(bench.lock, bench.configs, bench.trials())
+    p99, p999 = (found.cases[0].metrics[f"probe.response.{stat}"] for stat in ("p99", "p99.9"))
+    each = [trial.metrics["probe.response.p99"] for trial in found.trials]
+    assert {one.why for one in each} == {"too few"}
+    assert p99.value == pytest.approx(np.exp(np.mean([np.log(one.value or 0.0) for one in each])))
+    assert (p99.why, p99.need, p99.high is not None) == ("too few", 368, True)
+    assert (p999.why, p999.high) == ("too few", None)
+
+
+def test_findings_of_the_first_format_are_read(four: Bench, tmp_path: Path) -> None:
+    trials = [stolen(trial) for trial in four.trials()]
+    raw = json.loads(judge_run(four.lock, four.configs, trials).to_json())
+    for trial in raw["trials"]:
+        for check in trial["verdict"]["checks"]:
+            del check["harms"], check["who"]
+        for estimate in trial["metrics"].values():
+            del estimate["belief"], estimate["why"], estimate["need"]
+    late = {"value": None, "reason": "> time-out (3 % failed)"}
+    grows = {"value": 0.5, "reason": "grows with run length"}
+    for one in (raw["trials"][0], raw["cases"][0]):
+        one["metrics"] |= {"probe.response.p99": late, "background.response.p50": grows}
+    path = tmp_path / "findings.json"
+    path.write_text(json.dumps(raw | {"format": 1}))
+    found = Findings.read(path)
+    assert found.format == Findings.FORMAT
+    for one in (found.trials[0], found.cases[0]):
+        assert one.metrics["probe.response.p99"].why == "time-out", "only words said so then"
+        assert one.metrics["background.response.p50"].why == "grows"
+        assert one.metrics["probe.success_rate"].why == ""
+    (trial, *_) = found.trials
+    assert trial.metrics[P50].grade == trial.verdict.instrument == "WEAK"
+    assert "steal" in trial.metrics[P50].belief.doubts

@@ -16,7 +16,7 @@ trust without place and code
   run/test_hostile_trust.py::test_a_changed_program_is_asked_about
   run/test_hostile_trust.py::test_a_lock_is_trusted_in_its_own_folder_alone
   run/test_hostile_trust.py::test_another_build_is_not_resumed
-  analysis/test_belief.py::test_trials_of_an_earlier_build_are_in_no_number
+  analysis/test_thresholds.py::test_trials_of_an_earlier_build_are_in_no_number
   journeys/test_trust.py::test_trials_of_another_build_are_left_out
 a lock says what a study may not
   run/test_hostile_trust.py::test_a_lock_may_say_what_a_study_may
