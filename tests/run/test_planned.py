@@ -1,5 +1,4 @@
-"""Planned faults beside a load: at their moments, in order for each service, one service's delay
-no other's; what fails is kept."""
+"""Planned faults beside a load are done at their moments, for each service in order."""
 
 from __future__ import annotations
 
@@ -62,14 +61,15 @@ def test_each_is_done_at_its_moment_on_all_that_its_target_names() -> None:
     made.begin(began)
     wait_until(lambda: len(hands.done) == 6)
     made.finish()
-    assert hands.done == [
-        ("kill", "db", "part"), ("stop", "web[1]", ""), ("stop", "web[2]", ""), ("start", "web[1]", ""), ("start", "web[2]", ""),
+    assert ("kill", "db", "part") in hands.done, "beside the other service: before or after it"
+    assert [one for one in hands.done if one[1] != "db"] == [
+        ("stop", "web[1]", ""), ("stop", "web[2]", ""), ("start", "web[1]", ""), ("start", "web[2]", ""),
         ("renew", "facts of web", ""),
     ]  # fmt: skip
     events = made.events(began)
     assert [(one.do, one.planned_s) for one in events] == [("kill", 0.02), ("stop", 0.03), ("start", 0.05)]
     assert all(one.begun_s >= one.planned_s and one.done_s >= one.begun_s for one in events)
-    assert [event.data["do"] for event in made.news()] == ["kill", "stop", "start"]
+    assert sorted(event.data["do"] for event in made.news()) == ["kill", "start", "stop"]
     assert made.news() == []
     assert made.error is None
 
