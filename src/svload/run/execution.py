@@ -599,13 +599,13 @@ class _Execution:
         logs = keep_logs(bench.agent.dir, self.run.attempt(first, number).path / "logs")
         for one in error.problems:
             one.details.update(run=self.run.path, log=logs)
-        for trial in attempts:
-            self._say("trial-failed", trial=trial, code=problem.code, sentence=problem.sentence)
         self.last_failure = error
         self.in_a_row += 1
         self.lab_broken = True
         if error.exit_code is not ExitCode.LAB_FAILED or problem.code == "agent-lost":
-            raise error
+            raise error  # it ends the run, and is printed there
+        for trial in attempts:
+            self._say("trial-failed", trial=trial, code=problem.code, sentence=problem.sentence)
         if self.in_a_row >= FAILURES_IN_A_ROW:
             raise SvloadError(*fail("lab-failed-thrice", run=self.run.path).problems, *error.problems)
 
