@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +29,7 @@ from svload.model.errors import ExitCode
 from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
 from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, sides, warming
-from svload.run.block import Planned, plan_turns
+from svload.run.block import Planned, plan_turns, plan_within
 from svload.run.configs import case_config
 from svload.run.pauses import PauseReadings
 from svload.run.sides import SideHost, own_readings, plain, side_names, sided
@@ -339,6 +340,18 @@ def test_turns_follow_from_the_slower_side() -> None:
     assert found.turns.rounds == 3
     longer = plan_turns([fast, slow], 10 * found.turns.length_ns, 3)
     assert longer.turns.rounds == 10
+
+
+@pytest.mark.parametrize(("left_s", "rounds", "fits"), [(inf, 20, True), (50.0, 10, True), (30.0, 10, False)])
+def test_a_block_has_fewer_turns_where_time_is_short(
+    monkeypatch: pytest.MonkeyPatch, left_s: float, rounds: int, fits: bool
+) -> None:
+    """With 20 turns of half a second and a pause for each side three blocks take 66 s, with 10 turns half of it."""
+    monkeypatch.setattr(limits, "TURN_PLANNED", 10)
+    monkeypatch.setattr(limits, "TURN_LEAST_NS", 500_000_000)
+    planned, lacks_s = plan_within([Warmed(1e6, 900.0, 4, 2, 2)] * 2, 0, 20, left_s)
+    assert planned.turns.rounds == rounds
+    assert (lacks_s <= 0) is fits
 
 
 def responses(rate: float, seconds: float, level_ns: float, stall_s: float | None = None) -> Any:

@@ -83,19 +83,19 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
 def _must_have_time(lock: Lock, within_s: float | None) -> None:
     """Check that the blocks needed for a claim fit into the given time with the shortest turns and warm-up.
     Raises SvloadError usage."""
-    from svload.analysis.limits import CLAIM_BLOCKS
+    from svload.analysis.limits import CLAIM_BLOCKS, TURN_PLANNED
     from svload.analysis.turn_plan import expected_turns
     from svload.run.warming import STRETCHES_S
 
     turns = expected_turns(lock, case_configs(lock))
     if within_s is None or turns is None:
         return
-    needed_s = CLAIM_BLOCKS * (turns["block_s"] + STRETCHES_S[0] * len(lock.valid_cases))
+    rounds = min(turns["rounds"], TURN_PLANNED)
+    block_s = turns["block_s"] * rounds / turns["rounds"]
+    needed_s = CLAIM_BLOCKS * (block_s + STRETCHES_S[0] * len(lock.valid_cases))
     if within_s < needed_s:
-        told = (
-            f"{CLAIM_BLOCKS} blocks of at least {turns['rounds']} turns each take {show_duration(needed_s)}"
-        )
-        raise fail("usage", reason=f"--for is too short for an answer: {told}", hint="Give more time.")
+        needs = f"{CLAIM_BLOCKS} blocks of at least {rounds} turns each take {show_duration(needed_s)}"
+        raise fail("usage", reason=f"--for is too short for an answer: {needs}", hint="Give more time.")
 
 
 def _must_answer(ask: QuickLoad, files: LoadFiles, authorised: tuple[str, ...]) -> None:

@@ -58,6 +58,23 @@ def plan_turns(warmed: Sequence[Warmed], duration_ns: int, rounds: int) -> Plann
     return Planned(turn_plan(p99_ns, per_s, connections, duration_ns=duration_ns, rounds=rounds), p99_ns)
 
 
+def plan_within(
+    warmed: Sequence[Warmed], duration_ns: int, rounds: int, left_s: float
+) -> tuple[Planned, float]:
+    """Plan the turns, fewer of them where time is short. Return also by how many seconds the blocks of a claim
+    exceed `left_s` even so; negative if they fit."""
+    between_s = sum(one.settled_ns or one.took_ns for one in warmed) / 1e9 + limits.TURN_APART_S[1]
+
+    def lacks_s(planned: Planned) -> float:
+        blocks_s = limits.CLAIM_BLOCKS * planned.turns.seconds(len(warmed))
+        return blocks_s + (limits.CLAIM_BLOCKS - 1) * between_s - left_s
+
+    planned = plan_turns(warmed, duration_ns, rounds)
+    if lacks_s(planned) > 0:
+        planned = plan_turns(warmed, 0, min(rounds, limits.TURN_PLANNED))
+    return planned, lacks_s(planned)
+
+
 class BlockRun:
     """One attempt at the trials of a set, `sides` in listed order. `run` raises SvloadError (lab, generator)
     or Stopped, and then nothing is sealed. `planned` are the turns of an earlier block of these sides; if
@@ -87,12 +104,11 @@ class BlockRun:
 
     def _planned(self, warmed: Sequence[Warmed]) -> Planned:
         """Return the turns of all blocks. Raise SvloadError usage if too few blocks would end in time."""
-        planned = plan_turns(warmed, self._config.measure.duration_ns, least_rounds(self._config))
-        block_s = planned.turns.seconds(len(self.sides))
-        between_s = sum(one.settled_ns or one.took_ns for one in warmed) / 1e9 + limits.TURN_APART_S[1]
-        needed_s = limits.CLAIM_BLOCKS * block_s + (limits.CLAIM_BLOCKS - 1) * between_s
-        lacks_s = time.monotonic() + needed_s - self._ends_by_s
+        left_s = self._ends_by_s - time.monotonic()
+        least = least_rounds(self._config)
+        planned, lacks_s = plan_within(warmed, self._config.measure.duration_ns, least, left_s)
         if lacks_s > 0:
+            block_s = planned.turns.seconds(len(self.sides))
             raise fail(
                 "usage",
                 reason=f"--for is {show_duration(lacks_s)} too short: an answer needs {limits.CLAIM_BLOCKS} blocks, and one "
