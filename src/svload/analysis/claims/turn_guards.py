@@ -1,8 +1,8 @@
 """What a ratio of sides that take turns cannot detect, and the control that would show it (benches/turns.md).
 
 Turns represent servers that are loaded part of the time: each turn begins with an idle server. Where that may
-hide a difference, neither "no difference" nor a pass is reported, unless the effect is too far from its margin
-for what may be hidden.
+hide a difference, neither "no difference" nor a pass is reported, unless the effect is too far from its
+margin for what may be hidden.
 """
 
 from __future__ import annotations
