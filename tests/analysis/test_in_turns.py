@@ -15,7 +15,7 @@ from svload.analysis.claims.turned import Turned, _defer, _within_and_between
 from svload.analysis.claims.turns import Turns
 from svload.analysis.judge import judge_trial
 from svload.analysis.readings import Series
-from svload.api.runs import final_verdicts
+from svload.api.runs import FinalVerdicts
 from svload.model.errors import ExitCode
 from svload.model.executors import ConstantVus
 from svload.model.results import TurnRecord
@@ -93,7 +93,7 @@ def test_a_control_shows_whether_the_setup_prefers_a_side(
     turns = TurnModel(control=True, slow={"http-again": (again,) * 10})
     run = made(tmp_path, turns, https, more=("TC7", "TC8"))
     (claim,) = api.analyse(run).claims
-    assert bool(final_verdicts(run).decided) == (outcome != "open"), "no gate ends early and stays open"
+    assert bool(FinalVerdicts()(run).decided) == (outcome != "open"), "no gate ends early and stays open"
     assert claim.turns.control.value == pytest.approx(again, rel=0.02)
     assert (claim.gate.outcome, claim.treatment) == (outcome, "https"), claim.gate.why
     assert says in claim.gate.why
