@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -60,18 +61,23 @@ def findings() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server that answers at once; `/slow` after 30 ms, `/none` with 404, `/closed` not at all."""
+    """A server that answers at once; `/slow` after 30 ms, `/none` with 404, `/closed` not at all; `/falls` and
+    `/leaves` answer 50 requests, and then with 503 or not at all."""
     loop = asyncio.new_event_loop()
+    counts: Counter[bytes] = Counter()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 path = head.split(b" ")[1]
-                if path == b"/closed":
+                counts[path] += 1
+                worn = counts[path] > 50
+                if path == b"/closed" or (path == b"/leaves" and worn):
                     break
                 if path == b"/slow":
                     await asyncio.sleep(SLOW_S)
                 status = b"404 Not Found" if path == b"/none" else b"200 OK"
+                status = b"503 Worn" if path == b"/falls" and worn else status
                 writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\nok")
         writer.close()
 
@@ -131,6 +137,18 @@ def test_a_side_that_fails_ends_it_with_its_name(url: str, order: tuple[str, str
     assert f"requests to {url}/none failed (status), with status 404" in problem.sentence
     assert problem.remedy.endswith(f"svload probe {url}/none")
     assert len(list(only_run().glob("trials/*/seal.json"))) == 2
+
+
+@pytest.mark.parametrize(("path", "error"), [("falls", "status"), ("leaves", "empty_answer")])
+def test_a_side_that_answered_before_is_not_said_to_have_never_done_so(
+    url: str, path: str, error: str
+) -> None:
+    with pytest.raises(SvloadError) as caught:
+        asked(f"{url}/fast", f"{url}/{path}")
+    (problem,) = caught.value.problems
+    assert (problem.code, caught.value.exit_code) == ("target-gone", 1)
+    assert f"{url}/{path} no longer answers as it did: all " in problem.sentence
+    assert f"failed ({error})" in problem.sentence and "svload resume" in problem.remedy
 
 
 def test_a_side_that_fails_for_seconds_ends_it_before_its_trial_does(url: str) -> None:

@@ -13,6 +13,7 @@ from svload.api.load import LoadFiles, aimed, as_typed, enough_ports, hopeless, 
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_lock
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
+from svload.model.request_hints import HINTS
 from svload.model.units import show_duration
 from svload.run.configs import case_configs
 from svload.study.compared_urls import FACTOR, ComparedUrls, compare_study
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from svload.store import RunDir
     from svload.study.quick_load import QuickLoad
 
-_UNUSABLE = ("target-unreachable", "target-silent", "nothing-ok")
+_UNUSABLE = ("target-unreachable", "target-silent", "nothing-ok", "target-gone")
 """Errors that end a comparison immediately: the results so far are useless."""
 ANSWERS_WITHIN_S = 10.0
 """A URL whose first single request is not answered within this time is reported before anything is loaded."""
@@ -49,8 +50,8 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
     """Load both URLs equally, in turn, and judge which is faster; the run is kept in `choices.out`.
 
     Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable,
-    target-silent, nothing-ok as soon as it is clear that one of them answers no request as it should: after
-    one initial request to each, or within seconds of its load.
+    target-silent, nothing-ok, target-gone (it did before) as soon as it is clear that one of them answers no
+    request as it should: after one initial request to each, or within seconds of its load.
     """
     asked = replace(ask.request, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
     ask = replace(ask, request=asked)
@@ -70,8 +71,8 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
         except SvloadError as error:
             raise as_typed(error, Path(path).parent) from error
         _must_have_time(lock, ask.within_s)
-        for side, _ in aims:
-            _must_answer(side, files, choices.authorised)
+        for name, (side, _) in zip(ask.names, aims, strict=True):
+            sides[name].succeeded = _must_answer(side, files, choices.authorised)
         baseline = sides[ask.names[0]]
         by_case = {case.name: sides.get(case.levels[FACTOR], baseline) for case in lock.cases}
         result = run_lock(lock, path, chosen, emit, _unusable(by_case))
@@ -98,14 +99,15 @@ def _must_have_time(lock: Lock, within_s: float | None) -> None:
         raise fail("usage", reason=f"--for is too short for an answer: {needs}", hint="Give more time.")
 
 
-def _must_answer(ask: QuickLoad, files: LoadFiles, authorised: tuple[str, ...]) -> None:
-    """Check that one request is answered, whatever the answer is. Raises SvloadError target-unreachable,
-    target-silent."""
+def _must_answer(ask: QuickLoad, files: LoadFiles, authorised: tuple[str, ...]) -> bool:
+    """Check that one request is answered, whatever the answer is; return whether it succeeded. Raises
+    SvloadError target-unreachable, target-silent."""
     own_files = replace(files, ca=files.ca if ask.has_ca_file else None)
     (row,) = probe(ask, 1, own_files, authorised, ANSWERS_WITHIN_S)
     url = f"{ask.url} at {ask.connect_to}" if ask.connect_to else ask.url
     if row["error"] and (error := hopeless(url, {"ok": 0, "errors": {row["error"]: 1}})) is not None:
         raise error
+    return not row["error"] and int(row["http_code"]) < 400
 
 
 def _with_status(error: SvloadError, run: RunDir) -> SvloadError:
@@ -132,10 +134,12 @@ class _Side:
     url: str
     endpoint: str
     group: Mapping[str, Any] = field(default_factory=lambda: {"ok": 0, "errors": {}})
+    succeeded: bool = False
+    """whether a request succeeded before this load"""
 
     def no_answer(self) -> SvloadError | None:
-        """Return the error to raise if no request was answered at all."""
-        return hopeless(self.endpoint, self.group)
+        """Return the error to raise if no request was ever answered."""
+        return None if self.succeeded else hopeless(self.endpoint, self.group)
 
     def none_ok(self, trial: str) -> SvloadError | None:
         """Return the error to raise if no request of a whole trial succeeded."""
@@ -143,6 +147,12 @@ class _Side:
         if self.group["ok"] or not errors:
             return None
         most = max(errors, key=lambda name: errors[name])
+        if self.succeeded:
+            reason = f"all {sum(errors.values()):,} requests of {trial} failed ({most})"
+            hint = (
+                f"{HINTS[most][:1].upper()}{HINTS[most][1:]}. “svload resume” repeats this block and goes on."
+            )
+            return fail("target-gone", target=self.url, reason=reason, hint=hint, trial=trial)
         reason = f"all {sum(errors.values()):,} requests to {self.url} failed ({most})"
         hint = f"See what it answers: svload probe {self.url}"
         return fail("nothing-ok", reason=reason, hint=hint, trial=trial)
@@ -156,7 +166,8 @@ def _unusable(sides: Mapping[str, _Side]) -> AbortIf:
     def abort_if(event: Event) -> SvloadError | None:
         trial = event.text("trial")
         if event.kind == "trial-started":
-            of_trial[trial] = sides[event.text("case")]
+            side = of_trial[trial] = sides[event.text("case")]
+            side.succeeded |= bool(side.group["ok"])
         elif event.kind == "progress" and trial in of_trial and (groups := event.data["groups"]):
             side = of_trial[trial]
             side.group = groups[0]  # type: ignore[index]

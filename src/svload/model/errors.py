@@ -103,6 +103,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("abort-held", ExitCode.THRESHOLD_FAILED, "abort_if stopped the run: {that} was true in {trial}, {at} into its load ({value} over the last {seconds} s).", "Completed trials are kept; “svload resume” repeats this trial and continues."),
         ErrorKind("target-silent", ExitCode.THRESHOLD_FAILED, "{target} accepted connections but completed no response: {what} ({count} of {count}).", "{hint}"),
         ErrorKind("nothing-ok", ExitCode.THRESHOLD_FAILED, "No request succeeded: {reason}.", "{hint}"),
+        ErrorKind("target-gone", ExitCode.THRESHOLD_FAILED, "{target} no longer answers as it did: {reason}.", "{hint}"),
         ErrorKind("lab-failed-thrice", _LAB, "The lab failed three times in a row; the run was stopped.", "Fix the cause, then continue with “svload resume {run}”."),
         ErrorKind("not-yours", _LAB, "{path} belongs to another user (uid {owner}), so svload does not use it.", "Copy it to a folder of your own; SVLOAD_STATE and SVLOAD_CACHE name svload's folders."),
         ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),
