@@ -53,8 +53,9 @@ def test_a_line_after_one_that_a_full_disk_cut_is_whole(tmp_path: Path, fits: in
                 raise OSError(28, "No space left on device")
 
         journal._file = Full()
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(OSError, match="No space") as caught:
             journal.write(Event("notice", {"text": "cut"}))
+        assert caught.value.filename == str(path)
         journal._file = whole
         journal.write(Event("run-ended", {"text": "last"}))
     read = read_events(path)

@@ -22,13 +22,17 @@ class Journal:
         self._torn = _is_torn(path)
 
     def write(self, event: Event, *, sync: bool = False) -> None:
-        """Append `event`; with `sync` return only when it is on the disk. Raise OSError (disk full)."""
+        """Append `event`; with `sync` return only when it is on the disk. Raise OSError (disk full), which
+        names the file."""
         line = event.to_json().encode("utf-8", "backslashreplace") + b"\n"
         if self._torn:
             line = b"\n" + line
         self._torn = True  # until the whole line is out: a full disk may take a part of it
-        while line:
-            line = line[self._file.write(line) :]
+        try:
+            while line:
+                line = line[self._file.write(line) :]
+        except OSError as why:
+            raise OSError(why.errno, why.strerror, str(self.path)) from why
         self._torn = False
         if sync:
             self.sync()
