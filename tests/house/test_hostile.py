@@ -53,7 +53,7 @@ links, modes, windows and columns
 ACCIDENTS = """
 an old server answers
   lab/test_answering.py::test_a_worker_that_left_its_session_never_answers_for_the_next_build
-  lab/test_answering.py::test_a_port_that_an_old_worker_keeps_is_refused_with_its_name
+  lab/test_answering.py::test_who_ran_before_is_refused
 empty control groups
   lab/test_groups.py::test_no_folder_stays_of_a_service_with_limits_that_its_machine_has_not
 edited findings
