@@ -16,6 +16,7 @@ from svload.analysis import limits
 from svload.analysis.confounded import confounding
 from svload.model.results import Claim
 from svload.model.study import CaseConfig, Comparison, Factor, Lock
+from svload.model.units import show_percent
 from svload.study.config import measure_of
 from svload.study.order import control_level, is_split
 
@@ -302,7 +303,7 @@ def _planned_sentence(
     parts = [f"{head}: decidable, {detects}."]
     if wanted := wanted_widths(lock).get(contrast.name):
         parts.append(
-            f"Blocks are added until its interval is ± {100 * expm1(wanted):.2g} %, at most {most_blocks(lock)}."
+            f"Blocks are added until its interval is ± {show_percent(expm1(wanted), 2)}, at most {most_blocks(lock)}."
         )
     if lock.measure.order == "turns" and not is_split(lock):
         parts.append("The result holds for these running servers only.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from svload.analysis import limits
 from svload.analysis.whose import Whose
+from svload.model.units import show_percent
 
 _NAMED = 3
 
@@ -36,9 +37,9 @@ def disturbances(look: Look) -> tuple[str, ...]:
         told.append(f"other processes use {used:.2g} of {look.cores} cores: {named}")
     core, stolen = max(look.stolen.items(), key=lambda one: one[1], default=("", 0.0))
     if stolen > limits.STEAL:
-        told.append(f"the hypervisor gives {100 * stolen:.2g} % of {core} to other guests")
+        told.append(f"the hypervisor gives {show_percent(stolen, 2)} of {core} to other guests")
     if not told and look.waited is not None and look.waited > 5 * limits.RUN_QUEUE:
         told.append(
-            f"processes that can't be seen from here wait for a core {100 * look.waited:.2g} % of the time"
+            f"processes that can't be seen from here wait for a core {show_percent(look.waited, 2)} of the time"
         )
     return tuple(told)

@@ -29,6 +29,7 @@ from svload.model.executors import ClosedLoop
 from svload.model.metrics import limit_of, metric_name, without_limit
 from svload.model.results import Estimate, Grade, Harm
 from svload.model.study import CaseConfig
+from svload.model.units import show_percent
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -310,7 +311,7 @@ def effect(harms: Sequence[Harm]) -> str:
     first = min(wide, key=lambda one: (".response.p50" not in one.number, one.number))
     ends = ((first.below, "lower"), (first.above, "higher"))
     off = " or ".join(
-        f"{100 * (share or 0.0):.2g} % {way}" for share, way in ends if (share or 0.0) >= 0.0005
+        f"{show_percent(share or 0.0, 2)} {way}" for share, way in ends if (share or 0.0) >= 0.0005
     )
     more = f"; {len(wide) - 1} more numbers are rough" if len(wide) > 1 else ""
     return f"The true {first.number} may be up to {off or '0.05 % away'}{more}."

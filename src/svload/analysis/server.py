@@ -28,7 +28,7 @@ from svload.model.executors import ClosedLoop
 from svload.model.facts import Death
 from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, CheckResult, Estimate, ServerState, TrialResult
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_percent
 
 GROWS = "grows with run length"
 GROWING = ("response.", "ok_response.", "slot_wait.")
@@ -112,7 +112,7 @@ def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
         if wave is not None:
             period = show_duration(group.window.seconds / wave.cycles)
             return "UNKNOWN", (
-                f"{group.name}: {name} swings by ±{100 * wave.amplitude:.2g} % every {period}, so the server was not "
+                f"{group.name}: {name} swings by ±{show_percent(wave.amplitude, 2)} every {period}, so the server was not "
                 "in a steady state."
             )
     return None

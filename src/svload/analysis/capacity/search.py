@@ -18,7 +18,7 @@ from statistics import mean, median
 from svload.analysis.capacity.fit import FARTHEST, Limit, Point, cut, limit_by_outcome, limit_of, line_of
 from svload.model.capacity import SearchState
 from svload.model.study import CapacitySearch
-from svload.model.units import show_duration
+from svload.model.units import show_duration, show_percent
 
 PAUSE = 5.0
 """A gap between two seals counts as at most this many usual trials: a longer one means that the run was
@@ -351,7 +351,7 @@ def _bursts(now: Progress, limit: Limit | None) -> str:
             failing = sum(bad > allowed for bad, _ in found)
             return (
                 f"{name} fails at any load: in {failing} of {len(found)} trials at {round(top):,} or less, "
-                f"{100 * share:.2g} % of requests on average"
+                f"{show_percent(share, 2)} of requests on average"
             )
     return ""
 

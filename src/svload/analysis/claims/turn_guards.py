@@ -18,6 +18,7 @@ from svload.analysis import limits
 from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of
 from svload.analysis.claims.turns import Requests, Turns, log_ratio
 from svload.analysis.quantiles import Floats
+from svload.model.units import show_percent
 
 CPU = "CPU"
 _OTHERWISE = "; measure with order: trials"
@@ -153,7 +154,7 @@ class Control:
     def sentence(self, baseline: str) -> str:
         """Return `main against itself: 0.4 % (−0.9 to +1.7)`."""
         low, high = (100 * (exp(end) - 1) for end in self.interval)
-        told = f"{100 * (exp(float(self.effect.mean)) - 1):.2g} % ({_signed(low)} to {_signed(high)})"
+        told = f"{show_percent(exp(float(self.effect.mean)) - 1, 2)} ({_signed(low)} to {_signed(high)})"
         return f"{baseline} against itself: {told}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from svload.model.units import show_percent
 from svload.report.charts.axes import LETTER, NARROW, Key, draw_key, fitting, key_height, ticked, x_labels
 from svload.report.charts.scales import Scale
 from svload.report.charts.svg import Drawing
@@ -77,6 +78,6 @@ def _row(drawing: Drawing, x: Scale, share: Scale, y: float, label: str, parts: 
     reached = 0.0
     for number, name, value in known if share.end > share.start else ():
         begin, end = share(reached / total), share((reached + value) / total)
-        told = f"{name}: {100 * value / total:.2g} %"
+        told = f"{name}: {show_percent(value / total, 2)}"
         drawing.rect(begin, middle - _BAR / 2, end - begin, _BAR, f"a{number}", told)
         reached += value

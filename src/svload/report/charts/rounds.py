@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import nan
 
 from svload.model.pairs import PairRatio
-from svload.model.units import Dimension
+from svload.model.units import Dimension, show_percent
 from svload.report.charts.axes import y_axis
 from svload.report.charts.scales import around
 from svload.report.charts.svg import Drawing, broken
@@ -49,7 +49,7 @@ def rounds_chart(
         at = [_LEFT + (first + place + 0.5) * step for place in range(len(pair.rounds))]
         for x, one in zip(at, pair.rounds, strict=True):
             if one.strangers is not None:
-                tip = f"other programs: {100 * one.strangers:.2g} %"
+                tip = f"other programs: {show_percent(one.strangers, 2)}"
                 drawing.rect(
                     x - step / 2, floor - _LOW * one.strangers, step, _LOW * one.strangers, "f3", tip
                 )

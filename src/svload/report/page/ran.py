@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from svload.analysis.phases import outside_load
 from svload.model.plan import Placement
-from svload.model.units import show_duration, show_size
+from svload.model.units import show_duration, show_percent, show_size
 from svload.report.data.gather import Gathered, seal_hashes
 from svload.report.told.certified import instrument_line
 from svload.report.told.spelling import count_words, list_words, show_time, unique
@@ -132,7 +132,7 @@ def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
     if costs:
         yield (
             "cost of the monitors",
-            f"{100 * sum(costs) / len(costs):.2g} % of one core on average, {100 * max(costs):.2g} % in the "
+            f"{show_percent(sum(costs) / len(costs), 2)} of one core on average, {show_percent(max(costs), 2)} in the "
             f"worst trial",
         )
     if lock.authorised:

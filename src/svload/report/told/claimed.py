@@ -11,7 +11,7 @@ from math import expm1
 
 from svload.analysis.limits import LEANING
 from svload.model.results import Claim, Estimate, Findings, LostPair, PairRatio
-from svload.model.units import Dimension
+from svload.model.units import Dimension, show_percent
 from svload.report.told.anew import anew_words
 from svload.report.told.causes import cause
 from svload.report.told.spelling import (
@@ -340,7 +340,7 @@ _WHY_LOST = {"broken": "broken", "missing": "missing", "no number": "without a n
 def pair_strangers(pair: PairRatio) -> str:
     """Return the share of the machine used by other programs during the pair's more disturbed trial; "" if
     not read."""
-    return "" if pair.strangers is None else f"{100 * pair.strangers:.2g} %"
+    return "" if pair.strangers is None else show_percent(pair.strangers, 2)
 
 
 def ran_first(claim: Claim, pair: PairRatio) -> str:
@@ -370,8 +370,8 @@ def _strangers(claim: Claim) -> str:
         return ""
     if not found.readable:
         return "the server's machine could not be read: all pairs have equal weight"
-    before, after = (f"{100 * share:.2g} %" for share in found.sides)
-    told = f"{100 * found.mean:.2g} % of the machine, {100 * found.most:.2g} % at most ({before} during {claim.baseline}, {after} during {claim.treatment})"
+    before, after = (show_percent(share, 2) for share in found.sides)
+    told = f"{show_percent(found.mean, 2)} of the machine, {show_percent(found.most, 2)} at most ({before} during {claim.baseline}, {after} during {claim.treatment})"
     pairs = len(claim.evidence)
     if claim.turns is not None:
         return f"{told}; both sides met them alike"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svload.analysis import limits
-from svload.model.units import show_duration, three_figures
+from svload.model.units import show_duration, show_percent, three_figures
 from svload.tables.checks.base import (
     Tables,
     finding,
@@ -70,7 +70,7 @@ def delay_is_think_time(tables: Tables) -> Iterator[TableFinding | None]:
         sentence = (
             f"{table.row(last, table.factors)}: the delay of {show_duration(z)} did not make the server "
             f"faster: N = X·(R + Z) holds "
-            f"within {100 * most:.2g} % ({x:.2f}/s × ({show_duration(r)} + {show_duration(z)}) = "
+            f"within {show_percent(most, 2)} ({x:.2f}/s × ({show_duration(r)} + {show_duration(z)}) = "
             f"{x * (r + z):.1f} of {three_figures(n)} users), "
             f"at {three_figures(loop[first][1])}/s without it: it is the users' think time."
         )
