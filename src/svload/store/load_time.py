@@ -89,15 +89,18 @@ def _idle_sql(stamp: str, turn: str) -> str:
 WITHOUT_TURNS_SQL = "case when one.done_ns >= 0 then one.done_ns - one.due_ns end"
 """`responses_ns` of samples `one` that did not wait for a slot; null for a request that never ended."""
 TIMED_SQL = f"""\
-select *, {WITHOUT_TURNS_SQL} as response_ns from _samples one where ready_ns < 0 or ready_ns = due_ns
+select *, {WITHOUT_TURNS_SQL} as response_ns from _prompt one
+union all
+select *, {WITHOUT_TURNS_SQL} as response_ns from _waiting one where ready_ns < 0 or ready_ns = due_ns
 union all
 select one.*, case when one.done_ns >= 0 then one.done_ns - one.due_ns
     - {_idle_sql("ready_ns", "ready")} + {_idle_sql("due_ns", "due")} end as response_ns
-  from (select * from _samples where ready_ns >= 0 and ready_ns <> due_ns) one
+  from (select * from _waiting where ready_ns >= 0 and ready_ns <> due_ns) one
   asof left join _turns due on one.trial = due.of_trial and one.due_ns >= due.begin_ns
   asof left join _turns ready on one.trial = ready.of_trial and one.ready_ns >= ready.begin_ns"""
-"""Samples with `responses_ns`, from `_samples` in real time and `_turns` (of_trial, begin_ns, length_ns, before_ns:
-load time before it). Only what waited is joined to its turns, which takes a sort."""
+"""Samples with `responses_ns`: from those in real time of trials where something waited for a slot (`_waiting`) or
+nothing did (`_prompt`), and `_turns` (of_trial, begin_ns, length_ns, before_ns: load time before it). Only what waited
+is joined to its turns, which takes a sort."""
 
 
 def monitors_in_load_time(table: Table, turns: Turns) -> dict[str, NDArray[Any]]:

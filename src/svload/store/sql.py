@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.environment import free_memory_bytes
-from svload.model.errors import fail
+from svload.model.errors import SvloadError, fail
 from svload.model.outputs import output
 from svload.model.request_errors import ERRORS
 from svload.model.results import Belief, Findings, TrialResult, TrialSummary
@@ -24,7 +24,7 @@ from svload.model.visible import FORMULA, plain_cell
 from svload.store.interrupts import interruptibly
 from svload.store.layout import RunDir
 from svload.store.load_time import TIMED_SQL, WITHOUT_TURNS_SQL, Turns
-from svload.store.parquet import TABLES, schema_of
+from svload.store.parquet import TABLES, read_table, schema_of
 
 VIEWS = {
     "cases": "a case a row: case_name, excluded, and a column for each factor",
@@ -182,6 +182,13 @@ def _register(connection: Any, run: RunDir) -> None:
         connection.register(f"_{table}", _dataset(run, names, table))
     connection.register("_turns", _turns(summaries))
     turned = any(summary.turns is not None for summary in summaries.values())
+    if turned:
+        waiting = [
+            name for name in names if summaries[name].turns and _waited(run.trial(name).table("samples"))
+        ]
+        prompt = [name for name in names if name not in waiting]
+        connection.register("_waiting", _dataset(run, waiting, "samples"))
+        connection.register("_prompt", _dataset(run, prompt, "samples"))
     connection.execute(f"create view _timed as {TIMED_SQL if turned else _TIMED}")
     by_group = 'join groups using (trial, "group")'
     picked = "trial, groups.case_name, groups.group_name"
@@ -199,7 +206,16 @@ def _register(connection: Any, run: RunDir) -> None:
         connection.execute(f"create view {view} as {select}")
 
 
-def _dataset(run: RunDir, names: tuple[str, ...], table: str) -> ds.Dataset:
+def _waited(samples: Path) -> bool:
+    """Return whether a request waited for a slot. A table that cannot be read counts: the view reports it."""
+    try:
+        read = read_table(samples, ("due_ns", "ready_ns"))
+    except SvloadError:
+        return True
+    return bool(np.any((read["ready_ns"] >= 0) & (read["ready_ns"] != read["due_ns"])))
+
+
+def _dataset(run: RunDir, names: Sequence[str], table: str) -> ds.Dataset:
     """Return one table of all trials, read from Parquet on demand, with the trial's name; without copying."""
     schema = schema_of(TABLES[table]).append(pa.field("trial", pa.string()))
     form = ds.ParquetFileFormat()
