@@ -48,6 +48,8 @@ MISTYPED = {
     f"load {URL} -R nan": "--rate takes a number above 0",
     f"load {URL} -t 1e18s": "--timeout: at most 7,776,000 seconds can be planned",
     f"load {URL} -n 99999999999999999999": "--requests: input should be less than",
+    f"load {URL} --spin 1s": "--spin: at most 10,000,000 ns",
+    f"load {URL} -R 9 --on-full burst": "--on-full: expected one of wait, drop",
     f"load {URL} --follow-redirects 70000": "less than or equal to 100",
     f"load {URL} -c 2 -d 0.3s --ramp-up 5h": "in intervals of 1 ms more than 1,000,000",
     "load https://127.0.0.1:9/ --cacert s/study.yaml": "--cacert s/study.yaml holds no certificate",

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from svload.model.errors import SvloadError, fail
-from svload.model.options import Described, flagged
+from svload.model.options import flagged
 from svload.model.units import parse_quantity, show_duration
 from svload.model.unix_url import split_unix_url
 from svload.study.k6 import study_criterion
@@ -130,8 +130,6 @@ class QuickLoad:
         if self.lasts_s < LEAST_S:
             said = f"--duration {self.duration}" if self.duration else f"--stage {','.join(self.stages)}"
             raise _wrong(f"{said} is too short to measure", f"Take {show_duration(LEAST_S)} or more.")
-        for one in flagged():
-            _check_bound(one, self.option(one.key))
         if self.timeout is not None and _time_s(self.timeout, "--timeout") <= 0:
             raise _wrong(f"--timeout {self.timeout} leaves no time for an answer", "Write it like 5s.")
         for header in self.headers:
@@ -158,8 +156,6 @@ class QuickLoad:
             (self.pacing_quantum is not None and closed and not (self.think_time or self.stages), "--pacing-quantum is for load that waits for its time, and these users don't", "Add --think-time, or use --rate."),
             (self.on_full is not None and closed, "--on-full is about a full pool of an open loop", "Leave it out, or add --rate."),
             (self.arrivals is not None and closed, "--arrivals are of an open loop", "Leave it out, or add --rate."),
-            (self.arrivals not in (None, "constant", "poisson"), f"--arrivals takes constant or poisson, not “{self.arrivals}”", ""),
-            (self.on_full not in (None, "wait", "drop"), f"--on-full takes wait or drop, not “{self.on_full}”", ""),
             (closed and not self.stages and self.generators > self.users, f"--generators {self.generators} can't share {self.users} users", "Give at most one generator a user."),
         )  # fmt: skip
 
@@ -279,23 +275,6 @@ class QuickLoad:
             "verify": False if self.insecure else None,
         }
         return {key: value for key, value in said.items() if value is not None}
-
-
-def _check_bound(one: Described, said: Any) -> None:
-    """Raise SvloadError usage for a time or a number beyond a study's bounds."""
-    option = f"--{one.key.replace('_', '-')}"
-    if said is None or one.option.most is None:
-        if said is not None and one.is_time and _time_s(said, option) <= 0:
-            raise _wrong(f"{option} {said} leaves no time", "Write it like 1s.")
-        return
-    least, most = one.option.least, one.option.most.most
-    if not one.is_time:
-        if not least <= said <= most:
-            raise _wrong(f"{option} {said} is not between {least} and {most:,}", "")
-    elif not 0 <= _time_s(said, option) <= most / 1e9:
-        longest = show_duration(most / 1e9).replace(" ", "")
-        example = one.option.example.replace(" ", "")
-        raise _wrong(f"{option} {said} is not between 0 and {longest}", f"Write it like {example}.")
 
 
 def quick_study(ask: QuickLoad) -> str:
