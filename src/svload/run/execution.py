@@ -341,13 +341,21 @@ class _Execution:
         from svload.run.quiet import LOOK_S, wait_for_quiet, warning
         from svload.watch.look import look_round
 
-        look = partial(look_round, LOOK_S, self.stop.wait)
+        look = partial(look_round, LOOK_S, self._wait_and_load)
 
         with self._phase("look"):
             if self.options.wait_quiet_s:
                 wait_for_quiet(self.options.wait_quiet_s, look, self._notice, self.stop.is_set)
             elif text := warning(look()):
                 self._notice(text)
+
+    def _wait_and_load(self, seconds: float) -> None:
+        """Wait, and meanwhile load what the first trial's verdict needs: half a second that would follow it."""
+        ends = time.monotonic() + seconds
+        import svload.analysis.judge
+        import svload.store.parquet  # noqa: F401
+
+        self.stop.wait(max(ends - time.monotonic(), 0.0))
 
     def _have_plan(self) -> None:
         """Plan a run that was killed before its plan, from the lock's seed. Raise SvloadError run-damaged."""
