@@ -75,10 +75,13 @@ def warm_up(trial: TrialRun, least: int = 0) -> Warmed:
             if seen.settled and fewest >= least:
                 break
             config = without_ramps(config)
+    told = f"{show_duration(took_ns / 1e9)} of warm-up"
+    if settled_ns is None:
+        trial.notice(f"{trial.plan.case} had not settled after {told}")
     if fewest < least:
         trial.notice(
-            f"{trial.plan.case}: {fewest} requests in {show_duration(took_ns / 1e9)} of warm-up are too few "
-            f"to tell a stall from a slow server, so the turns may be longer than necessary"
+            f"{trial.plan.case}: {fewest} requests in {told} are too few to tell a stall from a slow server, "
+            f"so the turns may be longer than necessary"
         )
     p99_ns = max(map(typical_p99_ns, groups), default=0.0)
     return Warmed(p99_ns, seen.per_s, seen.connections, took_ns, settled_ns)
