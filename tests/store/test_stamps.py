@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.store import foreign_files as files
 
 from svload.model.errors import SvloadError
 from svload.store.foreign.jtl import read_jtl
-from svload.store.foreign.run import form_of
+from svload.store.foreign.run import form_of, read_foreign
 from svload.store.foreign.stamps import has_fraction, is_stamp, unix_ms
 
 AT = round(datetime(2024, 4, 3, 10, 20, 30, tzinfo=UTC).timestamp() * 1000)
@@ -73,6 +75,23 @@ def test_rows_without_names_have_jmeters_columns(
     read = read_jtl(path)
     assert (read.begun_ns.tolist(), read.spent_ns.tolist()) == ([0, 100_000_000], [5_000_000, 6_000_000])
     assert (read.labels, read.groups) == (("home",), ("Users",))
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_rows_in_quotes_are_rows(sign: str, tmp_path: Path) -> None:
+    """With and without names, of JMeter and of a table."""
+    whole = files.write_jtl(tmp_path / "whole.jtl", files.closed_loop(users=2, lasts=2_000))
+    rows = list(csv.reader(whole.read_text().splitlines()))
+    for name, some, form in (
+        ("named", rows, "jtl"),
+        ("nameless", rows[1:], "jtl"),
+        ("table", [["users", "rps"], ["1", "2"]], "table"),
+    ):
+        path = tmp_path / name
+        with path.open("w", newline="") as file:
+            csv.writer(file, delimiter=sign, quoting=csv.QUOTE_ALL).writerows(some)
+        assert form_of(path) == form, name
+        assert form == "table" or read_foreign(path, form).requests == len(rows) - 1
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def unreadable(path: Path, line: int | None, reason: str, hint: str) -> SvloadEr
     file are shortened and made visible."""
     place = f"{path}:{line}" if line else str(path)
     return fail(
-        "import-unreadable", place=place, path=path.name, reason=visible(shortened(reason)), hint=hint
+        "import-unreadable", place=place, path=path.name or path, reason=visible(shortened(reason)), hint=hint
     )
 
 

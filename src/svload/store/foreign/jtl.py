@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from svload.model.bounds import VUS
+from svload.model.errors import SvloadError
 from svload.model.request_errors import ERRORS
 from svload.store.foreign.bounds import NAMES, THREADS, shortened
 from svload.store.foreign.lines import CUT, csv_rows, cut_at, header_of, lines_of
@@ -153,7 +154,10 @@ def headless(path: Path) -> Form | None:
     """Return the form of a file that starts with a row under JMeter's default columns, without their names
     (`print_field_names=false`); else None."""
     for delimiter in DELIMITERS:
-        _, cells = next(csv_rows(path, delimiter), (1, []))
+        try:
+            _, cells = next(csv_rows(path, delimiter), (1, []))
+        except SvloadError:  # with quotes, by another delimiter
+            continue
         row = dict(zip(HEADER, cells, strict=False))
         if (
             len(cells) == len(HEADER)
@@ -168,6 +172,7 @@ def headless(path: Path) -> Form | None:
 def _form_of(path: Path) -> Form:
     """Return the form of a file, from its first two rows. Raise SvloadError import-unreadable."""
     _, first = next(lines_of(path), (1, ""))
+    first = first.replace('"', "")
     delimiter = next(
         (sign for sign in DELIMITERS if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first), ","
     )

@@ -315,7 +315,7 @@ def must_be_read(path: Path, form: str | None) -> str:
         raise fail(
             "import-unreadable",
             place=str(path),
-            path=path.name,
+            path=path.name or path,
             reason="its first line is none that is known",
             hint=hint,
         )
