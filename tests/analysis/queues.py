@@ -16,7 +16,7 @@ from svload.analysis.ranges import Ranges
 from svload.analysis.view import kept_window, look
 from svload.model.columns import bucket
 from svload.model.metrics import CATALOGUE, MetricRef
-from svload.model.results import Harm
+from svload.model.results import Estimate, Harm
 from svload.model.study import CaseConfig
 from svload.store import TrialData
 
@@ -32,53 +32,8 @@ class Requests:
     done: Floats
 
 
-def through(start_s: float, work_s: float, stops: Stops) -> float:
-    """When work that begins at `start_s` ends, if nothing is done within the stops."""
-    at = start_s
-    for begin, end in stops:
-        if end <= at:
-            continue
-        if at + work_s <= begin:
-            break
-        work_s -= max(begin - at, 0.0)
-        at = end
-    return at + work_s
-
-
-def served(due: Floats, work: Floats, stops: Stops = ()) -> Requests:
-    """One server, first come first served."""
-    done, free = np.empty_like(due), 0.0
-    for number, (arrival, need) in enumerate(zip(due.tolist(), work.tolist(), strict=True)):
-        free = through(max(arrival, free), need, stops)
-        done[number] = free
-    return Requests(due, done)
-
-
-def asked_by(users: int, work: Floats, think: Floats, stops: Stops = (), end_s: float = 60.0) -> Requests:
-    """A closed loop of users who think, at one server; request i is the i-th that
-    begins, with the i-th work and think."""
-    import heapq
-
-    ready = [(float(think[user]) * user / users, user) for user in range(users)]
-    heapq.heapify(ready)
-    due, done, free = [], [], 0.0
-    counts = [0] * users
-    while ready[0][0] < end_s:
-        arrival, user = heapq.heappop(ready)
-        number = (counts[user] * users + user) % len(work)
-        counts[user] += 1
-        free = through(max(arrival, free), float(work[number]), stops)
-        due.append(arrival)
-        done.append(free)
-        heapq.heappush(ready, (free + float(think[number]), user))
-    order = np.argsort(due, kind="stable")
-    return Requests(np.array(due)[order], np.array(done)[order])
-
-
-def as_trial(
-    bench: Bench, made: Requests, end_s: float, *, rows: bool = True
-) -> tuple[TrialData, CaseConfig]:
-    """The requests as the one group of a trial, row by row or in histograms alone; nothing of it is disturbed yet."""
+def as_trial(bench: Bench, made: Requests, end_s: float) -> tuple[TrialData, CaseConfig]:
+    """The requests as the one group of a trial, in histograms, without readings."""
     base = bench.trial("TC0.r1")
     config = bench.config(base)
     config = evolve(config, groups=(config.groups[0],), thresholds=(), expects=())
@@ -91,14 +46,6 @@ def as_trial(
         interval_ns=interval_ns,
         groups=(evolve(base.summary.groups[0], due=n, begun=n, ok=n, think_ns=0),),
     )
-    samples: dict[str, Any] = {
-        name: np.zeros(n if rows else 0, dtype=base.samples[name].dtype) for name in base.samples
-    }
-    if rows:
-        for name in ("due_ns", "ready_ns", "begun_ns", "written_ns"):
-            samples[name] = due
-        samples["first_byte_ns"] = samples["done_ns"] = done
-        samples["read_lag_ns"] = np.full(n, -1)
     at, ended = due // interval_ns, done // interval_ns
     intervals: dict[str, Any] = {
         name: np.zeros(size, dtype=base.intervals[name].dtype) for name in base.intervals
@@ -115,9 +62,11 @@ def as_trial(
         name: np.zeros(len(keys), dtype=base.histograms[name].dtype) for name in base.histograms
     }
     histograms |= {"interval": keys // 10_000, "bucket": keys % 10_000, "count": counts}
-    monitors = {name: base.monitors[name][:0] for name in base.monitors}
-    tables: dict[str, Any] = {"samples": samples, "intervals": intervals, "histograms": histograms}
-    return replace(base, summary=summary, monitors=monitors, **tables), config
+    empty = {
+        table: {name: column[:0] for name, column in getattr(base, table).items()}
+        for table in ("samples", "monitors")
+    }
+    return replace(base, summary=summary, intervals=intervals, histograms=histograms, **empty), config
 
 
 def with_gaps(trial: TrialData, gaps: Stops, metric: str = "gap_seconds") -> TrialData:
@@ -126,14 +75,66 @@ def with_gaps(trial: TrialData, gaps: Stops, metric: str = "gap_seconds") -> Tri
     return with_rows(trial, rows)
 
 
+Counter = tuple[Floats, Floats]
+"""Moments in s, and what was counted up to each."""
+NEVER: Counter = (np.zeros(1), np.zeros(1))
+
+
+def counted(at: Floats, each: Floats) -> Counter:
+    """What these moments added up to."""
+    order = np.argsort(at, kind="stable")
+    return np.append(0.0, at[order]), np.append(0.0, np.cumsum(each[order]))
+
+
+def within(spells: Stops) -> Counter:
+    """The time within spells."""
+    edges = np.append(0.0, np.ravel(np.asarray(spells)))
+    return edges, np.cumsum(np.append(0.0, np.diff(edges) * (np.arange(len(edges) - 1) % 2)))
+
+
+def read(
+    trial: TrialData,
+    end_s: float,
+    *,
+    others: Counter | None = NEVER,
+    waits: Counter = NEVER,
+    cpu: Counter = NEVER,
+    stolen: Counter = NEVER,
+    gaps: Stops = (),
+) -> TrialData:
+    """The trial with what monitors of one core read: CPU of strangers (None: not known), waits and CPU of the
+    backend, steal, and gaps of the load's thread."""
+    counters = [
+        ("", "host", "cpu0", "busy_seconds_total", cpu, 0.2),
+        ("", "host", "cpu0", "steal_seconds_total", stolen, 0.2),
+        ("backend", "switches", "", "run_queue_seconds_total", waits, 2.0),
+        ("cache", "switches", "", "run_queue_seconds_total", NEVER, 2.0),
+        ("backend", "process", "", "cpu_seconds_total", cpu, 0.2),
+    ]
+    counters += [("", "others", "", "cpu_seconds_total", others, 0.2)] if others else []
+    rows = [
+        (round(at * 1e9), *names, float(value))
+        for *names, counter, every_s in counters
+        for moments in [np.arange(0.0, end_s + every_s / 2, every_s)]
+        for at, value in zip(moments, np.interp(moments, *counter), strict=True)
+    ]
+    found = with_rows(trial, rows)
+    return with_gaps(found, gaps) if len(gaps) else found
+
+
 def ranged(
     trial: TrialData, config: CaseConfig, stats: Sequence[str] = ("p50", "p95", "mean")
 ) -> dict[str, Harm]:
     """What disturbances can have done to each number of the trial's one group."""
+    metrics = measured(trial, config, stats)
     window = kept_window(trial.summary)
     groups = look(trial, config, window)
-    name = groups[0].name
-    extra = [MetricRef(name, CATALOGUE["traffic", "response"], stat) for stat in stats]
-    metrics = measure_trial(trial, config, window, extra, groups)
     found = Ranges(trial, config, window, groups, metrics).by_check
-    return {one.number.removeprefix(f"{name}."): one for harms in found.values() for one in harms}
+    return {one.number.removeprefix(f"{groups[0].name}."): one for harms in found.values() for one in harms}
+
+
+def measured(trial: TrialData, config: CaseConfig, stats: Sequence[str]) -> dict[str, Estimate]:
+    """Every number of the trial, by its full name."""
+    name = config.groups[0].name
+    extra = [MetricRef(name, CATALOGUE["traffic", "response"], stat) for stat in stats]
+    return measure_trial(trial, config, kept_window(trial.summary), extra)

@@ -7,7 +7,7 @@ says so.
 
 from __future__ import annotations
 
-ANALYSIS_VERSION = 15
+ANALYSIS_VERSION = 16
 """Stamped on derived/; findings of another version are computed again."""
 
 # How sure (docs/method.md §2)
@@ -255,18 +255,28 @@ CORES_CONCERNED = 2
 IMPORTED = 0.06
 """Range of the times and rates of an imported run, since its tool's own delays were not recorded: never
 VALID."""
-STRETCH_S = 2.0
-"""Time between readings of how long servers waited."""
+CALM_FROM = 0.1
+"""A number that was pushed by no more than this share is bounded by the index of disturbance, others by calm
+requests."""
+CALM_LEAST = 0.05
+"""Share of a group's requests that must be due in calm intervals to stand for all."""
+CALM_ABOVE = 1
+"""The number of them that must lie above a percentile."""
+CALM_BEFORE = 3.0
+"""Mean times in flight before a disturbance in which a request is no longer calm."""
+CALM_REACH = 2.5
+"""Standard errors by which the calm requests' statistic may miss that of all."""
+CALM_USE = 0.7
+"""Use that servers are assumed to have at least while a queue empties: a pool may be fuller than its core."""
+CLOGGED = 0.5
+"""Share of the time with a queue that strangers left from which on the readings bound nothing."""
 WAITING = 2.0
 """Threads of servers that one stranger keeps waiting on average, at most."""
 MOST_HANDED_ON = 0.99
 """Use of a core above which a queue is assumed to hand delays on as at this one: a hundred times over."""
-PUSHED = {"mean": 14.0, "p50": 7.0, "p90": 16.0, "p95": 24.0, "p99": 30.0}
+PUSHED = {"mean": 3.0, "p50": 3.0, "p90": 7.0, "p95": 8.0, "p99": 9.0}
 """By statistic: how far a number is pushed at most (in 97 % of planted trials), over the index of
 disturbance."""
-PUSHED_CLOSED = {"mean": 0.8, "p50": 0.9, "p90": 2.4, "p95": 4.0, "p99": 6.0}
-"""The same for a closed loop, over the index times the root of its users, where that is less: a waiting user
-sends no requests, so few users hand a delay on to few."""
 WOKEN_S = 0.00015
 """What a request may gain where strangers keep the cores awake: an exchange of one byte takes 90 µs on idle cores, 16 on busy ones (p99: 280, 45)."""
 GAP_S = 0.005

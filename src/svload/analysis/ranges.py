@@ -1,11 +1,15 @@
 """The possible error of each number of a trial due to disturbances of the machine (docs/method.md §3,
 *Ranges*).
 
-The readings give a request's mean delay: how long the servers' threads waited for a core in each stretch,
+The readings give a request's mean delay: how long the servers' threads waited for a core in each interval,
 handed on to the requests behind in proportion to the core's use, and how long the whole machine stood still.
 This delay over the mean time in flight is an index z. A number is then taken to be at most 1 + k·z times its
-undisturbed value; k was fitted for each statistic on planted disturbances (`limits.PUSHED`) and is frozen. In
-a closed loop k is at most a multiple of the root of its users (`limits.PUSHED_CLOSED`).
+undisturbed value; k was fitted for each statistic on planted disturbances (`limits.PUSHED`) and is frozen.
+
+Where that is wide, and enough requests were due while nothing disturbed the machine, their statistic is the
+bound. The readings decide which requests these are, never the responses. With a share f of the requests left
+out it misses the statistic of all by the scatter that f leaves (`limits.CALM_REACH` standard errors), and the
+others can at most all have been fastest.
 
 Delays of the load's own threads are known request by request (`generator-harm`), and are not included here;
 in a closed loop they mean load that was not made, so a number may lie higher.
@@ -15,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from svload.analysis import limits
-from svload.analysis.disturbances import Found, disturbances_of, foreign_here, unread, within
+from svload.analysis.disturbances import Disturbance, Found, disturbances_of, foreign_here, unread, within
 from svload.analysis.measures import GroupMeasures, due_within
 from svload.analysis.quantiles import moments
 from svload.analysis.readings import Floats, Series, mean_rate, of_monitor, readings_of
@@ -42,14 +48,18 @@ _QUANTILES = (0.5, 0.9, 0.95, 0.99)
 class Lost(NamedTuple):
     """What the servers of a trial lost to disturbances in its window."""
 
-    handed_on_s: float
-    """total time that their threads waited for a core, and what that cost the requests queued behind"""
+    handed_on_s: Floats
+    """time that their threads waited for a core in each interval, and what that cost the requests queued
+    behind"""
     stopped: float
     """share of the window in which the machine stood still, and what that cost the queued requests"""
     stops_s: float
     """mean delay of a request that arrives at any moment, by these stops alone"""
     strangers: float
     """share of all cores that other processes had"""
+    disturbed: NDArray[np.bool_]
+    """the intervals in which strangers, steal or a gap took a core, or the queue behind one may still be
+    there"""
 
 
 class Ranges:
@@ -73,41 +83,49 @@ class Ranges:
         identified."""
         monitors, length_s = self._trial.monitors, max(self.window.seconds, 1e-9)
         others = of_monitor(monitors, "others", "cpu_seconds_total").get("")
-        foreign = None if others is None else mean_rate(others, self.window)
-        if foreign is None:
+        if others is None or (foreign := mean_rate(others, self.window)) is None:
             return None
         cores = max(len(of_monitor(monitors, "host", "busy_seconds_total")), 1)
-        stretches = max(int(length_s / limits.STRETCH_S), 1)
-        edges = np.linspace(self.window.low_ns, self.window.high_ns, stretches + 1)
-        apart_s = length_s / stretches
-        waits_s, used_s = self._servers(edges)
-        foreign_s = _grown([others] if others else [], edges)
+        edges = np.linspace(self.window.low_ns, self.window.high_ns, max(self.window.size, 1) + 1)
+        apart_s = length_s / (len(edges) - 1)
+        # Below this share one of the cores concerned is free for waiting threads.
+        beside = (
+            1
+            if of_monitor(monitors, "others", "concerned_seconds_total")
+            else cores / min(cores, limits.CORES_CONCERNED)
+        )
+        taken = _grown(foreign_here(monitors, cores).values(), edges) / apart_s * beside - limits.OTHERS_CPU
+        waits_s, used_s = self._servers(edges, others)
         # Threads also wait for one another: strangers caused no more of it than their share of the cores.
-        if waits_s is None:
-            # Below this share one of the cores concerned is free for waiting threads.
-            shares = _grown(foreign_here(monitors, cores).values(), edges)
-            beside = (
-                1
-                if of_monitor(monitors, "others", "concerned_seconds_total")
-                else cores / min(cores, limits.CORES_CONCERNED)
-            )
-            waits_s = np.maximum(shares - limits.OTHERS_CPU * apart_s, 0.0) * beside
-        else:
-            waits_s = np.minimum(waits_s, limits.WAITING * foreign_s)
-        used = used_s / apart_s
-        used = np.minimum(used / np.maximum(np.ceil(used), 1) + waits_s / apart_s, limits.MOST_HANDED_ON)
-        stopped, stops_s = self._stops(cores, length_s)
-        behind = 1 / (1 - min(float(used.mean()) + stopped, limits.MOST_HANDED_ON))
+        waits_s = (
+            np.maximum(taken, 0.0) * apart_s
+            if waits_s is None
+            else np.minimum(waits_s, limits.WAITING * _grown([others], edges))
+        )
+        used = used_s / apart_s / max(ceil(float(used_s.sum()) / length_s), 1)
+        use = float(used.mean())
+        stops_s, squares = self._stops(cores, edges)
+        stopped = min(float(stops_s.sum()) / length_s, 1.0)
+        behind = 1 / (1 - min(use + stopped, limits.MOST_HANDED_ON))
+        # Of the time that the servers wanted the core, this part went to others. CPU is counted in ticks: a
+        # reading may show none of it.
+        without = waits_s / np.maximum(waits_s + np.maximum(used, use / 2) * apart_s, 1e-12)
+        clogged, emptying = (
+            _owed((taken_up - 1 + without) * apart_s + stops_s) > 1e-6
+            for taken_up in (use, max(use, limits.CALM_USE))
+        )
+        handed_on_s = waits_s / (1 - np.minimum(used + waits_s / apart_s, limits.MOST_HANDED_ON))
         return Lost(
-            float(np.sum(waits_s / (1 - used))),
+            handed_on_s if clogged.mean() < limits.CLOGGED else np.full_like(handed_on_s, np.inf),
             stopped * behind,
-            stops_s * behind,
+            squares / 2 / length_s * behind,
             min(foreign / cores, 1.0),
+            (taken > 0) | (stops_s > 0) | emptying,
         )
 
-    def _servers(self, edges: Floats) -> tuple[Floats | None, Floats]:
-        """Return (time that the servers' threads waited for a core in each stretch, None where it was not
-        read; their CPU)."""
+    def _servers(self, edges: Floats, others: Series) -> tuple[Floats | None, Floats]:
+        """Return (time that the servers' threads waited for a core in each interval, None where it was not
+        read; their CPU). Waits are read less often than strangers' CPU, and lie where that grew."""
         readings, waits = readings_of(self._trial.monitors), list[Series]()
         cpu = [
             one
@@ -121,21 +139,23 @@ class Ranges:
             if not any(len(one.at) > 1 for one in waited):
                 return None, _grown(cpu, edges)
             waits += waited
-        return (_grown(waits, edges) if here or elsewhere else None), _grown(cpu, edges)
+        return (_grown(waits, edges, others) if here or elsewhere else None), _grown(cpu, edges)
 
-    def _stops(self, cores: int, length_s: float) -> tuple[float, float]:
-        """Return (share of the window, mean delay) by what stopped the machine: steal, and gaps in which a
-        core of the load ran nobody. A gap caused by strangers is a wait of the load, and measured as its
-        lag."""
+    def _stops(self, cores: int, edges: Floats) -> tuple[Floats, float]:
+        """Return (time in each interval in which the machine stood still, sum of the gaps' squares): steal,
+        and gaps in which a core of the load ran nobody. A gap caused by strangers is a wait of the load, and
+        measured as its lag."""
         moments = within(self.found.moments, self.window)
-        stolen_s = sum(one.lost_s for one in moments if one.check == "steal") / cores
+        stolen = [one for one in moments if one.check == "steal"]
         gaps = [one for one in moments if one.check == "hiccups"]
         witnesses = max(len({one.where for one in gaps}), 1)
         waited_s = sum(one.lost_s for one in moments if one.check == "run-queue")
         gaps_s = sum(one.lost_s for one in gaps)
         own = max(1 - waited_s / gaps_s, 0.0) if gaps_s else 0.0
-        squares = sum(one.lost_s**2 for one in gaps) * own / witnesses
-        return min(max(stolen_s, own * gaps_s / witnesses) / length_s, 1.0), squares / 2 / length_s
+        lost = [
+            _spread(found, edges) * share for found, share in ((stolen, 1 / cores), (gaps, own / witnesses))
+        ]
+        return np.maximum(*lost), sum(one.lost_s**2 for one in gaps) * own / witnesses
 
     @cached_property
     def by_check(self) -> Mapping[str, tuple[Harm, ...]]:
@@ -143,23 +163,16 @@ class Ranges:
         if self._trial.summary.imported is not None:
             return {}
         harms = tuple(one for group in self.groups for one in self._of_group(group) if one.below or one.above)
-        cost = {"others-cpu": self.lost.handed_on_s if self.lost else float("inf")}
+        cost = {"others-cpu": float(self.lost.handed_on_s.sum()) if self.lost else float("inf")}
         for one in within(self.found.moments, self.window):
             if one.check != "others-cpu":
                 cost[one.check] = cost.get(one.check, 0.0) + one.lost_s
         return {max(cost, key=lambda check: cost[check]): harms} if harms else {}
 
-    @cached_property
-    def _users(self) -> int | None:
-        """Return the largest number of users; None where arrivals come regardless of how many wait."""
-        loops = [one.spec.executor for one in self.groups]
-        closed = [one.most_vus for one in loops if isinstance(one, ClosedLoop)]
-        return sum(closed) if len(closed) == len(loops) else None
-
     def _of_group(self, whole: GroupView) -> Iterator[Harm]:
         asked = sum(one.due for one in self.groups)
         for group in (whole, *steps_of(self._trial, whole)):
-            of = _OfGroup(whole, group, self.lost, self.window, asked, self._users)
+            of = _OfGroup(whole, group, self.lost, self.window, asked)
             for number, estimate in self._metrics.items():
                 if estimate.value and number.startswith(f"{group.name}."):
                     bound = of.bound(number, estimate.value)
@@ -168,8 +181,7 @@ class Ranges:
 
 
 class _OfGroup:
-    """A group, or a step of it, and what its servers lost; `asked` requests were due of all groups together,
-    with `users` None where arrivals come regardless."""
+    """A group, or a step of it, and what its servers lost; `asked` requests were due of all groups together."""
 
     def __init__(
         self,
@@ -178,11 +190,10 @@ class _OfGroup:
         lost: Lost | None,
         window: Window,
         asked: int,
-        users: int | None,
     ) -> None:
         self._whole, self._group, self._lost, self._asked = whole, group, lost, asked
-        self._users = users
-        self._measures, self._seconds = GroupMeasures(group), max(window.seconds, 1e-9)
+        self._measures, self._window = GroupMeasures(group), window
+        self._seconds = max(window.seconds, 1e-9)
 
     def bound(self, number: str, value: float) -> tuple[float, float] | None:
         """Return (below, above) as shares of the value; None where disturbances do not affect such a
@@ -194,7 +205,7 @@ class _OfGroup:
             return None
         if self._lost is None:
             return limits.WIDEST
-        below, above = self._of_rate(metric, value) if rate else self._of_time(stat, value)
+        below, above = self._of_rate(metric, value) if rate else self._of_time(metric, stat, value)
         return min(below, limits.WIDEST[0]), min(above, limits.WIDEST[1])
 
     @cached_property
@@ -210,7 +221,41 @@ class _OfGroup:
         lost = self._lost
         if lost is None or not self._asked or not self._spent_s:
             return 0.0
-        return (lost.handed_on_s / self._asked + lost.stops_s) / self._spent_s + lost.stopped
+        handed_on_s = float(lost.handed_on_s.sum()) / self._asked
+        return (handed_on_s + lost.stops_s) / self._spent_s + lost.stopped
+
+    @cached_property
+    def _calm(self) -> tuple[GroupMeasures, float, float]:
+        """Return the group with the requests that no disturbance was near, which share of all they are, and
+        the index of what they lost nevertheless. One that comes just before a disturbance is in flight when
+        it begins."""
+        assert self._lost is not None
+        disturbed = self._lost.disturbed
+        before = ceil(limits.CALM_BEFORE * self._spent_s / self._window.interval_ns * 1e9)
+        count = np.cumsum([0, *disturbed])
+        ends = np.minimum(np.arange(1, len(disturbed) + 1) + before, len(disturbed))
+        calm = count[ends] == count[:-1]
+        group = self._group.due_in(calm)
+        share = group.due / max(self._group.due, 1)
+        lost_s = float(self._lost.handed_on_s[calm].sum())
+        return GroupMeasures(group), share, lost_s / max(self._asked * share * self._spent_s, 1e-12)
+
+    def _undisturbed(self, metric: str, stat: str) -> float | None:
+        """Return the least that the statistic of all requests would be if all had been due in calm intervals;
+        None where those are too few to tell."""
+        calm, share, _ = self._calm
+        population = calm.population(metric) if share >= limits.CALM_LEAST else None
+        found = population.stats([stat])[stat] if population else None
+        if population is None or found is None or not found.value:
+            return None
+        if stat == "mean":
+            scatter = limits.CALM_REACH / 2 * (1 - share) ** 0.5 * (found.value - (found.low or 0.0))
+            return float(max(found.value - scatter, found.value * share))
+        p, n = float(stat[1:]) / 100, max(found.n_eff or 1.0, 1.0)
+        if (1 - p) * found.n < limits.CALM_ABOVE:
+            return None
+        rank = max(p - limits.CALM_REACH * ((1 - share) * p * (1 - p) / n) ** 0.5, 1 - (1 - p) / share)
+        return (population.ranked.quantile(rank) or 0.0) * population.scale if rank > 0 else 0.0
 
     @cached_property
     def _woken_s(self) -> float:
@@ -225,20 +270,21 @@ class _OfGroup:
         the load."""
         return _late_s(self._whole) if self._whole.closed else 0.0
 
-    def _of_time(self, stat: str, value: float) -> tuple[float, float]:
+    def _of_time(self, metric: str, stat: str, value: float) -> tuple[float, float]:
         # A users' pause shorter by u makes a response longer by no more than u (R = N/X − Z).
-        p = None if stat == "mean" else float(stat[1:]) / 100
-        return self._pushed(p), (self._woken_s + self._unasked_s) / value
+        return self._below(metric, stat, value), (self._woken_s + self._unasked_s) / value
 
-    def _pushed(self, p: float | None) -> float:
-        """Return how far below its value a quantile, or the mean, may lie."""
-        k = _of_statistic(limits.PUSHED, p)
-        if self._users is not None:
-            k = min(k, _of_statistic(limits.PUSHED_CLOSED, p) * self._users**0.5)
-        return k * self._index / (1 + k * self._index)
+    def _below(self, metric: str, stat: str, value: float) -> float:
+        """Return how far below its value a statistic may lie."""
+        k = _of_statistic(limits.PUSHED, None if stat == "mean" else float(stat[1:]) / 100)
+        pushed = 1 - 1 / (1 + k * self._index)
+        least = self._undisturbed(metric, stat) if value and pushed > limits.CALM_FROM else None
+        if least is None:
+            return pushed
+        return max(1 - least / value / (1 + k * self._calm[-1]), 0.0)
 
     def _of_rate(self, metric: str, value: float) -> tuple[float, float]:
-        delay_s = self._spent_s * self._pushed(None)
+        delay_s = self._spent_s * self._below("response", "mean", self._spent_s)
         lost_s = delay_s + self._unasked_s
         if without_limit(metric) == "goodput":
             return 0.0, self._within_limit(metric) + lost_s / self._seconds
@@ -259,7 +305,8 @@ class _OfGroup:
             return 0.0
         if not inside or ranked is None or limit_ns is None:
             return limits.WIDEST[1]
-        pushed_ns = limit_ns / (1 - min(self._pushed(max(_QUANTILES)), limits.WIDEST[0]))
+        pushed = 1 + _of_statistic(limits.PUSHED, max(_QUANTILES)) * self._index
+        pushed_ns = limit_ns * min(pushed, 1 / (1 - limits.WIDEST[0]))
         at = np.searchsorted(ranked.values, [limit_ns, pushed_ns], side="right")
         below, up_to = (int(ranked.at_or_below[one - 1]) if one else 0 for one in at)
         return (up_to - below) / inside
@@ -272,13 +319,33 @@ def _of_statistic(known: Mapping[str, float], p: float | None) -> float:
     return float(np.interp(p, _QUANTILES, [known[f"p{100 * q:g}"] for q in _QUANTILES]))
 
 
-def _grown(series: Iterable[Series], edges: Floats) -> Floats:
-    """Return the total growth of counters between these moments."""
+def _grown(series: Iterable[Series], edges: Floats, like: Series | None = None) -> Floats:
+    """Return the total growth of counters between these moments; between two readings even, or in proportion
+    to the growth of another one, `like`."""
     total = np.zeros(len(edges) - 1)
     for one in series:
-        grown = np.concatenate([[0.0], np.cumsum(np.maximum(np.diff(one.values), 0.0))])
-        total += np.diff(np.interp(edges, one.at, grown))
+        ends, at = edges, one.at
+        if like is not None:
+            ends, at = (when * 1e-12 + np.interp(when, like.at, _sums(like)) for when in (ends, at))
+        total += np.diff(np.interp(ends, at, _sums(one)))
     return total
+
+
+def _sums(series: Series) -> Floats:
+    """Return the growth up to each reading."""
+    return np.concatenate([[0.0], np.cumsum(np.maximum(np.diff(series.values), 0.0))])
+
+
+def _owed(more: Floats) -> Floats:
+    """Return how much work a queue holds that these amounts enter and, where negative, leave."""
+    total = np.cumsum(more)
+    return total - np.minimum.accumulate(np.minimum(total, 0.0))
+
+
+def _spread(moments: Iterable[Disturbance], edges: Floats) -> Floats:
+    """Return the time lost between these edges, each moment's evenly over it."""
+    spans = [Series(np.array([one.begin_ns, one.end_ns]), np.array([0.0, one.lost_s])) for one in moments]
+    return _grown(spans, edges)
 
 
 def harm(number: str, below: float, above: float) -> Harm:
