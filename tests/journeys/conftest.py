@@ -20,6 +20,12 @@ def world(tmp_path: Path) -> World:
     return made
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Swift is installed once for all tests of a file."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
 def truth(serve_truth: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     """A store outside any lab that answers at once."""

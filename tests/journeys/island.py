@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.bounds import HANG_S
+from tests.servers import completed
 
 from .world import SVLOAD, World
 
@@ -24,10 +25,7 @@ class Island:
     there: str
 
     def run(self, world: World, *args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["ip", "netns", "exec", self.here, *SVLOAD, *args],
-            env=world.env, cwd=world.root, text=True, capture_output=True, timeout=HANG_S, check=False,
-        )  # fmt: skip
+        return completed(["ip", "netns", "exec", self.here, *SVLOAD, *args], env=world.env, cwd=world.root)
 
     def segments_received(self) -> int:
         """TCP segments that reached the outside host."""
@@ -76,12 +74,6 @@ def _ip(*args: str) -> None:
 
 def _counted(namespace: str, name: str) -> int:
     """A counter of TCP in a namespace."""
-    text = subprocess.run(
-        ["ip", "netns", "exec", namespace, "cat", "/proc/net/snmp"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=HANG_S,
-    ).stdout
+    text = completed(["ip", "netns", "exec", namespace, "cat", "/proc/net/snmp"], check=True).stdout
     names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
     return int(values[names.index(name)])

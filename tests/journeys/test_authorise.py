@@ -76,13 +76,6 @@ def test_an_authorised_host_that_is_not_reached_ends_the_load_in_one_line(
 
 
 @pytest.mark.truth
-def test_an_unknown_name_is_not_looked_up(world: World):
-    ended = world.svload("load", "http://shop.example.test/")
-    assert ended.returncode == 2
-    assert "--authorise shop.example.test" in ended.stderr
-
-
-@pytest.mark.truth
 def test_a_study_cannot_authorise_its_own_target(world: World, island: Island):
     path = _study(world, f"http://{OUTSIDE}:8099", 0)
     ended = island.run(world, "run", str(path), "--out", str(world.runs))

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import completed, wait_until
 
 from .world import World
 
@@ -65,21 +65,9 @@ def test_a_lab_of_three_servers_answers_a_load(world: World, needs: Callable[...
     asked = ("nsenter", f"--net={lab['network']}", sys.executable, "-c", seen)
     wait_until(lambda: b'"servers":3' in subprocess.run(asked, capture_output=True, check=False).stdout)
     for page in ("/presence/ann", "/sessions"):
-        load = (
-            *inside,
-            "load",
-            balancer + page,
-            "--authorise",
-            host,
-            "--duration",
-            "1s",
-            "--vus",
-            "4",
-            "--json",
-        )
-        ended = subprocess.run(
-            load, env=world.env, text=True, capture_output=True, timeout=HANG_S, check=False
-        )
+        how = ("--authorise", host, "--duration", "1s", "--vus", "4", "--json")
+        load = (*inside, "load", balancer + page, *how)
+        ended = completed(load, env=world.env)
         found = json.loads(ended.stdout)
         assert found["ok"] > 0, ended.stderr
         assert found["failed"] == 0

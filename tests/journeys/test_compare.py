@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import signal
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import speaking
 from typer.testing import CliRunner, Result
 
 from svload import api
@@ -63,42 +62,25 @@ def findings() -> dict[str, Any]:
 def url() -> Iterator[str]:
     """A server that answers at once; `/slow` after 30 ms, `/none` with 404, `/closed` not at all; `/falls` and
     `/leaves` answer 50 requests, and then with 503 or not at all."""
-    loop = asyncio.new_event_loop()
     counts: Counter[bytes] = Counter()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                path = head.split(b" ")[1]
-                counts[path] += 1
-                worn = counts[path] > 50
-                if path == b"/closed" or (path == b"/leaves" and worn):
-                    break
-                if path == b"/slow":
-                    await asyncio.sleep(SLOW_S)
-                status = b"404 Not Found" if path == b"/none" else b"200 OK"
-                status = b"503 Worn" if path == b"/falls" and worn else status
-                writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\nok")
-        writer.close()
+    def talk(connection: socket.socket) -> None:
+        for line in connection.makefile("rb"):
+            if not line.endswith((b" HTTP/1.1\r\n", b" HTTP/2.0\r\n")):
+                continue
+            path = line.split(b" ")[1]
+            counts[path] += 1
+            worn = counts[path] > 50
+            if path == b"/closed" or (path == b"/leaves" and worn):
+                return
+            if path == b"/slow":
+                threading.Event().wait(SLOW_S)
+            status = b"404 Not Found" if path == b"/none" else b"200 OK"
+            status = b"503 Worn" if path == b"/falls" and worn else status
+            connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\nok")
 
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()  # a browser's loop may run in this thread
-    server = asyncio.run_coroutine_threadsafe(asyncio.start_server(serve, "127.0.0.1", 0), loop).result(
-        HANG_S
-    )
-    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-    async def end() -> None:
-        server.close()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for one in tasks:
-            one.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    asyncio.run_coroutine_threadsafe(end(), loop).result(HANG_S)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    with speaking(talk) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_a_slow_path_is_slower(url: str) -> None:

@@ -95,14 +95,3 @@ def test_a_dialogue_with_a_server_of_another_name_fails_by_its_name(world: World
     (summary,) = only_run(world).glob("trials/*/summary.json")
     group = json.loads(summary.read_text())["groups"][0]
     assert (group["ok"], set(group["errors"])) == (0, {"tls_wrong_name"})
-
-
-def test_a_dialogue_that_is_none_is_one_clear_mistake(world: World) -> None:
-    text = STUDY.format(at='at: "tcp://127.0.0.1:9"', scheme="tcp").replace(
-        'expect: "220 ready\\r\\n"', "expects: hello"
-    )
-    (world.root / "study.yaml").write_text(text)
-    ended = world.svload("plan", "study.yaml")
-    assert ended.returncode == 2
-    assert "expects" in ended.stderr
-    assert "expect" in ended.stderr

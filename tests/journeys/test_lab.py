@@ -10,7 +10,6 @@ import os
 import signal
 import urllib.error
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,20 +70,23 @@ def test_every_url_of_every_account_is_listed_by_the_store_itself(world: World):
     assert world.left() == []
 
 
-def test_a_study_that_fills_no_store_has_no_urls(world: World):
-    folder = world.root / "empty"
-    folder.mkdir()
+def written(world: World, service: dict[str, Any]) -> str:
+    """A study with one service."""
     users = {"executor": "constant-vus", "vus": 1, "request": "GET http://web/"}
     study = {
-        "name": "empty",
-        "lab": {"web": {"kit": "truth", "role": "store"}},
+        "name": "one",
+        "lab": {"web": service},
         "traffic": {"users": users},
         "measure": {"duration": "1s"},
     }
-    (folder / "study.yaml").write_text(json.dumps(study))
-    ended = world.svload("lab", "urls", str(folder))
+    (world.root / "study.yaml").write_text(json.dumps(study))
+    return str(world.root / "study.yaml")
+
+
+def test_a_study_that_fills_no_store_has_no_urls(world: World):
+    ended = world.svload("lab", "urls", written(world, {"kit": "truth", "role": "store"}))
     assert ended.returncode == 2
-    assert "empty fills no store" in ended.stderr
+    assert "one fills no store" in ended.stderr
 
 
 @pytest.mark.parametrize("victim", ["svload.run.keeper", "svload.host.agent", "svload.truth"])
@@ -111,15 +113,8 @@ def test_a_lease_ends_by_itself(world: World):
 
 
 def test_a_second_load_waits_and_says_so(world: World, truth: dict[str, Any]):
-    load = (
-        "load",
-        f"http://127.0.0.1:{truth['http_port']}/info",
-        "--vus",
-        "1",
-        "--duration",
-        "0.5s",
-        "--json",
-    )
+    url = f"http://127.0.0.1:{truth['http_port']}/info"
+    load = ("load", url, "--vus", "1", "--duration", "0.5s", "--json")
     lock = lock_path()
     lock.touch()
     with lock.open("rb+") as held:
@@ -142,18 +137,8 @@ def test_a_second_load_waits_and_says_so(world: World, truth: dict[str, Any]):
 
 
 def test_a_lab_that_cannot_come_up_is_told(world: World):
-    study = world.root / "study.yaml"
-    study.write_text(
-        json.dumps(
-            {
-                "name": "broken",
-                "lab": {"api": {"run": "sh -c 'echo no luck today; exit 7'"}},
-                "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "GET http://api/"}},
-                "measure": {"duration": "1s"},
-            }
-        )
-    )
-    ended = world.svload("lab", "up", str(Path(study)), "--trust")
+    study = written(world, {"run": "sh -c 'echo no luck today; exit 7'"})
+    ended = world.svload("lab", "up", study, "--trust")
     assert ended.returncode == 3
     assert "no luck today" in ended.stderr
     assert world.silent() == []

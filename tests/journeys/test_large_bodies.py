@@ -4,15 +4,11 @@ and read back by their digest."""
 from __future__ import annotations
 
 import hashlib
-import shutil
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import Answering, serving
 
 from .ring import peak_rss_bytes
 from .world import World, complete, only_run
@@ -23,10 +19,9 @@ BODY_BYTES = 160 * MIB
 MOST_BYTES = 100 * MIB
 
 
-class Disk(BaseHTTPRequestHandler):
+class Disk(Answering):
     """Keeps what is put in a file, and gives it back; a path that begins with /altered with its last byte changed."""
 
-    protocol_version = "HTTP/1.1"
     kept: Path
 
     def do_PUT(self) -> None:
@@ -37,38 +32,22 @@ class Disk(BaseHTTPRequestHandler):
                 left -= len(piece)
                 digest.update(piece)
                 file.write(piece)
-        self._head(201, 0, ETag=digest.hexdigest())
+        self.answer(b"", 201, ETag=digest.hexdigest())
 
     def do_GET(self) -> None:
-        self._head(200, self.kept.stat().st_size)
+        self.answer(b"", **{"Content-Length": str(self.kept.stat().st_size)})
         with self.kept.open("rb") as file:
-            if self.path.startswith("/altered"):
-                for _ in range(BODY_BYTES // MIB - 1):
-                    self.wfile.write(file.read(MIB))
-                last = file.read()
-                self.wfile.write(last[:-1] + bytes([last[-1] ^ 1]))
-            else:
-                shutil.copyfileobj(file, self.wfile, MIB)
-
-    def _head(self, status: int, length: int, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(length), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""
+            for _ in range(BODY_BYTES // MIB - 1):
+                self.wfile.write(file.read(MIB))
+            last = file.read()
+        changed = self.path.startswith("/altered")
+        self.wfile.write(last[:-1] + bytes([last[-1] ^ changed]))
 
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    handler = type("OneDisk", (Disk,), {"kept": tmp_path / "object"})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join(HANG_S)
+    with serving(type("OneDisk", (Disk,), {"kept": tmp_path / "object"})) as found:
+        yield found
 
 
 TEXT = """\

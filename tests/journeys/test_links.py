@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import wait_until
 
 from svload.host.machine import fabric, linux
 
@@ -111,37 +110,6 @@ def test_one_before_it_and_one_behind_it_are_reached(world: World) -> None:
     assert both["front"]["endpoints"][0]["address"] != fabric.HUB
 
 
-def test_without_a_link_all_is_on_loopback(world: World) -> None:
-    [trial] = run(world)["trials"]
-    site = services(world, trial)["site"]
-    assert site["endpoints"][0]["address"] == "127.0.0.1"
-    assert site["links"] == []
-    assert checks_of(trial)["limits-acted"]["sentence"].startswith("No service has a limit")
-
-
-def test_nothing_is_left_after_a_kill_under_load(world: World) -> None:
-    folder = world.root / "killed"
-    folder.mkdir()
-    held = {"link": {"rate": "10 Mbit/s", "latency": "4 ms"}, "disk_rate": {"read": "20 MB/s"}, "cpus": 0.5}
-    study = {
-        "name": "killed",
-        "lab": {"site": {**SITE, **held}},
-        "traffic": {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://site/a"}},
-        "measure": {"duration": "60s", "replicates": 1},
-    }
-    (folder / "study.yaml").write_text(json.dumps(study))
-    before = socket.if_nameindex()
-    groups = svload_groups()
-    with world.start("run", str(folder), "--trust", "--out", str(world.runs)) as command:
-        assert command.wait_for(lambda lines: any("starting the servers" in line for line in lines))
-        wait_until(lambda: world.processes("delay_line") != [])
-        wait_until(lambda: svload_groups() != groups)
-        command.process.kill()
-    assert world.silent() == []
-    wait_until(lambda: svload_groups() <= groups)
-    assert socket.if_nameindex() == before
-
-
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 def test_a_kept_lab_keeps_them_and_its_keepers_death_ends_them(world: World, strict: bool) -> None:
     folder = world.root / "kept"
@@ -170,12 +138,3 @@ def test_a_kept_lab_keeps_them_and_its_keepers_death_ends_them(world: World, str
     assert not Path(lab["network"]).exists()
     world.succeed("lab", "status", "--json")
     assert world.labs() == []
-
-
-def svload_groups() -> set[str]:
-    """By os.walk, which takes it that groups of others end meanwhile."""
-    return {
-        path
-        for path, _, _ in os.walk("/sys/fs/cgroup")
-        if path.endswith("/site") and Path(path).parents[1].name == "svload"
-    }

@@ -19,12 +19,6 @@ pytestmark = pytest.mark.real
 STUDIES = Path(__file__).parents[2] / "studies"
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Swift is installed once for all tests of this file."""
-    return tmp_path_factory.mktemp("papers-cache")
-
-
 @pytest.fixture
 def world(tmp_path: Path, cache: Path) -> World:
     made = World(tmp_path, cache)

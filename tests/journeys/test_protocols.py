@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import free_port, running
 
 from .world import World, assert_valid, checks_of
 
@@ -76,13 +74,6 @@ measure: {duration: 120s, replicates: 1}
 """
 
 
-def _answers(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=0.5) as connection:
-        connection.sendall(b"PING\r\n")
-        return connection.recv(100) == b"+PONG\r\n"
-    return False
-
-
 def judged(world: World, text: str) -> dict[str, Any]:
     """The only trial of a study."""
     (world.root / "study.yaml").write_text(text)
@@ -93,18 +84,10 @@ def judged(world: World, text: str) -> dict[str, Any]:
 @pytest.fixture
 def redis_port(needs: Callable[..., None], tmp_path: Path) -> Iterator[int]:
     needs("redis-server")
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    port = free_port()
     words = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    with (tmp_path / "redis.out").open("wb") as out:
-        server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-    try:
-        wait_until(lambda: _answers(port))
+    with running(words, port):
         yield port
-    finally:
-        server.terminate()
-        server.wait(HANG_S)
 
 
 @pytest.mark.smoke

@@ -25,12 +25,6 @@ TINY = """\
 CASES = {"TC3": ("http", "cache-hit"), "TC7": ("http", "backend"), "TC20": ("https", "cache-miss")}
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Swift is installed and its store filled once for all tests of this file."""
-    return tmp_path_factory.mktemp("real-cache")
-
-
 @pytest.fixture
 def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
     needs("root", "varnishd", "hitch", "memcached")
@@ -57,12 +51,7 @@ def test_the_study_on_swift_and_varnish(world: World, study: str) -> None:
     told = json.loads(ended.stdout)
     assert (told["sealed"], told["complete"]) == (3, True), ended.stderr[-2000:]
     for trial in told["findings"]["trials"]:
-        assert_valid(
-            trial,
-            "accounting",
-            "manipulation",
-            "reconciliation",
-        )
+        assert_valid(trial, "accounting", "manipulation", "reconciliation")
         assert trial["metrics"]["probe.success_rate"]["value"] == 1.0
     run = Path(told["run"])
     _look_at_the_rows(world, run)

@@ -23,34 +23,15 @@ NAMES = {
     "background": "mike", "probe": "hotel",
 }  # fmt: skip
 """Old name → new: sorted otherwise than the old ones, none containing another's meaning."""
-FREE = (
-    "host",
-    "take",
-    "cold",
-    "expect",
-    "first",
-    "walk",
-    "path",
-    "id",
-    "request",
-    "size_bytes",
-    "http",
-    "https",
-)
-"""Words of the language, and `http` and `https`, which are the scheme itself."""
-KEEP_UNDER = {
-    "kit",
-    "role",
-    "take",
-    "executor",
-    "client",
-    "connection",
-    "order",
-    "question",
-    "because",
-    "size",
-}
+FREE = {"host", "take", "cold", "expect", "first", "walk", "path", "id", "request", "size_bytes"}
+FREE |= {"http", "https"}
+"""Words of the language, and the scheme itself."""
+KEEP_UNDER = {"kit", "role", "take", "executor", "client", "connection", "order", "size"}
+KEEP_UNDER |= {"question", "because"}
 """Keys whose values are words of the language or prose."""
+SECTIONS = {"lab", "data", "factors", "feeders", "requests", "traffic", "when", "profiles"}
+SECTIONS |= {"url", "load", "server"}
+"""Sections, and factors, whose keys are names of the study's own."""
 
 
 def rename(value: Any, key: str = "") -> Any:
@@ -62,22 +43,6 @@ def rename(value: Any, key: str = "") -> Any:
     if not isinstance(value, str) or (key in KEEP_UNDER and "${" not in value):
         return value
     return _text(value, key)
-
-
-SECTIONS = {
-    "lab",
-    "data",
-    "factors",
-    "feeders",
-    "requests",
-    "traffic",
-    "when",
-    "url",
-    "load",
-    "server",
-    "profiles",
-}
-"""Sections whose keys are names of the study's own."""
 
 
 def _key(name: str, parent: str) -> str:
@@ -138,12 +103,7 @@ def test_every_name_may_be_another(world: World, renamed: Path) -> None:
     trials = world.run(renamed, "--profile", "demo", "--only", only, "--replicates", "1")["trials"]
     assert len(trials) == 4
     for trial in trials:
-        assert_valid(
-            trial,
-            "accounting",
-            "manipulation",
-            "reconciliation",
-        )
+        assert_valid(trial, "accounting", "manipulation", "reconciliation")
         assert trial["metrics"]["hotel.success_rate"]["value"] == 1.0
 
 

@@ -4,11 +4,9 @@ counter and query, choice of files."""
 from __future__ import annotations
 
 import json
-import threading
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +14,7 @@ from typing import Any, ClassVar
 import pyarrow
 import pytest
 from pyarrow.parquet import write_table
-from tests.bounds import HANG_S
+from tests.servers import Answering, serving
 
 from .world import World, assert_valid, findings, only_run
 
@@ -25,10 +23,9 @@ SESAME = "sesame-4711"
 KEYSTONE, USES = "/v3/auth/tokens", 15
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Answering):
     """Gives tokens for the right key, objects for the right token, and keeps what was computed."""
 
-    protocol_version = "HTTP/1.1"
     asked: ClassVar[list[tuple[str, str]]] = []
     stored: ClassVar[dict[str, str]] = {}
 
@@ -36,20 +33,16 @@ class Handler(BaseHTTPRequestHandler):
         path, token = self.path, self.headers.get("X-Auth-Token", "")
         self.asked.append((path, token))
         if path == "/auth":
-            known = self.headers.get("X-Auth-Key") in ("testing", SESAME)
-            return self._answer(
-                200 if known else 401, b"", {"X-Auth-Token": f"tk-{len(self.asked)}"} if known else {}
-            )
+            if self.headers.get("X-Auth-Key") not in ("testing", SESAME):
+                return self.answer(b"", 401)
+            return self.answer(b"", **{"X-Auth-Token": f"tk-{len(self.asked)}"})
         if path == "/v1/AUTH_demo/c/o":
-            return self._answer(200 if self._is_good(token) else 401, b"object")
+            return self.answer(b"object", 200 if self._is_good(token) else 401)
         if path.startswith("/objects/"):
-            return self._answer(200 if token.startswith("tk-") else 403, b"object")
+            return self.answer(b"object", 200 if token.startswith("tk-") else 403)
         if path.startswith("/factorial/"):
             self.stored[path.rpartition("/")[2]] = "text"
-            return self._answer(200, b"stored")
-        if path == "/calculationsStored":
-            return self._answer(200, " ".join(self.stored).encode())
-        return self._answer(200, b"file")
+        return self.answer(" ".join(self.stored).encode() if path == "/calculationsStored" else b"file")
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -57,35 +50,21 @@ class Handler(BaseHTTPRequestHandler):
         assert self.headers["Content-Type"] == "application/json"
         known = json.loads(body)["auth"]["identity"]["password"]["user"]["password"] == SESAME
         number = sum(path == KEYSTONE for path, _ in self.asked)
-        self._answer(201 if known else 401, b"{}", {"X-Subject-Token": f"ks-{number}"} if known else {})
+        given = {"X-Subject-Token": f"ks-{number}"} if known else {}
+        self.answer(b"{}", 201 if known else 401, **given)
 
     def _is_good(self, token: str) -> bool:
         """A token of Keystone's is good for so many requests."""
         uses = sum(one == ("/v1/AUTH_demo/c/o", token) for one in self.asked)
         return token.startswith("ks-") and uses <= USES
 
-    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def server() -> Iterator[int]:
     Handler.asked.clear()
     Handler.stored.clear()
-    served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=served.serve_forever, daemon=True)
-    thread.start()
-    yield served.server_address[1]
-    served.shutdown()
-    thread.join(HANG_S)
+    with serving(Handler) as port:
+        yield port
 
 
 def run(world: World, text: str, port: int) -> dict[str, Any]:

@@ -6,12 +6,11 @@ from __future__ import annotations
 import json
 import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
-from tests.bounds import HANG_S
+from tests.servers import speaking
 
 from .world import LONGER_THAN_ANY_WAIT, World
 
@@ -58,28 +57,15 @@ def busy(connection: socket.socket) -> None:
 
 @contextmanager
 def serving(serve: Serve) -> Iterator[str]:
-    """A URL where each connection is served so, a thread each, until the block ends."""
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
-        threads = list[threading.Thread]()
+    """A URL where each connection is served so until the block ends."""
 
-        def one(connection: socket.socket) -> None:
-            with connection, suppress(OSError):
-                # A bare connection only asks whether a server is there.
-                if connection.recv(1, socket.MSG_PEEK):
-                    serve(connection)
+    def talk(connection: socket.socket) -> None:
+        # A bare connection only asks whether a server is there.
+        if connection.recv(1, socket.MSG_PEEK):
+            serve(connection)
 
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    thread = threading.Thread(target=one, args=(listener.accept()[0],), daemon=True)
-                    thread.start()
-                    threads.append(thread)
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        listener.shutdown(socket.SHUT_RDWR)
-        for thread in threads:
-            thread.join(HANG_S)
+    with speaking(talk) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 @pytest.mark.parametrize(

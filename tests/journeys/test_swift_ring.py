@@ -16,12 +16,6 @@ pytestmark = pytest.mark.real
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Swift is installed once for all tests of this file."""
-    return tmp_path_factory.mktemp("ring-cache")
-
-
 @pytest.fixture
 def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
     needs("memcached")

@@ -36,24 +36,10 @@ def downloaded(world: World, lab: dict[str, Any]) -> Path:
 
 
 def labs(acted: Path) -> dict[str, dict[str, Any]]:
-    """A lab that would write `acted`, or reach out, for each kind of option."""
+    """Labs that would write `acted`, or reach out; all options of all kits: tests/conformance/test_kit_trust.py."""
     return {
         "command": {"app": {"run": f"touch {acted}"}},
-        "varnish": {
-            "app": {"kit": "varnish", "of": "store", "tuning": {"cc_command": f"touch {acted}; exec gcc %s"}},
-            "store": TRUTH,
-        },
         "nginx": {"app": {"kit": "nginx", "tuning": {"error_log": str(acted)}}},
-        "memcached": {"app": TRUTH, "memory": {"kit": "memcached", "tuning": {"ext_path": f"{acted}:64m"}}},
-        "swift": {"app": {"kit": "swift", "tuning": {"user": "nobody"}}},
-        "truth-upstream": {
-            "app": {
-                "kit": "truth", "role": "cache", "of": "store",
-                "tuning": {"allow_any_address": True, "upstream": "192.0.2.9:80"},
-            },
-            "store": TRUTH,
-        },
-        "truth-address": {"app": {**TRUTH, "tuning": {"address": "0.0.0.0", "allow_any_address": True}}},
         "forwards": {"app": {"kit": "nginx", "of": "away"}, "away": {"at": "http://192.0.2.9:80"}},
     }  # fmt: skip
 

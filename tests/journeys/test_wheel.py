@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
-from tests.servers import serving
+from tests.servers import completed, serving
 
 pytestmark = [pytest.mark.truth, pytest.mark.long]
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,30 +47,14 @@ class Installed:
             "HOME": str(self.elsewhere),
             "LANG": "C.UTF-8",
         }
-        return subprocess.run(
-            [str(self.python.with_name(words[0])), *words[1:]],
-            cwd=self.elsewhere,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            check=False,
+        return completed(
+            [str(self.python.with_name(words[0])), *words[1:]], cwd=self.elsewhere, env=environment
         )
 
 
 def must(*words: str | Path) -> None:
     environment = dict(os.environ, PYO3_PYTHON=sys.executable, VIRTUAL_ENV=str(TOOLS.parent))
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=3 * HANG_S,  # an optimised build of the engine
-        check=False,
-    )
+    done = completed([str(word) for word in words], cwd=ROOT, env=environment, timeout=3 * HANG_S)
     assert done.returncode == 0, f"{words[0]}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
@@ -100,12 +84,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     done = made.run("pip", "install", "--no-index", str(wheel))
     assert done.returncode == 0, done.stdout + done.stderr
     return made
-
-
-def test_wheel_runs_elsewhere(installed: Installed) -> None:
-    done = installed.run("svload", "demo", "--help")
-    assert done.returncode == 0, done.stderr
-    assert "--plant" in done.stdout
 
 
 def test_wheel_is_whole(installed: Installed) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bounds import HANG_S
-from tests.servers import wait_until
+from tests.servers import completed, wait_until
 
 from .loaded import run_loaded
 
@@ -99,16 +99,7 @@ class World:
         """Run a command to its end; but for `anew`, in a process that has svload loaded already."""
         if not self.anew:
             return run_loaded(args, self.env, cwd or self.root, bound_s)
-        return subprocess.run(
-            [*SVLOAD, *args],
-            env=self.env,
-            cwd=cwd or self.root,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            capture_output=True,
-            timeout=bound_s,
-            check=False,
-        )
+        return completed([*SVLOAD, *args], env=self.env, cwd=cwd or self.root, timeout=bound_s)
 
     def succeed(self, *args: str, **how: Any) -> subprocess.CompletedProcess[str]:
         """Run a command that must end with 0."""
