@@ -1,4 +1,5 @@
-"""Synthetic runs in the states that reports break on, judged and reported once a session."""
+"""Synthetic runs, judged and reported once a session: what people would look at, in
+the states that reports break on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The live view fits 80 columns, says what the run does, and is plain lines without a terminal."""
+"""The live view: 80 columns hold it, it says what the run does, NO_COLOR has no colour, and
+without a terminal it is plain lines."""
 
 from __future__ import annotations
 

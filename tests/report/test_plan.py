@@ -1,4 +1,5 @@
-"""What `svload plan` prints: how long, how that is known, and requests under way."""
+"""What `svload plan` prints: how long and by what it is known, and how many requests of
+an open loop may be under way."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from svload.model.results import GeneratorSummary, GroupSummary, Http2Summary, StepSummary
+from svload.model.summaries import GeneratorSummary, GroupSummary, Http2Summary, StepSummary
 
 if TYPE_CHECKING:
     from svload.drive.generators import ShareResult

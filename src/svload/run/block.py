@@ -23,9 +23,9 @@ from svload.drive.share.timeline import Timeline, timeline
 from svload.host.machine.awake import awake
 from svload.model.errors import fail
 from svload.model.executors import OpenLoop
-from svload.model.results import TurnRecord
 from svload.model.seals import Seal
 from svload.model.study import CaseConfig
+from svload.model.summaries import TurnRecord
 from svload.model.traffic import Group
 from svload.model.units import show_duration
 from svload.run.pauses import PauseReadings

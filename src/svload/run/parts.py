@@ -10,9 +10,8 @@ import numpy as np
 from svload.analysis.quantiles import Ranked, bucket_middles, merged_ranks, ranked_counts, ranked_values
 from svload.drive.generators import ShareResult
 from svload.model.columns import HISTOGRAM_METRICS
-from svload.model.results import GeneratorPart
 from svload.model.study import CaseConfig
-from svload.model.summaries import PlacePart
+from svload.model.summaries import GeneratorPart, PlacePart
 from svload.store.load_time import Turns, responses_ns, samples_in_load_time
 from svload.store.parquet import AnyTable, as_arrays
 

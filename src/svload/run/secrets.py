@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 from svload.model.errors import SvloadError, fail
-from svload.model.results import GroupSummary
 from svload.model.study import CaseConfig
+from svload.model.summaries import GroupSummary
 
 
 def secret_values(config: CaseConfig) -> dict[str, str]:

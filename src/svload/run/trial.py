@@ -31,9 +31,9 @@ from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import Counters, Death, Endpoint, TrialLab
 from svload.model.plan import Room, TrialPlan
-from svload.model.results import GroupSummary, TrialSummary, TurnRecord
 from svload.model.seals import Seal
 from svload.model.study import CaseConfig, Preparation
+from svload.model.summaries import GroupSummary, TrialSummary, TurnRecord
 from svload.model.traffic import Group
 from svload.model.units import show_duration
 from svload.run.aborting import Watch

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from svload.model import columns
 from svload.model.errors import fail
 from svload.model.facts import TrialLab
-from svload.model.results import TrialSummary, TurnRecord
 from svload.model.seals import Seal
 from svload.model.stacks import Stacks
+from svload.model.summaries import TrialSummary, TurnRecord
 from svload.store.layout import TrialDir
 from svload.store.load_time import STAMPS, Turns, monitors_in_load_time, samples_in_load_time
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.model.results import GroupSummary
 from svload.model.study import CaseConfig
+from svload.model.summaries import GroupSummary
 
 if TYPE_CHECKING:
     from svload.analysis.turn_plan import Turn
