@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from svload.model.errors import fail
-from svload.study.order import control_level
 from svload.study.quick_load import QuickLoad, is_https, literal, study_of
 
 FACTOR = "target"
@@ -50,6 +49,8 @@ class ComparedUrls:
     def names(self) -> tuple[str, str]:
         """Return names of the sides: the differing host, port, path or query; `a` and `b` if none is
         short."""
+        from svload.study.order import control_level  # it validates: `svload load` must not wait for that
+
         for pair in _parts(self.request.url, self.second):
             if pair[0] != pair[1]:
                 plain = all(map(_is_name, pair)) and pair[1] != control_level(pair[0])
