@@ -39,6 +39,8 @@ XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
         ("jtl", "", 1, "has no column timeStamp"),
         ("jtl", "a,b\n1,2\n", 1, "has no column timeStamp and no elapsed and no success"),
         ("jtl", HEAD, None, "holds no finished request"),
+        ("jtl", HEAD.strip(), None, "holds no finished request"),
+        ("k6", K6_HEAD.strip(), None, "holds no finished request"),
         ("jtl", HEAD + ROW + "1700000000000,10,home\n", 3, "3 values stand under 4 names"),
         ("jtl", HEAD + ROW + "2026/01/01 10:00:00,10,home,true\n", 3, "timeStamp is not a whole number"),
         ("jtl", HEAD + ROW + "1700000000000,ten,home,true\n", 3, "elapsed is not a whole number: “ten”"),

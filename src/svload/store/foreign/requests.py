@@ -131,16 +131,17 @@ class Columns:
         return self.take(name, dtype) if name in self._pieces else None
 
 
+_NOTHING = (
+    "it holds no finished request",
+    "See that the load ran, and that its results were written to this file.",
+)
+
+
 def from_first(path: Path, begun_ns: Ints) -> tuple[int, Ints]:
     """Return (the first moment in Unix ns, offsets from it). Raise SvloadError import-unreadable if moments
     are implausible."""
     if not len(begun_ns):
-        raise unreadable(
-            path,
-            None,
-            "it holds no finished request",
-            "See that the load ran, and that its results were written to this file.",
-        )
+        raise unreadable(path, None, *_NOTHING)
     first, last = int(begun_ns.min()), int(begun_ns.max())
     if last - first > SPAN_NS:
         raise unreadable(
@@ -201,11 +202,12 @@ def at_its_line(
     """Return the error of a CSV file's first row that is torn or that `fault` finds wrong, else of `why`."""
     rows = csv_rows(path, delimiter)
     names = list(names) or next(rows, (1, []))[1]
+    line = 0
     for line, cells in rows:
         torn = f"{len(cells)} values stand under {len(names)} names" if len(cells) != len(names) else None
         if reason := torn or fault(dict(zip(names, cells, strict=True))):
             return unreadable(path, line, reason, hint)
-    return unreadable(path, None, shortened(str(why)), hint)
+    return unreadable(path, None, *((shortened(str(why)), hint) if line else _NOTHING))
 
 
 def coded(cells: pa.Array) -> tuple[Ints, list[str]]:
