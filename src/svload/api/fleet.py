@@ -9,17 +9,17 @@ from svload.api.studies import Emit
 from svload.model.events import Event
 
 if TYPE_CHECKING:
-    from svload.fleet import FleetResult as FleetResult
-    from svload.fleet import MachineTold as MachineTold
     from svload.fleet.actions import Step
+    from svload.fleet.bears import FleetResult as FleetResult
+    from svload.fleet.bears import MachineTold as MachineTold
 
 
 def fleet_check(inventory: Path, emit: Emit) -> FleetResult:
     """Read every machine, measure its clock and its link from here, and find how much load each can generate.
     Changes nothing there."""
-    from svload import fleet
+    from svload.fleet import actions
 
-    return fleet.check(inventory, _steps(emit))
+    return actions.check(inventory, _steps(emit))
 
 
 def fleet_install(
@@ -32,23 +32,23 @@ def fleet_install(
 ) -> FleetResult:
     """Install svload on every machine and set limits; install the study's servers on the group `servers`.
     Repeating it changes nothing."""
-    from svload import fleet
+    from svload.fleet import actions
 
-    return fleet.install(inventory, fleet.Package.find(wheel, wheelhouse), _steps(emit), study, profile)
+    return actions.install(inventory, actions.Package.find(wheel, wheelhouse), _steps(emit), study, profile)
 
 
 def fleet_status(inventory: Path, emit: Emit) -> FleetResult:
     """Return what is installed and set on every machine."""
-    from svload import fleet
+    from svload.fleet import actions
 
-    return fleet.status(inventory, _steps(emit))
+    return actions.status(inventory, _steps(emit))
 
 
 def fleet_clean(inventory: Path, emit: Emit) -> FleetResult:
     """Restore the settings and remove svload's folder on every machine."""
-    from svload import fleet
+    from svload.fleet import actions
 
-    return fleet.clean(inventory, _steps(emit))
+    return actions.clean(inventory, _steps(emit))
 
 
 def _steps(emit: Emit) -> Step:

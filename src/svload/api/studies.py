@@ -467,11 +467,14 @@ def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
     fleet-other-svload."""
     if not choices.elsewhere:
         return ()
-    from svload import fleet, lab
-
     if choices.inventory is None:
-        return fleet.workers_of(choices.scheduler)
-    return fleet.reaches(choices.inventory, lab.machines_of(case_configs(lock).values()))
+        from svload.fleet.joined import workers_of
+
+        return workers_of(choices.scheduler)
+    from svload import lab
+    from svload.fleet.reaching import reaches
+
+    return reaches(choices.inventory, lab.machines_of(case_configs(lock).values()))
 
 
 def _comparisons(
