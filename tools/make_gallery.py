@@ -25,7 +25,7 @@ OF_THINK_TIMES = {
     "load-throughput-double.svg": "factorial-throughput.svg",
     "comparisons-double.svg": "factorial-comparisons.svg",
 }
-CSS = """body{font:16px/1.5 -apple-system,"Segoe UI","Liberation Sans",Arial,sans-serif;color:#1f2328;margin:24px;width:940px}
+CSS = """body{font:16px/1.5 -apple-system,"Segoe UI","Liberation Sans",Arial,sans-serif;color:#1f2328;margin:24px;width:1140px}
 table{border-collapse:collapse;font-size:14px}td,th{border:1px solid #d1d9e0;padding:5px 11px}tr:nth-child(even){background:#f6f8fa}
 h2{border-bottom:1px solid #d1d9e0;padding-bottom:6px;margin-top:0}sub{font-size:12px}li{margin:3px 0}"""
 
@@ -42,7 +42,7 @@ def browsing(width: int, height: int) -> Iterator[Page]:
 def summary_picture(markdown: str, to: Path) -> None:
     """Draw the summary as a CI job's page shows it."""
     body = MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(markdown)
-    with browsing(1000, 300) as page:
+    with browsing(1200, 300) as page:
         page.set_content(f"<!doctype html><style>{CSS}</style>{body}")
         page.screenshot(path=str(to), full_page=True)
 
