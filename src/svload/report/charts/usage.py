@@ -13,13 +13,11 @@ from svload.report.told.numbers import Number
 WIDTH, HEIGHT = 860, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 10, 46
 _LEAST_LABEL_PX = 24.0
-Bars = Sequence[tuple[str, int, Sequence[Number]]]
-"""For each service its name, its colour's number and its number in each case."""
 
 
 def usage_chart(
     cases: Sequence[str],
-    bars: Bars,
+    bars: Sequence[tuple[str, int, Sequence[Number]]],
     dimension: Dimension,
     title: str,
     *,
@@ -27,7 +25,8 @@ def usage_chart(
     key: Key = (),
     axis: str = "",
 ) -> str:
-    """Draw grouped bars by case; REFUSED ones are hatched. "" without any number."""
+    """Draw grouped bars: of each service its name, its colour's number, and its number in each case; REFUSED
+    ones are hatched. "" without any number."""
     values = [v for _, _, numbers in bars for one in numbers for v in (one.shown, one.high) if v is not None]
     top = _TOP + key_height(key, width, axis)
     base = top + HEIGHT - _TOP - _BOTTOM

@@ -19,7 +19,7 @@ from svload.model.study import CaseConfig, Lock
 from svload.report.data.digest import TrialDigest, digest_trial
 from svload.report.data.resources import MACHINE
 from svload.report.palette import PALETTE
-from svload.report.told.numbers import Told
+from svload.report.told.numbers import Number, Told
 from svload.report.told.spelling import factor_levels, services_of, traffic_groups
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
@@ -202,3 +202,16 @@ def anatomy_by_case(gathered: Gathered, group: str) -> dict[str, dict[str, float
                 name: sum(parts.get(name, 0.0) for parts in known) / len(known) for name in names
             }
     return found
+
+
+def usage_by_service(
+    gathered: Gathered, metric: str
+) -> tuple[list[CaseResult], list[tuple[str, int, list[Number]]]]:
+    """Return the cases that ran, and for each service that has a number of `metric` (such as `cpu.mean`) its
+    name, its colour's number and its number in each case."""
+    cases = [case for case in gathered.findings.cases if case.excluded is None and case.trials]
+    found = [
+        (service, gathered.colours[service], [gathered.told.of_case(case, f"{service}.{metric}") for case in cases])
+        for service in services_of(gathered.findings)
+    ]  # fmt: skip
+    return cases, [one for one in found if any(number.shown is not None for number in one[2])]

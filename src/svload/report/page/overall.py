@@ -9,9 +9,9 @@ from svload.model.results import CaseResult
 from svload.model.units import Dimension
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.usage import usage_chart
-from svload.report.data.gather import Gathered, anatomy_by_case
+from svload.report.data.gather import Gathered, anatomy_by_case, usage_by_service
 from svload.report.page.data import Table
-from svload.report.told.spelling import GRADE_MARK, services_of
+from svload.report.told.spelling import GRADE_MARK
 
 _MOST_BARS = 300
 
@@ -61,18 +61,8 @@ _USAGE: Sequence[tuple[str, str, Dimension, str, str]] = (
 
 def usage_charts(gathered: Gathered) -> Iterator[OverallChart]:
     """Yield CPU and memory by service and case, if there is any number."""
-    findings, told = gathered.findings, gathered.told
-    cases = [case for case in findings.cases if case.excluded is None and case.trials]
-    services = services_of(findings)
     for place, metric, dimension, title, caption in _USAGE:
-        bars = [
-            (
-                service,
-                gathered.colours[service],
-                [told.of_case(case, f"{service}.{metric}") for case in cases],
-            )
-            for service in services
-        ]
+        cases, bars = usage_by_service(gathered, metric)
         drawing = usage_chart([case.case for case in cases], bars, dimension, f"{title}, by case")
         if drawing:
             rows = tuple(
