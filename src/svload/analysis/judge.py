@@ -247,6 +247,8 @@ def judge_run(
     again with more trials of the same run passes the same `known`.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
+    known = {} if known is None else known
+    _read_turns(lock, configs, trials, each, known)
     made = made_of(trials, configs, metrics_of_claims(lock, configs), each=each, known=known)
     results = judge_trials(lock, configs, trials, server_cores=server_cores, each=each, known=known)
     asked = {name: tuple(map(str, asked_of(lock, one, _owners(one, lock)))) for name, one in configs.items()}
@@ -299,6 +301,24 @@ def judge_run(
         environment=dict(environment or {}),
         instrument=certificates.instrument if certificates else None,
     )
+
+
+def _read_turns(
+    lock: Lock, configs: Mapping[str, CaseConfig], trials: Sequence[TrialData], each: Each, known: Known
+) -> None:
+    """Find the own cut of each trial that took turns, and what these showed, in one reading of its tables."""
+    from svload.analysis.claims.turned import turned_of
+
+    claims = metrics_of_claims(lock, configs)
+
+    def found(trial: TrialData) -> tuple[Cut, Any]:
+        once_read, case = trial.unread(), trial.summary.case
+        turned = turned_of(once_read, configs[case], claims.get(case, ()))
+        return trial_cut(once_read, configs[case]), turned
+
+    new = [one for one in trials if one.summary.turns is not None and ("cut", one.trial) not in known]
+    for trial, (cut, turned) in zip(new, each(found, new), strict=True):
+        known["cut", trial.trial], known["turned", trial.trial] = cut, turned
 
 
 def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:
