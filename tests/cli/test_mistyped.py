@@ -1,4 +1,4 @@
-"""What is mistyped is one line that says what, where and what to do; exit 2, nothing begins."""
+"""What is mistyped or lacks memory is one line that says what, where and what to do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import make_run
+
+from svload.cli import main
 
 STUDY = """\
 name: t
@@ -161,3 +163,42 @@ def test_another_tools_option_is_answered_with_ours(say: Say, line: str, says: s
     assert code == 2
     assert says in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("libarrow.so: failed to map segment from shared object"),
+        ImportError("x.so: cannot allocate memory in static TLS block"),
+    ],
+    ids=["allocation", "mapping", "thread-local"],
+)
+def test_full_memory_is_told(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _said(error, monkeypatch, capsys) == (
+        3,
+        "svload: svload needs more memory than it is allowed to use. Raise the limit (ulimit -v), or free memory. "
+        "[memory-short]\n",
+    )
+
+
+def test_another_import_that_fails_is_a_defect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = _said(ImportError("no module named x"), monkeypatch, capsys)
+    assert code == 3
+    assert "[internal]" in said
+
+
+def _said(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    def app(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("svload.cli.app.app", app)
+    with pytest.raises(SystemExit) as left:
+        main.run()
+    return int(str(left.value.code)), capsys.readouterr().err

@@ -71,7 +71,7 @@ low limits
 deaf code
   cli/test_start_limits.py::test_a_second_signal_ends_what_python_does_not_hear
 full memory
-  cli/test_full_memory.py::test_full_memory_is_told
+  cli/test_mistyped.py::test_full_memory_is_told
   store/test_export.py::test_a_query_has_half_of_the_free_memory
 the wrong resource is named
   run/test_short_resources.py::test_a_generator_that_cannot_write_its_tables_names_them
