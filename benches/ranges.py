@@ -8,9 +8,9 @@ closed; strangers come in spells and have 1 to 50 % of the time, or the machine 
 ticks. A trial's tables hold what the load and the monitors would have read (strangers and CPU every 0.2 s,
 waits every 2 s, each gap), and the ranges are the product's.
 
-`--fit` prints the multiples of the index that cover 97 % of the planted trials of the kinds in `FITTED`:
-`limits.PUSHED` was set with seeds 0 to 23, rounded. Without `--fit` the frozen limits are checked: seeds from
-200 on, and the other kinds, were not in the fit.
+`--fit` prints the multiples of the index that cover 97 % of the planted trials of the kinds in `FITTED` where no
+calm requests are used. `limits.PUSHED` was set with seeds 0 to 23 and the trials that have too few of them, rounded
+up. Without `--fit` the frozen limits are checked: seeds from 200 on, and the other kinds, were not in the fit.
 """
 
 from __future__ import annotations

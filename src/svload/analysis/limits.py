@@ -275,8 +275,8 @@ WAITING = 2.0
 MOST_HANDED_ON = 0.99
 """Use of a core above which a queue is assumed to hand delays on as at this one: a hundred times over."""
 PUSHED = {"mean": 3.0, "p50": 3.0, "p90": 7.0, "p95": 8.0, "p99": 9.0}
-"""By statistic: how far a number is pushed at most (in 97 % of planted trials), over the index of
-disturbance."""
+"""By statistic: how far a number is pushed at most, over the index of disturbance, in 97 % of the planted
+trials with too few calm requests."""
 WOKEN_S = 0.00015
 """What a request may gain where strangers keep the cores awake: an exchange of one byte takes 90 µs on idle cores, 16 on busy ones (p99: 280, 45)."""
 GAP_S = 0.005
