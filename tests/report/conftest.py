@@ -1,5 +1,4 @@
-"""Synthetic runs, judged and reported once a session: what people would look at, in
-the states that reports break on."""
+"""Synthetic runs in the states that reports break on, judged and reported once a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison is told from its fields: 25 words at most, a fixed mark for its outcome, all else folded behind it."""
+"""Comparisons, doubts and the answer in words, told from fields in 25 words at most."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 from tests.evolve import evolve
-from tests.report.told_facts import outcomes
+from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
-from svload.model.results import Findings, Gate
+from svload import api, study
+from svload.model.results import Claim, Estimate, Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.render import render_page
-from svload.report.told.answer import in_words
+from svload.report.told.answer import MOST_SENTENCES, answer, in_words, nothing_line
+from svload.report.told.causes import cause
 from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
-from svload.report.told.doubts import doubts
+from svload.report.told.doubts import doubts, summary
+from svload.report.told.faster import faster_sentence
+from svload.report.told.quieter import quieter_line
+from svload.report.told.spelling import change_interval, change_words, metric_words
+from svload.report.told.traffic import describe_run
 
 Reporter = Callable[[str], Any]
 
@@ -178,3 +184,239 @@ def test_findings_json_has_the_words_of_the_page(findings: Findings) -> None:
     for case in told.cases:
         mine = [one for one in findings.trials if one.case == case.case]
         assert list(case.reasons) == [one.text for one in doubts(findings, mine)]
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [
+        (0.307, 0.296, 0.317, "69.3 % shorter (95 % interval 68.3 to 70.4 %)"),
+        (1.18, 1.16, 1.21, "18 % longer (95 % interval 16 to 21 %)"),
+        (3.2, 3.1, 3.4, "3.2 times as long (95 % interval 3.1 to 3.4)"),
+        (1.01, 0.98, 1.04, "1 % longer (95 % interval −2 to +4 %)"),
+        (1.9, 1.7, 2.1, "90 % longer (95 % interval 70 to 110 %)"),
+        (2.08, 1.96, 2.21, "2.08 times as long (95 % interval 1.96 to 2.21)"),
+        (0.5, None, None, "50 % shorter (no interval)"),
+        (1.9, 0.9, 9.5, "90 % longer (95 % interval −10 to +850 %)"),
+        (1.9, 0.005, 621.0, "90 % longer (95 % interval 0.005 to 621 times)"),
+        (250.0, 1.2, 62_000.0, "250 times as long (95 % interval 1.2 to 62,000)"),
+    ],
+)
+def test_a_ratio_is_said_as_people_say_it(
+    value: float, low: float | None, high: float | None, told: str
+) -> None:
+    interval = change_interval(Estimate(value=value, low=low, high=high), "time_s")
+    words = f"95 % interval {interval}" if interval else "no interval"
+    assert f"{change_words(value, 'time_s')} ({words})" == told
+
+
+def test_other_quantities_are_higher_or_lower() -> None:
+    assert change_words(0.9, "rate_rps") == "10 % lower"
+    assert change_interval(Estimate(value=0.9, low=0.8, high=0.95), "rate_rps") == "5 to 20 %"
+    assert change_words(2.0, "count") == "2 times as high"
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("probe.response.p50", "the median response of probe"),
+        ("probe.response.p99.9", "the p99.9 response of probe"),
+        ("cache.hit_ratio", "the hit ratio of cache"),
+        ("throughput", "the throughput"),
+        ("nobody knows", "nobody knows"),
+    ],
+)
+def test_a_metric_is_named_in_words(key: str, words: str) -> None:
+    assert metric_words(key) == words
+
+
+def test_every_comparison_is_told_and_findings_in_words_are_not_repeated(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    found = answer(findings)
+    assert [one.claim for one in found.claims] == list(findings.claims)
+    assert len(found.first) + len(found.sentences) <= MOST_SENTENCES
+    said = {one.text for one in (*found.first, *found.sentences)}
+    assert not said & {claim.sentence for claim in findings.claims}
+
+
+@pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])
+def test_matched_cases_that_differ_are_told_behind_their_pooled_effect(
+    reported: Reporter, factor: float, told: bool
+) -> None:
+    findings = reported("plain").findings
+    key = "probe.response.p50"
+    (first, second, third, fourth), rest = findings.cases[:4], findings.cases[4:]
+    values = zip((first, second, third, fourth), (0.01, 0.02, 0.01, 0.02 * factor), strict=True)
+    cases = [evolve(case, metrics={key: Estimate(value=value)}) for case, value in values]
+    pairs = ((first.case, second.case), (third.case, fourth.case))
+    claims = tuple(evolve(claim, pairs=pairs, metric=key) for claim in findings.claims)
+    changed = evolve(findings, cases=(*cases, *rest), claims=claims)
+    behind = {line.name: line.text for line in details(changed, claimed(changed)[0])}
+    words = (
+        f"they differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long "
+        f"({fourth.case} against {third.case})"
+    )
+    assert (behind.get("matched cases") == words) is told
+
+
+def test_what_failed_stands_before_the_comparisons(reported: Reporter) -> None:
+    found = answer(reported("mixed").findings)
+    texts = [one.text for one in found.first]
+    criterion = next(
+        at for at, text in enumerate(texts) if text.startswith("probe.success_rate ≥ 99 %: failed in TC2")
+    )
+    assert criterion > 0, "the requests that failed stand before it"
+    assert all("requests failed in TC2" in text for text in texts[:criterion])
+    assert {one.mark for one in found.first[: criterion + 1]} == {"✗"}
+
+
+def test_without_valid_evidence_there_is_no_sentence(reported: Reporter) -> None:
+    found = answer(reported("refused").findings)
+    assert found.sentences == found.claims == ()
+    assert found.nothing is not None
+
+
+GRADES: dict[str, Any] = {
+    "TC0.r1": {TAIL: "REFUSED"},
+    "TC1.r2": {TAIL: "REFUSED", MEDIAN: "WEAK"},
+    "TC1.r3": {TAIL: "REFUSED"},
+}
+
+
+def test_a_doubt_names_numbers_bound_and_whose_doing(reported: Reporter) -> None:
+    first, second = doubts(doubted(reported("plain").findings, GRADES))
+    assert (
+        first.text == "✗ the machine stalled, in 3 of 18 trials: probe p99, off by up to 12 %; by "
+        f"{HOG} (3 ×). → Keep the machine quiet."
+    )
+    assert second.text.startswith("~ the machine stalled, in 1 of 18 trials: probe p50")
+    assert first.trials == ("TC0.r1", "TC1.r2", "TC1.r3")
+
+
+@pytest.mark.parametrize(("off", "told"), [(1.0, "100 %"), (1.4, "140 %"), (620.0, "a factor of 620")])
+def test_a_doubt_beyond_what_percent_can_say_is_a_factor(reported: Reporter, off: float, told: str) -> None:
+    first, *_ = doubts(doubted(reported("plain").findings, GRADES, bound=off))
+    assert f"probe p99, off by up to {told}; by" in first.text
+
+
+def test_all_doubts_are_one_line_refused_first(reported: Reporter) -> None:
+    told = summary(doubted(reported("plain").findings, GRADES))
+    why = "the machine stalled, most of all stress-ng"
+    assert told == f"Not usable: p99 in 3 of 18 trials ({why}). Rough: p50 in 1 of 18 trials ({why})"
+    assert summary(doubted(reported("plain").findings, {})) == ""
+
+
+def test_the_most_frequent_reason_stands_first(reported: Reporter) -> None:
+    found = reported("mixed").findings
+    numbers = [len(one.trials) for one in doubts(found) if one.grade == "REFUSED"]
+    assert numbers == sorted(numbers, reverse=True)
+    assert numbers
+
+
+def test_doubts_stand_after_the_answer(reported: Reporter) -> None:
+    found = answer(doubted(reported("plain").findings, GRADES))
+    assert found.claims
+    assert found.unsaid[0].text.startswith("Not usable: p99 in 3 of 18 trials")
+    assert any(reason.startswith("✗ the machine stalled") for reason in found.unsaid[0].reasons)
+
+
+def test_the_load_that_was_made_stands_under_the_question(reported: Reporter) -> None:
+    for name in ("plain", "one"):
+        found = reported(name)
+        assert found.findings.load["probe"].startswith("closed loop: 10 VUs")
+        assert '<p class="load-line">This run' in found.page
+        assert "10 VUs" in found.page.partition('id="matrix"')[0]
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed", "refused"])
+def test_a_run_s_own_doubts_are_told_on_its_page(reported: Reporter, name: str) -> None:
+    found = reported(name)
+    for one in doubts(found.findings)[:3]:
+        assert cause(one.check) in found.page
+
+
+def disturbed(findings: Findings, *checks: str, outcome: str = "open") -> Findings:
+    """The first trial disturbed by these checks, everything else as on a quiet machine; one claim with that outcome."""
+    trials = []
+    for number, trial in enumerate(findings.trials):
+        graded = tuple(
+            evolve(one, grade="WEAK" if number == 0 and one.check in checks else "VALID")
+            for one in trial.verdict.checks
+        )
+        instrument = "WEAK" if number == 0 and checks else "VALID"
+        verdict = evolve(trial.verdict, checks=graded, instrument=instrument)
+        trials.append(evolve(trial, verdict=verdict))
+    claim = evolve(findings.claims[0], outcome=outcome)
+    return evolve(findings, trials=tuple(trials), claims=(claim,), thresholds=())
+
+
+def test_what_is_open_beside_a_busy_machine_is_told(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    line = quieter_line(disturbed(findings, "others-cpu", "hiccups"))
+    many = len(findings.trials)
+    assert line.startswith(
+        f"1 comparison is undecided, and other work on this machine disturbed 1 of {many} trials. --wait-quiet 10m"
+    )
+    assert "REFUSED" not in line
+
+
+def test_where_all_is_decided_or_the_machine_was_quiet_there_is_nothing_to_say(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    assert quieter_line(disturbed(findings, "others-cpu", outcome="decided")) == ""
+    assert quieter_line(disturbed(findings)) == ""
+    assert quieter_line(disturbed(findings, "manipulation")) == "", "no machine's doing"
+
+
+Said = tuple[str, float, float, float]
+"""(outcome, ratio, low, high) of a claim."""
+SLOWER, FASTER = ("decided", 1.12, 1.09, 1.15), ("decided", 0.8, 0.75, 0.85)
+SAME, OPEN = ("no difference", 1.01, 0.98, 1.04), ("open", 1.03, 0.98, 1.08)
+
+
+def said(findings: Findings, p50: Said, p95: Said, **fields: Any) -> str:
+    def claim(metric: str, of: Said) -> Claim:
+        ratio = Estimate(value=of[1], low=of[2], high=of[3], n=6)
+        base = {"baseline": "/v1", "treatment": "/v2", "metric": f"probe.response.{metric}", "within": 0.04}
+        return findings.claims[1].model_copy(update=base | {"outcome": of[0], "ratio": ratio} | fields)
+
+    return faster_sentence(evolve(findings, claims=(claim("p50", p50), claim("p95", p95))))
+
+
+@pytest.mark.parametrize(
+    ("p50", "p95", "sentence"),
+    [
+        (SLOWER, FASTER, "/v2 is faster than /v1 in one respect and slower in another: the median response is 12 % longer (9 to 15 %) and p95 is 20 % shorter (15 to 25 %)"),
+        (SLOWER, OPEN, "/v2 is slower than /v1: the median response is 12 % longer (9 to 15 %) and p95 was 3 % longer (−2 to +8 %), which decides nothing"),
+        (FASTER, SAME, "/v2 is faster than /v1: the median response is 20 % shorter (15 to 25 %) and p95 differs by less than 4 %"),
+        (SAME, SAME, "/v2 and /v1 are equally fast: the median response differs by less than 4 % and p95 differs by less than 4 %"),
+        (SAME, OPEN, "Whether /v2 or /v1 is faster is not decided: the median response differs by less than 4 % and p95 was 3 % longer (−2 to +8 %), which decides nothing"),
+        (OPEN, OPEN, "Whether /v2 or /v1 is faster is not decided: the median response was 3 % longer (−2 to +8 %) and p95 was 3 % longer (−2 to +8 %)"),
+    ],
+)  # fmt: skip
+def test_the_claims_are_one_sentence(findings: Findings, p50: Said, p95: Said, sentence: str) -> None:
+    assert said(findings, p50, p95) == f"{sentence}, as these servers ran today."
+
+
+def test_failures_stand_beside_it(findings: Findings) -> None:
+    told = said(findings, SLOWER, SLOWER, success=(1.0, 0.968))
+    assert told.endswith(
+        "as these servers ran today. Of the requests 3.2 % of /v2's and 0 % of /v1's failed."
+    )
+
+
+def test_nothing_measured_is_no_answer(findings: Findings) -> None:
+    nothing = evolve(findings, claims=(), cases=(), trials=(), thresholds=())
+    assert faster_sentence(nothing) == nothing_line(answer(nothing)) != ""
+
+
+def _told(profile: str) -> dict[str, str]:
+    lock = api.studies.load_lock("001-svload", api.Choices(profile=profile))
+    return describe_run([study.resolve(lock, case) for case in lock.valid_cases])
+
+
+def test_a_profile_tells_what_it_really_loads() -> None:
+    demo, real = _told("demo"), _told("real")
+    assert demo["background"].startswith("closed loop: 200 VUs")
+    assert demo["background"].endswith("in 10 of 20 cases")
+    assert demo["objects in backend"] == "2,000 of 4 KiB"
+    assert real["objects in backend"] == "1,500 of 40 KiB (median; 99 % below 400 KiB)"
+    assert real["probe"].startswith("closed loop: 10 VUs, think time 50 ms to 150 ms (uniform)")

@@ -1,19 +1,23 @@
-"""What comes from elsewhere is shown as text: no sign of it is obeyed by a terminal."""
+"""What comes from elsewhere is shown as text: no terminal obeys it, no mark-up is read."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
+from pathlib import Path
 
 import pytest
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from tests.report.conftest import Shown
 
+from svload import api
+from svload.api import Choices
 from svload.model.visible import PlainStream, visible, visible_json
 from svload.report.terminal.console import PlainConsole
-from svload.report.terminal.tables import show_rows
+from svload.report.terminal.tables import show_plan, show_rows
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rfine\u202eevil\x7f"
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -75,3 +79,21 @@ def test_json_keeps_its_meaning() -> None:
 
 def test_plain_text_stays_as_it_is() -> None:
     assert visible("a line\twith é, 漢字 and 🚀\n") == "a line\twith é, 漢字 and 🚀\n"
+
+
+LIKE_MARKUP = ("[/b]", "[a-z]+", "[bold]", ":smile:", "[link=http://x]y", "\\[x]")
+
+
+def test_a_query_shows_its_cells(shown: Shown) -> None:
+    said = shown(show_rows, ["[b]name", "n"], [[text, 1] for text in LIKE_MARKUP])
+    assert all(text in said for text in (*LIKE_MARKUP, "[b]name"))
+
+
+def test_a_plan_shows_its_levels(shown: Shown, tmp_path: Path) -> None:
+    levels = ", ".join(f"'{text}'" for text in LIKE_MARKUP)
+    (tmp_path / "study.yaml").write_text(
+        f"name: x\nquestion: 'is [/b] red?'\nlab: {{w: {{at: 'http://127.0.0.1:1'}}}}\nfactors: {{a: [{levels}]}}\n"
+        "traffic: {g: {executor: constant-vus, vus: 1, request: GET http://w/}}\nmeasure: {duration: 1s}\n"
+    )
+    said = shown(show_plan, api.plan(str(tmp_path), Choices(out=tmp_path / "runs")))
+    assert all(text in said for text in (*LIKE_MARKUP, "is [/b] red?"))

@@ -1,4 +1,4 @@
-"""Limits and refusals as people read them: in `svload why`, of a trial and of a case, and on the page."""
+"""Limits and refusals as people read them: of a trial, of a case, and at N*."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from tests.evolve import evolve
 from tests.report.conftest import Shown
 from tests.results import case_result
 
-from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, Evidence, LimitUse, RefusalCount
+from svload.model.declared import Resource
+from svload.model.evidence import (
+    CaseEvidence,
+    CaseLimit,
+    CaseRefusal,
+    Evidence,
+    LimitState,
+    LimitUse,
+    RefusalCount,
+)
+from svload.model.load_curve import LimitState as Bracket
+from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
 from svload.report.terminal.why import show_why
+from svload.report.told.at_limit import AtLimit, at_limit, limiting
 from svload.report.told.evidence import evidence_lines, gave_way, limit_lines
 
 USE = LimitUse(service="cache", monitor="listeners", name="accept queue", resource="accept queue", entity="8080", used=79.4, limit=128, share=0.62, peak_share=1.01, full=0.2, state="reached", first_s=2.1)  # fmt: skip
@@ -55,3 +67,140 @@ def test_why_of_a_case(evidence: CaseEvidence, shown: Shown) -> None:
         assert "then: the accept queue of cache (8080) was full" in told
     else:
         assert "none of its monitors knows a limit" in told
+
+
+def limit(
+    name: str, share: float, state: LimitState = "clear", resource: Resource = "cpu", *, own: bool = True, first_s: float | None = None
+) -> CaseLimit:  # fmt: skip
+    return CaseLimit(service="web" if own else "", monitor="m", name=name, resource=resource, entity="", used=share, limit=1.0,
+                     share=share, peak_share=share, state=state, reached=3 if state == "reached" else 0, trials=3,
+                     first_s=first_s, verdict=own)  # fmt: skip
+
+
+def refusal(first_s: float, moved: int = 3) -> CaseRefusal:
+    return CaseRefusal(service="web", monitor="m", counter="dropped_total", resource="accept queue", entity="", means="dropped",
+                       kind="lost", count=9.0, moved=moved, trials=3, first_s=first_s)  # fmt: skip
+
+
+def point(at: float) -> LoadPoint:
+    return LoadPoint(case=f"c{at:g}", level=f"{at:g}", at=at, users=at, think_s=0, throughput_rps=1, throughput_low=None,
+                     throughput_high=None, response_s=1, response_low=None, response_high=None, runs=(), most_rps=None,
+                     least_s=None, accounted=None, flat=False)  # fmt: skip
+
+
+def curve(n_star: float | None, *at: float, state: Bracket = "bracketed") -> LoadCurve:
+    limits = (LoadLimit(name="N*", value=n_star, state=state),)
+    return LoadCurve(factor="users", kind="users", group="g", when={}, points=tuple(map(point, at)), demands=(), limits=limits,
+                     top_rps=None, alone_s=None, agree=None, law_off=None, law_allowed=0.03, scalability=None)  # fmt: skip
+
+
+def evidence(*at: float) -> dict[str, CaseEvidence]:
+    """CPU grows with the load and is full from 8 on; memory does not grow."""
+    return {
+        f"c{one:g}": CaseEvidence(
+            limits=(
+                limit("memory", 0.3, resource="memory"),
+                limit("cores", min(one / 8, 1.0), "reached" if one >= 8 else "clear"),
+                limit("files", 0.01, resource="descriptors"),
+            )
+        )
+        for one in at
+    }
+
+
+def test_the_first_level_at_n_star_stands_against_the_one_near_half_of_it() -> None:
+    found = at_limit(curve(7.0, 1, 2, 4, 8, 16), evidence(1, 2, 4, 8, 16))
+    assert isinstance(found, AtLimit)
+    assert (found.at.at, found.half.at) == (8, 4)
+    assert [(use.what, use.half, use.at, use.state) for use in found.uses] == [
+        ("cores of web", 0.5, 1.0, "reached"),
+        ("memory of web", 0.3, 0.3, "clear"),
+    ]
+
+
+def test_where_there_are_not_both_levels_it_says_why() -> None:
+    assert "no N*" in str(at_limit(curve(None, 1, 2), evidence(1, 2)))
+    assert "no level that counts lies at or above N*" in str(at_limit(curve(9.0, 1, 2, 4), evidence(1, 2, 4)))
+    assert "near half of 1" in str(at_limit(curve(0.4, 1, 2), evidence(1, 2)))
+    assert "near half of 16" in str(at_limit(curve(12.0, 1, 2, 16), evidence(1, 2, 16)))
+    think = evolve(curve(7.0, 4, 8), kind="think")
+    assert "no N*" in str(at_limit(think, evidence(4, 8)))
+
+
+def test_a_level_without_evidence_is_none_of_the_two() -> None:
+    found = at_limit(curve(7.0, 1, 4, 8, 9), evidence(1, 4, 9))
+    assert isinstance(found, AtLimit)
+    assert (found.at.at, found.half.at) == (9, 4)
+
+
+def test_what_gave_way_first_limits_a_case_and_the_machines_own_is_passed_over() -> None:
+    both = CaseEvidence(
+        limits=(
+            limit("core", 1.0, "reached", own=False, first_s=0.1),
+            limit("disk_rate", 1.0, "reached", "disk", first_s=2.0),
+        ),
+        refusals=(refusal(3.0),),
+    )
+    found = limiting(both)
+    assert (found.resource, found.state, found.others) == ("disk", "gave way", ("web: dropped",))
+    queue = limiting(evolve(both, refusals=(refusal(1.0),)))
+    assert queue.resource == "accept queue"
+
+
+def test_where_nothing_gave_way_the_nearest_limit_is_named_as_such() -> None:
+    found = limiting(
+        CaseEvidence(
+            limits=(
+                limit("cores", 0.7),
+                limit("memory", 0.9, resource="memory"),
+                limit("core", 0.99, own=False),
+            )
+        )
+    )
+    assert (found.resource, found.state, found.what) == ("memory", "nearest", "the memory of web 90 % in use")
+    assert limiting(CaseEvidence(limits=(limit("core", 0.99, own=False),))) is None
+
+
+def test_what_was_turned_away_stands_at_both_loads() -> None:
+    """At half of N* nothing was refused; what is another's doing comes last."""
+    evidences = evidence(4, 8)
+    other = evolve(refusal(1.0), counter="aborted_total", means="broken off", verdict=False, count=50.0)
+    evidences["c8"] = evolve(evidences["c8"], refusals=(other, refusal(2.0)))
+    found = at_limit(curve(7.0, 4, 8), evidences)
+    assert isinstance(found, AtLimit)
+    assert [(one.what, one.half, one.at, one.own) for one in found.turned] == [
+        ("web: dropped", 0.0, 9.0, True),
+        ("web: broken off", 0.0, 50.0, False),
+    ]
+
+
+def test_a_machines_disk_is_one_limit_whoever_reads_it() -> None:
+    def disk(service: str) -> CaseLimit:
+        one = limit("disk read rate", 1.0, "reached", "disk", first_s=1.0)
+        return evolve(one, service=service, monitor="quota", entity="vm")
+
+    full = CaseEvidence(limits=(disk("auth"), disk("db"), disk("server")))
+    found = at_limit(curve(7.0, 4, 8), {"c4": full, "c8": full})
+    assert isinstance(found, AtLimit)
+    assert [use.what for use in found.uses] == ["disk read rate of vm"]
+    told = limiting(full)
+    assert (told.what, told.others) == ("the disk read rate of vm was full", ())
+
+
+def test_one_hot_core_of_two_is_named_where_their_mean_is_half() -> None:
+    """The paper's own slip: 40 % of the machine's CPU was taken for its limit, and one core of two was full."""
+    both = CaseEvidence(
+        limits=(
+            limit("cores", 0.5),
+            limit("busiest core", 0.99, "reached", first_s=1.0),
+            limit("core", 0.99, "reached", own=False, first_s=0.5),
+        )
+    )
+    told = limiting(both)
+    assert (told.resource, told.state, told.what) == ("cpu", "gave way", "the busiest core of web was full")
+    found = at_limit(curve(7.0, 4, 8), {"c4": both, "c8": both})
+    assert isinstance(found, AtLimit)
+    assert [(use.what, use.at, use.state) for use in found.uses if use.own] == [
+        ("busiest core of web", 0.99, "reached"),
+        ("cores of web", 0.5, "clear"),
+    ]

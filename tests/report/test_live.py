@@ -1,5 +1,4 @@
-"""The live view: 80 columns hold it, it says what the run does, NO_COLOR has no colour, and
-without a terminal it is plain lines."""
+"""The live view fits 80 columns, says what the run does, and is plain lines without a terminal."""
 
 from __future__ import annotations
 

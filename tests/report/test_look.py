@@ -1,5 +1,4 @@
-"""The page in a real browser, opened from a file: nothing leaves it, it works by keyboard and filter, in both
-themes; the workbook recalculated."""
+"""The page in a browser, from a file: keyboard, filters, themes; the workbook recalculated."""
 
 from __future__ import annotations
 

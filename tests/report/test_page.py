@@ -1,18 +1,30 @@
-"""report.html: one file that stands alone, says what it may, and is safe whatever names a study carries."""
+"""report.html and compare.html stand alone, say what they may, hold their numbers, and are safe."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import gzip
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.evolve import evolve
 
+from svload import api
 from svload.model.results import Estimate
-from svload.report.data.gather import gather
+from svload.model.traffic import Scenario, Step
+from svload.report.data.gather import Gathered, gather
 from svload.report.page.anchors import Anchors
+from svload.report.page.data import Table, csv_text, packed
 from svload.report.page.detail import LARGEST_BYTES
 from svload.report.page.matrix import shadings
 from svload.report.page.render import render_page
@@ -112,15 +124,6 @@ def test_it_is_built_for_screen_readers(any_run: Any) -> None:
     assert len(drawings) == page.tags["svg"]
 
 
-def test_every_case_and_trial_has_a_permanent_place(reported: Reporter) -> None:
-    found = reported("plain")
-    page = Page(found.page)
-    for case in found.findings.cases:
-        assert case.case in page.ids
-    for trial in found.findings.trials:
-        assert trial.trial in page.ids
-
-
 def test_names_stay_text(reported: Reporter) -> None:
     found = reported("hostile")
     page = Page(found.page)
@@ -134,45 +137,46 @@ def test_names_stay_text(reported: Reporter) -> None:
     assert "[U+202E]" in page.words
 
 
-def test_without_valid_evidence_it_says_that_nothing_can_be_concluded_and_why(reported: Reporter) -> None:
-    words = Page(reported("refused").page).words
-    assert (
-        "Nothing can be concluded , because every trial is broken (REFUSED)" in words
-        or "Nothing can be concluded, because every trial is broken (REFUSED)" in words
-    )
-    assert "The factor did not take effect" in words
-    nothing_ran = Page(reported("unmeasured").page).words
-    assert "because no trial is sealed" in nothing_ran
-    assert "Nothing can be concluded" not in Page(reported("plain").page).words
+ANSWER, CASES = ("", "The cases at a glance"), ("Each case", "")
+"""Parts of the page: from these words on, up to those."""
+SAID: list[tuple[str, tuple[str, str], tuple[str, ...]]] = [
+    # run, part of its page, what stands there
+    ("refused", ANSWER, ("because every trial is broken (REFUSED)", "The factor did not take effect")),
+    ("unmeasured", ANSWER, ("because no trial is sealed",)),
+    ("mixed", ANSWER, ("Planted faults", "27 of 28 trials are sealed")),
+    (
+        "plain",
+        ANSWER,
+        ("18 trials of 600 ms", "load and servers on one machine", "backend (truth", "cache (truth"),
+    ),
+    ("plain", CASES, ("response, from the intended start", "service, from sending", "closed loop: 10 VUs")),
+    ("plain", CASES, ("longest silence", "n = 3 trials", "few")),
+    ("plain", CASES, ("Every monitored resource: cache", "Every monitored resource: machine")),
+    ("plain", CASES, ("busy, cores, hottest core", "pressure some, seconds a second, cpu")),
+    ("plain", ("Did not move", ""), ("threads 9",)),
+    ("plain", ("", ""), ("SAME HOST", "cost of the monitors", "20000 differs")),
+    ("overloaded", ("", ""), ("open loop",)),
+]
 
 
-def test_what_is_incomplete_or_planted_stands_on_the_first_page(reported: Reporter) -> None:
-    words = Page(reported("mixed").page).words
-    first = words[: words.index("The cases at a glance")]
-    assert "Planted faults" in first
-    assert "27 of 28 trials are sealed" in first
-    assert "Planted faults" not in Page(reported("plain").page).words
+@pytest.mark.parametrize(("name", "part", "said"), SAID)
+def test_it_says(reported: Reporter, name: str, part: tuple[str, str], said: tuple[str, ...]) -> None:
+    words = Page(reported(name).page).words
+    begin = words.index(part[0])
+    section = words[begin : words.index(part[1], begin) if part[1] else None]
+    assert [one for one in said if one not in section] == []
 
 
-def test_percentiles_stand_beside_both_clocks_load_model_and_silence(reported: Reporter) -> None:
-    words = Page(reported("plain").page).words
-    section = words[words.index("Each case") :]
-    for needed in (
-        "response, from the intended start",
-        "service, from sending",
-        "closed loop: 10 VUs",
-        "longest silence",
-        "n = 3 trials",
-    ):
-        assert needed in section
-    assert "open loop" in Page(reported("overloaded").page).words
-
-
-def test_a_percentile_of_few_requests_is_shown_and_marked(reported: Reporter) -> None:
+def test_of_a_clean_run_it_says_what_was_run_and_nothing_of_faults(reported: Reporter) -> None:
     found = reported("plain")
-    far = [case.metrics["probe.response.p99.9"] for case in found.findings.cases if case.excluded is None]
-    assert far and all(one.value is not None and one.weak for one in far)
-    assert "few" in Page(found.page).words
+    page, lock = Page(found.page), found.run.lock()
+    first = page.words[: page.words.index(ANSWER[1])]
+    assert f"seed {lock.seed}" in first and lock.study_sha256[:12] in first
+    assert lock.svload_version in page.words and lock.study_sha256 in page.words
+    for wrong in ("Planted faults", "Nothing can be concluded", "claims nothing", "undecidable"):
+        assert wrong not in page.words
+    places = {case.case for case in found.findings.cases} | {one.trial for one in found.findings.trials}
+    assert places <= set(page.ids)
 
 
 def test_a_refused_case_is_hatched_and_an_excluded_one_empty_with_its_reason(reported: Reporter) -> None:
@@ -198,20 +202,6 @@ def test_every_check_of_every_trial_is_there_passed_ones_too(reported: Reporter)
                 assert " ".join(check.sentence.split()) in page.words
 
 
-def test_the_run_s_facts_stand_on_it(reported: Reporter) -> None:
-    found = reported("plain")
-    words, lock = Page(found.page).words, found.run.lock()
-    for needed in (
-        str(lock.seed),
-        lock.svload_version,
-        lock.study_sha256,
-        "SAME HOST",
-        "cost of the monitors",
-        "20000 differs",
-    ):
-        assert needed in words
-
-
 def test_ids_are_unique_stable_and_safe_in_links() -> None:
     names = ["TC7", "answer", "TC7 ", "ü", "", "tc7", "x" * 300, "1", "<b>"]
     first, second = Anchors(["answer"]), Anchors(["answer"])
@@ -220,23 +210,6 @@ def test_ids_are_unique_stable_and_safe_in_links() -> None:
     assert ids[0] == "TC7"
     assert len({one.lower() for one in ids}) == len(names)
     assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_.\-]*", one) for one in ids)
-
-
-def test_the_first_page_says_what_was_run(reported: Reporter) -> None:
-    found = reported("plain")
-    words, lock = Page(found.page).words, found.run.lock()
-    first = words[: words.index("The cases at a glance")]
-    for needed in ("18 trials of 600 ms", "load and servers on one machine", "backend (truth", "cache (truth", f"seed {lock.seed}", lock.study_sha256[:12]):  # fmt: skip
-        assert needed in first, needed
-
-
-def test_every_monitored_resource_is_drawn_or_said_not_to_have_moved(reported: Reporter) -> None:
-    words = Page(reported("plain").page).words
-    section = words[words.index("Each case") :]
-    for needed in ("Every monitored resource: cache", "Every monitored resource: machine", "busy, cores, hottest core", "pressure some, seconds a second, cpu"):  # fmt: skip
-        assert needed in section, needed
-    still = section[section.index("Did not move") :]
-    assert "threads 9" in still
 
 
 def test_outliers_are_named_or_said_to_be_none(reported: Reporter) -> None:
@@ -297,15 +270,206 @@ def test_the_matrix_says_which_cases_a_metric_does_not_compare(reported: Reporte
     assert success.choice in Page(reported("mixed").page).words
 
 
-def test_thresholds_that_are_kept_alike_are_one_row(reported: Reporter) -> None:
+STEPS = ("login", "buy <b>")
+
+
+def with_steps(found: Gathered) -> Gathered:
+    """Each background group as a scenario of two steps, whose numbers are the group's own."""
+    configs = {}
+    for name, config in found.configs.items():
+        groups = []
+        for group in config.groups:
+            if group.name == "background":
+                steps = tuple(Step(name=step, request=group.request) for step in STEPS)
+                group = evolve(group, scenarios=(Scenario(name="shop", steps=steps),))
+            groups.append(group)
+        configs[name] = evolve(config, groups=tuple(groups))
+    cases = []
+    for case in found.findings.cases:
+        own = {
+            f"background.{step}.{key.removeprefix('background.')}": estimate
+            for step in STEPS
+            for key, estimate in case.metrics.items()
+            if key.startswith("background.")
+        }
+        cases.append(evolve(case, metrics=case.metrics | own))
+    findings = evolve(found.findings, cases=tuple(cases))
+    return replace(found, configs=configs, findings=findings)
+
+
+def test_steps_have_a_table_with_their_requests_and_numbers(reported: Reporter) -> None:
     found = reported("plain")
-    (that,) = {one.that for one in found.findings.thresholds}
-    assert len(found.findings.thresholds) > 1
-    assert found.page.count(f"<td><code>{that.replace('>=', '≥')}</code></td>") == 1
+    page, _ = render_page(with_steps(gather(found.run, found.findings)))
+    tables = re.findall(r'<div class="scroll" id="TC1\.steps".*?</table>', page, re.DOTALL)
+    assert len(tables) == 1
+    rows = re.findall(r"<tr><th scope=\"row\">(.*?)<small>background</small></th><td>(.*?)</td>", tables[0])
+    assert [name for name, _ in rows] == ["login", "buy &lt;b&gt;"]
+    assert all(request.startswith("GET, time-out") for _, request in rows)
+    median = found.findings.cases[1].metrics["background.response.p50"]
+    assert f"{median.value * 1e3:.3g} ms" in tables[0]
 
 
-def test_no_page_says_that_a_comparison_claims_nothing(reported: Reporter) -> None:
-    words = Page(reported("plain").page).words
-    assert "claims nothing" not in words
-    assert re.search(r"\b(decided|undecided|no difference)\b", words)
-    assert "undecidable" not in words
+def test_without_scenarios_there_is_none(reported: Reporter) -> None:
+    assert ".steps" not in reported("plain").page
+
+
+def unpacked(text: str) -> dict[str, list[dict[str, str]]]:
+    """What the page's script makes of packed numbers: by figure, its rows."""
+    tables = json.loads(gzip.decompress(base64.b64decode(text)))
+    return {name: list(csv.DictReader(StringIO(one))) for name, one in tables.items()}
+
+
+def test_numbers_come_back_and_formulas_stay_text() -> None:
+    table = Table(("name", "value"), (("=1+1", 0.1234567), ("plain", None), ("-5", 3)))
+    assert unpacked(packed({"a": table, "empty": Table(("x",), ())})) == {
+        "a": [
+            {"name": "'=1+1", "value": "0.12346"},
+            {"name": "plain", "value": ""},
+            {"name": "-5", "value": "3"},
+        ]
+    }
+    assert packed({}) == ""
+    assert packed({"a": table}) == packed({"a": table})
+    assert csv_text(Table(("x",), (('a,"b"',),))) == 'x\r\n"a,""b"""\r\n'
+
+
+@pytest.mark.parametrize("name", ["plain", "hostile"])
+def test_every_chart_with_a_button_has_its_numbers(reported: Reporter, name: str) -> None:
+    page = reported(name).page
+    figures = re.findall(r'<figure id="([^"]+)" data-csv>', page)
+    known: set[str] = set()
+    for text in re.findall(r'class="data">([^<]+)<', page):
+        tables = unpacked(text)
+        assert all(tables.values())
+        known |= set(tables)
+    assert len(figures) > 5 * len([case for case in reported(name).findings.cases if case.trials])
+    assert set(figures) <= known
+
+
+def test_the_numbers_over_time_are_every_trial_s(reported: Reporter) -> None:
+    found = reported("plain")
+    packs = [unpacked(text) for text in re.findall(r'class="data">([^<]+)<', found.page)]
+    case = next(case for case in found.findings.cases if case.trials)
+    rows = next(one[f"{case.case}.time"] for one in packs if f"{case.case}.time" in one)
+    assert {row["trial"] for row in rows} == set(case.trials)
+    assert {"probe", "background", "backend", "cache", "machine"} == {row["of"] for row in rows}
+    assert {"throughput", "failures", "under way", "p50"} <= {row["metric"] for row in rows}
+
+
+Compare = Callable[[str, str], Any]
+
+
+def _words(file: Path) -> str:
+    return Page(file.read_text(encoding="utf-8")).words
+
+
+def test_it_stands_alone_and_its_links_lead_somewhere(compared: Compare) -> None:
+    text = compared("plain", "slower").file.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == []
+    assert [name for name, count in page.ids.items() if count > 1] == []
+    assert page.hrefs
+    assert [href for href in page.hrefs if href[1:] not in page.ids] == []
+    assert page.tags["link"] == page.tags["img"] == page.tags["iframe"] == 0
+    assert page.tags["caption"] == page.tags["table"]
+    assert len(text.encode()) < LARGEST_BYTES
+
+
+def test_a_planted_difference_is_told_without_an_interval_and_without_a_claim(compared: Compare) -> None:
+    """The second run's median is 1.5 times the first's in every case."""
+    found = compared("plain", "slower")
+    words = _words(found.file)
+    assert re.search(
+        r"The median response of probe in the second run: TC\d (4|5)\d(\.\d)? % longer", words
+    ), words[:2000]
+    assert "interval excludes" not in words and "95 %" not in words[: words.index("Case by case") + 200]
+    assert "were not interleaved" in words
+    assert "no ratio has an interval, and nothing here is a claim" in words
+    assert "synthetic-1 (second) against synthetic-1 (first)" in words, (
+        "as claims have it: against the baseline"
+    )
+    assert words.count("This run (profile synthetic): ") == 1, "both made the same load: told once"
+
+
+def test_a_run_against_itself_differs_in_nothing(compared: Compare) -> None:
+    words = _words(compared("plain", "plain").file)
+    assert re.search(r"The median response of probe in the second run: TC\d 0 %", words), words[:1500]
+    assert "no difference" not in words.lower()
+    assert "below 0 %" not in words
+    assert "Nothing that was recorded differs." in words
+
+
+def test_what_differs_between_the_runs_stands_on_it(compared: Compare, reported: Reporter) -> None:
+    text = compared("plain", "slower").file.read_text(encoding="utf-8")
+    first, second = (reported(name).run.lock() for name in ("plain", "slower"))
+    assert f">seed</th><td>{first.seed}</td><td>{second.seed}</td>" in text
+    assert "The same in both" in text
+
+
+def test_runs_of_one_name_are_told_apart_wherever_they_are_named(compared: Compare) -> None:
+    found = compared("plain", "slower").file
+    words = _words(found)
+    for place in ("first", "second"):
+        assert words.count(f"{place}: synthetic-1") == 2, "in the table of what differs and at the curves"
+    assert "Only in the second run, or there with other levels" in _words(compared("plain", "hostile").file)
+
+
+def test_every_row_has_both_values_and_its_ratio(compared: Compare) -> None:
+    found = compared("plain", "slower")
+    text = unescape(found.file.read_text(encoding="utf-8"))
+    table = text[text.index('id="table"') : text.index('id="curves"')]
+    assert table.count("data-f=") == len(found.rows)
+    known = [row for row in found.rows if row["ratio"] is not None]
+    assert known
+    for row in known:
+        assert f"{row['ratio']:.3g}" in table
+    assert "% longer</td>" in table, "in a word or two: the interval stands beside the ratio"
+    assert "95 % interval" not in table[table.index("<tbody>") :]
+
+
+def test_runs_without_a_common_case_say_that_nothing_can_be_compared(compared: Compare) -> None:
+    words = _words(compared("plain", "hostile").file)
+    assert "Nothing can be compared , because the two runs have no case in common" in words.replace(
+        "compared,", "compared ,"
+    )
+    assert "Only in" in words
+
+
+def test_refused_cases_enter_with_their_reason_and_no_ratio(compared: Compare) -> None:
+    words = _words(compared("plain", "refused").file)
+    assert "REFUSED: it enters no comparison" in words
+
+
+def test_by_default_it_lies_beside_the_second_run_s_report(reported: Reporter) -> None:
+    first, second = reported("plain").run, reported("slower").run
+    _, page = api.compare(str(first.path), str(second.path))
+    assert page == second.derived.resolve() / "compare.html"
+    assert page.is_file()
+
+
+@pytest.mark.look
+@pytest.mark.parametrize(("width", "theme"), [(1200, "light"), (400, "dark")])
+def test_it_opens_filters_and_sorts(
+    visited: Callable[..., Any], compared: Compare, width: int, theme: str
+) -> None:
+    found = compared("plain", "slower")
+    page = visited(found.file, width, theme)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    rows = page.locator("#table tbody tr:visible")
+    assert 0 < rows.count() < len(found.rows)  # the main metric is chosen first
+    page.select_option("#by-grade", index=0)
+    assert rows.count() == len(found.rows)
+    page.fill("#search", "no such case")
+    assert rows.count() == 0
+    assert page.text_content("#shown") == f"0 of {len(found.rows)} rows"
+    page.fill("#search", "")
+    page.locator("#table button.sort", has_text="ratio").click()
+    ratios = [
+        float(v)
+        for v in page.locator("#table tbody td:nth-child(6)").evaluate_all(
+            "cells => cells.map(c => c.dataset.v)"
+        )
+        if v
+    ]
+    assert ratios == sorted(ratios)
+    assert page.seen == []

@@ -1,5 +1,4 @@
-"""What `svload plan` prints: how long and by what it is known, and how many requests of
-an open loop may be under way."""
+"""What `svload plan` prints: how long, how that is known, and requests under way."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from difflib import ndiff
 from typing import Any
 
 import pytest
@@ -97,10 +98,12 @@ SUMMARIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_summary(shown: Shown, snapshot: SnapshotAssertion, name: str) -> None:
-    text = shown(show_load, summary(**SUMMARIES[name]))
+    """That of a closed loop is kept whole, of each other one the lines that differ from it."""
+    usual, text = (shown(show_load, summary(**SUMMARIES[one])) for one in ("closed loop", name))
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
-    assert text == snapshot
+    differing = [line for line in ndiff(usual.splitlines(), text.splitlines()) if line[0] in "+-"]
+    assert (text if name == "closed loop" else "\n".join(differing)) == snapshot
 
 
 @pytest.mark.parametrize("name", SUMMARIES)

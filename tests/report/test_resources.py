@@ -1,20 +1,27 @@
-"""Monitored series: counters become rates, cores a sum and the hottest, long series thin without losing their mean."""
+"""Monitored series become rates and means; outliers are named with what servers did."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from svload.report.data.digest import GroupDigest, SlowRequest, TrialDigest
+from svload.report.data.gather import gather
+from svload.report.data.outliers import Outlier, outliers
 from svload.report.data.resources import (
     ALL_CORES,
     BINS,
     HOTTEST_CORE,
     Resource,
+    Series,
     monitors_cpu,
     resources_of,
 )
+from svload.report.page.outlying import outlier_rows
 
 SECOND_NS = 1_000_000_000
 Reading = tuple[float, str, str, str, str, float]
@@ -105,3 +112,118 @@ def test_what_the_monitors_cost_is_cpu_over_time_however_uneven_the_readings_are
     assert monitors_cpu(_table(readings)) == pytest.approx(0.03 / 0.41)
     assert monitors_cpu(_table([*others, (0.2, "", "sampler", "", "cpu_ratio", 0.5)])) is None
     assert monitors_cpu(_table(others)) is None
+
+
+Reporter = Callable[[str], Any]
+STALL_S = (0.4, 0.5)
+CPU = Resource("cache", "process", "cpu_seconds_total")
+
+
+def _series(values: list[float], end_s: float = 1.0) -> Series:
+    step = end_s / len(values)
+    return Series((np.arange(len(values)) + 0.5) * step, np.array(values))
+
+
+@pytest.fixture
+def quiet(reported: Reporter) -> list[TrialDigest]:
+    """Four trials of one case whose slowest response is 10 to 11 ms in every tenth of a second, and
+    a cache that uses half a core."""
+    found = reported("mixed")
+    trial = next(iter(gather(found.run, found.findings).digests.values()))
+    group = trial.groups["probe"]
+    rng = np.random.default_rng(7)
+    trials = []
+    for number in range(4):
+        series = {
+            **group.series,
+            "slowest": _series((0.010 + 0.001 * rng.random(10)).tolist()),
+            "failures": _series([0.0] * 10),
+        }
+        resources = {CPU: _series((0.5 + 0.01 * rng.random(10)).tolist())}
+        trials.append(
+            replace(
+                trial,
+                name=f"A.r{number + 1}",
+                end_s=1.0,
+                kept_s=(0.0, 1.0),
+                groups={"probe": replace(group, series=series, slow=())},
+                resources=resources,
+            )
+        )
+    return trials
+
+
+def _spoilt(trial: TrialDigest, **of_group: Any) -> TrialDigest:
+    group: GroupDigest = trial.groups["probe"]
+    return replace(trial, groups={"probe": replace(group, **of_group)})
+
+
+def _stalled(trial: TrialDigest) -> TrialDigest:
+    """The same trial with one request of 0.9 s in its fifth tenth, while the cache uses two cores."""
+    slowest = trial.groups["probe"].series["slowest"]
+    series = {
+        **trial.groups["probe"].series,
+        "slowest": Series(slowest.at_s, np.where(np.isclose(slowest.at_s, 0.45), 0.9, slowest.values)),
+    }
+    slow = SlowRequest(0.43, 0.9, {"connect": 0.01, "server": 0.88}, "status 200")
+    cpu = trial.resources[CPU]
+    busy = Series(cpu.at_s, np.where(np.isclose(cpu.at_s, 0.45), 2.0, cpu.values))
+    return replace(_spoilt(trial, series=series, slow=(slow,)), resources={CPU: busy})
+
+
+def _named(trials: list[TrialDigest], medians_s: dict[str, float] | None = None) -> list[Outlier]:
+    return outliers(trials, medians_s or {}, "probe")
+
+
+def test_a_quiet_case_names_nothing(quiet: list[TrialDigest]) -> None:
+    assert _named(quiet, {trial.name: 0.005 for trial in quiet}) == []
+
+
+def test_a_stall_is_named_with_its_second_its_request_and_what_the_servers_did(
+    quiet: list[TrialDigest],
+) -> None:
+    trials = [*quiet[:2], _stalled(quiet[2]), quiet[3]]
+    (found,) = _named(trials)
+    assert (found.trial, found.group) == ("A.r3", "probe")
+    assert found.at_s == pytest.approx(STALL_S)
+    assert found.value_s == pytest.approx(0.9)
+    assert 0.010 < found.usual_s < 0.011
+    assert [(one.resource, round(one.value, 3)) for one in found.unusual] == [(CPU, 2.0)]
+    assert found.unusual[0].usual == pytest.approx(0.5, abs=0.02)
+    (row,) = outlier_rows(trials, {}, "probe")
+    assert row.when == "0.4–0.5 s"
+    assert "slowest response 900 ms, usually 10" in row.what
+    assert "cache cpu, cores 2 (usually 0.50" in row.servers
+    assert row.request == "due at 0.43 s, 900 ms, status 200: server 880 ms and connect 10 ms"
+
+
+def test_where_no_server_did_anything_unusual_that_is_said(quiet: list[TrialDigest]) -> None:
+    stalled = replace(_stalled(quiet[2]), resources=quiet[2].resources)
+    (row,) = outlier_rows([*quiet[:2], stalled, quiet[3]], {}, "probe")
+    assert row.servers == "none of the 1 monitored series left its usual range"
+
+
+def test_a_stall_in_the_warm_up_is_no_outlier(quiet: list[TrialDigest]) -> None:
+    trials = [replace(one, kept_s=(0.5, 1.0)) for one in (*quiet[:2], _stalled(quiet[2]), quiet[3])]
+    assert _named(trials) == []
+
+
+def test_a_trial_far_from_the_others_is_named_first(quiet: list[TrialDigest]) -> None:
+    medians_s = {"A.r1": 0.0050, "A.r2": 0.0051, "A.r3": 0.0052, "A.r4": 0.0100}
+    (found,) = _named(quiet, medians_s)
+    assert (found.trial, found.at_s) == ("A.r4", None)
+    assert found.value_s == pytest.approx(0.0100)
+    assert _named(quiet[1:], {name: medians_s[name] for name in ("A.r2", "A.r3", "A.r4")}) == []
+
+
+def test_failures_are_named_where_next_to_none_fail_and_not_where_many_do(
+    quiet: list[TrialDigest],
+) -> None:
+    def failing(trial: TrialDigest, rates: list[float]) -> TrialDigest:
+        series = {**trial.groups["probe"].series, "failures": _series(rates)}
+        return _spoilt(trial, series=series)
+
+    once = failing(quiet[0], [0, 0, 0, 30.0, 0, 0, 0, 0, 0, 0])
+    (found,) = _named([once, *quiet[1:]])
+    assert (found.trial, round(found.failures)) == ("A.r1", 3)
+    assert _named([failing(one, [10.0] * 10) for one in quiet]) == []

@@ -1,30 +1,34 @@
-"""Every surface of a run: what a busy machine merely disturbed is rough and never REFUSED, what is broken is REFUSED, and
-no check is called by its name where a sentence stands."""
+"""Every surface of a run: what is rough, what is REFUSED, and what failed, which leads."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from html import unescape
+from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
+import openpyxl
 import pytest
 from tests.evolve import evolve
-from tests.report.told_facts import MEDIAN, TAIL, doubted
+from tests.report.conftest import Shown
+from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
 
 from svload import api
 from svload.analysis.checks import all_checks
 from svload.model.events import Event
-from svload.model.results import Findings, Grade
+from svload.model.results import FailureKind, Failures, Findings, Grade
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
-from svload.report.files.markdown import summary_markdown
+from svload.report.files.markdown import plain, summary_markdown
 from svload.report.page.render import render_page
+from svload.report.sheets.workbook import write_workbook
 from svload.report.terminal.live import PlainView
 from svload.report.terminal.tables import show_findings
 from svload.report.terminal.why import show_why
-from svload.report.told.answer import answer
+from svload.report.told.answer import answer, headline
 from svload.report.told.causes import cause
+from svload.report.told.failures import leading_failures
 from svload.report.told.quieter import quieter_line
 
 Reporter = Callable[[str], Any]
@@ -109,10 +113,109 @@ def test_the_page_s_table_of_checks_is_in_plain_words(reported: Reporter) -> Non
         assert check.name not in heads or check.name in cause(check.name)
 
 
-def test_junit_passes_a_disturbed_trial_with_output_and_errs_on_a_broken_one(reported: Reporter) -> None:
+WRONG = FailureKind(kind="status", name="201", count=9, expected="200")
+SENTENCE = "order: 9 × 201, expected 200; 9 of 900 requests failed in TC1."
+
+
+def failing(findings: Findings, beside: Any = "", case: str = "TC1") -> Findings:
+    row = Failures(
+        case=case, group="shop", step="order", ended=900, failed=9, trials=(f"{case}.r1",), kinds=(WRONG,), beside=beside
+    )  # fmt: skip
+    return evolve(findings, failures=(row,))
+
+
+@pytest.mark.parametrize("of", ["plain", "refused", "mixed"])
+def test_they_lead_headline_and_answer(reported: Reporter, of: str) -> None:
+    findings = failing(reported(of).findings)
+    assert headline(findings) == SENTENCE
+    first = answer(findings).first[0]
+    assert (first.text, first.mark, first.evidence) == (SENTENCE, "✗", ("cases/TC1",))
+
+
+@pytest.mark.parametrize("of", ["plain", "refused"])
+def test_they_lead_terminal_page_summary_and_workbook(
+    reported: Reporter, of: str, tmp_path: Path, shown: Shown
+) -> None:
+    found = reported(of)
+    findings = failing(found.findings)
+    printed = " ".join(shown(show_findings, findings, {}).split())
+    page = unescape(render_page(gather(found.run, findings))[0])
+    summary = summary_markdown(findings)
+    later = "Nothing can be concluded" if of == "refused" else "omparisons"
+    for text, sentence in ((printed, SENTENCE), (page, SENTENCE), (summary, plain(SENTENCE))):
+        assert text.index(f"✗ {sentence}" if text is not summary else sentence) < text.rindex(later)
+    write_workbook(gather(found.run, findings), tmp_path / "report.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "report.xlsx", read_only=True)
+    assert SENTENCE in [cell for row in book.worksheets[0].iter_rows(values_only=True) for cell in row]
+
+
+@pytest.mark.parametrize("beside", ["few", "allowed", "planned fault", "search"])
+def test_what_does_not_lead_is_a_line_among_the_doubts(reported: Reporter, beside: str) -> None:
+    findings = failing(reported("plain").findings, beside)
+    clean = reported("plain").findings
+    assert headline(findings) == headline(clean)
+    found = answer(findings)
+    assert found.first == answer(clean).first
+    (line,) = [one for one in found.unsaid if "order: 9 × 201, expected 200" in one.text]
+    assert (line.mark, line.certainty) == ("~", "counted")
+
+
+def test_failures_are_told_by_kind_the_most_frequent_first_and_cases_alike_together(
+    reported: Reporter,
+) -> None:
+    late = FailureKind(kind="error", name="timeout_first_byte", count=12, expected="")
+    check = FailureKind(kind="check", name="body contains ok", count=5, expected="")
+    findings = failing(reported("plain").findings)
+    row = evolve(findings.failures[0], failed=17, kinds=(check, late))
+    several = tuple(evolve(row, case=name) for name in ("TC1", "TC2"))
+    (line,) = leading_failures(evolve(findings, failures=several))
+    assert line.text == (
+        "order: 24 × timeout first byte; 10 × failed check “body contains ok”; 34 of 1,800 requests failed in TC1 and TC2."
+    )
+    assert line.cases == ("TC1", "TC2")
+    whole = evolve(row, failed=900)
+    (line,) = leading_failures(evolve(findings, failures=(whole,)))
+    assert "; all 900 requests failed in TC1." in line.text
+
+
+def test_a_run_without_failures_tells_of_none(reported: Reporter) -> None:
     findings = reported("plain").findings
-    for grade, tag in (("WEAK", "system-out"), ("REFUSED", "error")):
-        found = graded(findings, grade)
-        trials = {one.get("name"): one for one in ElementTree.fromstring(junit_xml(found))[1]}
-        for trial in found.cases[0].trials:
-            assert {child.tag for child in trials[trial]} - {"properties"} == {tag}
+    assert findings.failures == ()
+    assert not [one for one in answer(findings).unsaid if "failed" in one.text]
+
+
+def test_those_of_a_run_are_found(reported: Reporter) -> None:
+    """TC2 answers 503, refuses connections and times out."""
+    findings = reported("mixed").findings
+    assert {row.case for row in findings.failures} == {"TC2"}
+    row = next(row for row in findings.failures if row.group == "probe")
+    kinds = {(one.kind, one.name): one.expected for one in row.kinds}
+    assert kinds.keys() == {("status", "503"), ("error", "connect_refused"), ("error", "timeout_first_byte")}
+    assert kinds["status", "503"]
+    assert sum(one.count for one in row.kinds) == row.failed
+    assert headline(findings).startswith(("probe: ", "background: "))
+    first = answer(findings).first[0]
+    assert first.text.startswith(("probe: ", "background: ")) and first.evidence == ("cases/TC2",)
+
+
+def test_a_failed_gate_leads_before_any_other_claim(reported: Reporter) -> None:
+    findings = outcomes(reported("plain").findings)
+    late = evolve(findings, claims=findings.claims[::-1])
+    assert answer(late).claims[0].failed
+    assert headline(late).startswith(
+        "GATE FAILED: worse by more than 5 % (HTTPS against HTTP). https against http: the median response"
+    )
+    (first,) = [one for one in answer(late).first if one.text.startswith("GATE FAILED")]
+    assert (first.mark, first.evidence) == ("✗", ("HTTPS against HTTP",))
+    passed = tuple(evolve(one, gate=None) for one in late.claims)
+    clean = evolve(late, claims=passed)
+    assert "gate" not in headline(clean).lower()
+    assert not [one for one in answer(clean).first if "GATE" in one.text]
+
+
+def test_of_many_failed_gates_three_are_told_and_the_rest_counted(reported: Reporter) -> None:
+    findings = outcomes(reported("plain").findings)
+    claims = tuple(evolve(findings.claims[0], name=f"gate {n}") for n in range(9))
+    told = [one.text for one in answer(evolve(findings, claims=claims)).first]
+    assert [text.rpartition("(")[2] for text in told[:3]] == ["gate 0).", "gate 1).", "gate 2)."]
+    assert told[3] == "6 more gates failed."

@@ -16,10 +16,13 @@ from syrupy.assertion import SnapshotAssertion
 from tests.evolve import evolve
 from tests.report.conftest import Shown
 from tests.report.told_facts import MEDIAN, TAIL, doubted, outcomes
+from tests.results import trial_result
 
 from svload import api
+from svload.model.certificates import InstrumentCertificate, InstrumentLevel, Place
 from svload.model.results import (
     Belief,
+    CheckResult,
     Claim,
     Estimate,
     Finding,
@@ -38,6 +41,7 @@ from svload.report.terminal.console import MOST_LINES
 from svload.report.terminal.tables import show_findings, show_probe, show_rows
 from svload.report.terminal.why import show_why
 from svload.report.told.causes import cause
+from svload.report.told.certified import NO_INSTRUMENT, instrument_line, instrument_words
 from svload.report.told.claimed import claimed
 
 Reporter = Callable[[str], Any]
@@ -171,11 +175,6 @@ def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
     medians = next(one for one in table.columns if one.heading == "probe p50").cells
     assert medians[1].text
     assert medians[1].text != medians[2].text
-
-
-def test_nothing_valid_is_told_first_and_with_its_reason(shown: Shown, reported: Reporter) -> None:
-    begin = " ".join(report_of(shown, reported("refused"))[:6])
-    assert "Nothing can be concluded, because every trial is broken (REFUSED)" in begin
 
 
 def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> None:
@@ -455,3 +454,41 @@ def test_rows_that_fit_are_shown_whole(names: list[str], shown: Shown) -> None:
     said = shown(show_rows, names, [["TC1", TEXT, *"wxyz"][: len(names)]], width=80)
     assert said.splitlines()[0].split() == names
     assert "do not fit" not in said
+
+
+LEVEL = InstrumentLevel(
+    service_ns=10**6,
+    n=600,
+    truth_p50_ns=1_001_000,
+    truth_p99_ns=1_090_000,
+    seen_p50_ns=1_031_000,
+    seen_p99_ns=1_080_000,
+)
+HELD = InstrumentCertificate(
+    place=Place(host="A processor #1234", kernel="6.1", engine="abcdef"), made_wall=1.76e9, levels=(LEVEL,)
+)
+
+
+def test_none_says_how_to_get_one() -> None:
+    assert instrument_line(None) == NO_INSTRUMENT
+    assert NO_INSTRUMENT.startswith("none: ")
+    assert list(instrument_words(None)) == [f"instrument certificate: {NO_INSTRUMENT}"]
+
+
+def test_the_bias_is_told_with_its_sign_and_place() -> None:
+    line = instrument_line(HELD)
+    assert "1 ms: +30 µs at p50, −10 µs at p99" in line
+    head, level = instrument_words(HELD.model_dump(mode="json"))
+    assert "2025-10-09, A processor #1234, kernel 6.1" in head
+    assert "p50 +30 µs" in level
+    assert "600 requests" in level
+
+
+def test_why_marks_what_was_not_measured(shown: Shown) -> None:
+    checks = (
+        CheckResult(check="steal", grade="VALID", sentence="Not measured: no monitor.", measured=False),
+        CheckResult(check="clocks", grade="VALID", sentence="The clocks were stable."),
+    )
+    said = shown(show_why, trial_result("TC0", checks=checks))
+    assert "– Not measured" in said
+    assert "✓ 1 more check found nothing" in said

@@ -15,7 +15,7 @@ import openpyxl
 import pytest
 from openpyxl import Workbook
 from tests.evolve import evolve
-from tests.report.test_steps import with_steps
+from tests.report.test_page import with_steps
 from tests.report.told_facts import MEDIAN, TAIL, believed, doubted, outcomes
 
 import svload

@@ -1,5 +1,4 @@
-"""Findings by hand: numbers with grades and bounds, claims with every outcome, checks that name
-numbers and whose doing it was."""
+"""Findings by hand: numbers with grades and bounds, claims of every outcome, doubts."""
 
 from __future__ import annotations
 
@@ -107,24 +106,11 @@ def outcomes(findings: Findings) -> Findings:
         PairRatio(block=n, unit=n, baseline=f"TC0.r{n}", treatment=f"TC1.r{n}", log_ratio=0.7 + 0.01 * n, treatment_first=n % 2 == 0, strangers=0.1 * n)
         for n in (1, 2, 3)
     )  # fmt: skip
+    pair = {"baseline": "TC0", "treatment": "TC1"}
+    broken = pair | {"side": "treatment", "why": "broken", "checks": ("manipulation",)}
     lost = (
-        LostPair(
-            block=4,
-            baseline="TC0",
-            treatment="TC1",
-            side="treatment",
-            why="broken",
-            checks=("manipulation",),
-        ),
-        LostPair(
-            block=5,
-            baseline="TC0",
-            treatment="TC1",
-            side="treatment",
-            why="broken",
-            checks=("manipulation",),
-        ),
-        LostPair(block=6, baseline="TC0", treatment="TC1", side="baseline", why="missing"),
+        *(LostPair(block=block, **broken) for block in (4, 5)),
+        LostPair(block=6, side="baseline", why="missing", **pair),
     )
 
     def claim(name: str, outcome: str, **fields: Any) -> Claim:
