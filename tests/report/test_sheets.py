@@ -176,6 +176,18 @@ def test_sheet_names_are_what_excel_allows(tmp_path: Path) -> None:
     assert all(0 < len(name.encode("utf-16-le")) // 2 <= 31 for name in names)
 
 
+def test_no_temporary_file_is_left_if_the_writer_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    book = Book(tmp_path / "some.xlsx")
+    for name in ("one", "two"):
+        book.sheet(name)
+    book.close()
+    assert openpyxl.load_workbook(tmp_path / "some.xlsx").sheetnames == ["one", "two"]
+
+
 def test_tables_are_named_after_their_sheets_frozen_and_drawn(plain: Any) -> None:
     book = workbook(plain.files["report.xlsx"], False)
     named = {name: sheet.title for sheet in book.worksheets for name in sheet.tables}

@@ -71,7 +71,7 @@ class Book:
     def __init__(self, path: Path, run: str = "") -> None:
         self.run = run
         plain = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
-        more = {"nan_inf_to_errors": True, "default_format_properties": {"valign": "top"}}
+        more = {"nan_inf_to_errors": True, "in_memory": True, "default_format_properties": {"valign": "top"}}
         self.workbook = xlsxwriter.Workbook(str(path), plain | more)
         self.formats = {name: self.workbook.add_format(how) for name, how in _FORMATS.items()}
         self.names: list[str] = []
