@@ -94,12 +94,20 @@ def test_the_time_left_is_told_by_the_events_own_clock() -> None:
     assert view.left_s == pytest.approx((now_s - first_began_s) / done * left)
 
 
-def test_the_time_that_a_gate_may_take_is_told() -> None:
+@pytest.mark.parametrize(
+    ("within_s", "words"),
+    [
+        (None, "about 5 min 12 s left, at most 20 min 48 s with added blocks"),
+        (610.0, "about 5 min 12 s left, at most 10 min 0 s with added blocks"),
+        (110.0, "about 1 min 40 s left"),
+    ],
+)
+def test_added_blocks_take_no_longer_than_the_run_may(within_s: float | None, words: str) -> None:
     view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
     for event in events():
-        more = {"most_trials": 314} if event.kind == "run-started" else {}
+        more = {"most_trials": 314, "within_s": within_s} if event.kind == "run-started" else {}
         view.on_event(Event(event.kind, event.data | more, monotonic_ns=event.monotonic_ns))
-    assert view.left_words == "about 5 min 12 s left, 20 min 48 s if the gate needs all its blocks"
+    assert view.left_words == words
 
 
 def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,8 @@ class _Execution:
         self._have_plan()
         self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
                   trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants,
-                  machine=describe_machine(), most_trials=self._most_trials())  # fmt: skip
+                  machine=describe_machine(), most_trials=self._most_trials(),
+                  within_s=self.lock.measure.within_s)  # fmt: skip
         keep_unfinished(self.run, self._made_together())
         if self._next() is None:
             return

@@ -10,6 +10,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -87,6 +88,7 @@ class _Counting:
     def __init__(self) -> None:
         self.total = self.done = self.before = self.most = 0
         self.begun_ns = self.now_ns = 0
+        self.ends_ns = inf
         self.study = ""
         self.told: set[str] = set()
         self.search: Text | None = None
@@ -108,6 +110,7 @@ class _Counting:
         if event.kind == "run-started":
             self.total, self.done = int(data["trials"]), int(data["sealed"])
             self.most = int(data.get("most_trials") or 0)
+            self.ends_ns = event.monotonic_ns + 1e9 * float(data.get("within_s") or inf)
             self.before = self.done
             self.study = " ".join(str(part) for part in (data.get("study"), data.get("profile")) if part)
         elif event.kind == "batch":
@@ -128,14 +131,20 @@ class _Counting:
 
     @property
     def left_words(self) -> str:
-        """`about 2 min left`, and how long with all the blocks that a gate may add; "" if unknown."""
+        """`about 2 min left`, and how long with all the blocks that may be added; "" if unknown."""
         left = self.left_s
         if not left:
             return ""
         told = f"about {show_duration(left)} left"
         if self.most <= self.total or self.total <= self.done:
             return told
-        return f"{told}, {show_duration(left * (self.most - self.done) / (self.total - self.done))} if the gate needs all its blocks"
+        most = min(left * (self.most - self.done) / (self.total - self.done), self._until_end_s)
+        return f"{told}, at most {show_duration(most)} with added blocks" if most > left else told
+
+    @property
+    def _until_end_s(self) -> float:
+        """Seconds left of the time that the run was given; inf without."""
+        return max((self.ends_ns - self.now_ns) / 1e9, 0.0)
 
     @property
     def left_s(self) -> float | None:
@@ -144,7 +153,8 @@ class _Counting:
         fresh = self.done - self.before
         if fresh <= 0 or self.search is not None:
             return None
-        return (self.now_ns - self.begun_ns) / 1e9 / fresh * max(self.total - self.done, 0)
+        each_s = (self.now_ns - self.begun_ns) / 1e9 / fresh
+        return min(each_s * max(self.total - self.done, 0), self._until_end_s)
 
 
 class PlainView(_Counting):
