@@ -101,7 +101,7 @@ def test_a_terminal_that_goes_away_ends_a_load_as_ctrl_c_does():
 def test_a_file_size_limit_is_no_defect_whoever_writes(tmp_path: Path):
     """Python's own writes have an errno; the workbook's library and DuckDB say it in words."""
     run = make_run(tmp_path, cases=1, replicates=1)
-    for size in (0, 256 * 1024):
+    for size in (0, 32 * 1024):
         code = (
             "import resource, sys; from svload.cli import main; from svload.host.process import limits;"
             f"limits.NEEDS = (); resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}));"

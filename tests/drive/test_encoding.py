@@ -20,6 +20,7 @@ from svload import _native, api
 from svload.api.studies import case_configs, load_lock
 from svload.drive.refusals import encoded_rows
 from svload.model.errors import SvloadError
+from svload.run import configs
 from svload.study import requests
 
 pytestmark = pytest.mark.truth
@@ -313,13 +314,14 @@ COMMITTED = sorted(
 def is_sent_as_it_stands(file: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether no row of its tables is encoded, and no URL is normalised to another."""
     lock = load_lock(str(file), api.Choices())
-    configs = case_configs(lock)
+    found = case_configs(lock)
     with monkeypatch.context() as patch:
         patch.setattr(requests, "sent_as", str)
         patch.setattr(requests, "encoded", str)
+        patch.setattr(configs, "_latest", (None, {}))  # made before
         typed = case_configs(lock)
-    same = [config.groups for config in configs.values()] == [config.groups for config in typed.values()]
-    return same and not list(encoded_rows(configs.values(), file.parent))
+    same = [config.groups for config in found.values()] == [config.groups for config in typed.values()]
+    return same and not list(encoded_rows(found.values(), file.parent))
 
 
 @pytest.mark.parametrize("file", COMMITTED, ids=lambda file: str(file.relative_to(ROOT)))

@@ -45,7 +45,6 @@ OTHERWISE = {
     "lab/authority.py": (1, "a key, made where no file is"),
     "lab/builds.py": (1, "a file that is locked"),
     "lab/files.py": (1, "in a new folder that is renamed"),
-    "lab/images.py": (1, "in a new folder that is renamed"),
     "run/kept.py": (2, "a child's log, and a file that is locked"),
     "store/foreign/run.py": (2, "a study in a folder that only this command knows"),
     "store/layout.py": (1, "a link, made beside and renamed"),

@@ -85,7 +85,7 @@ feeders:
 requests:
   fetch: {get: "http://server/f${file.name}", check: ["size_bytes == ${file.size_bytes}"]}
 traffic:
-  users: {executor: shared-iterations, vus: 2, iterations: 20, request: fetch}
+  users: {executor: per-vu-iterations, vus: 2, iterations: 10, request: fetch}
 measure: {duration: 100s, replicates: 1}
 """
 
