@@ -243,8 +243,8 @@ def judge_run(
     lab's own noise, `environment` the machine in words; `server_cores` are those that the services are pinned
     to, if any; `begun_s`: when the run had the machine for itself, Unix time.
 
-    A trial is one piece of work; `each` runs these. Tables on disk are in memory only that long. Whoever asks
-    again with more trials of the same run passes the same `known`.
+    A trial is one piece of work; `each` runs these. Tables on disk are in memory only that long. To
+    judge more trials of the same run later, pass the same `known`.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
     known = {} if known is None else known

@@ -48,6 +48,11 @@ def least_rounds(config: CaseConfig) -> int:
     return limits.TURN_PLANNED if config.starts_servers else limits.TURN_STRETCH
 
 
+def shortened(rounds: int) -> int:
+    """Return the rounds of a block where time is short."""
+    return min(rounds, limits.TURN_PLANNED)
+
+
 def turn_plan(
     p99_ns: float,
     per_s: float,

@@ -84,14 +84,14 @@ def compare_urls(ask: ComparedUrls, choices: Choices, emit: Emit, files: LoadFil
 def _must_have_time(lock: Lock, within_s: float | None) -> None:
     """Check that the blocks needed for a claim fit into the given time with the shortest turns and warm-up.
     Raises SvloadError usage."""
-    from svload.analysis.limits import CLAIM_BLOCKS, TURN_PLANNED
-    from svload.analysis.turn_plan import expected_turns
+    from svload.analysis.limits import CLAIM_BLOCKS
+    from svload.analysis.turn_plan import expected_turns, shortened
     from svload.run.warming import STRETCHES_S
 
     turns = expected_turns(lock, case_configs(lock))
     if within_s is None or turns is None:
         return
-    rounds = min(turns["rounds"], TURN_PLANNED)
+    rounds = shortened(turns["rounds"])
     block_s = turns["block_s"] * rounds / turns["rounds"]
     needed_s = CLAIM_BLOCKS * (block_s + STRETCHES_S[0] * len(lock.valid_cases))
     if within_s < needed_s:

@@ -16,7 +16,7 @@ from math import inf
 from typing import Any
 
 from svload.analysis import limits
-from svload.analysis.turn_plan import TurnPlan, least_rounds, turn_plan, turns_of
+from svload.analysis.turn_plan import TurnPlan, least_rounds, shortened, turn_plan, turns_of
 from svload.drive.generators import Load, Progress
 from svload.drive.share.cut import Share
 from svload.drive.share.timeline import Timeline, timeline
@@ -71,7 +71,7 @@ def plan_within(
 
     planned = plan_turns(warmed, duration_ns, rounds)
     if lacks_s(planned) > 0:
-        planned = plan_turns(warmed, 0, min(rounds, limits.TURN_PLANNED))
+        planned = plan_turns(warmed, 0, shortened(rounds))
     return planned, lacks_s(planned)
 
 
