@@ -21,7 +21,7 @@ from svload.analysis.series import (
     drift,
     is_stall,
     mser5,
-    provisional_cut,
+    response_series,
     theil_sen,
 )
 from svload.analysis.view import kept_window, look
@@ -126,13 +126,14 @@ def test_a_case_is_too_short_by_the_median_of_its_cuts() -> None:
     assert {one.grade for one in decided} == {"REFUSED"}
     decided = case_cut([cut(1), cut(1), cut(5, True), cut(5, True)], 10 * SECOND)
     assert [one.grade for one in decided] == ["VALID", "VALID", "WEAK", "WEAK"]
-    assert case_cut([cut(5, True)], 10 * SECOND)[0].grade == "REFUSED"
+    (by_first_cycle,) = case_cut([Cut(5 * SECOND, True, "first cycle")], 10 * SECOND)
+    assert by_first_cycle.grade == "REFUSED"
 
 
-def test_a_provisional_verdict_leaves_chance_to_the_replicates() -> None:
-    assert provisional_cut(cut(5, True), 10 * SECOND).grade == "WEAK"
-    assert provisional_cut(Cut(5 * SECOND, True, "first cycle"), 10 * SECOND).grade == "REFUSED"
-    assert provisional_cut(cut(1), 10 * SECOND).grade == "VALID"
+def test_one_trial_alone_that_mser5_cuts_at_half_is_rough() -> None:
+    (alone,) = case_cut([cut(5, True)], 10 * SECOND)
+    assert (alone.grade, alone.cut_ns) == ("WEAK", 5 * SECOND)
+    assert case_cut([cut(1)], 10 * SECOND)[0].grade == "VALID"
 
 
 def test_few_observations_lose_the_first_cycle_of_the_users(closed: Bench) -> None:
@@ -426,3 +427,19 @@ def test_a_late_generator_after_the_warm_up_leaves_the_cut(long: tuple[str, Benc
     config = bench.config(trial)
     late = with_readings(trial, "generator", "hiccup_seconds", lambda at, old: np.where(at > 5, 0.3, old))
     assert trial_cut(late, config) == trial_cut(trial, config)
+
+
+@pytest.mark.parametrize("slow_to", [0.55, 0.6, 0.7])
+def test_the_range_of_a_trial_that_settles_in_its_second_half_reaches_the_settled_level(
+    long: tuple[str, Bench], slow_to: float
+) -> None:
+    _, bench = long
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    found = check(stalled(trial, stop=(0, round(600 * slow_to))), config, "warm-up")
+    assert (found.grade, "had not settled in its first half" in found.sentence) == ("WEAK", True)
+    (p95,) = [one for one in found.harms if one.number == "background.response.p95"]
+    settled = check(trial, config, "warm-up")
+    assert (p95.above, settled.grade, settled.harms) == (0.0, "VALID", ())
+    level = float(np.mean(response_series(look(trial, config, kept_window(trial.summary))[0])[1]))
+    assert p95.below == pytest.approx(1 - level / LATE_NS, rel=0.1)

@@ -30,7 +30,7 @@ from svload.analysis.ranges import Ranges
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
-from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut, settled_ns, stops_of
+from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, settled_ns, stops_of
 from svload.analysis.server import GROWING, GROWS, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stages import stages_of
 from svload.analysis.view import kept_window, look
@@ -66,7 +66,7 @@ def judge_trial(
     """
     outages = outages_of(trial, config)
     whole, trial = trial, healthy(trial, outages)
-    cut = cut or provisional_cut(trial_cut(trial, config), _settling_ns(trial))
+    cut = cut or case_cut([trial_cut(trial, config)], _settling_ns(trial))[0]
     window = kept_window(trial.summary, cut.cut_ns)
     groups = look(trial, config, window)
     owners = _owners(config, lock)

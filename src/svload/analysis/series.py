@@ -308,24 +308,12 @@ def case_cut(cuts: Sequence[Cut], window_ns: int, matched_ns: int = 0) -> list[C
 
     It is that of the slowest of the cases that it is compared with (`matched_ns`), so that all have the same
     window. A case that has not settled in its first half is too short (REFUSED); a single such trial is WEAK:
-    steady but correlated series are cut there by chance.
+    MSER-5 cuts steady but correlated series there by chance.
     """
     own_ns = settled_ns(cuts, window_ns)
     common_ns = max(int(window_ns * limits.CUT_AT_MOST) if own_ns is None else own_ns, matched_ns)
-    return [_case_cut(cut, common_ns, window_ns, own_ns is None, len(cuts)) for cut in cuts]
-
-
-def provisional_cut(cut: Cut, window_ns: int) -> CaseCut:
-    """Return the cut of a trial that is judged before all replicates of its case exist: its own cut; if
-    MSER-5 puts it at half, it is WEAK until the replicates decide."""
-    if cut.at_half and cut.method == MSER:
-        shown = f"{show_duration(cut.cut_ns / 1e9)} of {show_duration(window_ns / 1e9)}"
-        return CaseCut(
-            cut.cut_ns,
-            "WEAK",
-            f"Not settled in its first half ({cut.group}, {MSER}): {shown} cut until all replicates decide.",
-        )
-    return case_cut([cut], window_ns)[0]
+    too_short = own_ns is None and not (len(cuts) == 1 and cuts[0].method == MSER)
+    return [_case_cut(cut, common_ns, window_ns, too_short, len(cuts)) for cut in cuts]
 
 
 def _case_cut(cut: Cut, common_ns: int, window_ns: int, too_short: bool, replicates: int) -> CaseCut:
@@ -341,6 +329,8 @@ def _case_cut(cut: Cut, common_ns: int, window_ns: int, too_short: bool, replica
         sentence = (
             f"By its own series ({cut.group}) this trial had not settled in its first half; the case's "
             f"cut is {shown} ({cut.method})."
+            if replicates > 1
+            else f"{cut.group} had not settled in its first half ({cut.method}): {shown} are left out."
         )
         return CaseCut(common_ns, "WEAK", sentence)
     return CaseCut(common_ns, "VALID", f"Warm-up cut: {shown} ({cut.method}).")

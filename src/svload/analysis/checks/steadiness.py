@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, times_of
+from svload.analysis.inference import bin_means
 from svload.analysis.ranges import harm
-from svload.analysis.series import backlog_grows
+from svload.analysis.series import Floats, backlog_grows, response_series
 from svload.model.executors import ConstantVus
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
@@ -17,9 +21,15 @@ from svload.model.units import show_percent
 if TYPE_CHECKING:
     from svload.store import TrialData
 
+_BINS = 30
+
 
 class WarmUp(Check):
-    """REFUSED if the median of the replicates' cuts is at half; WEAK for a trial with its own cut there."""
+    """REFUSED if the median of the replicates' cuts is at half; WEAK for a trial with its own cut there.
+
+    Where only the second half is left, and may still hold the end of a warm-up, each number of a trial may be
+    as far off as the level at the start of that half is from the level at its end.
+    """
 
     name = "warm-up"
     row = "warm-up cut"
@@ -31,13 +41,34 @@ class WarmUp(Check):
         """Return the cut's own grade."""
         low, high = trial.summary.window_ns
         share = context.cut.cut_ns / max(high - low, 1)
+        may_warm = context.cut.grade == "WEAK" and share >= limits.CUT_AT_MOST
         return self.result(
             context.cut.grade,
             context.cut.sentence,
             share,
-            0.5,
+            limits.CUT_AT_MOST,
             "Measure longer: at least double measure.duration.",
+            [
+                harm(number, max(1 - level, 0.0), max(level - 1, 0.0))
+                for group in context.calm
+                if group.shape == "constant"
+                for level in [_end_over_start(response_series(group)[1])]
+                for number in times_of(context, [group.name])
+            ]
+            if may_warm
+            else None,
         )
+
+
+def _end_over_start(response: Floats) -> float:
+    """Return the median of the last half of 30 bins over the first bin or over the mean of the first five,
+    whichever is further from 1; 1 for fewer than 30 values."""
+    if len(response) < _BINS:
+        return 1.0
+    level = bin_means(response, _BINS)
+    end = float(np.median(level[_BINS // 2 :]))
+    ratios = [end / float(level[0]), end / float(level[: _BINS // 6].mean())]
+    return max(ratios, key=lambda ratio: abs(log(ratio)))
 
 
 class Steadiness(Check):
@@ -66,7 +97,7 @@ class Steadiness(Check):
         drifting = {what: one for what, one in found.items() if one.unsteady}
         if drifting:
             told = ", ".join(
-                f"{what} {'rose' if one.relative > 0 else 'fell'} by {show_percent(abs(one.relative))}"
+                f"{what} {'rose' if one.relative > 0 else 'fell'} by {show_percent(abs(one.relative))} of its median"
                 for what, one in drifting.items()
             )
             largest = max(abs(one.relative) for one in drifting.values())
