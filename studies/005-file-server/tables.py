@@ -27,7 +27,7 @@ from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
 from svload.model.results import CaseResult, Claim, Findings
 from svload.model.study import Lock
 from svload.model.units import show_duration, show_size
-from svload.report.told.at_limit import at_limit
+from svload.report.page.overall import at_limit
 from svload.store import RunDir, read_trial
 
 REFERENCE = Path(__file__).parent / "reference"

@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svload.model.results import Estimate
-from svload.report.charts.scales import (
+from svload.report.charts.drawing import (
+    Drawing,
     Scale,
     apart,
     around,
+    broken,
     linear_ticks,
     log_ticks,
     own_unit_texts,
@@ -24,7 +26,6 @@ from svload.report.charts.scales import (
     tick_texts,
 )
 from svload.report.charts.strip import strip_axis, strip_scale
-from svload.report.charts.svg import Drawing, broken
 from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, median_series, timeline
 from svload.report.data.digest import Curve, Series, merged_curve

@@ -14,12 +14,11 @@ from svload.model.results import Claim, Estimate, Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.render import render_page
 from svload.report.told.answer import MOST_SENTENCES, answer, in_words, nothing_line
-from svload.report.told.causes import cause
 from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
 from svload.report.told.doubts import doubts, summary
+from svload.report.told.ending import quieter_line
 from svload.report.told.faster import faster_sentence
-from svload.report.told.quieter import quieter_line
-from svload.report.told.spelling import change_interval, change_words, metric_words
+from svload.report.told.spelling import cause, change_interval, change_words, metric_words
 from svload.report.told.traffic import describe_run
 
 Reporter = Callable[[str], Any]

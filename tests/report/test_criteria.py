@@ -27,10 +27,10 @@ from svload.report.told.criteria import (
     measured_words,
     open_or_failed,
 )
+from svload.report.told.doubts import no_times_line
 from svload.report.told.ending import ending, exit_line
 from svload.report.told.numbers import Told
 from svload.report.told.spelling import dimension_of, full_metric, metric_label, metric_words, split_metric
-from svload.report.told.usable import no_times_line
 
 Reporter = Callable[[str], Any]
 THAT = "probe.success_rate >= 99 %"

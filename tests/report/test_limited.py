@@ -10,7 +10,7 @@ from tests.evolve import evolve
 
 from svload.report.charts.limit_grid import COLOURS, GridCell, limit_grid
 from svload.report.page.anchors import Anchors
-from svload.report.page.limited import grid_views, use_table
+from svload.report.page.overall import at_limit, evidence_of, grid_views
 
 Reporter = Callable[[str], Any]
 CELLS = [
@@ -36,8 +36,8 @@ def test_a_run_with_a_load_alone_has_a_table_and_no_chart(reported: Reporter) ->
     findings = reported("users").findings
     (curve,) = findings.curves
     assert grid_views(findings, Anchors([])) == []
-    found = use_table(curve, findings)
-    told = found.caption if found.lines else found.reason
+    found = at_limit(curve, evidence_of(findings))
+    told = found if isinstance(found, str) else found.caption
     assert told.replace("'", "&#39;") in reported("users").page
 
 

@@ -13,7 +13,7 @@ from tests.evolve import evolve
 from svload.model.load_curve import LoadCurve, LoadLimit
 from svload.report.charts.load_chart import levels_chart
 from svload.report.data.gather import gather
-from svload.report.figures.figure import WIDTHS_PT
+from svload.report.figures.kinds import WIDTHS_PT
 from svload.report.figures.write import found_figures, write_figures
 from svload.report.told.curve_rows import limit_rows, lines_of
 

@@ -21,7 +21,7 @@ from svload.report.data.resources import (
     monitors_cpu,
     resources_of,
 )
-from svload.report.page.outlying import outlier_rows
+from svload.report.page.cases import outlier_rows
 
 SECOND_NS = 1_000_000_000
 Reading = tuple[float, str, str, str, str, float]

@@ -23,7 +23,7 @@ from svload.model.plan import Batch
 from svload.model.results import Estimate, Outage, TrialResult
 from svload.model.study import Lock
 from svload.model.units import parse_quantity
-from svload.report.terminal.search_live import search_line
+from svload.report.terminal.live import search_line
 from svload.report.told.search_rows import search_outcome
 from svload.run.policies.base import Sealed, Verdicts
 from svload.run.policies.capacity import capacity, first_batch, so_far

@@ -143,7 +143,7 @@ def show_result(result: RunResult, as_json: bool, answer: Callable[[Findings], s
     """Print the final table and paths (or JSON), and a line on what a quiet machine would improve; end with
     the exit code. `answer` makes the sentence that comes first."""
     from svload.report.terminal.tables import show_findings
-    from svload.report.told.quieter import quieter_line
+    from svload.report.told.ending import quieter_line
 
     tell_problems(result.outcome.error)
     for target in result.outcome.unauthorised:

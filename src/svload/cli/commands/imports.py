@@ -108,7 +108,7 @@ def import_(
             }
         )
     else:
-        from svload.report.terminal.imported import show_import
+        from svload.report.terminal.tables import show_import
 
         show_import(result.findings, result.imported, result.files, result.interleaved, code)
     leave(code)
@@ -116,7 +116,7 @@ def import_(
 
 def _tables(files: list[str], given: list[str], decimal: Decimal | None, json: bool) -> None:
     from svload import api
-    from svload.report.terminal.imported import show_tables
+    from svload.report.terminal.tables import show_tables
 
     results = [asdict(one) for one in api.check_tables(files, given, decimal.value if decimal else None)]
     if json:

@@ -6,9 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from svload.model.units import show_percent
-from svload.report.charts.axes import LETTER, NARROW, Key, draw_key, fitting, key_height, ticked, x_labels
-from svload.report.charts.scales import Scale
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import (
+    LETTER,
+    NARROW,
+    Drawing,
+    Key,
+    Scale,
+    draw_key,
+    fitting,
+    key_height,
+    ticked,
+    x_labels,
+)
 from svload.report.data.digest import SEGMENTS
 from svload.report.told.spelling import show_value
 

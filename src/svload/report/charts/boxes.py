@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from svload.report.charts.axes import row_middle, rows_drawing, rows_span, ticked
-from svload.report.charts.scales import around
+from svload.report.charts.drawing import around, row_middle, rows_drawing, rows_span, ticked
 from svload.report.told.spelling import show_value
 
 FENCE = 1.5

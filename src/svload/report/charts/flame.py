@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from svload.analysis.stacks import Frame
 from svload.model.stacks import KERNEL
-from svload.report.charts.axes import fitting
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import Drawing, fitting
 
 WIDTH = 960
 ROW = 16

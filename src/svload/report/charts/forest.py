@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from math import log10
 
 from svload.model.results import Estimate
-from svload.report.charts.axes import row_middle, rows_drawing, rows_span
-from svload.report.charts.scales import Scale
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import Drawing, Scale, row_middle, rows_drawing, rows_span
 from svload.report.told.spelling import outcome_words
 
 WIDTH, ROW = 280, 26

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from svload.report.charts.axes import fitting
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import Drawing, fitting
 
 WIDTH = 860
 _LEFT, _TOP, _ROW = 120, 40, 34

@@ -9,9 +9,7 @@ from typing import Literal
 
 from svload.model.load_curve import LoadCurve, LoadLimit
 from svload.model.units import Dimension
-from svload.report.charts.axes import x_axis, y_axis
-from svload.report.charts.scales import Scale, apart, around
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import Drawing, Scale, apart, around, x_axis, y_axis
 from svload.report.told.curve_rows import axis_of, drawn_limits, limit_dimension, lines_of
 from svload.report.told.spelling import show_value
 

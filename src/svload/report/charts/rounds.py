@@ -8,9 +8,7 @@ from math import nan
 
 from svload.model.pairs import PairRatio
 from svload.model.units import Dimension, show_percent
-from svload.report.charts.axes import y_axis
-from svload.report.charts.scales import around
-from svload.report.charts.svg import Drawing, broken
+from svload.report.charts.drawing import Drawing, around, broken, y_axis
 from svload.report.told.spelling import show_value
 
 WIDTH = 860

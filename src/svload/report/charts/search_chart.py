@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svload.model.capacity import CapacityResult, CapacityTrial
-from svload.report.charts.axes import NARROW, y_axis
-from svload.report.charts.scales import Scale, around
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import NARROW, Drawing, Scale, around, y_axis
 
 WIDTH, HEIGHT = 860, 300
 _LEFT, _TOP, _BOTTOM = 70, 14, 40

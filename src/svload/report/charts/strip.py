@@ -8,9 +8,17 @@ from dataclasses import dataclass
 
 from svload.model.results import Estimate, Grade
 from svload.model.units import Dimension
-from svload.report.charts.axes import row_middle, rows_drawing, rows_span, ticked, x_labels, y_axis
-from svload.report.charts.scales import Scale, around
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import (
+    Drawing,
+    Scale,
+    around,
+    row_middle,
+    rows_drawing,
+    rows_span,
+    ticked,
+    x_labels,
+    y_axis,
+)
 from svload.report.told.spelling import show_interval, show_value
 
 STRIP_WIDTH, STRIP_HEIGHT = 200, 22

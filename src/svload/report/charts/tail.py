@@ -8,9 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from svload.report.charts.axes import LETTER, Key, draw_key, fitting, key_height, y_axis
-from svload.report.charts.scales import TAIL_STOPS, Scale, apart, around, tail_position
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import (
+    LETTER,
+    TAIL_STOPS,
+    Drawing,
+    Key,
+    Scale,
+    apart,
+    around,
+    draw_key,
+    fitting,
+    key_height,
+    tail_position,
+    y_axis,
+)
 from svload.report.data.digest import Curve
 from svload.report.told.numbers import Number
 

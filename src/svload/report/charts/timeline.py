@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from svload.model.units import Dimension
-from svload.report.charts.axes import Key, draw_key, key_height, x_axis, y_axis
-from svload.report.charts.scales import Scale, around
-from svload.report.charts.svg import Drawing, broken
+from svload.report.charts.drawing import (
+    Drawing,
+    Key,
+    Scale,
+    around,
+    broken,
+    draw_key,
+    key_height,
+    x_axis,
+    y_axis,
+)
 from svload.report.data.resources import Series
 
 WIDTH = 860

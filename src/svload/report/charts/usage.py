@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svload.model.units import Dimension
-from svload.report.charts.axes import Key, draw_key, fitting, key_height, y_axis
-from svload.report.charts.scales import Scale, around
-from svload.report.charts.svg import Drawing
+from svload.report.charts.drawing import Drawing, Key, Scale, around, draw_key, fitting, key_height, y_axis
 from svload.report.told.numbers import Number
 
 WIDTH, HEIGHT = 860, 210

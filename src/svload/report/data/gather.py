@@ -18,7 +18,6 @@ from svload.model.results import CaseResult, Findings, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.report.data.digest import TrialDigest, digest_trial
 from svload.report.data.resources import MACHINE
-from svload.report.palette import PALETTE
 from svload.report.told.numbers import Number, Told
 from svload.report.told.spelling import factor_levels, services_of, traffic_groups
 from svload.store.journal import read_events
@@ -27,6 +26,9 @@ from svload.store.parquet import TrialData, read_trial
 from svload.store.seal import sha256_file
 
 T = TypeVar("T")
+PALETTE = ("#0072b2", "#c2520a", "#00795c", "#9c3f8c", "#8a6d00", "#5f6772")
+"""The light colours of figures and of the workbook's charts, distinguishable with any kind of colour vision, and in
+grey; a test compares them with the page's `--c0` … `--c5` in style.css."""
 _LARGEST_HASHED_BYTES = 64 << 20
 
 
@@ -80,6 +82,14 @@ class Gathered:
     def factors(self) -> dict[str, list[str]]:
         """Factor → its levels."""
         return factor_levels(self.findings)
+
+    def filters(self, case: CaseResult) -> str:
+        """Return the numbers of the case's levels by factor (`-` for a factor it does not have), which the
+        page's filters compare."""
+        return " ".join(
+            str(levels.index(case.levels[factor])) if factor in case.levels else "-"
+            for factor, levels in self.factors.items()
+        )
 
     @cached_property
     def _by_case(self) -> dict[str, list[TrialResult]]:
@@ -194,14 +204,15 @@ def anatomy_by_case(gathered: Gathered, group: str) -> dict[str, dict[str, float
     its trials that count."""
     found = {}
     for case in gathered.findings.cases:
-        trials = [one.groups[group].anatomy_s for one in gathered.counted(case) if group in one.groups]
-        known = [parts for parts in trials if parts]
-        if known:
-            names = dict.fromkeys(name for parts in known for name in parts)
-            found[case.case] = {
-                name: sum(parts.get(name, 0.0) for parts in known) / len(known) for name in names
-            }
+        if parts := mean_anatomy(gathered.counted(case), group):
+            found[case.case] = parts
     return found
+
+
+def mean_anatomy(digests: Sequence[TrialDigest], group: str) -> dict[str, float]:
+    """Return the mean seconds of each part over the trials that have any; a part that a trial lacks is zero."""
+    known = [parts for one in digests if group in one.groups and (parts := one.groups[group].anatomy_s)]
+    return {part: sum(one.get(part, 0.0) for one in known) / len(known) for one in known for part in one}
 
 
 def usage_by_service(

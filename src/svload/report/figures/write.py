@@ -3,8 +3,6 @@ file of its own: SVG with the light colours of the page's style sheet in each sh
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -18,8 +16,7 @@ from svload.model.outputs import write_output
 from svload.model.results import Findings
 from svload.model.visible import visible
 from svload.report.data.gather import Gathered, gather
-from svload.report.figures import kinds
-from svload.report.figures.figure import WIDTHS_PT, Figure
+from svload.report.figures.kinds import KINDS, WIDTHS_PT, Figure
 from svload.store.layout import RunDir
 
 POINTS = 7.0 / 11.0
@@ -56,9 +53,7 @@ def write_figures(run: RunDir, findings: Findings, folder: Path) -> tuple[Path, 
 
 def found_figures(gathered: Gathered) -> list[Figure]:
     """Return the run's figures of every kind, by the kinds' names."""
-    names = sorted(module.name for module in pkgutil.iter_modules(kinds.__path__))
-    modules = [importlib.import_module(f"{kinds.__name__}.{name}") for name in names]
-    return [figure for module in modules for figure in module.figures(gathered)]
+    return [figure for kind in KINDS for figure in kind(gathered)]
 
 
 def _write(figure: Figure, folder: Path) -> list[Path]:

@@ -8,11 +8,11 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from svload.model.capacity import CapacityResult
 from svload.model.results import Findings, ThresholdResult, TrialResult
-from svload.report.told.anew import grade_words, graded_anew
 from svload.report.told.claimed import Claimed, claimed, details
 from svload.report.told.doubts import asked_keys
 from svload.report.told.numbers import Told
 from svload.report.told.search_rows import search_outcome, search_title
+from svload.report.told.spelling import grade_words, graded_anew
 
 _WORTH = {"VALID": "VALID", "WEAK": "WEAK: rough, its numbers have wider ranges"}
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -10,12 +10,19 @@ from svload.model.visible import visible
 from svload.report.terminal.casetable import case_table
 from svload.report.told.answer import LIMITS_TITLE, Sentence, answer, headline, nothing_line
 from svload.report.told.claimed import Claimed, details
-from svload.report.told.criteria import OUTCOME_MARKS, criterion_words, kept, measured_words, open_or_failed
+from svload.report.told.criteria import (
+    OUTCOME_MARKS,
+    STAGE_HEADINGS,
+    criterion_words,
+    kept,
+    measured_words,
+    open_or_failed,
+    stage_rows,
+)
 from svload.report.told.ending import ending
 from svload.report.told.numbers import Told
 from svload.report.told.search_rows import level_rows, search_title, step_rows
 from svload.report.told.spelling import GRADE_MARK, count_words, load_line, outcome_words
-from svload.report.told.stage_rows import HEADINGS, stage_rows
 
 _UNCUT = 1000
 _MOST_THRESHOLDS = 60
@@ -180,7 +187,7 @@ def _stages(findings: Findings) -> list[str]:
     rows = stage_rows(findings)
     if not rows:
         return []
-    table = _table(HEADINGS, [row.cells for row in rows[:_MOST_STAGES]], (False,) * 3 + (True,) * 7)
+    table = _table(STAGE_HEADINGS, [row.cells for row in rows[:_MOST_STAGES]], (False,) * 3 + (True,) * 7)
     left = len(rows) - _MOST_STAGES
     return [
         "Numbers of a case in stages are over all of them; each by itself:",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from svload.model.results import CaseResult, CheckResult, GeneratorResult, GroupSummary, TrialResult, marks
 from svload.model.traffic import Group
@@ -13,21 +14,20 @@ from svload.model.units import Dimension, show_duration
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.strip import Replicate, order_chart
 from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_chart
-from svload.report.data.digest import TrialDigest, merged_curve
-from svload.report.data.gather import Gathered
+from svload.report.data.digest import SlowRequest, TrialDigest, merged_curve
+from svload.report.data.gather import Gathered, mean_anatomy
+from svload.report.data.outliers import Outlier, outliers
 from svload.report.page.anchors import Anchors
 from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
-from svload.report.page.flames import FlameView, flame_view
-from svload.report.page.outlying import OutlierRow, outlier_rows
-from svload.report.page.overtime import ResourceChart, TimeChart, resource_charts, resource_owners, time_chart
-from svload.report.told.causes import cause
-from svload.report.told.doubts import Doubt, doubts
-from svload.report.told.evidence import LimitLine, RefusalLine, gave_way, limit_lines, refusal_lines
-from svload.report.told.faults import FaultLine, fault_table
+from svload.report.page.flames import flame_view
+from svload.report.page.overtime import resource_charts, resource_owners, time_chart
+from svload.report.told.criteria import stage_rows
+from svload.report.told.doubts import doubts
+from svload.report.told.evidence import gave_way, limit_lines, refusal_lines
+from svload.report.told.faults import fault_table
 from svload.report.told.numbers import Number, Told
-from svload.report.told.spelling import GRADE_MARK, count_words, outcome, show_value
-from svload.report.told.stage_rows import stage_rows
+from svload.report.told.spelling import GRADE_MARK, cause, count_words, list_words, outcome, show_value
 from svload.report.told.traffic import describe_load, describe_request
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
@@ -91,39 +91,6 @@ class CheckRow:
     remedy: str
 
 
-@dataclass(frozen=True)
-class CaseSection:
-    """Everything that a case's section shows. `places` are the permanent ids of its parts, `data` the packed
-    numbers of its charts."""
-
-    case: CaseResult
-    places: dict[str, str]
-    data: str
-    groups: tuple[GroupLine, ...]
-    steps: tuple[StepLine, ...]
-    doubts: tuple[Doubt, ...]
-    tails: tuple[tuple[str, str], ...]
-    order: str
-    anatomy: str
-    time: TimeChart | None
-    carried: bool
-    resources: tuple[ResourceChart, ...]
-    outliers: tuple[OutlierRow, ...]
-    outcomes: tuple[tuple[str, ...], ...]
-    generators: tuple[tuple[str, ...], ...]
-    stages: tuple[tuple[str, ...], ...]
-    errors: tuple[tuple[str, str, int, str], ...]
-    services: tuple[str, ...]
-    counted: tuple[Counted, ...]
-    limits: tuple[LimitLine, ...]
-    refusals: tuple[RefusalLine, ...]
-    gave_way: tuple[str, ...]
-    flame: FlameView | None
-    faults: tuple[FaultLine, ...]
-    checks: tuple[CheckRow, ...]
-    n: int
-
-
 def section_places(gathered: Gathered, case: CaseResult, detail: Detail, anchor: Anchors) -> dict[str, str]:
     """Return the permanent id of each part of a case's section. `anchor` must be called in the order of the
     page."""
@@ -161,8 +128,10 @@ def _services(gathered: Gathered, case: CaseResult) -> tuple[str, ...]:
     return tuple(dict.fromkeys(facts.service for one in digests for facts in one.lab.services))
 
 
-def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: dict[str, str]) -> CaseSection:
-    """Return the section of one case, drawn in the detail that the page can afford; `places` come from
+def case_section(
+    gathered: Gathered, case: CaseResult, detail: Detail, places: dict[str, str]
+) -> dict[str, Any]:
+    """Return all values that case.html.j2 reads, drawn in the detail that the page can afford; `places` come from
     `section_places`."""
     trials = tuple(gathered.trials_of(case.case))
     digests = gathered.of_case(case.case)
@@ -176,7 +145,9 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: d
         Replicate(one.trial, gathered.place.get(one.trial, one.replicate), (found := gathered.told.of_trial(one, key)).value, found.grade)
         for one in trials
     ]  # fmt: skip
-    anatomy = {} if detail.small else _anatomy(names, counted)
+    anatomy = (
+        {} if detail.small else {name: parts for name in names if (parts := mean_anatomy(counted, name))}
+    )
     time = time_chart(case, names, services, counted, detail, gathered.colours)
     resources = tuple(resource_charts(case, services, counted, detail, gathered.colours))
     tables = {
@@ -190,36 +161,36 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: d
         **{f"resources.{one.owner}": table for one, table in resources},
     }
     medians_s = {one.trial: one.value for one in replicates if one.value is not None}
-    return CaseSection(
-        case=case,
-        places=places,
-        data="" if detail.small else packed({places[name]: table for name, table in tables.items()}),
-        groups=tuple(_group_line(gathered.told, case, name, specs.get(name), counted) for name in names),
-        steps=tuple(line for name in names if name in specs for line in _steps(gathered.told, case, specs[name])),
-        doubts=tuple(doubts(gathered.findings, trials)[: detail.sentences]),
-        tails=tuple((name, _tail(gathered.told, case, name, counted, detail)) for name in names if name == chief or not detail.small),
-        order="" if detail.small else order_chart(
+    return {
+        "case": case,
+        "places": places,
+        "data": "" if detail.small else packed({places[name]: table for name, table in tables.items()}),
+        "groups": tuple(_group_line(gathered.told, case, name, specs.get(name), counted) for name in names),
+        "steps": tuple(line for name in names if name in specs for line in _steps(gathered.told, case, specs[name])),
+        "doubts": tuple(doubts(gathered.findings, trials)[: detail.sentences]),
+        "tails": tuple((name, _tail(gathered.told, case, name, counted, detail)) for name in names if name == chief or not detail.small),
+        "order": "" if detail.small else order_chart(
             replicates[: detail.dots], case.metrics.get(key), "time_s", f"median response of {chief}"
         ),
-        anatomy=_anatomy_chart(anatomy, counted, case.case),
-        time=time[0] if time else None,
-        carried=detail.carried,
-        resources=tuple(chart for chart, _ in resources),
-        outliers=tuple(outlier_rows(counted, medians_s, chief)),
-        outcomes=tuple(_outcomes(name, digests) for name in names),
-        generators=() if detail.small else tuple(map(_generator_row, case.generators)),
-        stages=tuple(row.cells[1:] for row in stage_rows(gathered.findings, case.case)),
-        errors=tuple(_errors(names, digests)),
-        services=services,
-        counted=tuple(_counted(services, names, digests)),
-        limits=tuple(limit_lines(case.evidence.limits, clear=detail.passed)),
-        refusals=tuple(refusal_lines(case.evidence.refusals)),
-        gave_way=tuple(gave_way(case.evidence)),
-        flame=flame_view(case.case, digests, detail.flame) if detail.flame else None,
-        faults=tuple(fault_table(trials)),
-        checks=tuple(_checks(trials, detail)),
-        n=len(counted),
-    )  # fmt: skip
+        "anatomy": _anatomy_chart(anatomy, counted, case.case),
+        "time": time[0] if time else None,
+        "carried": detail.carried,
+        "resources": tuple(chart for chart, _ in resources),
+        "outliers": tuple(outlier_rows(counted, medians_s, chief)),
+        "outcomes": tuple(_outcomes(name, digests) for name in names),
+        "generators": () if detail.small else tuple(map(_generator_row, case.generators)),
+        "stages": tuple(row.cells[1:] for row in stage_rows(gathered.findings, case.case)),
+        "errors": tuple(_errors(names, digests)),
+        "services": services,
+        "counted": tuple(_counted(services, names, digests)),
+        "limits": tuple(limit_lines(case.evidence.limits, clear=detail.passed)),
+        "refusals": tuple(refusal_lines(case.evidence.refusals)),
+        "gave_way": tuple(gave_way(case.evidence)),
+        "flame": flame_view(case.case, digests, detail.flame) if detail.flame else None,
+        "faults": tuple(fault_table(trials)),
+        "checks": tuple(_checks(trials, detail)),
+        "n": len(counted),
+}  # fmt: skip
 
 
 def _generator_row(one: GeneratorResult) -> tuple[str, ...]:
@@ -311,22 +282,6 @@ def _tail_table(case: CaseResult, name: str, digests: Sequence[TrialDigest]) -> 
         if estimate is not None and estimate.value is not None:
             rows.append(("response", "headline", p, estimate.value, estimate.low, estimate.high))
     return Table(("metric", "trial", "p", "seconds", "low", "high"), tuple(rows))
-
-
-def _anatomy(names: Sequence[str], digests: Sequence[TrialDigest]) -> dict[str, dict[str, float]]:
-    """Return the mean seconds by segment over the trials, for each group that has any."""
-    found = {}
-    for name in names:
-        parts = [one.groups[name].anatomy_s for one in digests if name in one.groups]
-        if mean := mean_parts(parts):
-            found[name] = mean
-    return found
-
-
-def mean_parts(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean over trials of each part; a part that a trial does not have counts as zero."""
-    known = [one for one in found if one]
-    return {part: sum(one.get(part, 0.0) for one in known) / len(known) for one in known for part in one}
 
 
 def _anatomy_chart(
@@ -492,3 +447,63 @@ def _whose(names: Sequence[str], of: int) -> str:
     if len(names) == of and of > 1:
         return "all trials"
     return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
+
+
+@dataclass(frozen=True)
+class OutlierRow:
+    """A row of the table: the trial, the moment, the outlying value, what the servers did, and one request of
+    that moment."""
+
+    trial: str
+    when: str
+    what: str
+    servers: str
+    request: str
+
+
+def outlier_rows(
+    digests: Sequence[TrialDigest], medians_s: Mapping[str, float], group: str
+) -> Iterator[OutlierRow]:
+    """Yield the rows of one case, whole trials first."""
+    for one in outliers(digests, dict(medians_s), group):
+        yield OutlierRow(one.trial, _when(one), _what(one), _servers(one), _request(one.slow))
+
+
+def _when(one: Outlier) -> str:
+    if one.at_s is None:
+        return "whole trial"
+    return f"{one.at_s[0]:.3g}–{one.at_s[1]:.3g} s"
+
+
+def _what(one: Outlier) -> str:
+    if one.failures:
+        return (
+            f"{one.group}: {count_words(max(round(one.failures), 1), 'request')} failed; elsewhere in this "
+            f"case next to none do"
+        )
+    kind = "median response" if one.at_s is None else "slowest response"
+    usual = "the case's is" if one.at_s is None else "usually"
+    return f"{one.group}: {kind} {show_value(one.value_s, 'time_s')}, {usual} {show_value(one.usual_s, 'time_s')}"
+
+
+def _servers(one: Outlier) -> str:
+    if not one.watched:
+        return "nothing was monitored"
+    if not one.unusual:
+        return f"none of the {count_words(one.watched, 'monitored series', 'monitored series')} left its usual range"
+    told = [
+        f"{each.resource.owner} {each.resource.label} {show_value(each.value, each.resource.dimension)} "
+        f"(usually {show_value(each.usual, each.resource.dimension)})"
+        for each in one.unusual
+    ]
+    return "; ".join(told)
+
+
+def _request(slow: SlowRequest | None) -> str:
+    """Return the moment's slowest request that has a row, and where its time went."""
+    if slow is None:
+        return ""
+    longest = sorted(((spent, part) for part, spent in slow.parts_s.items() if spent > 0), reverse=True)[:2]
+    parts = list_words([f"{part} {show_value(spent, 'time_s')}" for spent, part in longest])
+    told = f"due at {slow.due_s:.4g} s, {show_value(slow.response_s, 'time_s')}, {slow.outcome}"
+    return f"{told}: {parts}" if parts else told

@@ -14,8 +14,8 @@ from svload.report.charts.tail import TailLine, curve_points, tail_chart
 from svload.report.data.digest import Curve, merged_curve
 from svload.report.data.gather import Gathered
 from svload.report.page.anchors import Anchors
-from svload.report.page.cells import filter_text
 from svload.report.page.data import Table, packed
+from svload.report.page.overall import OverallChart
 from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template
 from svload.report.told.numbers import Number
@@ -54,25 +54,6 @@ class PairRow:
     brief: str
     note: str
     filters: str
-
-
-@dataclass(frozen=True)
-class Differing:
-    """A fact that differs between the runs."""
-
-    name: str
-    first: str
-    second: str
-
-
-@dataclass(frozen=True)
-class CurvePair:
-    """Both runs' pooled curves of a case."""
-
-    case: str
-    place: str
-    drawing: str
-    table: Table
 
 
 def compare_page(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -140,7 +121,7 @@ def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]])
                 drawing=ratio_row(one, scale) if scale and ratio.value is not None else "",
                 brief=change_words(ratio.value, dimension_of(metric)) if ratio.value is not None else "",
                 note="" if row["note"] == NOT_INTERLEAVED else str(row["note"]),
-                filters=filter_text(first.factors, mine[case]),
+                filters=first.filters(mine[case]),
             )
         )
     return found
@@ -167,15 +148,13 @@ def _size(ratio: Estimate) -> float:
     return max(value, 1 / value)
 
 
-def _facts(first: Gathered, second: Gathered) -> tuple[list[str], list[Differing]]:
+def _facts(first: Gathered, second: Gathered) -> tuple[list[str], list[tuple[str, str, str]]]:
     """Return (names of what is the same, what differs) of everything that was run: facts, servers, settings
     as found."""
     mine, theirs = _every_fact(first), _every_fact(second)
     names = list(dict.fromkeys([*mine, *theirs]))
     same = [name for name in names if mine.get(name) == theirs.get(name)]
-    differing = [
-        Differing(name, mine.get(name, "–"), theirs.get(name, "–")) for name in names if name not in same
-    ]
+    differing = [(name, mine.get(name, "–"), theirs.get(name, "–")) for name in names if name not in same]
     return same, differing
 
 
@@ -200,7 +179,9 @@ def _alone(first: Gathered, second: Gathered) -> Iterator[list[str]]:
         yield [case.case for case in run.findings.cases if known.get(case.case) != case.levels]
 
 
-def _curves(first: Gathered, second: Gathered, cases: Sequence[str], anchors: Anchors) -> Iterator[CurvePair]:
+def _curves(
+    first: Gathered, second: Gathered, cases: Sequence[str], anchors: Anchors
+) -> Iterator[OverallChart]:
     """Yield the main group's response in both runs, one picture per case."""
     group = first.group
     for case in cases[:_MOST_CURVES]:
@@ -218,6 +199,5 @@ def _curves(first: Gathered, second: Gathered, cases: Sequence[str], anchors: An
                 for place, run, curve in zip(("first", "second"), (first, second), pooled, strict=True)
                 for p, value in zip(*curve_points(curve, _POINTS), strict=True)
             )
-            yield CurvePair(
-                case, anchors(case, "curves"), drawing, Table(("run", "name", "p", "seconds"), rows)
-            )
+            table = Table(("run", "name", "p", "seconds"), rows)
+            yield OverallChart(anchors(case, "curves"), case, drawing, "", table)

@@ -35,18 +35,11 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A case in its place; None if the study has no case for that combination."""
-
-    case: CaseResult | None
-
-
-@dataclass(frozen=True)
 class Row:
-    """The heads that start in this row, and its cells."""
+    """The heads that start in this row, and a case in each place; None if the study has none for that combination."""
 
     heads: tuple[Head, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[CaseResult | None, ...]
 
 
 @dataclass(frozen=True)
@@ -75,7 +68,7 @@ def matrix(findings: Findings) -> Matrix:
         cells = []
         for column_levels, _ in _grid(columns, levels):
             key = tuple(sorted({**row_levels, **column_levels}.items()))
-            cells.append(Cell(by_levels.get(key)))
+            cells.append(by_levels.get(key))
         rows.append(Row(tuple(heads), tuple(cells)))
     return Matrix(tuple(names), _column_heads(columns, levels), tuple(rows))
 

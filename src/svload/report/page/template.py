@@ -16,11 +16,11 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from svload.model.visible import visible
-from svload.report.page.cells import number_cell
-from svload.report.told.anew import grade_words, graded_anew
 from svload.report.told.criteria import criterion_words
 from svload.report.told.spelling import (
     GRADE_MARK,
+    grade_words,
+    graded_anew,
     metric_label,
     outcome_words,
     show_ratio,
@@ -63,7 +63,6 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     environment.globals.update(
-        number_cell=number_cell,
         mark=GRADE_MARK,
         criterion_words=criterion_words,
         show_value=show_value,

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any
 
 from svload.host.process.forks import spread
 from svload.model.results import CaseResult, Findings
+from svload.report.charts.drawing import Scale
 from svload.report.charts.forest import Plot, claim_plot, plot_scale
 from svload.report.charts.rounds import rounds_chart
-from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
 from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import Gathered
 from svload.report.data.resources import meanings
 from svload.report.page.anchors import Anchors
-from svload.report.page.cases import OUTCOME_NAMES, CaseSection, case_section, section_places
-from svload.report.page.cells import filter_text
-from svload.report.page.curve_views import curve_views
+from svload.report.page.cases import OUTCOME_NAMES, case_section, section_places
 from svload.report.page.data import packed
 from svload.report.page.detail import Detail
 from svload.report.page.flames import overall_flame
-from svload.report.page.limited import grid_views
 from svload.report.page.matrix import matrix, shadings
-from svload.report.page.overall import anatomy_overall, usage_charts
+from svload.report.page.overall import anatomy_overall, curve_views, grid_views, search_view, usage_charts
 from svload.report.page.ran import card, what_was_run
-from svload.report.page.search_view import search_view
 from svload.report.told.answer import LIMITS_TITLE, Sentence, answer
 from svload.report.told.claimed import Claimed, details, lost_words, pair_strangers, ran_first
-from svload.report.told.claimed import Detail as Behind
 from svload.report.told.criteria import OUTCOME_MARKS, kept, kept_lines, measured_words, open_or_failed
-from svload.report.told.numbers import Number, too_few_rule
+from svload.report.told.numbers import too_few_rule
 from svload.report.told.spelling import GRADE_MARK, load_line, metric_label, services_of, show_time
 
 SECTIONS = {
@@ -53,12 +48,8 @@ SECTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Link:
-    """A piece of evidence: its words and its place on the page, if it is on the page."""
-
-    text: str
-    href: str
+Link = tuple[str, str]
+"""The words of a piece of evidence, and its place on the page."""
 
 
 @dataclass(frozen=True)
@@ -96,47 +87,6 @@ _OWN_IDS = [
 """Ids of the page itself, which cases must not use."""
 
 
-@dataclass(frozen=True)
-class OverviewRow:
-    """One case in the table of all cases."""
-
-    case: CaseResult
-    grade: str
-    strip: str
-    numbers: tuple[Number, ...]
-    model: str
-    silence: str
-    counted: str
-    filters: str
-
-
-@dataclass(frozen=True)
-class PairLine:
-    """A pair of trials behind a claim."""
-
-    block: int
-    baseline: str
-    treatment: str
-    ratio: str
-    first: str
-    strangers: str
-
-
-@dataclass(frozen=True)
-class ClaimView:
-    """One comparison with its plot and its folded details."""
-
-    told: Claimed
-    plot: str
-    label: str
-    behind: tuple[Behind, ...]
-    pairs: tuple[PairLine, ...]
-    lost: tuple[tuple[int, str, str, str], ...]
-    links: tuple[Link, ...]
-    rounds: str = ""
-    """both sides in every round of turns, drawn; "" if there were no turns"""
-
-
 def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     """Return all values that report.html.j2 reads."""
     findings = gathered.findings
@@ -150,14 +100,14 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     ran_cases = [case for case in findings.cases if case.excluded is None]
     places = {case.case: section_places(gathered, case, detail, anchors) for case in ran_cases}
 
-    def section(case: CaseResult) -> CaseSection:
+    def section(case: CaseResult) -> dict[str, Any]:
         return case_section(gathered, case, detail, places[case.case])
 
     meanings()  # loads every monitor, here for all workers
     sections = spread(section, ran_cases)
     silences = {
-        section.case.case: next((line.silence for line in section.groups if line.name == group), "–")
-        for section in sections
+        one["case"].case: next((line.silence for line in one["groups"] if line.name == group), "–")
+        for one in sections
     }
     scale = _strip_scale(findings, group)
     overall = [anatomy_overall(gathered, group), *usage_charts(gathered)]
@@ -201,7 +151,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "shades": shades,
         "shade_json": _shade_json(shades, ids),
         "factors": gathered.factors,
-        "filters": {case.case: filter_text(gathered.factors, case) for case in findings.cases},
+        "filters": {case.case: gathered.filters(case) for case in findings.cases},
         "claims": _claims(findings, found.claims, everything),
         "group": group,
         "overview": [
@@ -262,7 +212,7 @@ def _answer_lines(
             )
             names += [name, *pairs.get(name, [])]
         links = [
-            Link("the comparison" if name in pairs else name, f"#{ids[name]}")
+            ("the comparison" if name in pairs else name, f"#{ids[name]}")
             for name in dict.fromkeys(names)
             if name in ids
         ]
@@ -329,7 +279,7 @@ def _overview_row(
     scale: Scale | None,
     silences: Mapping[str, str],
     detail: Detail,
-) -> OverviewRow:
+) -> dict[str, Any]:
     key = f"{group}.response.p50"
     replicates = [
         Replicate(
@@ -340,24 +290,24 @@ def _overview_row(
         )
         for trial in gathered.trials_of(case.case)
     ]
-    return OverviewRow(
-        case=case,
-        grade="excluded" if case.excluded is not None else case.instrument or "no trial",
-        strip=strip(replicates[: detail.dots], case.metrics.get(key), scale, "time_s")
+    return {
+        "case": case,
+        "grade": "excluded" if case.excluded is not None else case.instrument or "no trial",
+        "strip": strip(replicates[: detail.dots], case.metrics.get(key), scale, "time_s")
         if scale and replicates
         else "",
-        numbers=tuple(gathered.told.of_case(case, f"{group}.{metric}") for metric in _OVERVIEW),
-        model=case.load_model.get(group, ""),
-        silence=silences.get(case.case, ""),
-        counted=gathered.told.of_case(case, key).counted,
-        filters=filter_text(gathered.factors, case),
-    )
+        "numbers": tuple(gathered.told.of_case(case, f"{group}.{metric}") for metric in _OVERVIEW),
+        "model": case.load_model.get(group, ""),
+        "silence": silences.get(case.case, ""),
+        "counted": gathered.told.of_case(case, key).counted,
+        "filters": gathered.filters(case),
+    }
 
 
 _MOST_PAIRS, _LONGEST_KEPT = 200, 300
 
 
-def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str]) -> list[ClaimView]:
+def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str]) -> list[dict[str, Any]]:
     plots = [
         Plot(
             one.claim.name,
@@ -371,41 +321,31 @@ def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str
     ]
     scale = plot_scale(plots)
     return [
-        ClaimView(
-            told=one,
-            plot=claim_plot(plot, scale) if scale and plot.ratio.value is not None else "",
-            label=metric_label(one.key),
-            behind=tuple(details(findings, one)),
-            pairs=tuple(_pair_lines(one)),
-            lost=tuple(
+        {
+            "told": one,
+            "plot": claim_plot(plot, scale) if scale and plot.ratio.value is not None else "",
+            "label": metric_label(one.key),
+            "behind": tuple(details(findings, one)),
+            "pairs": [
+                (pair, f"{exp(pair.log_ratio):.3g}", ran_first(one.claim, pair), pair_strangers(pair))
+                for pair in one.claim.evidence[:_MOST_PAIRS]
+            ],
+            "lost": tuple(
                 (lost.block, lost.baseline, lost.treatment, lost_words(lost))
                 for lost in one.claim.lost[:_MOST_PAIRS]
             ),
-            links=tuple(
-                Link(name, f"#{ids[name]}")
+            "links": tuple(
+                (name, f"#{ids[name]}")
                 for name in dict.fromkeys(name for pair in one.claim.pairs for name in pair)
                 if name in ids
             )[:8],
-            rounds=rounds_chart(
+            "rounds": rounds_chart(
                 one.claim.evidence,
                 one.dimension,
                 one.claim.baseline,
                 one.claim.treatment,
                 metric_label(one.key),
             ),
-        )
+        }
         for one, plot in zip(claims, plots, strict=True)
     ]
-
-
-def _pair_lines(one: Claimed) -> Iterator[PairLine]:
-    for pair in one.claim.evidence[:_MOST_PAIRS]:
-        first = ran_first(one.claim, pair)
-        yield PairLine(
-            pair.block,
-            pair.baseline,
-            pair.treatment,
-            f"{exp(pair.log_ratio):.3g}",
-            first,
-            pair_strangers(pair),
-        )

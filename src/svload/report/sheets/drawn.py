@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from svload.report.palette import PALETTE
+from svload.report.data.gather import PALETTE
 from svload.report.sheets.book import LONGEST_HEADER, Sheet, clean
 
 CHART_ROWS = 20

@@ -11,10 +11,9 @@ from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet, form_of_key, heading
 from svload.report.sheets.drawn import column_chart, interval_chart, wide
 from svload.report.sheets.trials import TrialTable
-from svload.report.told.causes import cause
 from svload.report.told.doubts import doubts
 from svload.report.told.numbers import Number
-from svload.report.told.spelling import count_words
+from svload.report.told.spelling import cause, count_words
 
 _HEAD = 1
 _REMARK = 48

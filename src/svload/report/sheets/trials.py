@@ -8,9 +8,15 @@ from dataclasses import dataclass, field
 from svload.model.results import CaseResult, TrialResult
 from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet, heading
-from svload.report.told.anew import grade_words
 from svload.report.told.numbers import Told
-from svload.report.told.spelling import dimension_of, full_metric, services_of, traffic_groups, traffic_owners
+from svload.report.told.spelling import (
+    dimension_of,
+    full_metric,
+    grade_words,
+    services_of,
+    traffic_groups,
+    traffic_owners,
+)
 
 _STATS = ("p50", "p90", "p95", "p99", "p99.9", "mean")
 _OF_GROUP = ("success_rate", "throughput", *(f"response.{stat}" for stat in _STATS), "recovery", "fault_errors", "fault_error_rate")  # fmt: skip

@@ -13,23 +13,31 @@ from rich.table import Table
 from rich.text import Text
 
 from svload.analysis.phases import TOTAL, WAITING, Outside, outside_load
+from svload.model.capacity import CapacityResult
 from svload.model.certificates import AaCertificate
 from svload.model.errors import ExitCode
 from svload.model.request_hints import HINTS
-from svload.model.results import Findings
+from svload.model.results import Estimate, Findings, Imported, TrialResult
 from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
 from svload.report.terminal.casetable import CaseTable, case_table
 from svload.report.terminal.console import MOST_LINES, console, height
-from svload.report.terminal.live import GRADE_STYLE
-from svload.report.terminal.searched import search_lines
+from svload.report.terminal.live import GRADE_STYLE, SEARCH_STYLES
 from svload.report.told.answer import Sentence, answer, headline, nothing_line
 from svload.report.told.certified import instrument_line, instrument_words, percent_of_log
 from svload.report.told.claimed import GATE_MARKS, Claimed
 from svload.report.told.criteria import kept_lines
 from svload.report.told.doubts import COMMAND
 from svload.report.told.ending import exit_line
-from svload.report.told.spelling import count_words, list_words, load_line, main_group, number_words
+from svload.report.told.search_rows import level_rows, nearest, step_rows
+from svload.report.told.spelling import (
+    GRADE_MARK,
+    count_words,
+    list_words,
+    load_line,
+    main_group,
+    number_words,
+)
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
 _WIDTH = 120
@@ -523,3 +531,148 @@ def _short(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+_MOST_LEVELS = 14
+
+
+def search_lines(findings: Findings) -> Iterator[Text | Table]:
+    """Yield the table, and the number of levels left out; nothing if the run is no search."""
+    found = findings.capacity
+    if found is None:
+        return
+    yield _search_steps(found) if found.gain is not None else _search_levels(findings, found)
+    left = len(found.levels) - _MOST_LEVELS
+    if left > 0:
+        yield Text(f"{count_words(left, 'more load')} in the report", style="dim")
+
+
+def _search_levels(findings: Findings, found: CapacityResult) -> Table:
+    rows = nearest(level_rows(findings), found, _MOST_LEVELS)
+    servers = {case.case: case.server or "" for case in findings.cases}
+    criteria = list(dict.fromkeys(row.by for row in rows if row.by))
+    one = len(criteria) == 1  # then it is the heading
+    table = _search_table(
+        (
+            found.over,
+            "",
+            criteria[0] if one else "measured",
+            *([] if one else ["by"]),
+            "throughput",
+            "server",
+            "trials",
+        )
+    )
+    for row in rows:
+        style = SEARCH_STYLES[row.level.outcome]
+        cells = (
+            f"{row.level.load:,}",
+            f"{row.mark} {row.level.outcome}",
+            f"{row.measured} ({row.interval})" if row.interval else row.measured,
+            *([] if one else [row.by]),
+            row.throughput,
+            servers.get(row.level.case, ""),
+            row.trials,
+        )
+        table.add_row(*(Text(visible(text), style=style if at == 1 else "") for at, text in enumerate(cells)))
+    return table
+
+
+def _search_steps(found: CapacityResult) -> Table:
+    table = _search_table((found.over, "to", "gain", "throughput"))
+    for row in sorted(step_rows(found), key=lambda one: one.step.low_load)[:_MOST_LEVELS]:
+        cells = (
+            f"{row.step.low_load:,}",
+            f"{row.step.high_load:,}",
+            row.gain,
+            row.throughput,
+        )
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _search_table(headings: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for at, heading in enumerate(headings):
+        table.add_column(Text(visible(heading)), justify="right" if at == 0 else "left", overflow="fold")
+    return table
+
+
+_SHOWN_TIMES = ("p50", "p95", "p99", "mean")
+
+
+def show_import(
+    findings: Findings,
+    imported: Mapping[str, Imported],
+    files: Mapping[str, Path],
+    interleaved: bool,
+    code: ExitCode,
+) -> None:
+    """Print a few lines per trial, then the findings as for any run."""
+    out = console()
+    for result in findings.trials:
+        told = imported.get(result.trial)
+        if told is not None:
+            _imported_trial(out, result, told)
+    if len(findings.trials) > 1 and not interleaved:
+        out.print(
+            "The levels were not interleaved: drift is inside every difference between them.", style="yellow"
+        )
+    show_findings(findings, files, code=code)
+
+
+def _imported_trial(out: Any, result: TrialResult, told: Imported) -> None:
+    users = ", ".join(
+        f"{count} users of {told.groups.get(group, group)}" for group, count in told.users.items()
+    )
+    out.print(
+        f"{result.trial}: {told.requests:,} requests from {told.tool} ({told.file}){': ' + users if users else ''}"
+    )
+    for group in told.groups or {"load": ""}:
+        numbers = _shown_times(result, f"{group}.response")
+        rate, success = _value_of(result, f"{group}.throughput"), _value_of(result, f"{group}.success_rate")
+        head = [f"{rate:.4g}/s"] if rate is not None else []
+        head += [f"{100 * success:.4g} % ok"] if success is not None else []
+        out.print(f"  {group}: {', '.join([*head, *numbers])}")
+        if success not in (None, 1.0) and (times := _shown_times(result, f"{group}.ok_response")):
+            out.print(f"  {group}, ok only: {', '.join(times)}")
+    for check in result.verdict.checks:
+        if check.measured and check.check in ("imported-little", "imported-instrument", "warm-up"):
+            out.print(
+                Text(
+                    f"  {GRADE_MARK[check.grade]} {check.sentence}",
+                    style="dim" if check.grade == "VALID" else "",
+                )
+            )
+
+
+def _shown_times(result: TrialResult, metric: str) -> list[str]:
+    """Return the shown statistics of a time, those that have a value."""
+    values = {stat: _value_of(result, f"{metric}.{stat}") for stat in _SHOWN_TIMES}
+    return [f"{stat} {show_duration(value)}" for stat, value in values.items() if value is not None]
+
+
+def _value_of(result: TrialResult, name: str) -> float | None:
+    estimate: Estimate | None = result.metrics.get(name)
+    return estimate.value if estimate is not None else None
+
+
+def show_tables(results: Sequence[Mapping[str, Any]]) -> None:
+    """Print every finding with its place, by its check's name; then the checks without findings, and what was
+    not measured."""
+    out = console()
+    for result in results:
+        for finding in result["findings"]:
+            out.print(Text(result["check"], style="bold"), Text(f"({finding['place']})", style="dim"))
+            out.print(f"  {finding['sentence']}")
+            out.print(Text(f"  svload: {finding['instead']}", style="dim"))
+    quiet = [result["check"] for result in results if result["measured"] and not result["findings"]]
+    if quiet:
+        out.print(f"{count_words(len(quiet), 'check')} found nothing: {', '.join(quiet)}.")
+    if lacking := sum(not result["measured"] for result in results):
+        out.print(
+            Text(
+                f"{count_words(lacking, 'more check')} had no column to read (--json names them).",
+                style="dim",
+            )
+        )

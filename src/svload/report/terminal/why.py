@@ -14,8 +14,6 @@ from svload.model.units import show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
-from svload.report.told.anew import grade_words
-from svload.report.told.causes import cause
 from svload.report.told.claimed import (
     claimed,
     claimed_of,
@@ -29,7 +27,7 @@ from svload.report.told.doubts import Doubt, asked_keys, doubting, doubts, summa
 from svload.report.told.evidence import evidence_lines, gave_way
 from svload.report.told.faults import fault_lines
 from svload.report.told.numbers import Number, Told
-from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words
+from svload.report.told.spelling import GRADE_MARK, cause, count_words, grade_words, list_words, number_words
 
 _SHOWN = ("success_rate", "throughput", "response.p50", "response.p95", "response.p99", "response.p99.9")
 _GRADES = ("REFUSED", "WEAK", "VALID")

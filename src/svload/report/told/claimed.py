@@ -12,9 +12,9 @@ from math import expm1
 from svload.analysis.limits import LEANING
 from svload.model.results import Claim, Estimate, Findings, LostPair, PairRatio
 from svload.model.units import Dimension, show_percent
-from svload.report.told.anew import anew_words
-from svload.report.told.causes import cause
 from svload.report.told.spelling import (
+    anew_words,
+    cause,
     change_interval,
     change_words,
     count_words,

@@ -148,7 +148,7 @@ def told_curves(curves: Sequence[LoadCurve]) -> list[LoadCurve]:
     return [curve for curve in curves if len(curve.points) > 1]
 
 
-def caption_of(curve: LoadCurve) -> str:
+def curve_caption(curve: LoadCurve) -> str:
     """Return a caption: what is drawn, n and the interval."""
     counts = sorted({len(point.runs) for point in curve.points})
     trials = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

@@ -13,12 +13,12 @@ from functools import cached_property
 
 from svload.model.results import CaseResult, Estimate, Findings, Grade, TrialResult, Why
 from svload.model.units import Dimension, rounded
-from svload.report.told.causes import cause
 from svload.report.told.spelling import (
     FEW_MARK,
     GRADE_MARK,
     MOST_PERCENT,
     NONE,
+    cause,
     dimension_of,
     list_words,
     main_group,

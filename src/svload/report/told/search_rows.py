@@ -98,7 +98,7 @@ def step_rows(found: CapacityResult) -> list[StepRow]:
     ]
 
 
-def caption_of(found: CapacityResult) -> str:
+def search_caption(found: CapacityResult) -> str:
     """Return what the drawing of the search shows."""
     text = (
         f"Every trial of the search in the order they ran ({count_words(len(found.trials), 'trial')}), at its "

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from itertools import chain
 
 from svload.model.metrics import CATALOGUE, STATS, canonical_limit, without_limit
-from svload.model.results import CheckResult, Estimate, Findings
+from svload.model.results import CheckResult, Estimate, Findings, TrialResult
 from svload.model.units import Dimension, rounded, show_duration, show_percent, show_size
 
 NOT_MEASURED = "not measured"
@@ -362,3 +362,65 @@ def metric_words(key: str) -> str:
 def outcome(check: CheckResult) -> str:
     """Return a check's grade, or that the trial lacks the facts for it."""
     return check.grade if check.measured else NOT_MEASURED
+
+
+_CAUSES = {
+    # disturbed: the number has a wider range
+    "generator-harm": "svload itself was late",
+    "others-cpu": "other programs used the machine",
+    "hiccups": "the machine stalled",
+    "run-queue": "svload waited for a core",
+    "steal": "the hypervisor gave CPU time to other virtual machines",
+    "calibration": "the machine changed speed",
+    "clocks": "the clock was set or is too coarse",
+    "tcp-loss": "TCP segments were lost",
+    "steadiness": "the numbers drifted during the load",
+    "imported-instrument": "the other tool's own delays are unknown",
+    # broken: the load or the instrument was not what the study asked for
+    "accounting": "the load was not as requested, or its counts do not add up",
+    "warm-up": "the load was too short to settle",
+    "carried-over": "requests from before the measurement dominate it",
+    "generator-cpu": "svload's CPU was full",
+    "imported-little": "the other tool's numbers contradict each other",
+    "reconciliation": "the servers counted different requests than were sent",
+    "manipulation": "the factor did not take effect",
+    "build": "the server was a different build",
+    # reported, but no number has a wider range
+    "surroundings": "something unusual besides the load",
+    "limits-acted": "a limit that the study sets was never reached",
+    "worker-spread": "the users are spread unevenly over the workers",
+}
+
+
+def cause(check: str) -> str:
+    """Return a clause for a check's name: `other programs used the machine`."""
+    return _CAUSES.get(check, check.replace("-", " "))
+
+
+def program(who: str) -> str:
+    """Return only the program's name of `stress-ng (1.2 s of CPU, process 4711)`."""
+    return who.partition(" (")[0]
+
+
+def graded_anew(findings: Findings | None, trial: TrialResult) -> bool:
+    """Return whether the trial had another grade by the rules of its time."""
+    own = findings.own_verdicts if findings is not None else None
+    now = trial.verdict.instrument
+    return own is not None and own.trials.get(trial.trial, now) != now
+
+
+def grade_words(findings: Findings | None, trial: TrialResult) -> str:
+    """Return the trial's grade, preceded by its earlier one if that differs: `VALID, then REFUSED`."""
+    now = trial.verdict.instrument
+    if findings is None or findings.own_verdicts is None or not graded_anew(findings, trial):
+        return now
+    return f"{findings.own_verdicts.trials[trial.trial]}, then {now}"
+
+
+def anew_words(findings: Findings) -> str:
+    """Return `judged again by newer rules (6 instead of 5)`, or "" if the rules of the run's time judge
+    it."""
+    own = findings.own_verdicts
+    return (
+        f"judged again by newer rules ({findings.analysis_version} instead of {own.version})" if own else ""
+    )
