@@ -11,7 +11,7 @@ from tests.servers import completed
 
 from svload.lab import memcache
 from svload.lab.nginx_directives import DIRECTIVES, OWN
-from svload.lab.programs import path_of
+from svload.lab.server import path_of
 from svload.model.errors import SvloadError
 from svload.model.facts import Counters, Endpoint, ServiceFacts
 from svload.model.study import ObjectSet

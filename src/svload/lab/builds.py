@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from svload.host.process.interpreter import BASE, python
-from svload.lab import programs
+from svload.lab import server
 from svload.lab.kit import KitContext
-from svload.lab.programs import program
-from svload.lab.server import ENVIRONMENT, tail
+from svload.lab.server import ENVIRONMENT, program, tail
 from svload.model.errors import Problem, fail
 from svload.model.messages import Spawn
 from svload.model.private import private_folder
@@ -134,7 +133,7 @@ def _are_texts(words: Any) -> bool:
 
 def lacking(recipe: Recipe) -> list[Problem]:
     """Return a problem for each requirement of the tool that this machine lacks."""
-    return programs.lacking("build", TOOLS[recipe.tool].needed)
+    return server.lacking("build", TOOLS[recipe.tool].needed)
 
 
 class Builder:

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svload.lab.kit import KitOptions
-from svload.lab.place import Dropped, Here
+from svload.lab.place import Place
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Counters, ServiceFacts
-from svload.model.faults import ActKind
 from svload.model.outputs import write_output
 from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
@@ -35,7 +34,11 @@ MOST_STUDY_BYTES = 64 << 20
 _LEFT_BEHIND = frozenset({".git", ".venv", "__pycache__", "runs", "results", "build", "node_modules"})
 
 
-class There:
+def _forwarded(method: str) -> Any:
+    return lambda self, *words: self._ask(method, *words)
+
+
+class There(Place):
     """The servers on `machine`. The study's folder, `study`, is copied there first. Raises SvloadError."""
 
     def __init__(
@@ -76,56 +79,26 @@ class There:
     ) -> ServiceFacts:
         return self._brought(self._ask("start", spec, options, dict(neighbours), reached))
 
-    def stop(self, name: str) -> None:
-        self._ask("stop", name)
-
     def described(self, name: str, options: KitOptions) -> ServiceFacts:
         return self._brought(self._ask("described", name, options))
-
-    def adjust(self, name: str, options: KitOptions) -> bool:
-        return bool(self._ask("adjust", name, options))
-
-    def ends(self, name: str) -> tuple[list[Problem], int]:
-        found: tuple[list[Problem], int] = self._ask("ends", name)
-        return found
-
-    def reset(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask("reset", name)
-        return found
-
-    def drop_cache(self, service: str, names: Sequence[str]) -> Dropped:
-        found: Dropped = self._ask("drop_cache", service, list(names))
-        return found
 
     def counters(self, name: str) -> Counters | None:
         found: Counters | None = self._ask("counters", name)
         return found and found.model_copy(update={"at_ns": self._machine.offset().here(found.at_ns)})
 
-    def plant(self, name: str, fault: str | None) -> bool:
-        return bool(self._ask("plant", name, fault))
-
-    def hold(self, name: str, key: str) -> None:
-        self._ask("hold", name, key)
-
-    def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
-        found: dict[str, float] = self._ask("act", do, server, part, dict(limits))
-        return found
-
-    def heal(self) -> tuple[list[str], list[str]]:
-        found: tuple[list[str], list[str]] = self._ask("heal")
-        return found
-
-    def is_down(self, server: str) -> bool:
-        return bool(self._ask("is_down", server))
-
-    def was_ended(self, server: str) -> bool:
-        return bool(self._ask("was_ended", server))
-
-    def free_ports(self) -> int:
-        return int(self._ask("free_ports"))
-
-    def wipe(self) -> None:
-        self._ask("wipe")
+    stop = _forwarded("stop")
+    adjust = _forwarded("adjust")
+    ends = _forwarded("ends")
+    reset = _forwarded("reset")
+    drop_cache = _forwarded("drop_cache")
+    plant = _forwarded("plant")
+    hold = _forwarded("hold")
+    act = _forwarded("act")
+    heal = _forwarded("heal")
+    is_down = _forwarded("is_down")
+    was_ended = _forwarded("was_ended")
+    free_ports = _forwarded("free_ports")
+    wipe = _forwarded("wipe")
 
     def _ask(self, method: str, *words: Any) -> Any:
         """Return the answer of `Hosted.do`; its events and errors are emitted and raised here."""
@@ -223,10 +196,10 @@ class Hosted:
             address=address,
             trusted=trusted,
         )
-        self._here = Here(starter)
+        self._here = Place(starter)
 
     def do(self, method: str, words: Sequence[Any]) -> dict[str, Any]:
-        """Call a method of `Here` by name; return its answer, the events meanwhile, and any error."""
+        """Call a method of `Place` by name; return its answer, the events meanwhile, and any error."""
         answer, problems, silent = None, list[Problem](), ""
         try:
             answer = getattr(self._here, method)(*words)

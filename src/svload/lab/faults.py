@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from svload.lab.groups import ServiceGroups
-from svload.lab.kit import Kit
 from svload.lab.links import ServiceLinks
 from svload.lab.server import Server
+from svload.lab.standing import Standing
 from svload.model.errors import Problem, fail
 from svload.model.facts import LINK_LATENCY, LINK_SPEED
 from svload.model.faults import ActKind, Unit
@@ -24,26 +24,14 @@ READY_WITHIN_S = 60.0
 """How long a restarted server may take until it answers."""
 
 
-class Up(Protocol):
-    """A running server as the lab knows it."""
-
-    @property
-    def kit(self) -> Kit:
-        """The server's kit."""
-
-    @property
-    def front(self) -> Server | None:
-        """Its TLS front."""
-
-
-@dataclass
+@dataclass(eq=False)
 class FaultHands:
     """The planned faults of a machine's servers, `up`, including those that are not yet undone.
 
     Servers are named `web[2]`, parts as their kit spawned them (`object`; an empty part is the whole server).
     """
 
-    up: Mapping[str, Up]
+    up: Mapping[str, Standing]
     groups: ServiceGroups
     links: ServiceLinks
     _halted: dict[str, frozenset[str]] = field(default_factory=dict)

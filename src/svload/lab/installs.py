@@ -27,8 +27,8 @@ def apt_install(packages: Sequence[str], root: bool) -> list[str]:
             hint=f"As root: apt-get install {' '.join(packages)}.",
         )
     with _no_daemons():
-        _run([*_APT, "update"])
-        _run([*_APT, "install", "-y", "--no-install-recommends", *packages])
+        run_installer([*_APT, "update"])
+        run_installer([*_APT, "install", "-y", "--no-install-recommends", *packages])
     return [f"apt-get install {' '.join(packages)}"]
 
 
@@ -48,10 +48,6 @@ def _no_daemons() -> Iterator[None]:
 
 def run_installer(argv: Sequence[str], within_s: float = APT_WITHIN_S) -> str:
     """Run an installer to its end and return its output. Raises SvloadError lab-failed with its last output."""
-    return _run(argv, within_s)
-
-
-def _run(argv: Sequence[str], within_s: float = APT_WITHIN_S) -> str:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(

@@ -9,6 +9,7 @@ and stops the processes that a kit defines.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,18 +23,20 @@ from pydantic import (
     ConfigDict,
     Field,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 
 from svload.lab.metrics_page import metrics_page
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
-from svload.model.facts import Counters, ProcessFact, ServiceFacts, Setting
+from svload.model.facts import Counters, Endpoint, ProcessFact, ServiceFacts, Setting
 from svload.model.messages import Action, Limits
 from svload.model.metrics import CATALOGUE
 from svload.model.parameters import Parameter
 from svload.model.study import REPLICAS
 from svload.model.units import bytes_per_s, duration_ns, size_bytes
+from svload.study.mistakes import shortened
 
 Change = Literal["request", "live", "reload", "restart", "rebuild"]
 _WRITTEN = WithJsonSchema({"type": ["string", "integer"]})
@@ -120,6 +123,30 @@ class Permits:
     names: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class Spelling:
+    """How a server's configuration writes its own parameters, which it calls `called`: names that match
+    `names` in full, and values on one line, without the characters in `without`."""
+
+    called: str
+    names: str
+    booleans: tuple[str, str] = ("off", "on")
+    without: str = ""
+    example: str = ""
+
+    def check_name(self, name: str) -> None:
+        """Raise ValueError if it is not a name."""
+        if not re.fullmatch(self.names, name):
+            raise ValueError(f"“{shortened(name, 60)}” is not a valid {self.called} name{self.example}")
+
+    def value(self, value: Any) -> str:
+        """Return a value as the configuration has it. Raises ValueError if that is impossible."""
+        text = self.booleans[value] if isinstance(value, bool) else str(value)
+        if isinstance(value, dict | list) or not text.isprintable() or set(text) & set(self.without):
+            raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a {self.called}")
+        return text
+
+
 def _alone_or_listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -136,6 +163,8 @@ class KitOptions(BaseModel):
     parts: ClassVar[tuple[str, ...]] = ()
     """The processes that a fault may name, by the names they are spawned with: `backend.object`. A name also
     stands for those that continue it: `object` for `object-1`, `object-2`."""
+    spelling: ClassVar[Spelling | None] = None
+    """What names and values in `tuning` must be; None: the kit checks them itself."""
 
     tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
     port: int | None = option(
@@ -191,6 +220,15 @@ class KitOptions(BaseModel):
         "this machine",
     )
     tuning: dict[str, Any] = option({}, doc="the server's own parameters, by their own names")
+
+    @field_validator("tuning")
+    @classmethod
+    def _plain_parameters(cls, tuning: dict[str, Any]) -> dict[str, Any]:
+        if cls.spelling is not None:
+            for name, value in tuning.items():
+                cls.spelling.check_name(name)
+                cls.spelling.value(value)
+        return tuning
 
     @classmethod
     def change_of(cls, name: str, parameter: str | None = None) -> str:
@@ -315,6 +353,8 @@ class Kit(ABC):
     permits: ClassVar[Permits | None] = None
     starts: ClassVar[bool] = True
     """Whether it has to start; False if it runs already and no start must be awaited."""
+    counted: ClassVar[tuple[str, ...] | None] = None
+    """The canonical counters that `counters()` provides with any options; None if unknown."""
 
     def __init__(self, options: KitOptions, context: KitContext) -> None:
         self.options = options
@@ -329,7 +369,7 @@ class Kit(ABC):
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return the canonical counters that `counters()` provides with these raw options; None if
         unknown."""
-        return () if cls.counters is Kit.counters else None
+        return () if cls.counters is Kit.counters else cls.counted
 
     @classmethod
     def copies(cls, options: Mapping[str, Any]) -> int:
@@ -347,10 +387,10 @@ class Kit(ABC):
         return frozenset(found | ({"cpu", "memory"} if cls.starts else set()))
 
     @classmethod
-    @abstractmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
         """Return what this machine lacks for it, each with its remedy; empty if it can run. Quick; starts
         nothing."""
+        return []
 
     @classmethod
     def install(cls, options: KitOptions, cache: Path, root: bool) -> list[str]:
@@ -370,6 +410,12 @@ class Kit(ABC):
     @abstractmethod
     def facts(self) -> ServiceFacts:
         """Return its facts; called after `ready`."""
+
+    def service_facts(self, version: str, *endpoints: Endpoint, **more: Any) -> ServiceFacts:
+        """Return facts with the names of service and kit."""
+        return ServiceFacts(
+            service=self.context.service, kit=self.name, version=version, endpoints=endpoints, **more
+        )
 
     def started(self) -> Sequence[ProcessFact]:
         """Return every process that it started and that should be running, svload's helpers included."""

@@ -22,7 +22,7 @@ from svload.lab.links import ServiceLinks, reached_from_links
 from svload.lab.names import endpoints
 from svload.lab.objects import ObjectTable
 from svload.lab.on import ON_HINT
-from svload.lab.place import Here, Place
+from svload.lab.place import Place
 from svload.lab.ports import Ports
 from svload.lab.replicas import added, merged, needs_of_servers, servers, service_of
 from svload.lab.standing import READY_WITHIN_S, OnEvent, Starter
@@ -113,7 +113,7 @@ class Lab:
         self._keeps_as = keeps_as
         self._kernel, self._sysctl = KernelSettings(host, allowed=host_settings), dict(sysctl or {})
         self._up: dict[str, _Up] = {}
-        self._here = Here(self._starter)
+        self._here = Place(self._starter)
         self.faults = LabFaults(self._standing_at, self._renewed)
         self._stores = Stores(self._hold, self._tell, self._logs, should_stop, self._cache / "images")
         self._planted: set[str] = set()

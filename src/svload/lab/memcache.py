@@ -4,14 +4,11 @@ commands."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svload.host.machine.bounded import BoundedSocket
-from svload.lab.programs import path_of
+from svload.lab.server import Server, path_of
 from svload.model.facts import Setting
-
-if TYPE_CHECKING:
-    from svload.lab.server import Server
 
 TIMEOUT_S = 5.0
 MOST_BYTES = 1 << 20

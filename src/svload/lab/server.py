@@ -12,12 +12,12 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from svload.host.machine import linux
 from svload.host.machine.sock_diag import TCP_LISTEN, tcp_sockets
 from svload.lab import web
-from svload.lab.kit import Kit
+from svload.lab.kit import Kit, KitOptions
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Endpoint, ProcessFact, ServiceFacts, Setting
 from svload.model.messages import Limits, Signal, Spawn, WriteFile
@@ -33,10 +33,38 @@ SEARCH_PATH = os.pathsep.join(
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": SEARCH_PATH}
 
 
+def program(name: str) -> str | None:
+    """Return the full path of a server's program, or None."""
+    return shutil.which(name, path=SEARCH_PATH)
+
+
+def path_of(name: str) -> str:
+    """Return its full path, or the name itself if it is not found: starting it then fails with a message."""
+    return program(name) or name
+
+
+def missing(kit: str, what: str, hint: str, **more: object) -> Problem:
+    """Return tool-missing."""
+    return Problem("tool-missing", {"kit": kit, "what": what, "hint": hint, **more})
+
+
+def lacking(kit: str, needed: Mapping[str, str]) -> list[Problem]:
+    """Return tool-missing for the missing ones of `needed` (program → apt package); empty if there are
+    none."""
+    names = [name for name in needed if program(name) is None]
+    if not names:
+        return []
+    packages = sorted({needed[name] for name in names})
+    hint = f"As root: apt-get install {' '.join(packages)}; or let “svload lab install” do it."
+    return [missing(kit, ", ".join(names), hint, apt=packages)]
+
+
 class Server(Kit):
     """A kit whose service consists of processes on this machine. Subclasses define `start`, `condition` and
     `describe`."""
 
+    programs: ClassVar[Mapping[str, str]] = {}
+    """Each program that it needs → its apt package."""
     _processes: dict[str, ProcessFact]
     _helpers: set[str]
     _orders: dict[str, Spawn]
@@ -54,6 +82,11 @@ class Server(Kit):
         """Return the facts without processes, settings and the settling time, which are added later."""
 
     # what the lab calls
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        """Return tool-missing for the `programs` that are not installed."""
+        return lacking(cls.name, cls.programs)
 
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Start it afresh in an empty work folder."""
@@ -264,9 +297,9 @@ class Server(Kit):
         service, log = self.context.service, self.log_of(part)
         return fail("reset-failed", place=service, service=service, reason=reason, log=log)
 
-    def http_endpoint(self, port: int) -> Endpoint:
-        """Return its plain HTTP endpoint."""
-        return Endpoint(scheme="http", address=self.context.address, port=port)
+    def endpoint(self, port: int, scheme: Literal["http", "tcp"] = "http") -> Endpoint:
+        """Return its endpoint for plain HTTP, or for raw dialogues."""
+        return Endpoint(scheme=scheme, address=self.context.address, port=port)
 
     def https_endpoint(self, port: int, via: str) -> Endpoint:
         """Return its TLS endpoint, verified by the lab's authority."""

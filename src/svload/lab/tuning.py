@@ -8,23 +8,14 @@ server is unhealthy afterwards, all old values are restored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from svload.lab.kit import Kit
 from svload.model.errors import SvloadError, fail
 from svload.model.parameters import Parameter
 
 
-class Tunable(Protocol):
-    """The interface of a kit whose running server accepts parameters."""
-
-    def parameters(self) -> Mapping[str, Parameter]:
-        """Return its parameters with their current values."""
-
-    def set_parameter(self, name: str, value: str) -> None:
-        """Set one parameter. Raises SvloadError with the server's message if it refuses."""
-
-
-def retune(server: Tunable, wanted: Mapping[str, Any], is_well: Callable[[], bool]) -> dict[str, str]:
+def retune(server: Kit, wanted: Mapping[str, Any], is_well: Callable[[], bool]) -> dict[str, str]:
     """Set `wanted`; return the refused ones with the server's messages. Restores all old values before it
     raises SvloadError lab-failed.
 
@@ -59,7 +50,7 @@ def spelled(value: Any) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def _refusal(server: Tunable, name: str, value: str, done: list[str]) -> str:
+def _refusal(server: Kit, name: str, value: str, done: list[str]) -> str:
     try:
         server.set_parameter(name, value)
     except SvloadError as why:
@@ -68,7 +59,7 @@ def _refusal(server: Tunable, name: str, value: str, done: list[str]) -> str:
     return ""
 
 
-def _restore(server: Tunable, before: Mapping[str, Parameter], done: list[str]) -> None:
+def _restore(server: Kit, before: Mapping[str, Parameter], done: list[str]) -> None:
     """Restore old values, newest first; a server that is gone needs none."""
     for name in reversed(done):
         value = before[name].value if name in before else None

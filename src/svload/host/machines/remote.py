@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from svload.host.agent.client import Agent, answered
 from svload.host.agent.leftovers import Leftover
@@ -18,26 +18,8 @@ from svload.host.machines.reach import Reach
 from svload.model import conditions
 from svload.model.plan import Room
 
-
-class Carrier(Protocol):
-    """The transport of messages to one machine's agent and of answers back; it reports if the machine is
-    lost."""
-
-    def ask(self, kind: str, bound_s: float, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the agent's answer. Raises SvloadError agent-lost if there is none within `bound_s`."""
-
-    def close(self) -> None:
-        """End the agent there; a lost one ends by itself."""
-
-
-class Bearing(Carrier, Protocol):
-    """The used methods of `dask_carrier.DaskCarrier`."""
-
-    def call(self, method: str, *words: Any) -> Any:
-        """Call a method of the machine's bearer."""
-
-    def wait_for(self, method: str, *words: Any, waiting: Callable[[], None]) -> Any:
-        """Call a method that may take as long as the machine lives."""
+if TYPE_CHECKING:
+    from svload.host.machines.dask_carrier import DaskCarrier
 
 
 class RemoteMachine(Machine):
@@ -45,7 +27,7 @@ class RemoteMachine(Machine):
     its clock can't be reached over a separate connection (empty: it can); `pid`: the worker's there; `here`:
     it is the controller's own machine; `left`: what killed svloads had left there, already dealt with."""
 
-    def __init__(self, reach: Reach, carrier: Bearing, word: str) -> None:
+    def __init__(self, reach: Reach, carrier: DaskCarrier, word: str) -> None:
         told = carrier.call("hello")
         super().__init__(CarriedAgent(carrier, Path(told["dir"]), told["said"]))
         self.name, self.address, self.site = reach.name, reach.address, reach.site
@@ -88,7 +70,7 @@ class RemoteMachine(Machine):
 class CarriedAgent(Agent):
     """An `Agent` behind a carrier. Its folder is a path on its machine."""
 
-    def __init__(self, carrier: Carrier, folder: Path, said: Mapping[str, Any]) -> None:
+    def __init__(self, carrier: DaskCarrier, folder: Path, said: Mapping[str, Any]) -> None:
         self.dir = folder
         self._carrier = carrier
         self._lock = threading.Lock()

@@ -6,16 +6,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedRWPair
-from pathlib import Path
 from typing import Any
 
 from svload.host.machine.bounded import BoundedSocket
 from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
-from svload.lab.programs import lacking, path_of
-from svload.lab.server import Server
+from svload.lab.server import Server, path_of
 from svload.model.costs import Costs
-from svload.model.errors import Problem
-from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.facts import Counters, ServiceFacts, Setting
 
 TIMEOUT_S = 5.0
 MOST_BYTES = 1 << 20
@@ -57,18 +54,12 @@ class Beanstalkd(Server):
     permits = Permits(
         "all commands: each is about jobs, tubes or its own connection, and none is about the server"
     )
+    programs = {"beanstalkd": "beanstalkd"}
+    counted = ("requests", "connections")
     options: BeanstalkdOptions
     _port: int
     _opened: int
     """The number of connections that this kit has opened."""
-
-    @classmethod
-    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        return "requests", "connections"
-
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        return lacking(cls.name, {"beanstalkd": "beanstalkd"})
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         options, self._opened = self.options, 0
@@ -85,14 +76,8 @@ class Beanstalkd(Server):
 
     def describe(self) -> ServiceFacts:
         """Return its endpoint for raw dialogues; it does not support HTTP."""
-        address = self.context.address
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=self._stats()["version"],
-            endpoints=(Endpoint(scheme="tcp", address=address, port=self._port),),
-            admin={"beanstalkd": {"address": address, "port": self._port}},
-        )
+        admin = {"beanstalkd": {"address": self.context.address, "port": self._port}}
+        return self.service_facts(self._stats()["version"], self.endpoint(self._port, "tcp"), admin=admin)
 
     def reset(self) -> dict[str, Any]:
         """Delete every job of every tube, one by one, as no command does it; proved by its job count. Its

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,9 +18,9 @@ from svload.lab.files import BUILT, made_files, read_files
 from svload.lab.kit import DurationNs, KitOptions, Permits, option
 from svload.lab.names import PORT, put_in
 from svload.lab.replicas import number_of
-from svload.lab.server import SEARCH_PATH, Server
+from svload.lab.server import Server, missing, path_of, program
 from svload.model.errors import Problem, fail
-from svload.model.facts import FILES, RESIDENT_FILES, Counters, Endpoint, ServiceFacts
+from svload.model.facts import FILES, RESIDENT_FILES, Counters, ServiceFacts
 
 
 def _split(text: str) -> str:
@@ -120,15 +119,11 @@ class Command(Server):
     harmless = frozenset(
         {"ready", "start_within", "build_within", "secrets", "stop_signal", "tcp", "ports", "files"}
     )
+    counted = ()
     options: CommandOptions
     _port: int
     _named: dict[str, int]
     _files: Path | None
-
-    @classmethod
-    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return no counters of requests."""
-        return ()
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
@@ -137,15 +132,11 @@ class Command(Server):
         assert isinstance(options, CommandOptions)
         if options.build is not None and (found := lacking(options.build)):
             return found
-        program = shlex.split(options.run)[0]
-        if "/" in program or "${" in program or shutil.which(program, path=SEARCH_PATH):
+        name = shlex.split(options.run)[0]
+        if "/" in name or "${" in name or program(name):
             return []
-        details: dict[str, object] = {
-            "kit": f"“{options.run}”",
-            "what": program,
-            "hint": "Install it, or write its path from the study's folder.",
-        }
-        return [Problem("tool-missing", details)]
+        hint = "Install it, or write its path from the study's folder."
+        return [missing(f"“{options.run}”", name, hint)]
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Build it if necessary, and start it on free ports."""
@@ -168,7 +159,7 @@ class Command(Server):
         if "/" in words[0] and not words[0].startswith("/"):
             words[0] = str((self.context.study / words[0]).absolute())
         else:
-            words[0] = shutil.which(words[0], path=SEARCH_PATH) or words[0]
+            words[0] = path_of(words[0])
         self.spawn(
             "server",
             words,
@@ -209,15 +200,11 @@ class Command(Server):
 
     def describe(self) -> ServiceFacts:
         """Return its endpoint and those of its further ports."""
-        main = self._endpoint("tcp" if self.options.tcp else "http", self._port)
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=self.options.run,
-            endpoints=(main,),
-            named={
-                name: self._endpoint(self.options.ports[name], port) for name, port in self._named.items()
-            },
+        options = self.options
+        return self.service_facts(
+            options.run,
+            self.endpoint(self._port, "tcp" if options.tcp else "http"),
+            named={name: self.endpoint(port, options.ports[name]) for name, port in self._named.items()},
             admin=self._virtual_machine(),
         )
 
@@ -226,9 +213,6 @@ class Command(Server):
         words = shlex.split(self.options.run)
         java = any(Path(word).name == "java" or word.endswith(".jar") for word in words)
         return {"jvm": {"process": "server", "log": str(self.log_of("server"))}} if java else {}
-
-    def _endpoint(self, scheme: Literal["http", "tcp"], port: int) -> Endpoint:
-        return Endpoint(scheme=scheme, address=self.context.address, port=port)
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folder of `files`."""

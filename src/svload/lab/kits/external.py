@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ from pydantic import AfterValidator
 from svload.host.machine.loopback import address_of
 from svload.lab.kit import Kit, KitOptions, Permits, option, words
 from svload.model.costs import Costs
-from svload.model.errors import Problem, fail
+from svload.model.errors import SvloadError, fail
 from svload.model.facts import Endpoint, ServiceFacts
 from svload.model.pem import holds_certificate
 from svload.model.unix_url import PREFIX, is_host, split_unix_url
@@ -130,10 +129,6 @@ class External(Kit):
     addresses = frozenset({"at", "connect_to"})
     options: ExternalOptions
 
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        return []
-
     @cached_property
     def _endpoint(self) -> Endpoint:
         if local := split_unix_url(self.options.at):
@@ -160,21 +155,15 @@ class External(Kit):
         folder = self.context.study.resolve()
         path = (folder / self.options.ca_file).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
-            raise fail(
-                "lab-failed",
-                place=f"lab.{self.context.service}.ca_file",
-                reason=f"there is no file “{self.options.ca_file}” in the study's folder",
-                hint="Put the PEM file beside study.yaml.",
-            )
+            reason = f"there is no file “{self.options.ca_file}” in the study's folder"
+            raise self._no_ca(reason, "Put the PEM file beside study.yaml.")
         pem = path.read_text(encoding="ascii", errors="replace")
         if not holds_certificate(pem):
-            raise fail(
-                "lab-failed",
-                place=f"lab.{self.context.service}.ca_file",
-                reason=f"“{self.options.ca_file}” holds no certificate",
-                hint="It is a PEM file.",
-            )
+            raise self._no_ca(f"“{self.options.ca_file}” holds no certificate", "It is a PEM file.")
         return pem
+
+    def _no_ca(self, reason: str, hint: str) -> SvloadError:
+        return fail("lab-failed", place=f"lab.{self.context.service}.ca_file", reason=reason, hint=hint)
 
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Do nothing, since it is up already."""
@@ -186,9 +175,7 @@ class External(Kit):
 
     def facts(self) -> ServiceFacts:
         """Return its endpoint as written; a host name is not resolved here."""
-        return ServiceFacts(
-            service=self.context.service, kit=self.name, version="", endpoints=(self._endpoint,)
-        )
+        return self.service_facts("", self._endpoint)
 
     def down(self) -> None:
         """Leave it unchanged."""

@@ -6,20 +6,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import field_validator
 
-from svload.lab.kit import KitOptions, Permits, option, words
-from svload.lab.programs import lacking, path_of
-from svload.lab.server import Server, upstream_of
+from svload.lab.kit import KitOptions, Permits, Spelling, option, words
+from svload.lab.server import Server, path_of, upstream_of
 from svload.model.costs import Costs
-from svload.model.errors import Problem
 from svload.model.facts import Endpoint, ServiceFacts, Setting
 from svload.study.mistakes import shortened
 
-_PARAMETER = re.compile(r"[a-z0-9-]+")
+_SPELLING = Spelling("setting", "[a-z0-9-]+", without='"\\')
 
 
 class HitchOptions(KitOptions):
@@ -32,12 +29,12 @@ class HitchOptions(KitOptions):
     )
     backlog: int = option(4096, ge=1, doc="length of the accept queue")
 
+    spelling = _SPELLING
+
     @field_validator("tuning")
     @classmethod
-    def _plain_settings(cls, tuning: dict[str, Any]) -> dict[str, Any]:
+    def _plain_words(cls, tuning: dict[str, Any]) -> dict[str, Any]:
         for name, value in tuning.items():
-            if not _PARAMETER.fullmatch(name):
-                raise ValueError(f"“{shortened(name, 60)}” is not a valid setting name")
             _spelled(name, value)
         return tuning
 
@@ -63,14 +60,11 @@ class Hitch(Server):
     harmless = frozenset({"of", "workers", "backlog"})
     permits = Permits("whatever the service behind it permits: it has no other port than the one for TLS")
     harmless_tuning = _HARMLESS
+    programs = {"hitch": "hitch"}
     options: HitchOptions
     _port: int
     _backend: Endpoint
     _proxy_protocol: bool
-
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        return lacking(cls.name, {"hitch": "hitch"})
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Start it as a front of the service in `of`."""
@@ -106,12 +100,7 @@ class Hitch(Server):
 
     def describe(self) -> ServiceFacts:
         """Return only the HTTPS endpoint."""
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=self._version(),
-            endpoints=(self.https_endpoint(self._port, "hitch"),),
-        )
+        return self.service_facts(self._version(), self.https_endpoint(self._port, "hitch"))
 
     def _version(self) -> str:
         found = re.search(r"hitch[- ]([\d.]+)", self.tool([path_of("hitch"), "--version"]))
@@ -127,13 +116,9 @@ _WORDS = ("tls-protos",)
 
 def _spelled(name: str, value: Any) -> str:
     """Return a value in the syntax of its configuration: on and off, numbers, and quoted texts."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, int) or (isinstance(value, str) and (value.isdecimal() or value in ("on", "off"))):
-        return str(value)
-    text = str(value)
-    if isinstance(value, dict | list) or not text.isprintable() or '"' in text or "\\" in text:
-        raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a setting")
+    text = _SPELLING.value(value)
+    if isinstance(value, int) or text.isdecimal() or text in ("on", "off"):
+        return text
     if name in _WORDS:
         if not re.fullmatch(r"[A-Za-z0-9. ]+", text):
             raise ValueError(f"“{shortened(text, 60)}” are no plain words, such as TLSv1.2 TLSv1.3")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 from svload.lab.groups import MACHINE
 from svload.lab.kit import Kit, KitOptions, Permits, words
-from svload.model.errors import Problem
 from svload.model.facts import ServiceFacts
 
 
@@ -33,16 +30,6 @@ class Machine(Kit):
     permits = Permits("nothing: it answers nobody")
     starts = False
 
-    @classmethod
-    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return no counters, since it serves no requests."""
-        return ()
-
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """Check nothing: whether the kernel supports its limits is known when they are set."""
-        return []
-
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Do nothing, since its group exists already."""
 
@@ -51,7 +38,7 @@ class Machine(Kit):
 
     def facts(self) -> ServiceFacts:
         """Return facts without endpoints and processes; its limits are added to them."""
-        return ServiceFacts(service=self.context.service, kit=self.name, version="")
+        return self.service_facts("")
 
     def down(self) -> None:
         """Do nothing: its group is removed after the services within it."""

@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, field_validator
+from pydantic import AfterValidator
 
-from svload.lab.kit import KitOptions, Permits, SizeBytes, option, words
-from svload.lab.programs import lacking, path_of
-from svload.lab.server import Server
+from svload.lab.kit import KitOptions, Permits, SizeBytes, Spelling, option, words
+from svload.lab.server import Server, path_of
 from svload.model.costs import Costs
-from svload.model.errors import Problem, SvloadError, fail
-from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
-from svload.study.mistakes import shortened
+from svload.model.errors import SvloadError, fail
+from svload.model.facts import Counters, ServiceFacts, Setting
 
 SOCKET_PATH_BYTES = 107
 """unix(7)"""
@@ -26,7 +24,7 @@ INITIALISED_WITHIN_S = 120.0
 SQL_WITHIN_S = 120.0
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _PASSWORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_PARAMETER = re.compile(r"[a-z0-9_]+")
+_SPELLING = Spelling("variable", "[a-z0-9_]+", ("OFF", "ON"), example=", such as back_log")
 _ADMINISTRATORS = ("root", "mysql", "mariadb")
 
 
@@ -63,14 +61,7 @@ class MariadbOptions(KitOptions):
         "128 MiB", unit="size", doc="memory for its pages (innodb_buffer_pool_size)"
     )
 
-    @field_validator("tuning")
-    @classmethod
-    def _plain_variables(cls, tuning: dict[str, Any]) -> dict[str, Any]:
-        for name, value in tuning.items():
-            if not _PARAMETER.fullmatch(name):
-                raise ValueError(f"“{shortened(name, 60)}” is not a valid variable name, such as back_log")
-            _spelled(value)
-        return tuning
+    spelling = _SPELLING
 
 
 _HARMLESS = words(
@@ -111,21 +102,16 @@ class Mariadb(Server):
         "rows and temporary tables of its own database, by the grants of its user",
         frozenset(("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE TEMPORARY TABLES", "EXECUTE")),
     )
+    programs = {
+        "mariadbd": "mariadb-server-core",
+        "mariadb-install-db": "mariadb-server-core",
+        "mariadb": "mariadb-client-core",
+    }
+    counted = ("requests", "connections")
     options: MariadbOptions
     _port: int
     _opened: int
     """The number of connections that this kit has opened since the start."""
-
-    @classmethod
-    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        return "requests", "connections"
-
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """Check for the server, the program that creates its tables, and its client."""
-        server = "mariadb-server-core"
-        needed = {"mariadbd": server, "mariadb-install-db": server, "mariadb": "mariadb-client-core"}
-        return lacking(cls.name, needed)
 
     # up
 
@@ -162,7 +148,7 @@ class Mariadb(Server):
                 *(() if self.context.trusted else ("--local-infile=0",)),
                 f"--max-connections={self.options.connections}",
                 f"--innodb-buffer-pool-size={self.options.buffer_pool}",
-                *(f"--{name}={_spelled(value)}" for name, value in self.options.tuning.items()),
+                *(f"--{name}={_SPELLING.value(value)}" for name, value in self.options.tuning.items()),
             ],
         )
 
@@ -200,22 +186,18 @@ class Mariadb(Server):
                 hint="Name a file beside the study.",
             )
         self._opened += 1
-        client = [
-            *self._client(),
-            f"--database={options.database}",
-        ]  # it stops at the first error in a file
+        # it stops at the first error in a file
+        client = [*self._client(), f"--database={options.database}"]
         self.tool(["/bin/sh", "-c", 'exec "$@" < "$0"', file, *client], timeout_s=SQL_WITHIN_S)
 
     def describe(self) -> ServiceFacts:
         """Return its endpoint; it does not support HTTP."""
-        options, address = self.options, self.context.address
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=self._ask("SELECT VERSION()").strip(),
-            endpoints=(Endpoint(scheme="tcp", address=address, port=self._port),),
-            admin={"mariadb": {"socket": str(self._socket), "user": _my_name()}},
-            outputs={"socket": str(self._socket), "database": options.database, "user": options.user},
+        options, socket = self.options, str(self._socket)
+        return self.service_facts(
+            self._ask("SELECT VERSION()").strip(),
+            self.endpoint(self._port, "tcp"),
+            admin={"mariadb": {"socket": socket, "user": _my_name()}},
+            outputs={"socket": socket, "database": options.database, "user": options.user},
         )
 
     # while it runs
@@ -253,7 +235,7 @@ class Mariadb(Server):
         asked = {"max_connections": options.connections, "innodb_buffer_pool_size": options.buffer_pool}
         settings = []
         for name, value in {**asked, **options.tuning}.items():
-            told, found = _spelled(value), shown.get(name)
+            told, found = _SPELLING.value(value), shown.get(name)
             same = found is not None and _plain(found) == _plain(told)
             if name != "back_log":
                 settings.append(Setting(name=name, asked=told, found=told if same else found))
@@ -295,15 +277,6 @@ def canonical(status: Mapping[str, str], at_ns: int, opened: int) -> Counters:
 def _my_name() -> str:
     """Return the user that svload runs as, who is the server's administrator through its Unix socket."""
     return pwd.getpwuid(os.geteuid()).pw_name
-
-
-def _spelled(value: Any) -> str:
-    if isinstance(value, bool):
-        return "ON" if value else "OFF"
-    text = str(value)
-    if isinstance(value, dict | list) or not text.isprintable():
-        raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a variable")
-    return text
 
 
 def _plain(text: str) -> str | float:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from svload.lab import memcache
 from svload.lab.kit import KitOptions, SizeBytes, option, words
-from svload.lab.programs import lacking
 from svload.lab.server import Server
 from svload.model.costs import Costs
-from svload.model.errors import Problem
-from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.facts import Counters, ServiceFacts, Setting
 
 
 class MemcachedOptions(KitOptions):
@@ -55,38 +52,21 @@ class Memcached(Server):
     harmless = frozenset({"connections", "item_memory", "threads"})
     harmless_tuning = _HARMLESS
     permits = None  # it can't restrict commands: verbosity, cache_memlimit, lru and slabs are open to all
+    programs = {"memcached": "memcached"}
+    counted = ("requests", "hits", "misses", "connections", "bytes_out")
     options: MemcachedOptions
     _port: int
 
-    @classmethod
-    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        return "requests", "hits", "misses", "connections", "bytes_out"
-
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        return lacking(cls.name, {"memcached": "memcached"})
-
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         self._port = self.context.take_port("memcached", self.options.port)
+        options = self.options
         more = [
             word
-            for name, value in self.options.tuning.items()
+            for name, value in options.tuning.items()
             for word in ("-o", name if value is True else f"{name}={value}")
         ]
-        options = self.options
-        self.spawn(
-            "memcached",
-            [
-                *memcache.argv(
-                    self.context.address,
-                    self._port,
-                    options.connections,
-                    options.item_memory,
-                    options.threads,
-                ),
-                *more,
-            ],
-        )
+        limits = options.connections, options.item_memory, options.threads
+        self.spawn("memcached", [*memcache.argv(self.context.address, self._port, *limits), *more])
 
     def condition(self) -> bool:
         """Return whether it answers `stats`."""
@@ -94,15 +74,10 @@ class Memcached(Server):
 
     def describe(self) -> ServiceFacts:
         """Return its endpoint for raw dialogues; it does not support HTTP."""
-        version = memcache.stats(self.context.address, self._port)["version"]
-        admin = {"memcached": {"address": self.context.address, "port": self._port}}
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=version,
-            endpoints=(Endpoint(scheme="tcp", address=self.context.address, port=self._port),),
-            admin=admin,
-        )
+        address, port = self.context.address, self._port
+        version = memcache.stats(address, port)["version"]
+        admin = {"memcached": {"address": address, "port": port}}
+        return self.service_facts(version, self.endpoint(port, "tcp"), admin=admin)
 
     def reset(self) -> dict[str, Any]:
         return memcache.reset(self, self._port)

@@ -16,19 +16,17 @@ from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import web
-from svload.lab.kit import KitOptions, Permits, option, words
+from svload.lab.kit import KitOptions, Permits, Spelling, option, words
 from svload.lab.nginx_directives import DIRECTIVES, OWN
-from svload.lab.programs import lacking, path_of
-from svload.lab.server import Server, upstreams_of
+from svload.lab.server import Server, path_of, upstreams_of
 from svload.model.bounds import FILES_BYTES
 from svload.model.costs import Costs
-from svload.model.errors import Problem
 from svload.model.facts import FILES, RESIDENT_FILES, Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import size_bytes
 from svload.study.mistakes import nearest, shortened, wrong
 
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
-_NAME = re.compile(r"[a-z_0-9]+")
+_SPELLING = Spelling("directive", "[a-z_0-9]+", without=";{}#'\"\\")
 MOST_FILE_BYTES = 64 << 20
 MOST_FILES = 1_000
 
@@ -49,7 +47,7 @@ def _files(written: Any) -> dict[str, int]:
 
 def _directive(name: str) -> str:
     """Return the name if it is a directive of the http block; nginx would refuse any other at bring-up."""
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_SPELLING.names, name):
         raise wrong(f"“{shortened(name, 60)}” is not a valid directive name")
     if name in OWN:
         raise wrong(f"svload writes {name} itself, and another one would not count")
@@ -63,7 +61,7 @@ def _directive(name: str) -> str:
 
 
 def _value(written: Any) -> Any:
-    _spelled(written)
+    _SPELLING.value(written)
     return written
 
 
@@ -116,14 +114,12 @@ class Nginx(Server):
         "all methods: its configuration takes none that changes a file, and its status page only tells"
     )
     harmless_tuning = _HARMLESS
+    programs = {"nginx": "nginx-light"}
+    counted = ("requests", "connections")
     options: NginxOptions
     _http: int
     _https: int | None
     _status: int
-
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        return lacking(cls.name, {"nginx": "nginx-light"})
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Write its files and start it in the foreground."""
@@ -145,7 +141,7 @@ class Nginx(Server):
             f"  {kind}_temp_path {work}/temporary/{kind};"
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
-        tuning = "\n".join(f"  {name} {_spelled(value)};" for name, value in options.tuning.items())
+        tuning = "\n".join(f"  {name} {_SPELLING.value(value)};" for name, value in options.tuning.items())
         listeners = f"    listen {address}:{self._http} backlog={options.backlog};\n"
         if self._https is not None and self.context.credentials:
             listeners += (
@@ -192,7 +188,7 @@ http {{
 
     def describe(self) -> ServiceFacts:
         """Return its endpoints and the status page."""
-        endpoints = [self.http_endpoint(self._http)]
+        endpoints = [self.endpoint(self._http)]
         if self._https is not None:
             endpoints.append(self.https_endpoint(self._https, "itself"))
         version = self.tool([path_of("nginx"), "-v"]).strip().rpartition("/")[2]
@@ -204,14 +200,7 @@ http {{
             }
         }
         outputs = {"files": json.dumps(self.options.files)}
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=version,
-            endpoints=tuple(endpoints),
-            admin=admin,
-            outputs=outputs,
-        )
+        return self.service_facts(version, *endpoints, admin=admin, outputs=outputs)
 
     def folders(self) -> tuple[Path, ...]:
         return (self.context.work / "files",)
@@ -219,11 +208,6 @@ http {{
     def reset(self) -> dict[str, Any]:
         """Do nothing, since it has no state; the proof has the open connections."""
         return {"active_connections": self._stub()["active"]}
-
-    @classmethod
-    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """Return what its status page shows."""
-        return "requests", "connections"
 
     def counters(self) -> Counters:
         """Return requests and connections of the service's ports, without those of the status page, which its
@@ -268,10 +252,3 @@ def _user() -> str:
     """Return the directive by which root's workers keep the owner of the service's folder, which nobody else
     may read."""
     return "user root;\n" if os.geteuid() == 0 else ""
-
-
-def _spelled(value: Any) -> str:
-    text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
-    if isinstance(value, (dict, list)) or not text.isprintable() or any(sign in text for sign in ";{}#'\"\\"):
-        raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a directive")
-    return text

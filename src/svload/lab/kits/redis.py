@@ -10,21 +10,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import field_validator
-
 from svload.host.machine.bounded import BoundedSocket
-from svload.lab.kit import LOOPBACK, KitOptions, Permits, SizeBytes, option, words
-from svload.lab.programs import lacking, path_of
-from svload.lab.server import Server
+from svload.lab.kit import LOOPBACK, KitOptions, Permits, SizeBytes, Spelling, option, words
+from svload.lab.server import Server, path_of
 from svload.model.costs import Costs
-from svload.model.errors import Problem
-from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.facts import Counters, ServiceFacts, Setting
 from svload.model.protocols import READS
-from svload.study.mistakes import shortened
 
 TIMEOUT_S = 5.0
 MOST_BYTES = 1 << 20
-_PARAMETER = re.compile(r"[a-z0-9-]+")
+_SPELLING = Spelling("parameter", "[a-z0-9-]+", ("no", "yes"), without="\"'\\#")
 _ADMINISTRATOR = "svload"
 _ASKED_BY_US = ("info", "config", "dbsize", "flushall", "ping", "auth")
 """Commands of kit and monitor; the load's commands of these kinds are not counted either."""
@@ -46,14 +41,7 @@ class RedisOptions(KitOptions):
     ] = option("noeviction", change="live", doc="what goes when item_memory is full (maxmemory-policy)")  # fmt: skip
     io_threads: int = option(1, ge=1, le=128, doc="threads that read requests and write answers (io-threads)")
 
-    @field_validator("tuning")
-    @classmethod
-    def _plain_parameters(cls, tuning: dict[str, Any]) -> dict[str, Any]:
-        for name, value in tuning.items():
-            if not _PARAMETER.fullmatch(name):
-                raise ValueError(f"“{shortened(name, 60)}” is not a valid parameter name")
-            _spelled(value)
-        return tuning
+    spelling = _SPELLING
 
 
 _HARMLESS = words(
@@ -118,19 +106,13 @@ class Redis(Server):
         "commands that read and write keys, by the access list of its default user",
         READS["redis"] | _WRITING,
     )
+    programs = {"redis-server": "redis-server"}
+    counted = ("requests", "hits", "misses", "connections")
     options: RedisOptions
     _port: int
     _password: str
     _opened: int
     """The number of connections that this kit has opened since the start or the reset."""
-
-    @classmethod
-    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        return "requests", "hits", "misses", "connections"
-
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        return lacking(cls.name, {"redis-server": "redis-server"})
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Write its settings to a configuration file and start it."""
@@ -174,20 +156,16 @@ class Redis(Server):
 
     def describe(self) -> ServiceFacts:
         """Return its endpoint for raw dialogues; it does not support HTTP."""
-        address = self.context.address
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=self._info().get("redis_version", ""),
-            endpoints=(Endpoint(scheme="tcp", address=address, port=self._port),),
-            admin={
-                "redis": {
-                    "address": address,
-                    "port": self._port,
-                    "user": _ADMINISTRATOR,
-                    "password_file": str(self._password_file),
-                }
-            },
+        admin = {
+            "address": self.context.address,
+            "port": self._port,
+            "user": _ADMINISTRATOR,
+            "password_file": str(self._password_file),
+        }
+        return self.service_facts(
+            self._info().get("redis_version", ""),
+            self.endpoint(self._port, "tcp"),
+            admin={"redis": admin},
             outputs={"socket": str(self._socket)},
         )
 
@@ -312,13 +290,7 @@ def _live(options: RedisOptions) -> dict[str, Any]:
 
 
 def _spelled(value: Any) -> str:
-    """Return a value in the syntax of its file: one line of plain words."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = str(value)
-    if isinstance(value, dict | list) or not text.isprintable() or any(sign in text for sign in "\"'\\#"):
-        raise ValueError(f"“{shortened(text, 60)}” is not a valid value for a parameter")
-    return text or '""'
+    return _SPELLING.value(value) or '""'
 
 
 _UNITS = {"": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30}

@@ -21,8 +21,7 @@ from svload.host.process.interpreter import python
 from svload.lab import memcache
 from svload.lab.installs import run_installer
 from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
-from svload.lab.programs import lacking
-from svload.lab.server import Server
+from svload.lab.server import Server, missing
 from svload.lab.tools import collector
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
@@ -155,6 +154,7 @@ class Swift(Server):
             "recoverable_node_timeout", "request_node_count",
         }
     )  # fmt: skip
+    programs = {"memcached": "memcached"}
     options: SwiftOptions
     _ports: dict[str, int]
     _holding: Path
@@ -162,30 +162,14 @@ class Swift(Server):
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
         """Check for its environment, memcached, and a file system with extended attributes."""
-        problems = []
+        problems = super().check(options, cache)
         if not (environment(cache) / ".complete").exists():
-            problems.append(
-                Problem(
-                    "tool-missing",
-                    {
-                        "kit": cls.name,
-                        "what": f"Swift {version()}",
-                        "hint": "Install it: svload lab install, with the study's name.",
-                    },
-                )
-            )
-        problems += lacking(cls.name, {"memcached": "memcached"})
+            hint = "Install it: svload lab install, with the study's name."
+            problems.insert(0, missing(cls.name, f"Swift {version()}", hint))
         if not _has_attributes(cache):
-            problems.append(
-                Problem(
-                    "tool-missing",
-                    {
-                        "kit": cls.name,
-                        "what": f"a file system with user extended attributes at {cache}",
-                        "hint": "Set SVLOAD_CACHE to a folder on ext4, xfs or btrfs.",
-                    },
-                )
-            )
+            what = f"a file system with user extended attributes at {cache}"
+            hint = "Set SVLOAD_CACHE to a folder on ext4, xfs or btrfs."
+            problems.append(missing(cls.name, what, hint))
         return problems
 
     @classmethod
@@ -363,19 +347,10 @@ class Swift(Server):
             },
             "memcached": {"address": address, "port": ports["memcached"]},
             "workers": {"port": ports["proxy"], "connections": self.options.max_clients},
-            **(
-                {"statsd": {"address": address, "port": ports["statsd"]}}
-                if self.options.count_requests
-                else {}
-            ),
         }
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=version(),
-            endpoints=(self.http_endpoint(ports["proxy"]),),
-            admin=admin,
-        )
+        if self.options.count_requests:
+            admin["statsd"] = {"address": address, "port": ports["statsd"]}
+        return self.service_facts(version(), self.endpoint(ports["proxy"]), admin=admin)
 
     # while it runs
 

@@ -16,7 +16,7 @@ from svload.host.machine import fabric
 from svload.host.process.interpreter import python
 from svload.lab import web
 from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option
-from svload.lab.server import Server, upstream_of
+from svload.lab.server import Server, missing, upstream_of
 from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import LINK_RATE, Counters, Endpoint, ServiceFacts, Setting
@@ -181,12 +181,7 @@ class Truth(Server):
         """Check for svload's native engine."""
         if find_spec("svload._native") is not None:
             return []
-        return [
-            Problem(
-                "tool-missing",
-                {"kit": cls.name, "what": "svload's native engine", "hint": "Build it: make setup."},
-            )
-        ]
+        return [missing(cls.name, "svload's native engine", "Build it: make setup.")]
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Write its configuration and start it."""
@@ -229,22 +224,13 @@ class Truth(Server):
 
     def describe(self) -> ServiceFacts:
         """Return endpoints, exact counters and the store's API."""
-        admin = self.url(self._admin, "")
-        endpoints = [self.http_endpoint(self._http)]
+        admin: dict[str, Any] = {"truth": {"url": self.url(self._admin, "")}}
+        endpoints = [self.endpoint(self._http)]
         if self._https is not None:
             endpoints.append(self.https_endpoint(self._https, "itself"))
-        store = (
-            {"object_store": {"url": self.url(self._http, ""), "auth": {"kind": "none"}}}
-            if self.options.role == "store"
-            else {}
-        )
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=__version__,
-            endpoints=tuple(endpoints),
-            admin={"truth": {"url": admin}, **store},
-        )
+        if self.options.role == "store":
+            admin["object_store"] = {"url": self.url(self._http, ""), "auth": {"kind": "none"}}
+        return self.service_facts(__version__, *endpoints, admin=admin)
 
     def reset(self) -> dict[str, Any]:
         """Reset counters, empty log and cache (a store keeps its objects); the proof is what the server then

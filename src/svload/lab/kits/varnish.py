@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from svload.lab.kit import DurationNs, KitOptions, Permits, SizeBytes, option, words
-from svload.lab.programs import lacking, path_of
-from svload.lab.server import Server, upstream_of
+from svload.lab.server import Server, path_of, upstream_of
 from svload.lab.tuning import retune, spelled
 from svload.model.costs import Costs
-from svload.model.errors import Problem, SvloadError
+from svload.model.errors import SvloadError
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 from svload.model.parameters import Parameter, declared
 
@@ -83,17 +82,14 @@ class Varnish(Server):
         "all methods: its rules purge and ban nothing, and its admin port asks for a secret of its folder"
     )
     harmless_tuning = _HARMLESS
+    # cc, the system's C compiler, compiles its configuration
+    programs = {"varnishd": "varnish", "varnishadm": "varnish", "varnishstat": "varnish", "cc": "gcc"}
+    counted = tuple(CANONICAL)
     options: VarnishOptions
     _http: int
     _proxy: int | None
     _home: Path
     _refused: dict[str, str]
-
-    @classmethod
-    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """Check for varnishd, and for the system's C compiler, which compiles its configuration."""
-        needed = {"varnishd": "varnish", "varnishadm": "varnish", "varnishstat": "varnish", "cc": "gcc"}
-        return lacking(cls.name, needed)
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Start it with a listener for HTTP, and one for PROXY v2 if it has a TLS front."""
@@ -103,28 +99,12 @@ class Varnish(Server):
         admin = self.context.take_port("admin", None)
         vcl = self.write("cache.vcl", vcl_for(upstream_of(neighbours, self.options.of), self.options.keep))
         address = self.context.address
-        listeners = ["-a", f"http={address}:{self._http}"]
+        words: list[str | Path] = [path_of("varnishd"), "-F", "-j", "none", "-n", self._home]
+        words += ["-a", f"http={address}:{self._http}"]
         if self._proxy is not None:
-            listeners += ["-a", f"proxy={address}:{self._proxy},PROXY"]
-        storage = f"default=malloc,{self.options.storage}"
-        self.spawn(
-            "varnishd",
-            [
-                path_of("varnishd"),
-                "-F",
-                "-j",
-                "none",
-                "-n",
-                self._home,
-                *listeners,
-                "-T",
-                f"{address}:{admin}",
-                "-s",
-                storage,
-                "-f",
-                vcl,
-            ],
-        )
+            words += ["-a", f"proxy={address}:{self._proxy},PROXY"]
+        words += ["-T", f"{address}:{admin}", "-s", f"default=malloc,{self.options.storage}", "-f", vcl]
+        self.spawn("varnishd", words)
 
     def ready(self, timeout_s: float) -> None:
         """Wait until it answers with its parameters set: its manager sets them and reports refused ones, and
@@ -189,13 +169,7 @@ class Varnish(Server):
         }
         if self._proxy is not None:
             admin["proxy_protocol"] = {"port": self._proxy}
-        return ServiceFacts(
-            service=self.context.service,
-            kit=self.name,
-            version=self._version(),
-            endpoints=(self.http_endpoint(self._http),),
-            admin=admin,
-        )
+        return self.service_facts(self._version(), self.endpoint(self._http), admin=admin)
 
     def _version(self) -> str:
         words = self.tool([path_of("varnishd"), "-V"]).split()
@@ -225,11 +199,6 @@ class Varnish(Server):
         if any(proof[name] for name in PROOF):
             raise self.reset_failed("varnishd", f"it still counts {proof}")
         return proof
-
-    @classmethod
-    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """Return the counters that are computed from MAIN counters."""
-        return tuple(CANONICAL)
 
     def counters(self) -> Counters:
         """Return counters that are exact once its threads are idle."""
