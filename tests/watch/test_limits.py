@@ -19,9 +19,10 @@ from tests.servers import child, completed, wait_until
 
 from svload.host.machine.linux import process_stat
 from svload.host.machine.qdiscs import qdiscs
+from svload.host.machine.sock_diag import listening_sockets, open_connections
 from svload.watch import proc
 from svload.watch.monitor import Monitor
-from svload.watch.monitors.listeners import ListenTable, OpenTable
+from svload.watch.monitors.listeners import SocketTable
 from svload.watch.monitors.process import CoreTable, ProcessMonitor
 from svload.watch.monitors.qdisc import QdiscMonitor
 from svload.watch.monitors.quota import QuotaMonitor, read_group
@@ -264,8 +265,8 @@ def test_unread_and_unsent_bytes_are_the_services_own(
     """What its client does not take fills the send buffer, what it does not read the receive buffer; the
     clients' ends are not counted.
     """
-    monkeypatch.setattr(SocketsMonitor, "table", ListenTable(every_s=0.0))
-    monkeypatch.setattr(SocketsMonitor, "connections", OpenTable(every_s=0.0))
+    monkeypatch.setattr(SocketsMonitor, "table", SocketTable(listening_sockets, every_s=0.0))
+    monkeypatch.setattr(SocketsMonitor, "connections", SocketTable(open_connections, every_s=0.0))
     listener = places.enter_context(socket.create_server(("127.0.0.1", 0)))
     port = listener.getsockname()[1]
     client = places.enter_context(socket.create_connection(("127.0.0.1", port)))

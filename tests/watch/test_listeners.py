@@ -10,7 +10,8 @@ from contextlib import ExitStack
 import pytest
 from tests.servers import wait_until
 
-from svload.watch.monitors.listeners import ListenersMonitor, ListenTable
+from svload.host.machine.sock_diag import listening_sockets
+from svload.watch.monitors.listeners import ListenersMonitor, SocketTable
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def crowd(stack: ExitStack, port: int, count: int) -> None:
 
 
 def watch(port: int, monkeypatch: pytest.MonkeyPatch) -> ListenersMonitor:
-    monkeypatch.setattr(ListenersMonitor, "table", ListenTable(every_s=0.0))
+    monkeypatch.setattr(ListenersMonitor, "table", SocketTable(listening_sockets, every_s=0.0))
     return ListenersMonitor("web", {"endpoints": [{"address": "127.0.0.1", "port": port}]})
 
 

@@ -189,7 +189,7 @@ def test_mariadb_that_refuses(tmp_path: Path) -> None:
     refusal = packets(b"\xff\x10\x04Too many connections", first=2)
     with mariadb(path, refusal, []), pytest.raises(ConnectionError, match="Too many connections"):
         list(monitor.sample())
-    assert monitor._client is None
+    assert monitor._line is None
 
 
 def test_varnish() -> None:

@@ -14,10 +14,11 @@ from tests.servers import wait_until
 
 from svload.analysis.stacks import function_shares
 from svload.host import Agent, start_agent
+from svload.host.machine.linux import namespace_pids
 from svload.model.facts import ProcessFact, ServiceFacts
 from svload.model.messages import Lease, Spawn
 from svload.watch import stacks
-from svload.watch.stacks import StackSampler, cpu_seconds, in_words, pid_within, rate_hz
+from svload.watch.stacks import StackSampler, cpu_seconds, in_words, rate_hz
 
 real = pytest.mark.real
 SHORT_LIVED = """
@@ -131,5 +132,5 @@ def test_many_cores_are_sampled_less_often_and_never_not_at_all() -> None:
 def test_a_process_has_another_number_in_a_namespace_below(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "status").write_text("Name:\tit\nNSpid:\t7\t2\n")
-    assert [pid_within(7, depth, str(tmp_path)) for depth in (0, 1, 2)] == [7, 2, None]
-    assert pid_within(8, 0, str(tmp_path)) is None
+    assert namespace_pids(7, str(tmp_path)) == [7, 2]
+    assert namespace_pids(8, str(tmp_path)) == []

@@ -11,15 +11,16 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from tests.servers import child
 
-from svload.watch.monitors.listeners import ListenTable, OpenTable
+from svload.host.machine.sock_diag import listening_sockets, open_connections
+from svload.watch.monitors.listeners import SocketTable
 from svload.watch.monitors.workers import WorkersMonitor
 
 
 @pytest.fixture(autouse=True)
 def read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look is shared for 0.05 s, which these tests do not wait."""
-    monkeypatch.setattr(WorkersMonitor, "listening", ListenTable(every_s=0.0))
-    monkeypatch.setattr(WorkersMonitor, "connections", OpenTable(every_s=0.0))
+    monkeypatch.setattr(WorkersMonitor, "listening", SocketTable(listening_sockets, every_s=0.0))
+    monkeypatch.setattr(WorkersMonitor, "connections", SocketTable(open_connections, every_s=0.0))
 
 
 SHARE = """

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from svload.host.machine import linux
-from svload.host.machine.sock_diag import TCP_LISTEN, tcp_sockets
+from svload.host.machine.sock_diag import listening_sockets
 from svload.lab import web
 from svload.lab.kit import Kit, KitOptions
 from svload.model.errors import Problem, SvloadError, fail
@@ -411,9 +411,6 @@ def _nofile_of(pid: int) -> tuple[str | None, str | None]:
     return None, None
 
 
-_ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
-
-
 def backlog_of(address: str, port: int) -> int | None:
     """Return the smallest accept-queue limit of the TCP listeners on `port` (the kernel's
     sk_max_ack_backlog); None if there are no listeners.
@@ -421,12 +418,8 @@ def backlog_of(address: str, port: int) -> int | None:
     Listeners on all addresses are included. The value is min(the server's listen() argument,
     net.core.somaxconn).
     """
+    anywhere = ("0.0.0.0", "::", address)
     return min(
-        (
-            one.write_queue
-            for family, any_address in _ANY.items()
-            for one in tcp_sockets(family, TCP_LISTEN)
-            if one.port == port and one.address in (address, any_address)
-        ),
+        (one.write_queue for one in listening_sockets() if one.port == port and one.address in anywhere),
         default=None,
     )

@@ -14,11 +14,10 @@ from typing import Any
 from svload.host.machine.linux import descriptors
 from svload.host.machine.owners import control_group, owners_of
 from svload.host.machine.sock_diag import (
-    TCP_LISTEN,
     Socket,
     clients_of,
+    listening_sockets,
     open_connections,
-    tcp_sockets,
     unix_sockets,
 )
 from svload.model.unix_url import PREFIX
@@ -98,8 +97,7 @@ class Belonging:
         self._due = min(self._due, time.monotonic() + SHORTEST_S)
 
     def _look(self) -> None:
-        families = (socket.AF_INET, socket.AF_INET6)
-        listening = [one for family in families for one in tcp_sockets(family, TCP_LISTEN)]
+        listening = listening_sockets()
         paths = unix_sockets()
         doors = [one for one in listening if one.port in self._doors]
         doors += [_door(one.inode) for one in paths if one.listens and one.name in self._paths]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svload.host.process.interpreter import python
+from svload.host.process.interpreter import EXECUTABLE, python
 from svload.watch.series import SeriesReader, together
 
 if TYPE_CHECKING:
@@ -26,6 +26,50 @@ LIVE_INTERVALS = 4
 """The span of a live look, in sampling intervals: the sampler may be a little late."""
 
 
+class SamplerProcess:
+    """A sampler on its agent's machine, which writes to `out`; every method raises SvloadError agent-refused,
+    agent-lost."""
+
+    def __init__(
+        self, agent: Agent, out: Path, cores: tuple[int, ...] | None, executable: str = EXECUTABLE
+    ) -> None:
+        self._agent, self._out, self._cores, self._executable = agent, out, cores, executable
+
+    def spawn(self) -> None:
+        """Start it, without waiting until it accepts commands."""
+        from svload.model.messages import Limits, Spawn
+
+        order = Spawn(
+            child=CHILD,
+            role="monitor",
+            argv=python("-m", "svload.watch.sampler", executable=self._executable),
+            log=str(self._out.with_name(f"{CHILD}.log")),
+            limits=Limits(cores=self._cores),
+        )
+        self._agent.prepare([order])
+
+    def attach(self, facts: Iterable[ServiceFacts], own: int, interval_s: float) -> dict[str, Any]:
+        """Watch the machine and these services from now on. The process `own` belongs to the measurement, and
+        theirs do; the owners of servers that already ran are found by the sampler."""
+        services = [one.model_dump(mode="json") for one in facts]
+        pids = {own} | {process["pid"] for one in services for process in one["processes"]}
+        message = {"services": services, "own": sorted(pids), "interval_s": interval_s, "out": str(self._out)}
+        return self._tell({"prepare": message})
+
+    def renew(self, facts: ServiceFacts) -> None:
+        """Watch a service's new processes; everything else continues."""
+        self._tell({"renew": facts.model_dump(mode="json")})
+
+    def sample(self, load: bool | None) -> dict[str, Any]:
+        """Read everything now: a load begins, or has ended (False); None: neither."""
+        return self._tell({"sample": True, "load": load})
+
+    def _tell(self, message: dict[str, Any]) -> dict[str, Any]:
+        from svload.model.messages import Tell
+
+        return self._agent.prepare([Tell(child=CHILD, message=message, timeout_s=PREPARE_S)])[0]
+
+
 class Sampler:
     """Watches the host and every service from `start` until its agent ends. `problems`: sentences about
     monitors that could not start.
@@ -34,13 +78,9 @@ class Sampler:
     """
 
     def __init__(self, agent: Agent, folder: Path, cores: tuple[int, ...] | None = None) -> None:
-        self._agent = agent
-        self._cores = cores
-        self._folder = folder
-        self._out = folder / "monitors.jsonl"
-        self._reader = SeriesReader(self._out)
-        self._live = SeriesReader(self._out)
-        self._latest = SeriesReader(self._out)
+        out = folder / "monitors.jsonl"
+        self._process = SamplerProcess(agent, out, cores)
+        self._reader, self._live, self._latest = SeriesReader(out), SeriesReader(out), SeriesReader(out)
         self._interval_s = 1.0
         self._spawned = False
         self._news: list[str] = []
@@ -51,17 +91,7 @@ class Sampler:
     def spawn(self) -> None:
         """Start the process, without waiting until it accepts commands. Raise SvloadError agent-refused,
         agent-lost."""
-        from svload.model.messages import Limits, Spawn
-
-        argv = python("-m", "svload.watch.sampler")
-        order = Spawn(
-            child=CHILD,
-            role="monitor",
-            argv=argv,
-            log=str(self._folder / f"{CHILD}.log"),
-            limits=Limits(cores=self._cores),
-        )
-        self._agent.prepare([order])
+        self._process.spawn()
         self._spawned = True
 
     def start(self, facts: Mapping[str, ServiceFacts], interval_s: float = 1.0) -> tuple[str, ...]:
@@ -76,13 +106,7 @@ class Sampler:
         """Watch these services from now on (others than before, or the same after a restart); return the
         monitors' names."""
         here = [one for one in facts.values() if not one.machine]
-        message = {
-            "services": [one.model_dump(mode="json") for one in here],
-            "own": sorted(_own(here)),
-            "interval_s": self._interval_s,
-            "out": str(self._out),
-        }
-        ready = [self._tell({"prepare": message})]
+        ready = [self._process.attach(here, int(os.readlink("/proc/self")), self._interval_s)]
         ready += [watch.attach(list(facts.values()), self._interval_s) for watch in self.elsewhere]
         self.problems = tuple(problem for one in ready for problem in one["problems"])
         return tuple(name for one in ready for name in one["monitors"])
@@ -90,7 +114,7 @@ class Sampler:
     def renew(self, facts: ServiceFacts) -> None:
         """Watch a service's new processes during a load; everything else continues."""
         if not facts.machine:
-            self._tell({"renew": facts.model_dump(mode="json")})
+            self._process.renew(facts)
         for watch in self.elsewhere:
             watch.renew(facts)
 
@@ -105,7 +129,7 @@ class Sampler:
         self._sample(load=None)
 
     def _sample(self, *, load: bool | None) -> int:
-        answer = self._tell({"sample": True, "load": load})
+        answer = self._process.sample(load)
         self._news += answer.get("news", ())
         return int(answer["at_ns"])
 
@@ -143,11 +167,6 @@ class Sampler:
         """Return sentences about what could not be read, with when that began and ended."""
         return self._reader.notes()
 
-    def _tell(self, message: dict[str, Any]) -> dict[str, Any]:
-        from svload.model.messages import Tell
-
-        return self._agent.prepare([Tell(child=CHILD, message=message, timeout_s=PREPARE_S)])[0]
-
 
 def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
     """Return service → cores busy between the last two readings of its processes' CPU time, from a table of
@@ -166,9 +185,3 @@ def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
         if after_ns > before_ns:
             found[service] = max(0.0, (after - before) / (after_ns - before_ns) * 1e9)
     return found
-
-
-def _own(facts: Iterable[ServiceFacts]) -> set[int]:
-    """Return the pids that belong to the measurement: this process, and the services'. The owners of servers
-    that already ran are found by the sampler."""
-    return {int(os.readlink("/proc/self"))} | {process.pid for one in facts for process in one.processes}

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from svload.host.machine.bounded import BoundedHTTP, body_of
+from svload.watch.monitor import TIMEOUT_S
 
-TIMEOUT_S = 0.4
 _MOST_BYTES = 4 << 20
 
 

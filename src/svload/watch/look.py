@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from svload.analysis.quiet import Look
 from svload.analysis.whose import Whose
-from svload.host.machine.linux import ProcessStat
+from svload.host.machine.linux import ProcessStat, read
 from svload.watch import proc
 from svload.watch.monitors.others import KERNEL, LEAST_S, command_of, user_of
 
@@ -47,15 +47,7 @@ def look_round(seconds: float, pause: Callable[[float], object] = time.sleep, ro
 
 
 def _read(table: proc.ProcessTable, root: str) -> _Reading:
-    cores = proc.parse_cpu(_text(f"{root}/stat"))
-    pressure = proc.parse_pressure(_text(f"{root}/pressure/cpu"))
+    cores = proc.parse_cpu(read(f"{root}/stat"))
+    pressure = proc.parse_pressure(read(f"{root}/pressure/cpu"))
     stolen_s = {core: states["steal"] for core, states in cores.items()}
     return _Reading(time.monotonic(), table.renew(), stolen_s, pressure.get("some"))
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -93,7 +93,7 @@ class SeriesReader:
 
         Empty if there is no file yet. A torn last line is left for the next call; damaged lines are left out.
         """
-        rows = _Rows(origin_ns)
+        rows = Rows(origin_ns)
         if from_ns < self._seen_ns:
             self._seen_to = self._seen_ns = 0
         try:
@@ -135,8 +135,10 @@ class SeriesReader:
         ]
 
 
-class _Rows:
-    def __init__(self, origin_ns: int) -> None:
+class Rows:
+    """A table of `model.columns.MONITORS` that grows; its offsets count from `origin_ns`."""
+
+    def __init__(self, origin_ns: int = 0) -> None:
         self._origin_ns = origin_ns
         self._offset = array("q")
         self._value = array("d")
@@ -145,6 +147,7 @@ class _Rows:
     def add(
         self, at_ns: int, service: str, monitor: str, columns: list[list[str]], values: list[float]
     ) -> None:
+        """Add one monitor's readings; a damaged line is left out."""
         if len(values) != len(columns):
             return
         for (entity, metric), value in zip(columns, values, strict=True):
@@ -154,6 +157,7 @@ class _Rows:
                 names.append(name)
 
     def table(self) -> dict[str, tuple[str, Any]]:
+        """Return the table."""
         names = zip(("service", "monitor", "entity", "metric"), self._names, strict=True)
         return {
             "offset_ns": ("i64", self._offset.tobytes()),

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svload.host.machine.linux import namespace_pids
 from svload.model.errors import Problem, SvloadError
 from svload.model.messages import Limits, Spawn
 from svload.model.stacks import Stacks
@@ -219,8 +220,9 @@ class StackSampler:
             found = families({one.pid for one in self._facts.processes}, table.all().values())
         finally:
             table.close()
-        inner = (pid_within(pid, 1 if self._agent.isolated else 0) for pid in sorted(found))
-        return [pid for pid in inner if pid is not None] if self._facts.processes else []
+        depth = 1 if self._agent.isolated else 0
+        inner = (namespace_pids(pid)[depth : depth + 1] for pid in sorted(found))
+        return [pid for pids in inner for pid in pids] if self._facts.processes else []
 
     def _last_words(self) -> str:
         try:
@@ -260,17 +262,3 @@ def cpu_seconds(said: str) -> float | None:
         return None
     user_min, user_s, system_min, system_s = map(float, found[-1])
     return 60 * (user_min + system_min) + user_s + system_s
-
-
-def pid_within(pid: int, depth: int, root: str = "/proc") -> int | None:
-    """Return the number that a process has in the PID namespace `depth` levels below ours; None if it is
-    gone."""
-    try:
-        with open(os.path.join(root, str(pid), "status"), encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("NSpid:"):
-                    numbers = line.split()[1:]
-                    return int(numbers[depth]) if depth < len(numbers) else None
-    except (OSError, ValueError):
-        pass
-    return None

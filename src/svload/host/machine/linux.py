@@ -200,18 +200,15 @@ def processes() -> Iterator[ProcessStat]:
 def local_pid(pid: int) -> int | None:
     """Return the pid by which this process may signal machine pid `pid`; None if it is gone or not in our
     namespace."""
-    own, other = _namespace_pids("self"), _namespace_pids(str(pid))
+    own, other = namespace_pids("self"), namespace_pids(pid)
     return other[len(own) - 1] if len(other) >= len(own) > 0 else None
 
 
-def _namespace_pids(name: str) -> list[int]:
-    try:
-        with open(f"/proc/{name}/status", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("NSpid:"):
-                    return [int(part) for part in line.split()[1:]]
-    except OSError:
-        pass
+def namespace_pids(pid: int | Literal["self"], root: str = "/proc") -> list[int]:
+    """Return a process's pids in our PID namespace and those below it, to its own; empty if it is gone."""
+    for line in read(f"{root}/{pid}/status").splitlines():
+        if line.startswith("NSpid:"):
+            return [int(part) for part in line.split()[1:]]
     return []
 
 
@@ -285,6 +282,6 @@ def read(path: str, otherwise: str = "") -> str:
     """Return the stripped contents of one of the kernel's files; `otherwise` if it is missing or not
     readable."""
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return otherwise

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Literal, NamedTuple
 
 from svload.host.machine.linux import descriptors, in_network, process_stat
-from svload.host.machine.sock_diag import TCP_LISTEN, Socket, tcp_sockets
+from svload.host.machine.sock_diag import Socket, listening_sockets
 
-_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _TOP_GROUP = 1
 
 
@@ -48,9 +46,7 @@ def owners(ports: Collection[int], network: str = "") -> Owners:
 def listening(ports: Collection[int], network: str = "") -> tuple[Socket, ...]:
     """Return the sockets that listen on these TCP ports."""
     with in_network(network) if network else nullcontext():
-        return tuple(
-            one for family in _FAMILIES for one in tcp_sockets(family, TCP_LISTEN) if one.port in ports
-        )
+        return tuple(one for one in listening_sockets() if one.port in ports)
 
 
 def owners_of(sockets: Collection[Socket], among: Iterable[int] | None = None) -> Owners:

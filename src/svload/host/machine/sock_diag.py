@@ -55,6 +55,12 @@ def tcp_sockets(family: int, state: int) -> Iterator[Socket]:
         yield _socket(entry)
 
 
+def listening_sockets() -> list[Socket]:
+    """Return all TCP sockets of this network namespace that listen."""
+    families = (socket.AF_INET, socket.AF_INET6)
+    return [one for family in families for one in tcp_sockets(family, TCP_LISTEN)]
+
+
 def open_connections() -> list[bytes]:
     """Return this network namespace's ends of open connections as the kernel's entries, for `ends_on` and
     `buffers`."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
-from svload.watch.monitor import Monitor, Reading, admin_has, number
+from svload.watch.monitor import ConnectedMonitor, Reading, data_of, named, number
 
-TIMEOUT_S = 0.4
-_MOST_BYTES = 1 << 16
 _STATS: Mapping[str, tuple[str, str]] = {
     "current-jobs-ready": ("jobs_ready", "number of jobs that wait for a worker"),
     "current-jobs-urgent": ("jobs_urgent", "number of them with a priority below 1024"),
@@ -44,8 +40,8 @@ _STATS: Mapping[str, tuple[str, str]] = {
 _THREAD = ("rusage-utime", "rusage-stime")
 
 
-class BeanstalkdMonitor(Monitor):
-    """`stats` at admin["beanstalkd"] = {"address", "port"} on one persistent connection."""
+class BeanstalkdMonitor(ConnectedMonitor):
+    """`stats` at admin["beanstalkd"] = {"address", "port"}."""
 
     name = "beanstalkd"
     summary = "jobs by state, commands, workers, connections and the one thread of beanstalkd, from its stats"
@@ -68,64 +64,16 @@ class BeanstalkdMonitor(Monitor):
             verdict=False,
         ),
     )
+    attaches = ("beanstalkd", "address", "port")
     example = {"beanstalkd": {"address": "127.0.0.1", "port": 9}}
+    most_bytes = 1 << 16
 
-    def __init__(self, service: str, facts: dict[str, Any]) -> None:
-        super().__init__(service, facts)
-        where = facts["admin"]["beanstalkd"]
-        self._address = (str(where["address"]), int(where["port"]))
-        self._socket: BoundedSocket | None = None
+    def ask(self, line: Any) -> str:
+        return data_of(line, b"stats", b"OK ", "beanstalkd")
 
-    @classmethod
-    def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with a beanstalkd address."""
-        return admin_has(facts, "beanstalkd", "address", "port")
-
-    def sample(self) -> Iterable[Reading]:
-        """Raises OSError if it does not answer."""
-        try:
-            if self._socket is None:
-                self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
-            self._socket.renew()
-            self._socket.sendall(b"stats\r\n")
-            answer = _data(self._socket)
-        except OSError:
-            self.close()
-            raise
-        return parse_stats(answer.decode("ascii", "replace"))
-
-    def close(self) -> None:
-        """Close the connection; the next sample opens it again."""
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.close()
-        self._socket = None
-
-
-def _data(line: BoundedSocket) -> bytes:
-    """Return the data between `OK length`, a line end, and the final line end."""
-    answer, begin, end = b"", 0, 0
-    while not end or len(answer) < end:
-        piece = line.recv(1 << 16)
-        answer += piece
-        if not piece:
-            raise ConnectionError("beanstalkd hung up or answered no stats")
-        head, ended, _ = answer.partition(b"\r\n")
-        if ended and not end:
-            length = head.removeprefix(b"OK ")
-            if not length.isdigit():
-                raise ConnectionError(f"beanstalkd answered no stats: {head[:60]!r}")
-            begin = len(head) + 2
-            end = begin + int(length) + 2
-    return answer[begin : end - 2]
-
-
-def parse_stats(answer: str) -> list[Reading]:
-    """Return `name: value` lines as readings; statistics that this version lacks are left out."""
-    found = {name: value for name, _, value in (line.partition(": ") for line in answer.splitlines())}
-    readings = [
-        Reading("", metric, number(found, name)) for name, (metric, _) in _STATS.items() if name in found
-    ]
-    if all(name in found for name in _THREAD):
-        readings.append(Reading("", "thread_seconds_total", sum(number(found, name) for name in _THREAD)))
-    return readings
+    def parsed(self, answer: str) -> list[Reading]:
+        found = {name: value for name, _, value in (line.partition(": ") for line in answer.splitlines())}
+        readings = named(found, _STATS)
+        if all(name in found for name in _THREAD):
+            readings.append(Reading("", "thread_seconds_total", sum(number(found, name) for name in _THREAD)))
+        return readings

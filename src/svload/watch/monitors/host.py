@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from svload.host.machine.linux import PAGE_BYTES
@@ -187,14 +188,6 @@ def _stat(text: bytes) -> list[Reading]:
     return cores + _pairs(text, _OF_STAT)
 
 
-def _memory(text: bytes) -> list[Reading]:
-    return _pairs(text, _OF_MEMORY)
-
-
-def _vmstat(text: bytes) -> list[Reading]:
-    return _pairs(text, _OF_VMSTAT)
-
-
 def _pairs(text: bytes, wanted: Mapping[bytes, str]) -> list[Reading]:
     found = proc.parse_pairs(text, wanted)
     return [Reading("", metric, found[name]) for name, metric in wanted.items() if name in found]
@@ -250,14 +243,11 @@ def _network(text: bytes) -> list[Reading]:
     ]
 
 
-def _pressure_of(entity: str) -> Callable[[bytes], list[Reading]]:
-    def read(text: bytes) -> list[Reading]:
-        return [
-            Reading(entity, f"pressure_{kind}_seconds_total", seconds)
-            for kind, seconds in proc.parse_pressure(text.decode("ascii", "replace")).items()
-        ]
-
-    return read
+def _pressure(text: bytes, entity: str) -> list[Reading]:
+    return [
+        Reading(entity, f"pressure_{kind}_seconds_total", seconds)
+        for kind, seconds in proc.parse_pressure(text.decode("ascii", "replace")).items()
+    ]
 
 
 def _named(values: Mapping[str, float], wanted: Mapping[str, str]) -> list[Reading]:
@@ -273,11 +263,9 @@ _FILES: Mapping[str, Callable[[bytes], list[Reading]]] = {
     "sys/fs/file-nr": _files,
 }
 _SLOW_FILES: Mapping[str, Callable[[bytes], list[Reading]]] = {
-    "meminfo": _memory,
-    "vmstat": _vmstat,
+    "meminfo": partial(_pairs, wanted=_OF_MEMORY),
+    "vmstat": partial(_pairs, wanted=_OF_VMSTAT),
     "self/net/netstat": _netstat,
     "self/net/snmp": _snmp,
-    "pressure/cpu": _pressure_of("cpu"),
-    "pressure/io": _pressure_of("io"),
-    "pressure/memory": _pressure_of("memory"),
+    **{f"pressure/{entity}": partial(_pressure, entity=entity) for entity in ("cpu", "io", "memory")},
 }

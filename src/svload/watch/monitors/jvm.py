@@ -9,9 +9,10 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from svload.host.machine import linux
 from svload.model.declared import Limit, Refusal
 from svload.watch import proc
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors.process import ProcessMonitor, members_of
 
 _MAGIC = b"\xca\xfe\xc0\xc0"
@@ -25,8 +26,8 @@ _WHOLE_HEAP = ("GarbageFirst", "Z", "Shenandoah")
 
 
 class JvmMonitor(Monitor):
-    """admin["jvm"] = {"process": its name in the facts, "log": its log or empty}. The virtual machine writes
-    the page in any case, so reading costs it nothing."""
+    """admin["jvm"] = {"process": its name in the facts, "log": its log or empty}, of services that are a Java
+    virtual machine according to their kit or command. It writes the page in any case, so reading costs nothing."""
 
     name = "jvm"
     summary = "heap, garbage collection, threads and lack of memory of a Java virtual machine"
@@ -49,6 +50,7 @@ class JvmMonitor(Monitor):
     )
     table: ClassVar[proc.ProcessTable] = ProcessMonitor.table
     root: ClassVar[str] = "/proc"
+    attaches = ("jvm", "process")
     example = {"jvm": {"process": "one", "log": ""}}
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
@@ -59,11 +61,6 @@ class JvmMonitor(Monitor):
         self._out_of_memory = 0
         self._path = ""
         self._before: dict[str, tuple[float, float]] = {}
-
-    @classmethod
-    def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services that are a Java virtual machine according to their kit or command."""
-        return admin_has(facts, "jvm", "process")
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError if there is no such process, or it keeps no page (-XX:-UsePerfData)."""
@@ -201,11 +198,7 @@ def longest(now: Collector, before: tuple[float, float] | None) -> float:
 def own_pid(pid: int, root: str = "/proc") -> int:
     """Return a process's pid in its own namespace, which it uses in file names; the same pid if that cannot
     be read."""
-    try:
-        with open(f"{root}/{pid}/status", encoding="utf-8", errors="replace") as file:
-            return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), pid)
-    except OSError:
-        return pid
+    return [pid, *linux.namespace_pids(pid, root)][-1]
 
 
 def _numbers(found: Mapping[str, float | str], head: str) -> list[tuple[str, float]]:

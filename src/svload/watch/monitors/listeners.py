@@ -3,16 +3,14 @@ say whose they were."""
 
 from __future__ import annotations
 
-import socket
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from ipaddress import ip_address
 from typing import Any, ClassVar, Generic, TypeVar
 
 from svload.host.machine import linux
-from svload.host.machine.sock_diag import TCP_LISTEN, Socket, open_connections, tcp_sockets
+from svload.host.machine.sock_diag import Socket, listening_sockets, open_connections
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
 
@@ -21,45 +19,24 @@ HERE = ""
 """This network."""
 
 
-class SocketTable(ABC, Generic[One]):
-    """Sockets of a kind, read at most once in `every_s` for all callers."""
+class SocketTable(Generic[One]):
+    """Sockets that `ask` returns of this thread's network, read at most once in `every_s` for all callers."""
 
-    def __init__(self, every_s: float = 0.05) -> None:
-        self._every_s = every_s
+    def __init__(self, ask: Callable[[], list[One]], every_s: float = 0.05) -> None:
+        self._ask, self._every_s = ask, every_s
         self._known: dict[str, tuple[float, list[One]]] = {}
 
-    @abstractmethod
-    def _ask(self) -> list[One]:
-        """Read those of this thread's network, now."""
+    def of(self, facts: Mapping[str, Any]) -> list[One]:
+        """Return those of the networks that the service's servers are in, at most `every_s` old."""
+        return [one for network in networks_of(facts) for one in self._all(network)]
 
-    def all(self, network: str = HERE) -> list[One]:
-        """Return those of this network, or of the one with that file, at most `every_s` old."""
+    def _all(self, network: str) -> list[One]:
         read_at, found = self._known.get(network, (float("-inf"), []))
         if time.monotonic() - read_at >= self._every_s:
             with within(network):
                 found = self._ask()
             self._known[network] = time.monotonic(), found
         return found
-
-    def of(self, facts: Mapping[str, Any]) -> list[One]:
-        """Return those of the networks that the service's servers are in."""
-        return [one for network in networks_of(facts) for one in self.all(network)]
-
-
-class ListenTable(SocketTable[Socket]):
-    """All listening sockets."""
-
-    def _ask(self) -> list[Socket]:
-        families = (socket.AF_INET, socket.AF_INET6)
-        return [one for family in families for one in tcp_sockets(family, TCP_LISTEN)]
-
-
-class OpenTable(SocketTable[bytes]):
-    """All ends of open connections, as `sock_diag.open_connections` returns them: there may be many, most of
-    them irrelevant."""
-
-    def _ask(self) -> list[bytes]:
-        return open_connections()
 
 
 def networks_of(facts: Mapping[str, Any]) -> list[str]:
@@ -96,8 +73,8 @@ class ListenersMonitor(Monitor):
         ),
     )
     cpu_share = 0.005
-    table: ClassVar[ListenTable] = ListenTable()
-    connections: ClassVar[OpenTable] = OpenTable()
+    table: ClassVar[SocketTable[Socket]] = SocketTable(listening_sockets)
+    connections: ClassVar[SocketTable[bytes]] = SocketTable(open_connections)
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import TIMEOUT_S, ConnectedMonitor, Reading
 
-TIMEOUT_S = 0.4
 _MS, _PLAIN = 1e-3, 1.0
 _STATUS: Mapping[str, tuple[str, float, str]] = {
     "Threads_connected": ("connections_open", _PLAIN, "number of open connections, ours included"),
@@ -56,8 +55,8 @@ _VARIABLES: Mapping[str, tuple[str, float, str]] = {
 }
 
 
-class MariadbMonitor(Monitor):
-    """Status and a few variables at admin["mariadb"] = {"socket", "user"}, on one persistent connection."""
+class MariadbMonitor(ConnectedMonitor):
+    """Status and a few variables at admin["mariadb"] = {"socket", "user"}."""
 
     name = "mariadb"
     summary = (
@@ -85,36 +84,17 @@ class MariadbMonitor(Monitor):
         Refusal("pool_waits_total", "waits for a free page of the buffer pool", "memory", kind="waited", verdict=False),
         Refusal("log_waits_total", "waits for the log's buffer", "disk", kind="waited", verdict=False),
     )  # fmt: skip
+    attaches = ("mariadb", "socket", "user")
     example = {"mariadb": {"socket": "/proc/nowhere", "user": "nobody"}}
 
-    def __init__(self, service: str, facts: dict[str, Any]) -> None:
-        super().__init__(service, facts)
-        where = facts["admin"]["mariadb"]
-        self._path, self._user = str(where["socket"]), str(where["user"])
-        self._client: Client | None = None
+    def connect(self) -> Client:
+        return Client(str(self.where["socket"]), str(self.where["user"]))
 
-    @classmethod
-    def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with the socket and administrator of a MariaDB."""
-        return admin_has(facts, "mariadb", "socket", "user")
+    def ask(self, line: Client) -> tuple[list[list[str]], list[list[str]]]:
+        return line.ask(_shown("STATUS", _STATUS)), line.ask(_shown("VARIABLES", _VARIABLES))
 
-    def sample(self) -> Iterable[Reading]:
-        """Raises OSError if it does not answer."""
-        try:
-            if self._client is None:
-                self._client = Client(self._path, self._user)
-            status = self._client.ask(_shown("STATUS", _STATUS))
-            variables = self._client.ask(_shown("VARIABLES", _VARIABLES))
-        except OSError:
-            self.close()
-            raise
-        return [*readings(_STATUS, status), *readings(_VARIABLES, variables)]
-
-    def close(self) -> None:
-        """Close the connection; the next sample opens it again."""
-        if self._client is not None:
-            self._client.close()
-        self._client = None
+    def parsed(self, answer: tuple[list[list[str]], list[list[str]]]) -> list[Reading]:
+        return [*readings(_STATUS, answer[0]), *readings(_VARIABLES, answer[1])]
 
 
 def _shown(what: str, names: Iterable[str]) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
-from svload.watch.monitor import Monitor, Reading, admin_has, number
+from svload.watch.monitor import ConnectedMonitor, Reading, named
 
-TIMEOUT_S = 0.4
-_MOST_BYTES = 1 << 18
 _STATS: Mapping[str, tuple[str, str]] = {
     "curr_connections": ("connections_open", "number of open connections, ours included"),
     "max_connections": ("connections_limit", "number of connections allowed"),
@@ -36,8 +32,8 @@ _STATS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class MemcachedMonitor(Monitor):
-    """`stats` at admin["memcached"] = {"address", "port"} on one persistent connection."""
+class MemcachedMonitor(ConnectedMonitor):
+    """`stats` at admin["memcached"] = {"address", "port"}."""
 
     name = "memcached"
     summary = "connections, hits, evictions and memory of memcached, from its stats"
@@ -71,50 +67,21 @@ class MemcachedMonitor(Monitor):
             verdict=False,
         ),
     )
+    attaches = ("memcached", "address", "port")
     example = {"memcached": {"address": "127.0.0.1", "port": 9}}
+    most_bytes = 1 << 18
 
-    def __init__(self, service: str, facts: dict[str, Any]) -> None:
-        super().__init__(service, facts)
-        where = facts["admin"]["memcached"]
-        self._address = (str(where["address"]), int(where["port"]))
-        self._socket: BoundedSocket | None = None
+    def ask(self, line: Any) -> str:
+        line.renew()
+        line.sendall(b"stats\r\n")
+        answer = b""
+        while not answer.endswith(b"END\r\n"):
+            piece = line.recv(1 << 16)
+            if not piece:
+                raise ConnectionError("memcached hung up or answered no stats")
+            answer += piece
+        return answer.decode("ascii", "replace")
 
-    @classmethod
-    def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with a memcached address."""
-        return admin_has(facts, "memcached", "address", "port")
-
-    def sample(self) -> Iterable[Reading]:
-        """Raises OSError if it does not answer."""
-        try:
-            if self._socket is None:
-                self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
-            self._socket.renew()
-            self._socket.sendall(b"stats\r\n")
-            answer = b""
-            while not answer.endswith(b"END\r\n"):
-                piece = self._socket.recv(1 << 16)
-                if not piece:
-                    raise ConnectionError("memcached hung up or answered no stats")
-                answer += piece
-        except OSError:
-            self.close()
-            raise
-        return parse_stats(answer.decode("ascii", "replace"))
-
-    def close(self) -> None:
-        """Close the connection; the next sample opens it again."""
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.close()
-        self._socket = None
-
-
-def parse_stats(answer: str) -> list[Reading]:
-    """Return `STAT name value` lines as readings; statistics that this version lacks are left out."""
-    found = dict(
-        line.split(" ", 2)[1:]
-        for line in answer.splitlines()
-        if line.startswith("STAT ") and line.count(" ") >= 2
-    )
-    return [Reading("", metric, number(found, name)) for name, (metric, _) in _STATS.items() if name in found]
+    def parsed(self, answer: str) -> list[Reading]:
+        words = (line.split(" ", 2) for line in answer.splitlines())
+        return named({one[1]: one[2] for one in words if one[0] == "STAT" and len(one) == 3}, _STATS)

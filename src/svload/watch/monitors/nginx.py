@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from svload.model.declared import Limit, Refusal
 from svload.watch.http import AdminConnection
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import ConnectedMonitor, Reading
 
 _PAGE = re.compile(
     r"Active connections:\s*(?P<connections_open>\d+)\s+server accepts handled requests\s+"
@@ -17,9 +17,8 @@ _PAGE = re.compile(
 )
 
 
-class NginxMonitor(Monitor):
-    """`stub_status` at admin["nginx"]["status_url"] on one persistent connection; its own request is also
-    counted."""
+class NginxMonitor(ConnectedMonitor):
+    """`stub_status` at admin["nginx"]["status_url"]; its own request is also counted."""
 
     name = "nginx"
     summary = "connections and requests of nginx, from stub_status"
@@ -54,28 +53,19 @@ class NginxMonitor(Monitor):
             "connections",
         ),
     )
+    attaches = ("nginx", "status_url")
     example = {"nginx": {"status_url": "http://127.0.0.1:9/status"}}
 
-    def __init__(self, service: str, facts: dict[str, Any]) -> None:
-        super().__init__(service, facts)
-        self._limit = facts["admin"]["nginx"].get("connections_limit")
-        self._admin = AdminConnection(str(facts["admin"]["nginx"]["status_url"]))
+    def connect(self) -> AdminConnection:
+        return AdminConnection(str(self.where["status_url"]))
 
-    @classmethod
-    def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with a stub_status page."""
-        return admin_has(facts, "nginx", "status_url")
+    def ask(self, line: AdminConnection) -> str:
+        return line.get().decode("ascii", "replace")
 
-    def sample(self) -> Iterable[Reading]:
-        """Raises OSError if it does not answer with such a page."""
-        found = parse_status(self._admin.get().decode("ascii", "replace"))
-        return (
-            found if self._limit is None else [*found, Reading("", "connections_limit", float(self._limit))]
-        )
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._admin.close()
+    def parsed(self, answer: str) -> list[Reading]:
+        limit = self.where.get("connections_limit")
+        limits = [] if limit is None else [Reading("", "connections_limit", float(limit))]
+        return parse_status(answer) + limits
 
 
 def parse_status(page: str) -> list[Reading]:

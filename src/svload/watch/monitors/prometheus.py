@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, NamedTuple
 
 from svload.model.declared import Limit
 from svload.watch.http import AdminConnection
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import ConnectedMonitor, Reading
 
 MOST_SERIES = 300
 """Further series are left out, in the order of the page, and counted."""
@@ -23,9 +23,9 @@ _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _PARTS = ("_bucket", "_sum", "_count", "_created")
 
 
-class PrometheusMonitor(Monitor):
-    """GET of admin["prometheus"]["url"] on one persistent connection. The entity is the series' labels;
-    buckets and quantiles are left out."""
+class PrometheusMonitor(ConnectedMonitor):
+    """GET of admin["prometheus"]["url"], of services with `metrics` and those whose kit names such a page. The
+    entity is the series' labels; buckets and quantiles are left out."""
 
     name = "prometheus"
     summary = "what a server or its exporter tells in Prometheus' text format"
@@ -40,24 +40,17 @@ class PrometheusMonitor(Monitor):
     )
     interval_s = 1.0
     cpu_share = 0.005
+    attaches = ("prometheus", "url")
     example = {"prometheus": {"url": "http://127.0.0.1:9/metrics"}}
 
-    def __init__(self, service: str, facts: dict[str, Any]) -> None:
-        super().__init__(service, facts)
-        self._page = AdminConnection(str(facts["admin"]["prometheus"]["url"]))
+    def connect(self) -> AdminConnection:
+        return AdminConnection(str(self.where["url"]))
 
-    @classmethod
-    def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with `metrics`, and those whose kit names such a page."""
-        return admin_has(facts, "prometheus", "url")
+    def ask(self, line: AdminConnection) -> str:
+        return line.get().decode("utf-8", "replace")
 
-    def sample(self) -> Iterable[Reading]:
-        """Raises OSError if it does not answer, or with something else."""
-        return parse_page(self._page.get().decode("utf-8", "replace"))
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._page.close()
+    def parsed(self, answer: str) -> list[Reading]:
+        return parse_page(answer)
 
 
 class Sample(NamedTuple):

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from svload.host.machine.linux import read
 from svload.host.process import cgroups, disk_rates
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
@@ -136,19 +137,11 @@ _FIELDS = (
 
 def _number(path: str) -> float | None:
     """Return the number in a file; None for “max”, or if there is no file."""
-    text = _text(path).strip()
+    text = read(path)
     return float(text) if text.isdigit() else None
 
 
 def _fields(path: str) -> dict[str, float]:
     """Return `name value` lines."""
-    pairs = (line.split() for line in _text(path).splitlines())
+    pairs = (line.split() for line in read(path).splitlines())
     return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

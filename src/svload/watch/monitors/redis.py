@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from svload.host.machine.bounded import BoundedSocket
 from svload.model.declared import Limit, Refusal
-from svload.watch.monitor import Monitor, Reading, admin_has, number
+from svload.watch.monitor import ConnectedMonitor, Reading, data_of, named, number
 
-TIMEOUT_S = 0.4
-_MOST_BYTES = 1 << 20
 _INFO: Mapping[str, tuple[str, str]] = {
     "connected_clients": ("connections_open", "number of open connections, ours included"),
     "maxclients": ("connections_limit", "number of connections allowed (maxclients)"),
@@ -47,9 +44,9 @@ _INFO: Mapping[str, tuple[str, str]] = {
 }
 
 
-class RedisMonitor(Monitor):
-    """INFO at admin["redis"] = {"address", "port"} on one persistent connection, as its "user" with the
-    password in "password_file" if these are given; keys are summed over its databases."""
+class RedisMonitor(ConnectedMonitor):
+    """INFO at admin["redis"] = {"address", "port"}, as its "user" with the password in "password_file" if these
+    are given; keys are summed over its databases."""
 
     name = "redis"
     summary = "connections, commands, hits, evictions, memory and main thread of Redis, from INFO"
@@ -68,76 +65,30 @@ class RedisMonitor(Monitor):
         ),
         Refusal("forks_total", "forks, each a pause", "memory", kind="waited", verdict=False),
     )
+    attaches = ("redis", "address", "port")
     example = {"redis": {"address": "127.0.0.1", "port": 9}}
 
-    def __init__(self, service: str, facts: dict[str, Any]) -> None:
-        super().__init__(service, facts)
-        where = facts["admin"]["redis"]
-        self._address = (str(where["address"]), int(where["port"]))
-        self._user, self._password_file = str(where.get("user", "")), where.get("password_file")
-        self._socket: BoundedSocket | None = None
+    def connect(self) -> BoundedSocket:
+        """Log in, if there is a password."""
+        line: BoundedSocket = super().connect()
+        if (file := self.where.get("password_file")) is not None:
+            line.sendall(f"AUTH {self.where.get('user', '')} {Path(file).read_text()}\r\n".encode())
+            answer = b""
+            while not answer.endswith(b"\r\n"):
+                answer += (piece := line.recv(1 << 10))
+                if not piece:
+                    raise ConnectionError("Redis hung up")
+            if answer != b"+OK\r\n":
+                raise ConnectionError(f"Redis refused svload's own user: {answer[:60]!r}")
+        return line
 
-    @classmethod
-    def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with a Redis address."""
-        return admin_has(facts, "redis", "address", "port")
+    def ask(self, line: BoundedSocket) -> str:
+        return data_of(line, b"INFO", b"$", "Redis")
 
-    def sample(self) -> Iterable[Reading]:
-        """Raises OSError if it does not answer."""
-        try:
-            if self._socket is None:
-                self._socket = BoundedSocket(self._address, TIMEOUT_S, _MOST_BYTES)
-                self._log_in(self._socket)
-            self._socket.renew()
-            self._socket.sendall(b"INFO\r\n")
-            answer = self._bulk(self._socket)
-        except OSError:
-            self.close()
-            raise
-        return parse_info(answer.decode("utf-8", "replace"))
-
-    def _log_in(self, line: BoundedSocket) -> None:
-        if self._password_file is None:
-            return
-        line.sendall(f"AUTH {self._user} {Path(self._password_file).read_text()}\r\n".encode())
-        answer = b""
-        while not answer.endswith(b"\r\n"):
-            answer += (piece := line.recv(1 << 10))
-            if not piece:
-                raise ConnectionError("Redis hung up")
-        if answer != b"+OK\r\n":
-            raise ConnectionError(f"Redis refused svload's own user: {answer[:60]!r}")
-
-    @staticmethod
-    def _bulk(line: BoundedSocket) -> bytes:
-        """Return the text of a bulk answer: `$length`, a line end, text, a line end."""
-        answer, wanted = b"", None
-        while wanted is None or len(answer) < wanted:
-            piece = line.recv(1 << 16)
-            answer += piece
-            if not piece or answer[:1] != b"$":
-                raise ConnectionError(f"Redis hung up or answered no INFO: {answer[:60]!r}")
-            head, ended, _ = answer.partition(b"\r\n")
-            if ended and wanted is None:
-                if not head[1:].isdigit():
-                    raise ConnectionError(f"Redis answered no INFO: {answer[:60]!r}")
-                wanted = len(head) + 2 + int(head[1:]) + 2
-        return answer[answer.index(b"\r\n") + 2 : -2]
-
-    def close(self) -> None:
-        """Close the connection; the next sample opens it again."""
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.close()
-        self._socket = None
-
-
-def parse_info(answer: str) -> list[Reading]:
-    """Return INFO's lines as readings; statistics that this version lacks are left out."""
-    found = {name: value for name, _, value in (line.partition(":") for line in answer.splitlines())}
-    keyspace = [value for name, value in found.items() if name.startswith("db") and value.startswith("keys=")]
-    keys = sum(number({"keys": value.removeprefix("keys=").partition(",")[0]}, "keys") for value in keyspace)
-    readings = [
-        Reading("", metric, number(found, name)) for name, (metric, _) in _INFO.items() if name in found
-    ]
-    return [*readings, Reading("", "keys", keys)]
+    def parsed(self, answer: str) -> list[Reading]:
+        found = {name: value for name, _, value in (line.partition(":") for line in answer.splitlines())}
+        keyspace = [
+            value for name, value in found.items() if name.startswith("db") and value.startswith("keys=")
+        ]
+        keys = sum(number({"keys": one.removeprefix("keys=").partition(",")[0]}, "keys") for one in keyspace)
+        return [*named(found, _INFO), Reading("", "keys", keys)]

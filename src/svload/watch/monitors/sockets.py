@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from svload.host.machine.sock_diag import buffers
+from svload.host.machine.sock_diag import Socket, buffers
 from svload.model.declared import Limit
 from svload.watch.monitor import Monitor, Reading
-from svload.watch.monitors.listeners import ListenersMonitor, ListenTable, OpenTable, ports_of
+from svload.watch.monitors.listeners import ListenersMonitor, SocketTable, ports_of
 
 FULL = 0.9
 """Share of its size from which a buffer counts as full: the kernel accounts for more than the payload."""
@@ -35,8 +35,8 @@ class SocketsMonitor(Monitor):
     )
     interval_s = 2.0
     cpu_share = 0.002
-    table: ClassVar[ListenTable] = ListenersMonitor.table
-    connections: ClassVar[OpenTable] = ListenersMonitor.connections
+    table: ClassVar[SocketTable[Socket]] = ListenersMonitor.table
+    connections: ClassVar[SocketTable[bytes]] = ListenersMonitor.connections
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:

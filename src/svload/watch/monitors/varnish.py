@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from svload.model.declared import Limit, Refusal
-from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.monitor import Monitor, Reading, named
 
 TIMEOUT_S = 0.5
 PARAMETERS_EVERY_S = 10.0
@@ -110,6 +110,7 @@ class VarnishMonitor(Monitor):
         Refusal("storage_failed_total", "allocations of storage that failed", "storage", kind="failed", verdict=False),
     )  # fmt: skip
     interval_s = 1.0
+    attaches = ("varnish", "dir")
     example = {"varnish": {"dir": "/proc/nowhere"}}
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
@@ -122,11 +123,6 @@ class VarnishMonitor(Monitor):
         self._admin = [str(admin), "-n", str(varnish["dir"]), "param.show", "-j"] if admin else None
         self._parameters: dict[str, float] = {}
         self._asked_at = float("-inf")
-
-    @classmethod
-    def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with varnishd's working folder."""
-        return admin_has(facts, "varnish", "dir")
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError if varnishstat is missing, slow, or finds no varnishd."""
@@ -181,11 +177,7 @@ def readings_of(
     counters: Mapping[str, float], parameters: Mapping[str, float] | None = None
 ) -> list[Reading]:
     """Return counters and parameters as readings."""
-    readings = [
-        Reading("", metric, float(counters[field]))
-        for field, (metric, _) in _FIELDS.items()
-        if field in counters
-    ]
+    readings = named(counters, _FIELDS)
     pools = float(counters.get(_POOLS, 1))
     readings += [
         Reading("", metric, pools * parameters[name])

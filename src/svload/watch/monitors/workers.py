@@ -12,7 +12,7 @@ from svload.host.machine.sock_diag import Socket, ends_on
 from svload.model.declared import Limit
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
-from svload.watch.monitors.listeners import ListenersMonitor, ListenTable, OpenTable
+from svload.watch.monitors.listeners import ListenersMonitor, SocketTable
 from svload.watch.monitors.process import ProcessMonitor
 
 
@@ -46,8 +46,8 @@ class WorkersMonitor(Monitor):
     example: ClassVar[dict[str, Any]] = {"workers": {"port": 9, "connections": 1024}}
     interval_s = 2.0
     table: ClassVar[proc.ProcessTable] = ProcessMonitor.table
-    listening: ClassVar[ListenTable] = ListenersMonitor.table
-    connections: ClassVar[OpenTable] = ListenersMonitor.connections
+    listening: ClassVar[SocketTable[Socket]] = ListenersMonitor.table
+    connections: ClassVar[SocketTable[bytes]] = ListenersMonitor.connections
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
