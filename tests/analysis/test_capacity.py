@@ -11,6 +11,7 @@ import pytest
 from tests.evolve import evolve
 from tests.results import trial_result
 
+from svload.analysis.capacity.asked import gate_of
 from svload.analysis.capacity.fit import FARTHEST, Point, limit_of
 from svload.analysis.capacity.readings import KEEPS_UP, measured, why_no_limit
 from svload.analysis.capacity.search import (
@@ -25,7 +26,6 @@ from svload.analysis.capacity.search import (
     budget_of,
     next_step,
 )
-from svload.analysis.capacity.told import gate_of
 from svload.model.capacity import CapacityResult, SearchState
 from svload.model.metrics import parse_criterion
 from svload.model.results import Belief, CheckResult, Estimate

@@ -13,9 +13,8 @@ from tests.results import case_result, trial_result
 from tests.support import make_run
 from tests.support.runs import BEARS_USERS, SERVER_CORES
 
-from svload.analysis.curves.curve import axes_of, load_curves
-from svload.analysis.curves.said import curve_findings, ramp_findings
-from svload.analysis.curves.uses import resources_used
+from svload.analysis.curves.curve import axes_of, curve_findings, load_curves, ramp_findings
+from svload.analysis.curves.trial_loads import resources_used
 from svload.analysis.judge import judge_run
 from svload.analysis.sentences import _saturated
 from svload.analysis.view import kept_window

@@ -13,10 +13,9 @@ from tests.support.queueing import Station, simulate_open
 
 from svload.analysis import limits
 from svload.analysis.laws import n_star
-from svload.analysis.laws.every import Laws, laws_of
+from svload.analysis.laws.every import Laws, balance, laws_of
 from svload.analysis.laws.flat import flat_levels
 from svload.analysis.laws.levels import Bounds, Limit, Resource, Run, levels_of, placed
-from svload.analysis.laws.little import balance
 from svload.analysis.laws.n_break import agree, n_break, two_segments
 from svload.analysis.laws.n_peak import n_peak, scalability
 from svload.analysis.laws.ramp import breakpoint_of

@@ -24,8 +24,8 @@ from svload.analysis.series import (
     response_series,
     theil_sen,
 )
+from svload.analysis.server import of_cycles, wave_in
 from svload.analysis.view import kept_window, look
-from svload.analysis.waves import of_cycles, wave_in
 from svload.drive.share import timeline
 from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.store import TrialData

@@ -13,10 +13,9 @@ from tests.evolve import evolve
 from tests.support import make_run
 
 from svload.analysis import limits
-from svload.analysis.belief import Beliefs
 from svload.analysis.cases import over_runs, threshold_results
 from svload.analysis.criteria import criterion_of, outcome
-from svload.analysis.judge import judge_run, judge_trial
+from svload.analysis.judge import Beliefs, judge_run, judge_trial
 from svload.model.results import Belief, CaseResult, CheckResult, Estimate, Findings, Harm, ThresholdResult
 from svload.store import TrialData
 

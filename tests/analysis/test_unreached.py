@@ -17,8 +17,7 @@ from tests.results import case_result
 from svload import api, run
 from svload.analysis import ANALYSIS_VERSION, estimate_run, measured, size_of_run, unreached_limits
 from svload.analysis.claims.decide import judge_claims
-from svload.analysis.confounded import confounding
-from svload.analysis.contrasts import plan_comparisons
+from svload.analysis.contrasts import confounding, plan_comparisons
 from svload.analysis.estimate import RunEstimate
 from svload.analysis.unreached import LINES, Quota, quotas_of
 from svload.model.costs import Costs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.evolve import evolve
 
-from svload.analysis.capacity.told import capacity_finding, gate_of
+from svload.analysis.capacity.asked import capacity_finding, gate_of
 from svload.model.capacity import CapacityLevel, CapacityResult, CapacityTrial
 from svload.model.results import CaseResult, Findings
 

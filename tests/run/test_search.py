@@ -13,8 +13,8 @@ from tests.evolve import evolve
 from tests.results import findings_of, trial_result
 
 from svload import api
+from svload.analysis.capacity.asked import capacity_of
 from svload.analysis.capacity.readings import KEEPS_UP
-from svload.analysis.capacity.told import capacity_of
 from svload.api.capacity import LOADS, CapacityAsk, searched_lock
 from svload.api.runs import verdict_exit
 from svload.model.errors import ExitCode, SvloadError

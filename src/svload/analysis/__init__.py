@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
     from svload.analysis.estimate import estimate_run, measured, size_of_run
     from svload.analysis.floor import floor_of, floors_of, one_case_a_load
-    from svload.analysis.judge import judge_run, judge_trial
+    from svload.analysis.judge import judge_run, judge_trial, own_verdicts
     from svload.analysis.load_summary import summarise_load
-    from svload.analysis.own import own_verdicts
     from svload.analysis.phases import outside_load, phases_of
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline

@@ -11,7 +11,7 @@ from typing import Literal
 
 from svload.analysis import limits
 from svload.analysis.checks.base import worst
-from svload.analysis.claims.numbers import percentile_of
+from svload.analysis.claims.pairs import percentile_of
 from svload.analysis.criteria import (
     TIMED_OUT,
     criterion_of,

@@ -7,13 +7,12 @@ Arithmetic on counts alone, so that `svload plan` answers without numpy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, expm1, log1p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from svload.analysis import limits
-from svload.analysis.confounded import confounding
 from svload.model.results import Claim
 from svload.model.study import CaseConfig, Comparison, Factor, Lock
 from svload.model.units import show_percent
@@ -343,3 +342,54 @@ def _expected_mde(
         return max(mde, exp(floor.of_mean(units, bring_ups)) - 1), ""
     sd = sd_of_interval(low, high, before.blocks)
     return (least_detectable(sd, units, claims), "") if sd is not None else (None, NO_LAST_RUN)
+
+
+LIMITS = frozenset({"cpus", "memory", "pids", "nofile", "nofile_hard", "link", "disk_rate"})
+"""Options of every service that only say how much it may use."""
+_PARTS = {
+    "objects": "data",
+    "tables": "tables",
+    "feeders": "feeders",
+    "set_up": "setup",
+    "groups": "traffic",
+    "before_trial": "before_trial",
+}
+
+
+def confounding(configs: Mapping[str, CaseConfig], pairs: Iterable[tuple[str, str]]) -> str:
+    """Return why a limit's effect cannot be isolated, as a clause; empty where levels change only limits, or
+    no limit."""
+    for before, after in pairs:
+        if before not in configs or after not in configs:
+            continue
+        changed = list(_changed(configs[before], configs[after]))
+        if _is_of_sets(changed, configs[before], configs[after]):
+            continue
+        held = [name for name in changed if name.rpartition(".")[2] in LIMITS]
+        others = [name for name in changed if name not in held]
+        if held and others:
+            changes = f"its levels change {', '.join(held)} and {', '.join(others)} at once"
+            return f"{changes}, and whose doing a difference is can't be told"
+    return ""
+
+
+def _is_of_sets(changed: Iterable[str], before: CaseConfig, after: CaseConfig) -> bool:
+    """Return whether two parameter sets make the whole difference."""
+    return before.set_name != after.set_name and {*before.tuned, *after.tuned}.issuperset(changed)
+
+
+def _changed(before: CaseConfig, after: CaseConfig) -> Iterator[str]:
+    """Return what differs between two cases: `service.option`, else the part of the study."""
+    old = {service.name: service for service in before.services}
+    new = {service.name: service for service in after.services}
+    for name in old.keys() | new.keys():
+        if name not in old or name not in new or old[name].kit != new[name].kit:
+            yield name
+            continue
+        options = (old[name].options, new[name].options)
+        yield from sorted(
+            f"{name}.{key}"
+            for key in options[0].keys() | options[1].keys()
+            if options[0].get(key) != options[1].get(key)
+        )
+    yield from (told for part, told in _PARTS.items() if getattr(before, part) != getattr(after, part))

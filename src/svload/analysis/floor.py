@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis import limits
-from svload.analysis.claims.numbers import number_of, percentile_of
+from svload.analysis.claims.pairs import number_of, percentile_of
 from svload.analysis.claims.statistic import weights
 from svload.analysis.contrasts import Contrast
 from svload.analysis.inference import t_reach

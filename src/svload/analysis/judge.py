@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from svload.analysis.belief import Beliefs, asked_of
-from svload.analysis.capacity.told import capacity_of
+from svload.analysis import limits
+from svload.analysis.capacity.asked import capacity_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.claims.decide import judge_claims, metrics_of_claims
 from svload.analysis.claims.made import Each, Known, in_turn, made_of, once
-from svload.analysis.criteria import criterion_of, owners_of_case
+from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
 from svload.analysis.curves.curve import load_curves
-from svload.analysis.curves.trial_loads import group_loads, ramp_breaks
-from svload.analysis.curves.uses import resources_used
+from svload.analysis.curves.trial_loads import group_loads, ramp_breaks, resources_used
 from svload.analysis.disturbances import strangers_share, unread
 from svload.analysis.evidence import evidence_of
 from svload.analysis.explored import load_effects
@@ -35,9 +35,20 @@ from svload.analysis.server import GROWING, GROWS, overloaded_groups, saturated_
 from svload.analysis.stages import stages_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
+from svload.model.events import Event
 from svload.model.facts import newest_programs
-from svload.model.metrics import MetricRef, Source
-from svload.model.results import CheckResult, Estimate, Findings, Grade, TrialResult, Verdict
+from svload.model.metrics import MetricRef, Source, is_timing
+from svload.model.results import (
+    Belief,
+    CheckResult,
+    Estimate,
+    Findings,
+    Grade,
+    Harm,
+    OwnVerdicts,
+    TrialResult,
+    Verdict,
+)
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 
@@ -381,3 +392,100 @@ def _growing(metrics: dict[str, Estimate], groups: Sequence[str]) -> dict[str, E
         else estimate
         for name, estimate in metrics.items()
     }
+
+
+def own_verdicts(events: Iterable[Event]) -> OwnVerdicts | None:
+    """Return the verdicts in a run's journal; None where today's rules judged, or where the journal does not
+    name the rules."""
+    trials: dict[str, Any] = {}
+    versions = set()
+    for event in events:
+        grade, version = event.text("instrument"), event.data.get("analysis_version")
+        if event.kind == "trial-sealed" and grade in get_args(Grade) and isinstance(version, int):
+            trials[event.text("trial")] = grade
+            versions.add(version)
+    versions.discard(ANALYSIS_VERSION)
+    return OwnVerdicts(version=max(versions), trials=trials) if versions else None
+
+
+_KINDS = ("all", "timing")
+_ORDER: Mapping[Grade, int] = {"REFUSED": 0, "WEAK": 1, "VALID": 2}
+_WITHOUT_QUESTION = ("response.p50", "throughput", "success_rate")
+
+Said = tuple[CheckResult, Harm]
+
+
+class Beliefs:
+    """The conclusions of a trial's checks about its numbers."""
+
+    def __init__(self, checks: Iterable[CheckResult]) -> None:
+        self._exact: dict[str, list[Said]] = {}
+        self._kinds: list[Said] = []
+        for check in checks:
+            for harm in check.harms:
+                if harm.number in _KINDS:
+                    self._kinds.append((check, harm))
+                else:
+                    self._exact.setdefault(harm.number, []).append((check, harm))
+        self._of_kind = {timing: self._told(timing) for timing in (False, True)}
+
+    def _told(self, timing: bool) -> tuple[list[Said], Belief | None]:
+        said = [one for one in self._kinds if timing or one[1].number == "all"]
+        return said, united(said)
+
+    def of(self, number: str) -> Belief | None:
+        """Return the belief for one number by its full name; None where no check doubts or bounds it."""
+        general, belief = self._of_kind[is_timing(number)]
+        exact = self._exact.get(number, [])
+        return united([*general, *exact]) if exact else belief
+
+    def fill(self, metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
+        """Return the same estimates with their beliefs filled in."""
+        return {
+            name: estimate
+            if (belief := self.of(name)) is None
+            else estimate.model_copy(update={"belief": belief})
+            for name, estimate in metrics.items()
+        }
+
+
+def united(said: Sequence[Said]) -> Belief | None:
+    """Combine the conclusions of several checks about one number: add their ranges, and grade the sum. A
+    REFUSED number has no range; one with a doubt of unknown size has the widest."""
+    if not said:
+        return None
+    ranked = sorted((one for one in said if one[1].grade != "VALID"), key=lambda one: _ORDER[one[1].grade])
+    doubts = tuple(dict.fromkeys(check.check for check, _ in ranked))
+    if ranked and ranked[0][1].grade == "REFUSED":
+        return Belief(grade="REFUSED", below=None, above=None, doubts=doubts)
+    below, above = (
+        min(sum(widest if one is None else one for one in side), widest)
+        for side, widest in zip(
+            ([harm.below for _, harm in said], [harm.above for _, harm in said]), limits.WIDEST, strict=True
+        )
+    )
+    wide = max(below, above) > limits.OFF
+    return Belief(
+        grade="WEAK" if wide else "VALID",
+        below=below,
+        above=above,
+        doubts=doubts or (tuple(dict.fromkeys(check.check for check, _ in said)) if wide else ()),
+    )
+
+
+def asked_of(lock: Lock | None, config: CaseConfig, owners: Mapping[str, Source]) -> tuple[MetricRef, ...]:
+    """Return the numbers that a study asks for in a case: those of its comparisons, thresholds and
+    expectations, or of a search.
+
+    Where it asks for none, return the median, the throughput and the success of the main group.
+    """
+    refs = [metric_of(one.metric, config, owners) for one in (lock.comparisons if lock else ())]
+    searched = lock.search if lock else None
+    for text in (*config.thresholds, *config.expects, *(searched.that if searched else ())):
+        with suppress(ValueError):  # a trial judged without its lock may name owners that its case lacks
+            refs.append(criterion_of(text, config, owners).ref)
+    if searched is not None and searched.gain is not None:
+        refs.append(metric_of(f"{config.main_group}.ok_throughput", config, owners))
+    if not refs:
+        refs = [metric_of(f"{config.main_group}.{name}", config, owners) for name in _WITHOUT_QUESTION]
+    return tuple({str(ref): ref for ref in refs}.values())

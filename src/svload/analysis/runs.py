@@ -7,7 +7,7 @@ from math import exp, log
 from statistics import mean
 from typing import Any
 
-from svload.analysis.claims.numbers import grade_of
+from svload.analysis.claims.pairs import grade_of
 from svload.model.metrics import without_limit
 from svload.model.results import CaseResult, Findings
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from statistics import median
 
-from svload.analysis.capacity.told import capacity_finding
-from svload.analysis.curves.said import curve_findings, ramp_findings, shown_limit
+from svload.analysis.capacity.asked import capacity_finding
+from svload.analysis.curves.curve import curve_findings, ramp_findings, shown_limit
 from svload.analysis.evidence import first_to_fail
 from svload.analysis.saturation import quota_clauses, what_failed
 from svload.analysis.server import WAITS, waits_for_slots

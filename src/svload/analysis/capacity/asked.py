@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, log
+from math import ceil, floor, isfinite, log
+from statistics import geometric_mean, mean
 from types import MappingProxyType
+from typing import Literal
 
 from svload.analysis.capacity.readings import (
     Measured,
@@ -24,8 +26,16 @@ from svload.analysis.capacity.search import (
     next_step,
 )
 from svload.analysis.criteria import criterion_of
-from svload.model.capacity import GainStep
-from svload.model.results import TrialResult
+from svload.model.capacity import (
+    CapacityGate,
+    CapacityLevel,
+    CapacityResult,
+    CapacityTrial,
+    GainStep,
+    SearchState,
+    noun_of,
+)
+from svload.model.results import Finding, TrialResult
 from svload.model.study import CapacitySearch, Lock
 from svload.study import resolve
 
@@ -152,3 +162,236 @@ def load_of(lock: Lock, result: TrialResult) -> int:
 def case_name(over: str, load: int) -> str:
     """Return the case of a load."""
     return f"{over}-{load}"
+
+
+_MUCH = 0.1
+STATE_WORDS: Mapping[SearchState, str] = {
+    "searching": "still running",
+    "found": "95 % interval",
+    "above": "above the largest allowed load",
+    "below": "below the smallest allowed load",
+    "undecided": "undecided",
+}
+
+
+def capacity_of(
+    lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED, begun_s: float | None = None
+) -> CapacityResult | None:
+    """Return what a search has found so far; None where the lock asks for none. `sealed_s` and `begun_s`
+    determine how much of its time is left."""
+    asked = lock.search
+    if asked is None:
+        return None
+    ordered = sorted(results, key=lambda one: one.block)
+    step = next_of(lock, ordered, sealed_s, begun_s)
+    now = progress_of(lock, ordered)
+    found = step if isinstance(step, Answer) else answer(now)
+    limit = found.limit
+    told = CapacityResult(
+        over=asked.over,
+        that=asked.that,
+        gain=asked.gain,
+        least=asked.least,
+        most=asked.most,
+        ended=isinstance(step, Answer),
+        state=found.state if isinstance(step, Answer) else "searching",
+        limit=None if limit is None else limit.value,
+        low=found.held if limit is None else _within(asked, floor(limit.low)),
+        high=found.broke if limit is None else _within(asked, ceil(limit.high)),
+        width=None if limit is None else limit.width,
+        drift=0.0 if limit is None else limit.drift,
+        levels=() if asked.gain is not None else tuple(_levels(lock, ordered)),
+        steps=tuple(steps_of(lock, ordered)) if asked.gain is not None else (),
+        trials=tuple(_trials(lock, ordered)),
+        why_open=found.why,
+        sentence="",
+    )
+    sentence = _sentence(asked, told, now, step)
+    if (gone := gone_words(ordered)) and gone not in sentence:
+        sentence += f" The search ended early: {gone}."
+    told = told.model_copy(update={"sentence": sentence})
+    return told.model_copy(update={"gate": gate_of(asked.at_least, told)})
+
+
+def capacity_finding(found: CapacityResult | None) -> list[Finding]:
+    """Return the answer as a finding, with the loads nearest to the limit as evidence."""
+    if found is None:
+        return []
+    near = sorted(found.levels, key=lambda one: abs(one.load - (found.limit or found.high or found.low or 0)))
+    gate = [found.gate.sentence] if found.gate else []
+    return [
+        Finding(
+            kind="capacity",
+            sentence=" ".join([found.sentence, *gate]),
+            evidence=tuple(f"cases/{one.case}" for one in near[:2]),
+            certainty=STATE_WORDS[found.state],
+        )
+    ]
+
+
+def _within(asked: CapacitySearch, load: int) -> int:
+    return min(max(load, asked.least), asked.most)
+
+
+def _trials(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityTrial]:
+    search, readings = search_of(lock), readings_of(lock, results)
+    each = search.trials_each
+    told = []
+    for number, result in enumerate(results):
+        at = number // each
+        before = Progress(search, readings[: at + 1])
+        limit = before.limit
+        one = readings[at] if at < len(readings) else Reading(load_of(lock, result), None)
+        told.append(
+            CapacityTrial(
+                trial=result.trial,
+                load=load_of(lock, result),
+                look=at < before.looks,
+                outcome="no number" if one.holds is None else "holds" if one.holds else "breaks",
+                low=None if limit is None else limit.low,
+                high=None if limit is None else limit.high,
+            )
+        )
+    return told
+
+
+def _levels(lock: Lock, results: Sequence[TrialResult]) -> list[CapacityLevel]:
+    assert lock.search is not None
+    by_load: dict[int, list[tuple[Measured, TrialResult]]] = {}
+    for one, result in zip(measured_of(lock, results), results, strict=True):
+        by_load.setdefault(one.reading.load, []).append((one, result))
+    return [_level(lock, load, mine) for load, mine in sorted(by_load.items())]
+
+
+def _level(lock: Lock, load: int, mine: Sequence[tuple[Measured, TrialResult]]) -> CapacityLevel:
+    assert lock.search is not None
+    counted = [one for one, _ in mine if one.reading.margin is not None]
+    holds = {one.reading.holds for one in counted}
+    nearest = min(counted, key=lambda one: one.reading.margin or 0.0, default=None)
+    by = nearest.by if nearest is not None else ""
+    values = [one.value for one in counted if one.by == by and one.value is not None and isfinite(one.value)]
+    rates = [rate for _, result in mine if (rate := rate_of(lock, result)) is not None]
+    return CapacityLevel(
+        load=load,
+        case=case_name(lock.search.over, load),
+        outcome="no number"
+        if not holds
+        else "mixed"
+        if len(holds) > 1
+        else "holds"
+        if True in holds
+        else "breaks",
+        by=by,
+        value=None if not values else geometric_mean(values) if min(values) > 0 else mean(values),
+        low=min(values, default=None),
+        high=max(values, default=None),
+        throughput_rps=mean(rates) if rates else None,
+        trials=len(counted),
+        without=len(mine) - len(counted),
+        why=next((one.lacks for one, _ in mine if one.lacks), ""),
+    )
+
+
+def _sentence(asked: CapacitySearch, told: CapacityResult, now: Progress, step: Step | Answer) -> str:
+    if isinstance(step, Step):
+        return f"The search for the largest {noun_of(asked.over)} is still running; next: {step.because}."
+    text, limit = _head(asked, told), step.limit
+    if told.state == "found":
+        text += f" ({told.low:,} to {told.high:,}: 95 % interval from {len(told.trials)} trials)"
+    if told.why_open and told.state == "undecided":
+        text += f": {told.why_open}"
+    text += "."
+    if told.drift:
+        way = "fell" if told.drift < 0 else "rose"
+        text += f" During the search the limit {way} by {100 * abs(told.drift):.0f} %."
+    if limit is not None and limit.far_off:
+        text += f" {limit.far_off} of these trials are outliers and left out."
+    strangers = mean([one.strangers for one in now.seen] or [0.0])
+    if strangers >= _MUCH:
+        text += f" Other programs used {100 * strangers:.0f} % of this machine; on a quiet machine the limit may be higher."
+    if told.why_open and told.state == "found":
+        text += f" The interval is wider than {100 * asked.tolerance:.3g} %: {told.why_open}."
+    if asked.given_up_s is not None:
+        text += f" Requests timed out after {asked.given_up_s:.3g} s because time was short (--timeout)."
+    return text + _unseen(told, now)
+
+
+def _head(asked: CapacitySearch, told: CapacityResult) -> str:
+    noun, most, least = noun_of(asked.over), asked.most, asked.least
+    if asked.gain is not None:
+        gains = f"more {noun} gain less than {100 * asked.gain:.3g} %"
+        match told.state:
+            case "found":
+                return f"Above about {round(told.limit or 0):,} {noun} {gains}"
+            case "above":
+                return f"Up to {most:,} {noun}, the largest allowed load, every step gains more than {100 * asked.gain:.3g} % (search higher with --to)"
+            case "below":
+                return f"Already at {least:,}, the smallest allowed load, {gains} (search lower with --from)"
+        return f"Undecided: where {gains}{_rough(told)}"
+    that = " and ".join(asked.that).replace("<=", "≤").replace(">=", "≥")
+    match told.state:
+        case "found":
+            return f"{that} holds up to about {round(told.limit or 0):,} {noun}"
+        case "above":
+            return f"{that} holds at {most:,} {noun}, the largest allowed load: the limit is higher (search higher with --to)"
+        case "below":
+            return f"{that} fails even at {least:,} {noun}, the smallest allowed load: the limit is lower (search lower with --from)"
+    return f"Undecided: {that}{_rough(told)}"
+
+
+def _rough(told: CapacityResult) -> str:
+    """Return what is known without an answer."""
+    if told.limit is not None:
+        return f", perhaps {round(told.limit):,} {noun_of(told.over)} ({told.low:,} to {told.high:,})"
+    known = [
+        f"held at {told.low:,}" if told.low is not None else "",
+        f"broke at {told.high:,}" if told.high is not None else "",
+    ]
+    words = " and ".join(one for one in known if one)
+    return f" {words} in single trials" if words else ""
+
+
+def _unseen(told: CapacityResult, now: Progress) -> str:
+    """Return how rare failures may be and yet have gone unseen: the trial is the unit, however many requests
+    it has."""
+    top = told.low if told.state == "found" else told.most if told.state == "above" else None
+    if top is None:
+        return ""
+    below = [one for one in now.seen if one.shares and top / 2 <= one.load <= top]
+    if not below or any(bad for one in below for bad, _ in one.shares.values()):
+        return ""
+    rarest = 100 * (1 - 0.05 ** (1 / len(below)))
+    return (
+        f" No request failed in {len(below)} trial{'s' * (len(below) > 1)} at {top:,} or less; failures that occur in fewer than "
+        f"{rarest:.0f} % of trials may have been missed."
+    )
+
+
+_WORDS = {"pass": "passed", "fail": "failed", "open": "undecided"}
+
+
+def gate_of(at_least: int | None, found: CapacityResult) -> CapacityGate | None:
+    """Return pass where the limit's whole interval reaches it, fail where the interval ends below it, else
+    open."""
+    if at_least is None:
+        return None
+    outcome, why = _judged(at_least, found)
+    need = f"{at_least:,} {noun_of(found.over)} {'is' if at_least == 1 else 'are'} required"
+    return CapacityGate(
+        at_least=at_least, outcome=outcome, sentence=f"Gate {_WORDS[outcome]}: {need}, and {why}."
+    )
+
+
+def _judged(at_least: int, found: CapacityResult) -> tuple[Literal["pass", "fail", "open"], str]:
+    if not found.ended:
+        return "open", "the search is still running"
+    if found.state == "above" and found.most is not None and at_least <= found.most:
+        return "pass", f"{found.most:,} pass"
+    if found.state == "below" and found.least is not None and at_least >= found.least:
+        return "fail", f"{found.least:,} fail"
+    if found.state != "found" or found.low is None or found.high is None:
+        return "open", "the limit is unknown"
+    ends = f"the limit is between {found.low:,} and {found.high:,}"
+    if found.low >= at_least:
+        return "pass", ends
+    return ("fail", ends) if found.high < at_least else ("open", ends)

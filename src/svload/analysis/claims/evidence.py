@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import fdtrc, stdtr
 
 from svload.analysis import limits
-from svload.analysis.claims.gathered import Floats, Gathered
+from svload.analysis.claims.pairs import Floats, Gathered
 from svload.analysis.claims.statistic import (
     Effect,
     apart,

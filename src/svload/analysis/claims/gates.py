@@ -13,7 +13,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.claims.evidence import Shown
-from svload.analysis.claims.gathered import Gathered
+from svload.analysis.claims.pairs import Gathered
 from svload.analysis.claims.statistic import Effect, effect_of, half_width, p_of_distance
 from svload.analysis.inference import holm
 from svload.model.pairs import Gate

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis import limits
-from svload.analysis.claims.gathered import Gathered
-from svload.analysis.claims.numbers import by_place, percentile_of
+from svload.analysis.claims.pairs import Gathered, by_place, percentile_of
 from svload.analysis.claims.turn_guards import (
     CPU,
     Guard,

@@ -12,11 +12,16 @@ import numpy as np
 from svload.analysis.arrivals import begin_ns
 from svload.analysis.laws.levels import Floats
 from svload.analysis.laws.ramp import What, breakpoint_of
-from svload.analysis.view import GroupView
+from svload.analysis.readings import readings_of, total_rate
+from svload.analysis.saturation import holder, owner
+from svload.analysis.view import GroupView, Window
+from svload.model.evidence import Evidence
 from svload.model.executors import ConstantArrivalRate, ConstantVus, RampingArrivalRate, RampingVus
-from svload.model.load_curve import GroupLoad, RampBreak
+from svload.model.facts import CPUS, ServiceFacts
+from svload.model.load_curve import GroupLoad, RampBreak, ResourceUse
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
+from svload.model.units import show_rate
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -88,3 +93,102 @@ def _planned(config: CaseConfig, group: GroupView) -> Floats:
     if isinstance(executor, RampingArrivalRate):
         return np.diff([executor.arrivals_until(edge) for edge in edges]) / (window.interval_ns / 1e9)
     return np.zeros(0)
+
+
+_BYTES_A_SECOND = ("disk", "network")
+"""The resource where a declared limit of a service's own is a rate: `disk_rate`, `link`."""
+_NOTHING = Evidence()
+
+
+def resources_used(
+    trial: TrialData, window: Window, server_cores: Sequence[int] = (), evidence: Evidence = _NOTHING
+) -> tuple[ResourceUse, ...]:
+    """Return every resource with known use and capacity. `server_cores`: those that all services are pinned
+    to; none: they share the machine's. `evidence`: of the same window, with its limits of bytes a second.
+
+    A service's CPU is limited by its quota, by the cores, or by its threads where they are fewer. Where
+    several services share the cores without a quota of their own, the cores together are a resource, too.
+    """
+    cores = float(len(server_cores)) or _machine_cores(trial)
+    found = [use for facts in trial.lab.services for use in _of_service(trial, facts, window, cores)]
+    cpu = [use for use in found if use.kind == "cpu"]
+    if cores and len(cpu) > 1:
+        used = sum(use.used for use in cpu)
+        found.append(
+            ResourceUse(
+                name="CPU of all services",
+                service="",
+                kind="cores",
+                used=used,
+                capacity=cores,
+                limited_by="the servers' cores",
+            )
+        )
+    return (*found, *_rates(evidence))
+
+
+def _rates(evidence: Evidence) -> Iterator[ResourceUse]:
+    """Return each rate once: a machine's disk is read in each service within it."""
+    told = set[str]()
+    for use in evidence.limits:
+        name = owner(use.name, use.service, "") if use.entity == use.service else holder(use)
+        if use.resource in _BYTES_A_SECOND and use.verdict and name not in told:
+            told.add(name)
+            yield ResourceUse(
+                name=name,
+                service=use.service,
+                kind="rate",
+                used=use.share,
+                capacity=1.0,
+                limited_by=show_rate(use.limit),
+            )
+
+
+def _machine_cores(trial: TrialData) -> float:
+    conditions = trial.lab.conditions
+    return float(conditions.machine.cores) if conditions and conditions.machine else 0.0
+
+
+def _of_service(trial: TrialData, facts: ServiceFacts, window: Window, cores: float) -> Iterator[ResourceUse]:
+    name = facts.service
+    readings = readings_of(trial.monitors)
+    used = total_rate(readings.whole(name, "process", "cpu_seconds_total"), window)
+    limits = dict(_cpu_limits(trial, facts, window, cores))
+    if used is not None and limits:
+        told, capacity = min(limits.items(), key=lambda one: one[1])
+        yield ResourceUse(
+            name=f"CPU of {name}", service=name, kind="cpu", used=used, capacity=capacity, limited_by=told
+        )
+    busy = total_rate(readings.whole(name, "truth", "busy_seconds_total"), window)
+    workers = _gauge(trial, name, "truth", "workers", window)
+    if busy is not None and workers:
+        yield ResourceUse(
+            name=f"workers of {name}",
+            service=name,
+            kind="workers",
+            used=busy,
+            capacity=workers,
+            limited_by="its workers",
+        )
+
+
+def _cpu_limits(
+    trial: TrialData, facts: ServiceFacts, window: Window, cores: float
+) -> Iterator[tuple[str, float]]:
+    if cores:
+        yield "the servers' cores", cores
+    quota = next((setting.found for setting in facts.settings if setting.name == CPUS), None)
+    if quota:
+        yield "its quota", float(quota)
+    threads = _gauge(trial, facts.service, "process", "threads", window)
+    if threads:
+        yield "its threads", threads
+
+
+def _gauge(trial: TrialData, service: str, monitor: str, metric: str, window: Window) -> float | None:
+    """Return the largest reading within the window."""
+    found = []
+    for series in readings_of(trial.monitors).whole(service, monitor, metric):
+        inside = series.values[(series.at >= window.low_ns) & (series.at < window.high_ns)]
+        found += [float(np.max(inside))] if len(inside) else []
+    return max(found, default=None)

@@ -2,5 +2,5 @@
 
 Pure functions of `levels.Run`: what was measured at one load, by a trial or in a row of an imported table.
 None of them depends on a study or a file. `every.laws_of` applies all laws that the runs allow;
-`little.balance` needs a single run.
+`every.balance` needs a single run.
 """

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from svload.analysis import limits
 from svload.analysis.laws.flat import flat_levels
 from svload.analysis.laws.levels import Bounds, Kind, Level, Limit, Resource, Run, by_load, levels_of, placed
-from svload.analysis.laws.little import Balance, balance
 from svload.analysis.laws.n_break import agree, n_break
 from svload.analysis.laws.n_peak import Scalability, n_peak, scalability
 from svload.analysis.laws.n_star import (
@@ -90,3 +90,29 @@ def _bounds(runs: Sequence[Run], levels: Sequence[Level], ground: Ground | None,
     least = by_load(levels, kind)[0]
     alone_s = least.response_s if kind == "rate" else alone_of(least, ground, most_rps).response_s
     return Bounds(most_rps, alone_s)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The law on one run: `accounted` users compared with those that there were. `edge`: the largest share by
+    which the window's edges can shift it."""
+
+    users: float
+    accounted: float
+    edge: float | None
+
+
+def balance(run: Run) -> Balance | None:
+    """Compare N with X·(R + Z) of a closed loop; None for an open one, and where the window is known to hold
+    fewer than twenty mean cycles."""
+    n = run.users
+    if n is None or n <= 0:
+        return None
+    if run.window_s is not None and run.window_s < limits.LAW_CYCLES * run.cycle_s:
+        return None
+    edge = (
+        run.longest_cycle_s / run.window_s
+        if run.window_s is not None and run.longest_cycle_s is not None
+        else None
+    )
+    return Balance(n, run.throughput_rps * run.cycle_s, edge)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp, isfinite, log
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from svload.analysis import limits
+from svload.analysis.inference import jackknife_error, t_reach
 
 Floats = NDArray[np.float64]
 Kind = Literal["users", "rate", "think"]
@@ -174,3 +178,32 @@ class Bounds:
             return min(level.at, self.top_rps), self.alone_s
         users = level.users or 0.0
         return self.throughput_rps(users, level.think_s), self.response_s(users, level.think_s)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and its 95 % interval; None, None where there are too few blocks for one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def jackknifed(estimate: Callable[[Sequence[Run]], float | None], runs: Sequence[Run]) -> Interval | None:
+    """Return `estimate` of all runs, which is above 0, with its interval; None where it gives no value."""
+    value = _usable(estimate(runs))
+    if value is None:
+        return None
+    blocks = sorted({run.block for run in runs})
+    if len(blocks) < limits.CLAIM_BLOCKS:
+        return Interval(value)
+    left = [_usable(estimate([run for run in runs if run.block != block])) for block in blocks]
+    logs = [log(one) for one in left if one is not None]
+    if len(logs) < len(blocks):
+        return Interval(value)
+    half = t_reach(len(blocks) - 1) * jackknife_error(logs)
+    return Interval(value, value * exp(-half), value * exp(min(half, 700.0 - abs(log(value)))))
+
+
+def _usable(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) and value > 0 else None

@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.laws.jackknife import jackknifed
-from svload.analysis.laws.levels import Floats, Kind, Limit, Run, levels_of, placed
+from svload.analysis.laws.levels import Floats, Kind, Limit, Run, jackknifed, levels_of, placed
 
 _CANDIDATES = 400
 _LEAST_LEVELS = 4

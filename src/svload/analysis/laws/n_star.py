@@ -16,8 +16,18 @@ from functools import partial
 
 from svload.analysis import limits
 from svload.analysis.laws.flat import flat_levels, plateau_rps
-from svload.analysis.laws.jackknife import Interval, jackknifed
-from svload.analysis.laws.levels import Kind, Level, Limit, Resource, Run, by_load, levels_of, placed
+from svload.analysis.laws.levels import (
+    Interval,
+    Kind,
+    Level,
+    Limit,
+    Resource,
+    Run,
+    by_load,
+    jackknifed,
+    levels_of,
+    placed,
+)
 from svload.analysis.laws.mva import Station, mean_values
 from svload.analysis.laws.utilisation import Demand, demands_of, top_of
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.inference import t_reach
-from svload.analysis.laws.jackknife import jackknifed
-from svload.analysis.laws.levels import Floats, Resource, Run
+from svload.analysis.laws.levels import Floats, Resource, Run, jackknifed
 
 _LEAST_RUNS = 3
 
