@@ -68,9 +68,7 @@ def sought(search: Search, server: Server) -> tuple[Answer, list[Reading]]:
 
 @pytest.mark.parametrize("curve", [pool, queue])
 @pytest.mark.parametrize("limit", [5, 47, 900])
-def test_the_interval_holds_the_truth_and_is_narrow(
-    curve: Callable[..., Callable[[float], float]], limit: int
-) -> None:
+def test_interval_holds_the_truth(curve: Callable[..., Callable[[float], float]], limit: int) -> None:
     held, widths = 0, []
     for seed in range(20):
         answer, seen = sought(Search(1, 10_000, 8, seed=seed), of_margin(curve(limit), 0.1, seed))

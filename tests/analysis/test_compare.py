@@ -330,9 +330,7 @@ def test_blocks_that_share_a_bring_up_are_one_where_the_factor_restarts(closed: 
 
 
 @pytest.mark.parametrize(("count", "outcome"), [(5, "open"), (6, "decided")])
-def test_six_bring_ups_make_a_claim_over_a_restart_and_five_do_not(
-    closed: Bench, count: int, outcome: str
-) -> None:
+def test_a_claim_over_a_restart_needs_six_bring_ups(closed: Bench, count: int, outcome: str) -> None:
     trials = blocks(RATIOS[:count])
     made = in_plots(trials, lambda one: one.block * 2 + (one.case in ("TC3", "TC4", "TC5")))
     (claim,) = claims(closed, hard(lock_with(closed.lock, count, PROTOCOL)), trials, made)
@@ -344,9 +342,7 @@ def test_six_bring_ups_make_a_claim_over_a_restart_and_five_do_not(
 @pytest.mark.parametrize(
     ("bring_ups", "unit", "units"), [(1, "block", 12), (5, "block", 12), (6, "bring-up", 6)]
 )
-def test_from_six_on_the_bring_up_is_the_unit_and_below_the_claim_speaks_of_these(
-    closed: Bench, bring_ups: int, unit: str, units: int
-) -> None:
+def test_unit_is_the_bring_up_from_six_on(closed: Bench, bring_ups: int, unit: str, units: int) -> None:
     trials = blocks([1.2, 1.25, 1.19, 1.22, 1.3, 1.21] * 2)
     lock = lock_with(closed.lock, 12, PROTOCOL, bring_ups=bring_ups)
     made = in_plots(trials, lambda one: (one.block - 1) * bring_ups // 12)
@@ -581,9 +577,7 @@ def test_what_ran_before_is_judged_from_six_units_on(closed: Bench, units: int, 
 
 
 @pytest.mark.parametrize(("scatter", "within", "outcome"), [(0.045, 0.0413, "no difference"), (0.06, 0.0551, "open")])  # fmt: skip
-def test_no_difference_is_one_below_five_percent(
-    closed: Bench, scatter: float, within: float, outcome: str
-) -> None:
+def test_no_difference_is_below_5_percent(closed: Bench, scatter: float, within: float, outcome: str) -> None:
     ratios = [1 + scatter * share for share in (1, -1, 0.5, -0.5, 0.8, -0.8)]
     (claim,) = claims(closed, lock_with(closed.lock, 6, ONE), blocks(ratios, (("TC0", "TC3"),)))
     assert claim.within == pytest.approx(within, abs=1e-4)

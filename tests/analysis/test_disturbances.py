@@ -89,9 +89,7 @@ def test_the_share_of_strangers(rates: Rates, share: float | None) -> None:
         ({"address": "192.0.2.1", "pid": 7}, {}, []),
     ],
 )
-def test_a_server_whose_machine_nobody_read_is_named(
-    facts: dict[str, Any], rates: Rates, told: list[str]
-) -> None:
+def test_a_server_on_an_unread_machine_is_named(facts: dict[str, Any], rates: Rates, told: list[str]) -> None:
     processes = (ProcessFact(name="web", pid=facts["pid"], start_ticks=1),) if "pid" in facts else ()
     service = ServiceFacts(
         service="web",

@@ -108,9 +108,7 @@ def test_time_and_success_are_told_together(closed: Bench) -> None:
 
 
 @pytest.mark.parametrize(("why", "described"), [("too few", True), ("time-out", False)])
-def test_a_pair_without_a_number_is_left_out_unless_it_timed_out(
-    closed: Bench, why: Why, described: bool
-) -> None:
+def test_a_pair_without_a_number_is_left_out(closed: Bench, why: Why, described: bool) -> None:
     trials = [
         evolve(one, metrics={**one.metrics, "probe.response.p50": Estimate(value=None, why=why)})
         if one.trial == "TC4.r2"

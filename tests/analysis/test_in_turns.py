@@ -87,9 +87,7 @@ def test_one_block_has_no_ratio_over_all_requests_and_no_failures_are_blamed(tmp
         (1.08, 1.15, "open", "the setup prefers a side (http against itself: "),
     ],
 )
-def test_a_control_shows_whether_the_setup_prefers_a_side(
-    tmp_path: Path, again: float, https: float, outcome: str, says: str
-) -> None:
+def test_control_shows_a_bias(tmp_path: Path, again: float, https: float, outcome: str, says: str) -> None:
     turns = TurnModel(control=True, slow={"http-again": (again,) * 10})
     run = made(tmp_path, turns, https, more=("TC7", "TC8"))
     (claim,) = api.analyse(run).claims
@@ -190,9 +188,7 @@ EACH_20 = range(0, 501, 20)
     ],
     ids=["all the time", "in its turns", "after them", "idles"],
 )
-def test_what_a_side_uses_between_its_turns_is_told_apart(
-    grown: Callable[[int], float], idle: float, used: tuple[float, float]
-) -> None:
+def test_use_between_turns(grown: Callable[[int], float], idle: float, used: tuple[float, float]) -> None:
     series = Series(np.array(EACH_20, dtype=float), np.array([grown(at) for at in EACH_20]))
     assert _within_and_between(series, TURNS, idle) == pytest.approx(used)
     sparse = Series(np.array([0.0, 500.0]), np.array([0.0, 9.0]))

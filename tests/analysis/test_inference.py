@@ -142,9 +142,7 @@ def test_failures_rank_above_every_limit() -> None:
 @pytest.mark.parametrize(
     ("p", "least"), [(0.5, 6), (0.75, 13), (0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3688)]
 )
-def test_below_the_least_sample_a_percentile_is_marked_and_has_no_whole_interval(
-    p: float, least: int
-) -> None:
+def test_a_percentile_below_the_least_sample_is_marked(p: float, least: int) -> None:
     """The clean case has as many as both ends need; the planted one a request less."""
     assert least_n_eff(p) == least
     assert max(p, 1 - p) ** least <= 0.025 < max(p, 1 - p) ** (least - 1)

@@ -112,9 +112,7 @@ def test_the_same_trials_give_the_same_findings(closed: Bench, findings: Finding
     assert again.to_json() == findings.to_json()
 
 
-def test_spread_over_cores_the_findings_are_the_same(
-    closed: Bench, findings: Findings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parallel_judging_agrees(closed: Bench, findings: Findings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks, "_cores", lambda: 1 if forks._worker else 3)
     assert (
         judge_run(closed.lock, closed.configs, closed.trials(), each=spread).to_json() == findings.to_json()

@@ -123,9 +123,7 @@ def test_a_number_that_grows_says_so_by_its_code(open_loop: Bench) -> None:
 
 
 @pytest.mark.parametrize(("slots", "begun"), [(10, 110), (4, 104), (950, 1000), (None, 1000)])
-def test_what_was_sent_as_the_load_drained_is_in_no_rate(
-    open_loop: Bench, slots: int | None, begun: int
-) -> None:
+def test_requests_sent_while_draining_count_nowhere(open_loop: Bench, slots: int | None, begun: int) -> None:
     trial = open_loop.trial("TC0.r1")
     config = open_loop.config(trial)
     first, *others = config.groups
@@ -139,9 +137,7 @@ def test_what_was_sent_as_the_load_drained_is_in_no_rate(
 
 
 @pytest.mark.parametrize(("name", "outcome"), [("TC0", "passed"), ("TC1", "failed")])
-def test_a_threshold_on_a_time_fails_where_the_server_is_overloaded(
-    open_loop: Bench, name: str, outcome: str
-) -> None:
+def test_a_time_threshold_fails_under_overload(open_loop: Bench, name: str, outcome: str) -> None:
     text = "background.response.p50 < 10000 s"
     configs = {case: evolve(one, thresholds=(text,)) for case, one in open_loop.configs.items()}
     judged = judge_run(open_loop.lock, configs, open_loop.trials())
@@ -163,9 +159,7 @@ def test_a_threshold_on_a_time_fails_where_the_server_is_overloaded(
         (0.2, ("p90", "p95", "p99", "p99.9", "max"), "so p90 and above are unknown."),
     ],
 )
-def test_a_stopped_load_keeps_the_numbers_of_what_ended(
-    open_loop: Bench, in_flight: float, unknown: tuple[str, ...], said: str
-) -> None:
+def test_a_stopped_load(open_loop: Bench, in_flight: float, unknown: tuple[str, ...], said: str) -> None:
     trial = open_loop.trial("TC0.r1")
     config = open_loop.config(trial)
     group, *others = trial.summary.groups
@@ -192,9 +186,7 @@ def test_a_stopped_load_keeps_the_numbers_of_what_ended(
 
 @pytest.mark.parametrize("under_way", [1, 40])
 @pytest.mark.parametrize("with_rows", [True, False])
-def test_what_was_under_way_at_the_stop_did_not_fail(
-    open_loop: Bench, under_way: int, with_rows: bool
-) -> None:
+def test_requests_under_way_at_the_stop(open_loop: Bench, under_way: int, with_rows: bool) -> None:
     trial = open_loop.trial("TC0.r1")
     view = look(trial, open_loop.config(trial), kept_window(trial.summary))[0]
     first = np.arange(view.window.size) == 0

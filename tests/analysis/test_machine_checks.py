@@ -488,9 +488,7 @@ def test_success_that_may_be_too_high_meets_no_limit_above_what_it_may_be(closed
         (0.0, "background.error_rate <= 0.1 %", "passed"),
     ],
 )
-def test_no_errors_that_may_be_some_keep_no_limit_below_what_they_may_be(
-    closed: Bench, share: float, text: str, outcome: str
-) -> None:
+def test_error_limits_below_the_possible_errors(closed: Bench, share: float, text: str, outcome: str) -> None:
     """Success may be 4.5 points lower, which is no share of 0 errors."""
     trial, config = carried(share)(closed.trial("TC4.r1"), closed.configs["TC4"])
     config = evolve(config, thresholds=(text,))
@@ -518,9 +516,7 @@ def long_gap(seconds: float, metric: str = "hiccup_seconds") -> Plant:
     return read("generator", metric, lambda at, old: np.where(at == 0.6, seconds, old), "probe.0/0")
 
 
-def test_a_gap_widens_numbers_by_what_it_can_have_done(
-    closed: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gap_widens_numbers_by_its_possible_effect(closed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = closed.trial("TC4.r1")
 
     def with_gap(seconds: float, metric: str = "hiccup_seconds") -> Any:

@@ -80,9 +80,7 @@ def test_the_load_is_back_where_success_and_median_are_for_good(spells: Any, sec
     assert value == pytest.approx(seconds, abs=0.021)
 
 
-def test_what_never_comes_back_has_no_number_and_fails_a_limit_that_it_had_time_to_break(
-    closed: Bench,
-) -> None:
+def test_a_service_that_never_recovers_has_no_recovery_time(closed: Bench) -> None:
     got = found(load((4, 10, 10, 0.5)), event("kill", 4.0))["recovery"]
     assert (got.value, got.why, got.low) == (None, "not recovered", pytest.approx(6.0))
     config = closed.config(closed.trial("TC1.r1"))

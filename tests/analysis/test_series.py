@@ -430,9 +430,7 @@ def test_a_late_generator_after_the_warm_up_leaves_the_cut(long: tuple[str, Benc
 
 
 @pytest.mark.parametrize("slow_to", [0.55, 0.6, 0.7])
-def test_the_range_of_a_trial_that_settles_in_its_second_half_reaches_the_settled_level(
-    long: tuple[str, Bench], slow_to: float
-) -> None:
+def test_range_of_a_late_settling_trial_reaches_the_level(long: tuple[str, Bench], slow_to: float) -> None:
     _, bench = long
     trial = bench.trial("TC0.r1")
     config = bench.config(trial)

@@ -213,9 +213,7 @@ ENDS = ("value", "low", "high")
         ("{ten} at 13 users", 1.0, "no value", "no trial reached 13 users"),
     ],
 )
-def test_a_threshold_on_one_level_is_decided_by_that_level_alone(
-    closed: Bench, that: str, slower: float, outcome: str, told: str
-) -> None:
+def test_threshold_on_one_level(closed: Bench, that: str, slower: float, outcome: str, told: str) -> None:
     trials = [closed.trial("TC0.r1"), closed.trial("TC0.r2")]
     plain = closed.config(trials[0])
     p95 = judge_trial(trials[0], plain).metrics["background.response.p95"].value

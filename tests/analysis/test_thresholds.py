@@ -58,9 +58,7 @@ def test_replicates_from_120_to_330_ms_decide_nothing_about_200_ms(closed: Bench
         (f"{P95} < 200 ms", (0.195, 0.196, 0.204), "open", "replicates would decide it"),
     ],
 )
-def test_what_lies_wholly_on_one_side_is_decided(
-    closed: Bench, text: str, values: Sequence[float], outcome: str, told: str
-) -> None:
+def test_decided_one_side(closed: Bench, text: str, values: Sequence[float], outcome: str, told: str) -> None:
     found = judged(closed, text, times(*values))
     assert found.outcome == outcome
     assert told in found.told
@@ -234,9 +232,7 @@ def test_trials_of_an_earlier_build_are_in_no_number(four: Bench, changed: str) 
         ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=0.1, doubts=("accounting",)), None),
     ],
 )
-def test_a_value_beyond_the_limit_even_at_its_bound_is_decided(
-    four: Bench, text: str, belief: Belief | None, held: bool | None
-) -> None:
+def test_decided_beyond_the_bound(four: Bench, text: str, belief: Belief | None, held: bool | None) -> None:
     criterion = criterion_of(text, four.configs["TC0"])
     assert outcome(criterion, Estimate(value=0.18, low=0.18, high=0.18, belief=belief)) is held
 

@@ -30,9 +30,7 @@ MS = 1_000_000
         (52, 1000, 0, 550),  # 520, rounded up to whole intervals
     ],
 )
-def test_a_turn_is_as_long_as_its_slower_side_asks(
-    p99_ms: float, per_s: float, connections: int, length_ms: int
-) -> None:
+def test_turn_fits_the_slower_side(p99_ms: float, per_s: float, connections: int, length_ms: int) -> None:
     plan = turn_plan(p99_ms * MS, per_s, connections)
     assert (plan.length_ns, plan.rounds) == (length_ms * MS, 10)
     assert plan.length_ns % (limits.TURN_INTERVALS * MS) == 0, "intervals are whole milliseconds"

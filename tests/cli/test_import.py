@@ -26,9 +26,7 @@ def test_a_file_is_read_told_and_reported(svload: Say, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("every", "slow_ms"), [(10, 9_000), (3, 20_000)])
-def test_failures_are_in_the_mean_and_not_in_that_of_ok(
-    svload: Say, tmp_path: Path, every: int, slow_ms: int
-) -> None:
+def test_failures_count_in_the_mean_of_all(svload: Say, tmp_path: Path, every: int, slow_ms: int) -> None:
     load = [
         files.Asked(user, 50 * user, slow_ms if user % every == 0 else 100, ok=user % every != 0)
         for user in range(150)

@@ -121,9 +121,7 @@ def spans_ns(start_vus: int, stages: Sequence[Stage], vu: int) -> list[tuple[int
 
 @settings(deadline=None, max_examples=60)
 @given(start=st.integers(0, 5), ramp=stages(9, whole=True), generators=st.integers(1, 3))
-def test_users_in_stages_are_there_when_the_line_says(
-    start: int, ramp: tuple[Stage, ...], generators: int
-) -> None:
+def test_users_in_stages_follow_the_line(start: int, ramp: tuple[Stage, ...], generators: int) -> None:
     executor = RampingVus(start_vus=start, stages=ramp)
     if executor.most_vus < generators:
         return
@@ -150,9 +148,7 @@ def test_users_in_stages_are_there_when_the_line_says(
     ramp=stages(9, whole=True),
     window=st.tuples(st.integers(0, 16 * S), st.integers(0, 16 * S)),
 )
-def test_users_between_two_moments_are_the_sum_of_their_spans(
-    start: int, ramp: tuple[Stage, ...], window: tuple[int, int]
-) -> None:
+def test_user_spans_sum_to_their_total(start: int, ramp: tuple[Stage, ...], window: tuple[int, int]) -> None:
     low, high = sorted(window)
     spans = [span for vu in range(9) for span in spans_ns(start, ramp, vu)]
     planned = sum(max(min(off, high) - max(on, low), 0) for on, off in spans)

@@ -92,9 +92,7 @@ def test_check_starts_nothing(kit: type[Kit], tmp_path: Path, monkeypatch: pytes
     assert problems == kit.check(options_of(kit), tmp_path / "cache")
 
 
-def test_on_a_machine_without_anything_it_says_so_instead_of_failing(
-    kit: type[Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kits_say_what_is_missing(kit: type[Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     for problem in kit.check(options_of(kit), tmp_path / "cache"):
         assert str(problem)

@@ -300,9 +300,7 @@ def test_an_example_that_fails_is_seen(tmp_path: Path) -> None:
     ("ends", "promised", "fails"),
     [(4, "0", False), (4, "1", False), (1, "1", False), (3, "0", True), (0, "1", True)],
 )
-def test_only_what_a_busy_machine_cannot_judge_may_end_otherwise(
-    tmp_path: Path, ends: int, promised: str, fails: bool
-) -> None:
+def test_only_timing_steps_may_end_otherwise(tmp_path: Path, ends: int, promised: str, fails: bool) -> None:
     text = f"svload() {{ return {ends}; }}\nsvload load http://x/ --threshold 'errors<1%'\n"
     block = Block("a.md", 1, "bash", {"run": "pure", "exit": promised}, text)
     with pytest.raises(AssertionError) if fails else contextlib.nullcontext():

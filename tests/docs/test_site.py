@@ -105,9 +105,7 @@ def test_a_type_with_alternatives_is_shown_without_the_bar_s_backslash(site: Pat
 
 
 @pytest.mark.look
-def test_opened_as_a_file_it_can_be_searched_and_keeps_names_whole(
-    needs: Callable[..., None], request: pytest.FixtureRequest, site: Path
-) -> None:
+def test_works_from_a_file(needs: Callable[..., None], request: pytest.FixtureRequest, site: Path) -> None:
     needs("chromium")
     page = request.getfixturevalue("browser").new_page(viewport={"width": 1200, "height": 900})
     failed: list[str] = []

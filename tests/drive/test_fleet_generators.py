@@ -127,9 +127,7 @@ def test_each_machine_begins_by_its_own_clock_and_its_tables_come_here(fleet: An
 
 
 @pytest.mark.parametrize("fails", ["prepare", "load"])
-def test_a_machine_that_is_lost_stops_the_others_and_the_load_counts_for_nothing(
-    fleet: Any, tmp_path: Path, fails: str
-) -> None:
+def test_losing_a_machine_stops_the_whole_load(fleet: Any, tmp_path: Path, fails: str) -> None:
     well, lost = FakeMachine("h1", fails="silent"), FakeMachine("h2", fails=fails)
     with pytest.raises(SvloadError) as caught:
         fleet(well, lost).load([share("a"), share("b")], {}, tmp_path)

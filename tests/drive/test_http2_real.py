@@ -126,9 +126,7 @@ def test_nginx_logged_what_was_counted(
     assert len({line[3] for line in lines}) == connections
 
 
-def test_nginx_that_leaves_after_so_many_requests_fails_only_what_it_did_not_take(
-    tmp_path: Path, serve: Serve, certificate: str
-) -> None:
+def test_nginx_leaving_early_fails_only_the_rest(tmp_path: Path, serve: Serve, certificate: str) -> None:
     port = nginx(tmp_path, serve, "http2", "keepalive_requests 100;")
     found = load(port, 32, 16, 4_000)
     opened, goaways = found["connections_opened"], found["http2"]["goaways"]
@@ -139,9 +137,7 @@ def test_nginx_that_leaves_after_so_many_requests_fails_only_what_it_did_not_tak
     assert len(logged(tmp_path, found["ok"])) == found["ok"]
 
 
-def test_nginx_without_http2_is_named_or_taken_as_it_is(
-    tmp_path: Path, serve: Serve, certificate: str
-) -> None:
+def test_nginx_without_http2_is_named_or_accepted(tmp_path: Path, serve: Serve, certificate: str) -> None:
     port = nginx(tmp_path, serve, "ssl")
     refused = load(port, 4, 4, 8, certificate)
     assert refused["errors"] == {"http2_not_negotiated": 8}
@@ -152,9 +148,7 @@ def test_nginx_without_http2_is_named_or_taken_as_it_is(
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_nghttpd_gives_back_what_it_was_sent(
-    tmp_path: Path, serve: Serve, certificate: str, tls: bool
-) -> None:
+def test_nghttpd_echoes_what_it_was_sent(tmp_path: Path, serve: Serve, certificate: str, tls: bool) -> None:
     port = free_port()
     secure = [str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")] if tls else []
     serve(

@@ -35,9 +35,7 @@ def group(executor: Executor, timeout_s: float = 30, generators: int = 1) -> Gro
         (2_000, 30, 4, 28_000 - RESERVE, "this machine's local ports"),
     ],
 )
-def test_the_least_of_what_is_needed_and_what_there_is(
-    rate_rps: float, timeout_s: float, generators: int, count: int, because: str
-) -> None:
+def test_fewest_places(rate_rps: float, timeout_s: float, generators: int, count: int, because: str) -> None:
     asked = group(ConstantArrivalRate(rate_rps=rate_rps), timeout_s, generators)
     assert places_of(asked, Room(descriptors=20_000, local_ports=28_000)) == (count, because)
 

@@ -65,9 +65,7 @@ def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -
     ("preferred", False, Http2Spec(streams=1, fallback=True)),
     (True, True, None),
 ])  # fmt: skip
-def test_set_up_speaks_http2_with_what_the_groups_ask_over_it(
-    spoken: Http2, elsewhere: bool, told: Any
-) -> None:
+def test_set_up_speaks_http2_like_the_groups(spoken: Http2, elsewhere: bool, told: Any) -> None:
     case = config()
     groups = (evolve(case.groups[0], http2=spoken),)
     login = evolve(LOGIN, host="auth") if elsewhere else LOGIN

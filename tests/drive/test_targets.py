@@ -94,9 +94,7 @@ def test_localhost_is_where_its_server_listens(listening: tuple[str, ...], addre
         ("localhost", "127.0.0.1"),
     ],
 )
-def test_no_name_server_says_what_loopback_is(
-    name: str, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loopback_needs_no_name_server(name: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that lies would have its address authorised."""
 
     def lies(host: str, *_words: object, **_more: object) -> list[tuple[object, ...]]:

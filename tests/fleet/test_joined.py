@@ -223,9 +223,7 @@ def test_a_scheduler_without_workers_is_told(tmp_path: Path) -> None:
         ("tcp://127.0.0.1:none", "that is not a scheduler's address"),
     ],
 )
-def test_a_wrong_address_is_told_in_a_line(
-    address: str, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_address_is_one_line(address: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.fleet.joined._SCHEDULER_WITHIN_S", 1.0)
     with pytest.raises(SvloadError) as caught:
         workers_of(address)

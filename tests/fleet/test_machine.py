@@ -68,18 +68,14 @@ def test_a_setting_that_someone_else_changed_since_is_theirs(settings: Path, hom
     assert read(settings, SOMAXCONN) == "1000"
 
 
-def test_after_a_boot_nothing_is_put_back(
-    settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_to_restore_after_a_boot(settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.limits(home, WANTED)
     monkeypatch.setattr(machine, "_where", lambda: "another boot")
     assert machine.put_back(home) == []
     assert read(settings, SOMAXCONN) == "65535"
 
 
-def test_without_root_limits_stay_and_are_named(
-    settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_stay_without_root(settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert machine.limits(home, WANTED) == {"changed": False, "refused": sorted(WANTED)}
     assert read(settings, SOMAXCONN) == "4096"

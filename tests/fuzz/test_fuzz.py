@@ -66,9 +66,7 @@ def test_a_long_message_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         ("os.kill(os.getpid(), 9)", "signal 9"),
     ],
 )
-def test_a_command_that_breaks_is_seen(
-    breach: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_broken_command(breach: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(*_: object, **__: object) -> None:
         exec(f"import os, sys\n{breach}")
 

@@ -68,9 +68,7 @@ def heard(agent: Agent) -> Callable[[str, str], Notice]:
 # speaking
 
 
-def test_a_generator_is_prepared_started_and_stopped(
-    agent: Agent, order: Order, heard: Callable[[str, str], Notice]
-) -> None:
+def test_a_generator_s_life(agent: Agent, order: Order, heard: Callable[[str, str], Notice]) -> None:
     begin, nothing = agent.status(-1)
     assert nothing == []
     results = agent.prepare([order("g", "generator"), Tell(child="g", message={"prepare": {"share": 1}})])
@@ -144,9 +142,7 @@ def test_a_tools_exit_and_last_words(agent: Agent, order: Order) -> None:
     assert again["exit"] == -9
 
 
-def test_a_tool_past_its_time_is_killed_with_what_it_started(
-    agent: Agent, order: Order, tmp_path: Path
-) -> None:
+def test_a_tool_past_its_time_is_killed_with_children(agent: Agent, order: Order, tmp_path: Path) -> None:
     slow = order("t", "tool", "sh", "-c", "sleep 600 & echo going; wait", timeout_s=0.5, cwd=str(tmp_path))
     with pytest.raises(SvloadError, match=r"within 0\.5 s.*going") as caught:
         agent.prepare([slow])
@@ -216,9 +212,7 @@ def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None
         ({"limits": Limits(cores=(9999,))}, "Invalid argument"),
     ],
 )
-def test_what_cannot_be_started_says_why(
-    agent: Agent, order: Order, changed: dict[str, Any], said: str
-) -> None:
+def test_a_failed_start_says_why(agent: Agent, order: Order, changed: dict[str, Any], said: str) -> None:
     wish = replace(order("unborn", "server", "sleep", "600"), **changed)
     with pytest.raises(SvloadError, match=said) as caught:
         agent.prepare([wish])
@@ -250,9 +244,7 @@ def test_a_name_is_free_again_after_the_end(agent: Agent, order: Order) -> None:
     wait_until(lambda: agent.exited("s") == 0)
 
 
-def test_an_unexpected_end_is_noticed_with_its_last_words(
-    agent: Agent, order: Order, heard: Callable[[str, str], Notice]
-) -> None:
+def test_an_unexpected_end_is_told(agent: Agent, order: Order, heard: Callable[[str, str], Notice]) -> None:
     agent.prepare([order("s", "server", "sh", "-c", "echo port in use; exit 4")])
     assert heard("exit", "s").data == {"exit": 4, "role": "server", "tail": "port in use"}
 
@@ -297,9 +289,7 @@ def procs(path: str) -> list[str]:
     return Path(path, "cgroup.procs").read_text().split()
 
 
-def test_a_group_holds_all_that_is_started_in_it_and_goes_when_it_is_dropped(
-    agent: Agent, order: Order, needs: Callable[..., None]
-) -> None:
+def test_a_group_holds_what_starts_in_it(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
     needs("root")
     limits = GroupLimits(cpus=0.5, memory_bytes=64 << 20, pids=20)
     made, first, second = agent.prepare(
@@ -339,9 +329,7 @@ def test_more_memory_than_allowed_is_a_kill(agent: Agent, order: Order, needs: C
     agent.prepare([DropGroup(name="t")])
 
 
-def test_members_share_the_limit_of_what_they_are_within(
-    agent: Agent, order: Order, needs: Callable[..., None]
-) -> None:
+def test_members_share_their_parents_limit(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
     """Neither takes more than half of it; both together do, and one of them is killed."""
     needs("root")
     holds = "import sys; x = bytearray(24 << 20); print('held', flush=True); sys.stdin.read()"
@@ -408,9 +396,7 @@ def test_a_child_can_live_in_a_named_network_namespace(tmp_path: Path, needs: Ca
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
-def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(
-    agent: Agent, order: Order, tmp_path: Path, strict: bool
-) -> None:
+def test_sigterm_ignored_is_killed(agent: Agent, order: Order, tmp_path: Path, strict: bool) -> None:
     (result,) = agent.prepare([order("deaf", "server", sys.executable, "-c", IGNORES_TERM)])
     wait_until(lambda: (tmp_path / "log/deaf.log").read_text() == "deaf\n")
     begun = time.monotonic()
@@ -511,9 +497,7 @@ WAYS: list[Callable[[Agent, Path], object]] = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["written", "put"])
-def test_a_temporary_file_never_replaces_one_that_is_not_ours(
-    agent: Agent, tmp_path: Path, way: Callable[[Agent, Path], object]
-) -> None:
+def test_only_own_files_replaced(agent: Agent, tmp_path: Path, way: Callable[[Agent, Path], object]) -> None:
     (tmp_path / "precious").write_text("mine")
     with pytest.raises(SvloadError, match="is not the lab's"):
         way(agent, tmp_path / "precious")

@@ -49,9 +49,7 @@ def test_version_1_stays_below_our_own_group(offer: Offer) -> None:
 
 
 @pytest.mark.parametrize(("quotas", "allowed"), [(("-1", "-1"), None), (("-1", "60000"), 0.6), (("200000", "-1"), 2), (("100000", "150000"), 1)])  # fmt: skip
-def test_version_1_gives_no_more_cores_than_the_groups_above_have(
-    offer: Offer, quotas: tuple[str, str], allowed: float | None
-) -> None:
+def test_version_1_obeys_outer_groups(offer: Offer, quotas: tuple[str, str], allowed: float | None) -> None:
     machine = offer("/user/me", "cpu", "cpuacct", "memory")
     for folder, quota in zip(("user", "user/me"), quotas, strict=True):
         (machine / "cpu" / folder / "cpu.cfs_quota_us").write_text(quota)

@@ -109,9 +109,7 @@ def test_the_machine_says_what_it_can_carry() -> None:
     assert found.port_reuse_s in (REUSED_AFTER_S, TIME_WAIT_S)
 
 
-def test_loopback_and_timers_are_measured_once_a_boot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loopback_and_timers_measured_once_a_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = preflight.preflight(state=tmp_path)
     assert first.loopback_bytes_per_s > 10e6
     assert first.timer_floor_ns > 0
@@ -119,9 +117,7 @@ def test_loopback_and_timers_are_measured_once_a_boot(
     assert preflight.preflight(state=tmp_path) == first
 
 
-def test_a_figure_of_a_busy_moment_is_measured_anew_before_it_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_busy_moment_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "measure_timer_floor", lambda: 50_000.0)
     monkeypatch.setattr(preflight, "measure_loopback", lambda tries=5: 1e9 if tries == 5 else 4e9)
     assert preflight.preflight(state=tmp_path).loopback_bytes_per_s == 1e9
@@ -132,9 +128,7 @@ def test_a_figure_of_a_busy_moment_is_measured_anew_before_it_refuses(
     assert preflight.above(9e9, 4e9, state=tmp_path) == 4e9, "what cannot be stays above what was measured"
 
 
-def test_a_new_boot_and_a_damaged_file_are_measured_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_boot_or_damaged_file_is_remeasured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "measure_loopback", lambda: 7e9)
     monkeypatch.setattr(preflight, "measure_timer_floor", lambda: 50_000.0)
     path = tmp_path / "preflight.json"
@@ -144,9 +138,7 @@ def test_a_new_boot_and_a_damaged_file_are_measured_anew(
         assert preflight.preflight(state=tmp_path) == (7e9, 50_000.0)
 
 
-def test_a_busy_machine_never_lowers_what_loopback_carries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_busy_machine_never_lowers_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "measure_timer_floor", lambda: 50_000.0)
     rates = iter([5e9, 1e9, 6e9])
     monkeypatch.setattr(preflight, "measure_loopback", lambda: next(rates))

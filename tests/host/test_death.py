@@ -122,9 +122,7 @@ def test_controller_killed_the_load_is_silent_at_once(stage: Callable[..., Stage
     wait_until(lambda: not list_labs(lab.state))
 
 
-def test_agent_and_keeper_killed_together_the_next_command_finishes(
-    stage: Callable[..., Stage], isolate: bool
-) -> None:
+def test_killed_agent_and_keeper_are_cleaned_up_after(stage: Callable[..., Stage], isolate: bool) -> None:
     lab = stage("600")
     assert [(found.id, found.alive) for found in list_labs(lab.state)] == [("lab", True)]
     assert lab.finish_leftovers().strip() == ""
@@ -156,9 +154,7 @@ def test_looking_for_leftovers_is_quick_when_there_are_none(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "ended", "left"])
-def test_an_agent_whose_starter_ends_before_it_is_owned_ends_too(
-    end: signal.Signals | None, tmp_path: Path
-) -> None:
+def test_an_unowned_agent_ends_with_its_starter(end: signal.Signals | None, tmp_path: Path) -> None:
     """A command that is killed while its agent comes up, not half a minute later."""
     folder = tmp_path / "lab"
     code = (

@@ -49,9 +49,7 @@ def test_more_items_than_tickets_and_results_beyond_a_pipe() -> None:
 
 
 @pytest.mark.parametrize(("cores", "items"), [(1, 50), (2, 3), (2, 0)])
-def test_one_core_or_few_items_are_a_plain_loop(
-    monkeypatch: pytest.MonkeyPatch, cores: int, items: int
-) -> None:
+def test_one_core_or_few_items_run_in_a_loop(monkeypatch: pytest.MonkeyPatch, cores: int, items: int) -> None:
     monkeypatch.setattr(forks, "_cores", lambda: cores)
     assert spread(lambda n: (n, os.getpid()), range(items)) == [(n, os.getpid()) for n in range(items)]
     monkeypatch.setattr(forks, "_cores", lambda: 1)
@@ -101,9 +99,7 @@ def test_a_killed_worker_costs_time_alone(killed: set[int], capfd: pytest.Captur
 
 
 @pytest.mark.parametrize("still", [signal.pause, lambda: os.kill(os.getpid(), signal.SIGSTOP)])
-def test_a_worker_that_stands_still_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, still: Callable[[], object]
-) -> None:
+def test_a_stuck_worker_is_left(monkeypatch: pytest.MonkeyPatch, still: Callable[[], object]) -> None:
     monkeypatch.setattr(forks, "_IDLE_S", 0.3)
     parent = os.getpid()
 

@@ -80,9 +80,7 @@ def announce(lab: Path, pid: int, **changed: Any) -> None:
 
 
 @pytest.mark.truth
-def test_a_journaled_process_is_ended_and_the_folder_goes(
-    lab: Path, tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_journaled_child(lab: Path, tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = start()
     announce(lab, process.pid)
     assert [(found.id, found.owner, found.alive) for found in list_labs(tmp_path)] == [("lab", "gone", False)]
@@ -106,9 +104,7 @@ def test_a_reused_pid_is_never_killed(
 
 @pytest.mark.truth
 @pytest.mark.parametrize(("mark", "ended"), [("m", True), ("another lab's", False)])
-def test_a_member_whose_leader_is_gone_needs_the_mark(
-    lab: Path, start: Callable[..., subprocess.Popen[bytes]], mark: str, ended: bool
-) -> None:
+def test_orphan(lab: Path, start: Callable[..., subprocess.Popen[bytes]], mark: str, ended: bool) -> None:
     leader = start(LEAVES_A_MEMBER, SVLOAD_LAB=mark)
     leader.wait(HANG_S)
     (member,) = [found for found in linux.processes() if found.session == leader.pid]
@@ -118,9 +114,7 @@ def test_a_member_whose_leader_is_gone_needs_the_mark(
 
 
 @pytest.mark.truth
-def test_a_stray_that_left_its_session_is_found_by_the_mark(
-    lab: Path, start: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_stray_is_found_by_the_mark(lab: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     marked, other = start(SVLOAD_LAB="lab-1-2"), start(SVLOAD_LAB="lab-1-23")
     log = Journal(lab)
     log.announce("lab", name="lab", mark="lab-1-2", boot_id=linux.boot_id())
@@ -185,9 +179,7 @@ def test_an_orphan_without_environment_is_named_to_a_user(
 
 
 @pytest.mark.truth
-def test_a_new_lab_in_a_dead_ones_folder_undoes_it_first(
-    lab: Path, start: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_new_lab_undoes_the_dead_one(lab: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = start()
     announce(lab, process.pid)
     with start_agent(lab, Lease(), "the next"):

@@ -49,9 +49,7 @@ def open_entries(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_journal_holds_what_was_before_the_first_change_until_all_is_as_it_was(
-    folders: Path, log: Journal
-) -> None:
+def test_journal_keeps_the_first_values_until_restored(folders: Path, log: Journal) -> None:
     groups = Groups("mark", log)
     groups.make(MakeGroup(name="web", limits=GroupLimits(cpus=1.0), open_to=OPEN_TO))
     first = groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=0.2)))
@@ -119,9 +117,7 @@ def test_a_disk_rate_is_given_later_and_taken_off(folders: Path, log: Journal, d
     assert rates_of(paths) == [disk, "0"]
 
 
-def test_members_of_a_machine_with_a_disk_rate_are_in_its_own_folder_with_version_1(
-    folders: Path, log: Journal, disk: str
-) -> None:
+def test_version_1_members_live_in_the_machines_folder(folders: Path, log: Journal, disk: str) -> None:
     """There a group's rate holds no group below it."""
     groups = Groups("mark", log)
     limits = GroupLimits(disk_read_bytes_per_s=20_000_000, memory_bytes=1 << 30)
@@ -138,9 +134,7 @@ def test_members_of_a_machine_with_a_disk_rate_are_in_its_own_folder_with_versio
         )
 
 
-def test_members_of_a_machine_with_a_disk_rate_alone_can_be_ended_as_one(
-    folders: Path, log: Journal, disk: str
-) -> None:
+def test_members_with_a_disk_rate_end_as_one(folders: Path, log: Journal, disk: str) -> None:
     groups = Groups("mark", log)
     groups.make(MakeGroup(name="vm", limits=GroupLimits(disk_read_bytes_per_s=20_000_000), folders=("/srv",)))
     assert set(groups.make(MakeGroup(name="web", limits=GroupLimits(), within="vm"))["paths"]) == {"pids"}

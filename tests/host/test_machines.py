@@ -45,9 +45,7 @@ def test_its_clock_is_the_controllers_exactly(machine: LocalMachine) -> None:
     assert time_namespace(0) == ""
 
 
-def test_in_another_time_namespace_it_is_measured(
-    machine: LocalMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_time_namespace_is_measured(machine: LocalMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.host.machines.local.time_namespace", lambda pid="self": str(pid))
     assert 0 < machine.offset().bound_ns < 1_000_000_000
 

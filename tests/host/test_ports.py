@@ -25,9 +25,7 @@ def settings(tmp_path: Path) -> Path:
         ("1", 600.0, False, 600.0),
     ],
 )
-def test_ports_bound_the_rate_of_new_connections(
-    settings: Path, reuse: str, seconds: float, loopback: bool, most_rps: float
-) -> None:
+def test_port_rate_bound(settings: Path, reuse: str, seconds: float, loopback: bool, most_rps: float) -> None:
     (settings / "tcp_tw_reuse").write_text(f"{reuse}\n")
     assert local_ports(settings) == range(10_000, 10_600)
     assert most_new_connections(seconds, loopback, settings) == pytest.approx(most_rps)

@@ -73,9 +73,7 @@ def test_a_setting_of_the_machine_needs_the_users_word(proc: Path, log: Journal)
     assert ask(Settings(log, None), host=False, machine="1000")[MACHINE]["why"] == "", "as it is already"
 
 
-def test_what_the_kernel_refuses_is_told_with_the_value_in_force(
-    proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_refusal(proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = Path.write_text
 
     def refuse(path: Path, text: str, **more: Any) -> int:
@@ -157,9 +155,7 @@ def test_whoever_dies_in_the_middle_leaves_a_journal_that_puts_back(
 
 
 @pytest.mark.truth
-def test_a_network_of_the_labs_own_has_settings_of_its_own(
-    tmp_path: Path, needs: Callable[..., None]
-) -> None:
+def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[..., None]) -> None:
     needs("root")
     before = Path("/proc/sys/net/core/somaxconn").read_text()
     with start_agent(tmp_path / "lab", Lease(), "a test", own_network=True) as agent:
@@ -184,9 +180,7 @@ def test_a_network_of_the_labs_own_has_settings_of_its_own(
     assert Path("/proc/sys/net/core/somaxconn").read_text() == before
 
 
-def test_a_machines_setting_is_not_forgotten_by_who_is_in_another_network(
-    proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_survive(proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent of a lab with a network of its own must leave it to its keeper."""
     ask(Settings(log, None), network="37")
     monkeypatch.setattr(linux, "network_namespace", lambda: "net:[2]")

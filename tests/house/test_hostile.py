@@ -42,7 +42,7 @@ pages of a cluster
 requests write to the user's server
   study/test_writes.py::test_what_writes_to_a_server_of_the_users_is_named
 loopback by a name server
-  drive/test_targets.py::test_no_name_server_says_what_loopback_is
+  drive/test_targets.py::test_loopback_needs_no_name_server
 links, modes, windows and columns
   run/test_hostile_trust.py::test_a_study_that_is_a_link_elsewhere_is_not_shown
   run/test_hostile_trust.py::test_runs_go_through_a_link_that_was_named_alone
@@ -60,7 +60,7 @@ edited findings
   store/test_verify.py::test_findings_that_were_edited_are_made_anew_and_said
   store/test_verify.py::test_findings_are_never_believed_unseen
 damage behind damage
-  store/test_verify.py::test_what_cannot_be_read_hides_no_other_damage
+  store/test_verify.py::test_one_damage_hides_no_other
 a sealed trial or the journal is gone
   store/test_verify.py::test_a_sealed_trial_that_is_gone_is_not_measured_again
 another build after resume
@@ -103,7 +103,7 @@ memory by what is decoded
   store/test_foreign_hostile.py::test_long_names_are_bounded_together
 odd encodings and damaged gzip
   store/test_foreign_hostile.py::test_it_is_refused_with_its_line
-  store/test_foreign_hostile.py::test_a_damaged_gzip_file_is_refused_by_whoever_reads_it_first
+  store/test_foreign_hostile.py::test_a_damaged_gzip_file_is_refused
 decimal commas
   cli/test_words.py::test_a_marked_number_is_refused_with_its_readings
   store/test_decimals.py::test_what_fits_both_is_asked_for

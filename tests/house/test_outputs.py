@@ -214,9 +214,7 @@ def test_no_other_place_starts_an_interpreter() -> None:
     ("given", "kept"),
     [(":/opt/lib", "/opt/lib"), (".", None), ("lib:/a:../b:/c", "/a:/c"), ("", None)],
 )
-def test_a_path_that_means_the_current_folder_is_left_out(
-    given: str, kept: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_current_folder_is_skipped(given: str, kept: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", given)
     assert child_environment().get("PYTHONPATH") == kept
 

@@ -115,9 +115,7 @@ def tops(modules: list[str]) -> set[str]:
 
 
 @pytest.mark.truth
-def test_the_command_judges_only_after_the_load(
-    serve_truth: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
+def test_judging_starts_after_the_load(serve_truth: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{serve_truth()['http_port']}/info"
     found = run(CONTROLLER, url, folder=tmp_path)
     assert tops(found["begin"]) & (JUDGING | {"rich", "ruamel"}) == set()

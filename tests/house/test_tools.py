@@ -82,9 +82,7 @@ def test_steps_tell_their_time_and_keep_the_status(steps: Path) -> None:
     ],
 )
 @pytest.mark.truth
-def test_without_real_servers_the_tests_go_on_with_a_loud_line(
-    tmp_path: Path, apt: int, ci: str, code: int, layers: str
-) -> None:
+def test_without_real_servers_tests_run(tmp_path: Path, apt: int, ci: str, code: int, layers: str) -> None:
     """Where root or apt lack, their journeys are not tested, which is no failure but in CI."""
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -234,9 +232,7 @@ def test_a_download_is_tried_three_times(tmp_path: Path, good_at: int, code: int
     ids=["all", "a later one fails", "the first fails", "no time"],
 )
 @pytest.mark.truth
-def test_ci_takes_test_whole_and_the_others_with_what_is_left(
-    tmp_path: Path, fails: str, budget_s: int, code: int, made: list[str]
-) -> None:
+def test_ci_runs_test_whole(tmp_path: Path, fails: str, budget_s: int, code: int, made: list[str]) -> None:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tmp_path / ".ci")
     (tmp_path / "tools").mkdir()
@@ -313,9 +309,7 @@ def test_other():
 @pytest.mark.parametrize("beside", [(), ("-n", "2")], ids=["one process", "workers"])
 @pytest.mark.parametrize("asked", [(), ("-m", "pure and not timing")], ids=["plain", "selected"])
 @pytest.mark.truth
-def test_timing_tests_are_left_out_and_counted(
-    tmp_path: Path, beside: tuple[str, ...], asked: tuple[str, ...]
-) -> None:
+def test_timing_tests_are_left_out(tmp_path: Path, beside: tuple[str, ...], asked: tuple[str, ...]) -> None:
     sample(tmp_path, LEFT_OUT)
     done = run(sys.executable, "-m", "pytest", *beside, *asked, str(tmp_path), cwd=tmp_path)
     assert done.returncode == 0, done.stdout

@@ -49,9 +49,7 @@ def test_the_island_can_see_a_packet(island: Island):
 
 @pytest.mark.truth
 @pytest.mark.parametrize("command", ["load", "probe"])
-def test_an_outside_target_on_the_command_line_is_refused_before_any_packet(
-    world: World, island: Island, command: str
-):
+def test_an_outside_target_is_refused_before_any_packet(world: World, island: Island, command: str):
     ended = island.run(world, command, f"http://{OUTSIDE}:8099/")
     assert ended.returncode == 2
     assert f"--authorise {OUTSIDE}" in ended.stderr
@@ -63,9 +61,7 @@ def test_an_outside_target_on_the_command_line_is_refused_before_any_packet(
 @pytest.mark.parametrize(
     ("host", "port", "error"), [("10.99.9.9", 80, "connect_unreachable"), (OUTSIDE, 8099, "connect_refused")]
 )
-def test_an_authorised_host_that_is_not_reached_ends_the_load_in_one_line(
-    world: World, island: Island, host: str, port: int, error: str
-):
+def test_an_unreached_host_is_one_line(world: World, island: Island, host: str, port: int, error: str):
     """Long before the load's own end, which no wait of the tests would see."""
     ended = island.run(
         world, "load", f"http://{host}:{port}/", "--authorise", host, "-d", LONGER_THAN_ANY_WAIT, "--quiet"

@@ -109,9 +109,7 @@ SLIPS = [
 
 
 @pytest.mark.parametrize(("old", "new", "says"), [slip for slip in SLIPS if slip[1]])
-def test_a_slip_is_told_before_anything_starts(
-    world: World, study: Path, old: str, new: str, says: str
-) -> None:
+def test_a_slip_is_told_before_the_start(world: World, study: Path, old: str, new: str, says: str) -> None:
     assert STUDY.count(old) == 1, old
     study.write_text(STUDY.replace(old, new))
     done = world.svload("plan", str(study))

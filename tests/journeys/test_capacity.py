@@ -188,9 +188,7 @@ def test_the_answer_is_the_arithmetic(world: World):
 
 
 @pytest.mark.timing
-def test_by_rate_the_limit_is_where_arrivals_pile_up(
-    world: World, serve_truth: Callable[..., dict[str, Any]]
-):
+def test_a_rate_is_limited_where_arrivals_pile_up(world: World, serve_truth: Callable[..., dict[str, Any]]):
     """4 workers of 10 ms: 400 arrivals a second and no more. Its p95 stays below a second in so short
     a trial, its backlog does not."""
     server = serve_truth(service_time={"constant_ns": 10_000_000}, workers=4)

@@ -96,9 +96,7 @@ def test_a_slow_path_is_slower(url: str) -> None:
 
 
 @pytest.mark.timing
-def test_the_answer_is_one_sentence_and_a_gate_the_exit_status(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer_is_a_sentence_and_exit_status(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TURN_STRETCH", limits.TURN_ROUNDS)  # a pass needs them
     gate = ("--fail-if", "p50 worse by more than 5 %")
     slower = typed(f"{url}/fast", f"{url}/slow", *SHORT, *gate)
@@ -122,9 +120,7 @@ def test_a_side_that_fails_ends_it_with_its_name(url: str, order: tuple[str, str
 
 
 @pytest.mark.parametrize(("path", "error"), [("falls", "status"), ("leaves", "empty_answer")])
-def test_a_side_that_answered_before_is_not_said_to_have_never_done_so(
-    url: str, path: str, error: str
-) -> None:
+def test_a_side_that_once_answered_is_told_as_such(url: str, path: str, error: str) -> None:
     with pytest.raises(SvloadError) as caught:
         asked(f"{url}/fast", f"{url}/{path}")
     (problem,) = caught.value.problems
@@ -179,9 +175,7 @@ def test_a_time_that_holds_no_three_blocks_is_refused_before_anything_is_loaded(
     assert heard == []
 
 
-def test_turns_that_prove_too_long_for_the_time_are_told_after_the_first_warm_up(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_long_turns_are_told_after_the_warm_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns of ten times its p99 of 30 ms and more, where a tenth of a second was the least."""
     monkeypatch.setattr(limits, "TURN_P99S", 1000.0)
     with pytest.raises(SvloadError, match="too short: an answer needs 3 blocks, and one takes"):
@@ -245,9 +239,7 @@ def test_an_interrupted_one_goes_on_where_it_stopped(url: str) -> None:
         ),
     ],
 )
-def test_what_is_typed_wrongly_is_told_before_anything_is_sent(
-    world: World, words: tuple[str, ...], said: str
-) -> None:
+def test_mistakes_are_told_before_sending(world: World, words: tuple[str, ...], said: str) -> None:
     ended = world.svload("compare", *words)
     assert ended.returncode == 2, ended.stderr
     assert said in ended.stderr

@@ -57,9 +57,7 @@ def labs_of(run: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("does", "cause"), [("eat", "oom_kill"), ("leave", "exit"), ("worker", "oom_kill")])
-def test_a_death_is_what_its_trial_found_and_the_service_is_up_for_the_next(
-    world: World, needs: Callable[..., None], does: str, cause: str
-) -> None:
+def test_a_death_is_found(world: World, needs: Callable[..., None], does: str, cause: str) -> None:
     needs("root")
     study = write_study(world.root / "mortal", does, memory="64 MiB", on_death="finding")
     told = world.run(study, "--trust")
@@ -88,9 +86,7 @@ def test_a_death_is_what_its_trial_found_and_the_service_is_up_for_the_next(
 @pytest.mark.parametrize(
     ("does", "said"), [("leave", "exited unexpectedly (exit 7)"), ("worker", "lack of memory")]
 )
-def test_without_the_word_it_is_the_labs_failure(
-    world: World, needs: Callable[..., None], does: str, said: str
-) -> None:
+def test_otherwise_the_lab_has_failed(world: World, needs: Callable[..., None], does: str, said: str) -> None:
     needs("root")
     study = write_study(world.root / "mortal", does, memory="64 MiB")
     ended = world.svload("run", study, "--trust", "--out", str(world.runs))

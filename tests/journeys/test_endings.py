@@ -21,9 +21,7 @@ pytestmark = pytest.mark.truth
     ],
     ids=["clean", "errors", "refused"],
 )
-def test_a_run_is_reported_with_its_code(
-    world: World, faults: dict[str, str], code: int, outcomes: set[str]
-) -> None:
+def test_a_report_has_its_code(world: World, faults: dict[str, str], code: int, outcomes: set[str]) -> None:
     run = make_run(world.runs, cases=2, faults=faults)
     ended = world.svload("report", str(run.path), "--json")
     assert ended.returncode == code, ended.stderr
@@ -51,9 +49,7 @@ thresholds: {thresholds}
         (["response.p99.9 < 10 s", "response.p50 < 0.5 ms"], 1, ["open", "failed"]),
     ],
 )
-def test_a_study_ends_with_the_code_of_its_thresholds(
-    world: World, thresholds: list[str], code: int, outcomes: list[str]
-) -> None:
+def test_thresholds_set_the_code(world: World, thresholds: list[str], code: int, outcomes: list[str]) -> None:
     """A response takes 20 ms at least, and a range is a thirtieth to five times its number at most."""
     (world.root / "study.yaml").write_text(STUDY.format(thresholds=json.dumps(thresholds)))
     ended = world.svload("run", "study.yaml", "--out", str(world.runs))

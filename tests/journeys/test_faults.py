@@ -70,9 +70,7 @@ def lab_of(run: Path, trial: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("second_s", [0.25, pytest.param(1.0, marks=pytest.mark.timing)])
-def test_one_of_two_servers_stops_and_starts_again_and_of_one_all_fails(
-    world: World, second_s: float
-) -> None:
+def test_one_of_two_servers_restarts_and_a_lone_one_fails(world: World, second_s: float) -> None:
     """Strictly, with seconds as long as they are: how fast they stop, what of the requests fails, and until when."""
     at, strict = (f"{second_s * number * 1000:g} ms" for number in (2, 4)), second_s == 1
     faults = [{"at": at, do: "web[1]"} for at, do in zip(at, ("stop", "start"), strict=True)]
@@ -158,9 +156,7 @@ def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
     assert world.silent() == []
 
 
-def test_kill_9_in_mid_fault_leaves_nothing_and_resume_completes(
-    world: World, needs: Callable[..., None]
-) -> None:
+def test_kill_9_during_a_fault_leaves_nothing(world: World, needs: Callable[..., None]) -> None:
     """Killed while one server is stopped, another paused, a third limited."""
     needs("root")
     faults = [

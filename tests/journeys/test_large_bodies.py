@@ -64,9 +64,7 @@ measure: {{duration: 120s, replicates: 1}}
 
 
 @pytest.mark.parametrize(("path", "error"), [("object", ""), ("altered", "check")])
-def test_a_body_larger_than_the_generator_goes_both_ways(
-    world: World, port: int, path: str, error: str
-) -> None:
+def test_a_large_body_goes_both_ways(world: World, port: int, path: str, error: str) -> None:
     (world.root / "study.yaml").write_text(TEXT.format(port=port, path=path, size=BODY_BYTES))
     with world.start("run", "study.yaml", "--trust", "--out", str(world.runs)) as command:
         most = peak_rss_bytes(world, command)

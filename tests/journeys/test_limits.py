@@ -56,9 +56,7 @@ def test_one_quota_for_all_workers(
 
 
 @pytest.mark.parametrize("phase_s", [0.4, pytest.param(3.0, marks=pytest.mark.timing)])
-def test_each_limit_is_lowered_under_load_and_holds_all_workers(
-    world: World, needs: Callable[..., None], phase_s: float
-) -> None:
+def test_limits_lowered_under_load_hold(world: World, needs: Callable[..., None], phase_s: float) -> None:
     """What the kernel holds, always; what it lets through, where the machine leaves the servers their cores."""
     can_hold(needs)
     strict = phase_s == 3.0
@@ -73,9 +71,7 @@ def test_each_limit_is_lowered_under_load_and_holds_all_workers(
 
 
 @pytest.mark.parametrize("moment", [Moment("all", 1, 0.2), Moment("controller", 2, 0.1)])
-def test_nothing_is_left_of_them_after_kill_9(
-    world: World, needs: Callable[..., None], moment: Moment
-) -> None:
+def test_kill_9_leaves_nothing(world: World, needs: Callable[..., None], moment: Moment) -> None:
     can_hold(needs)
     done = play(world, write_study(world.root / "limited", 0.6, together=True), moment)
     assert done.after == []

@@ -127,9 +127,7 @@ def test_a_failed_level_shows_on_every_surface(world: World, slow_url: str) -> N
         assert "at 2 users" in (derived / name).read_text()
 
 
-def test_a_server_that_goes_away_ends_the_load_with_1(
-    world: World, serve_truth: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_vanishing_server_ends_with_1(world: World, serve_truth: Callable[..., dict[str, Any]]) -> None:
     """Whatever was asked of the part before it went."""
     server = serve_truth()
     url = f"http://127.0.0.1:{server['http_port']}/info"

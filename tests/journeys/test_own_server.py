@@ -112,9 +112,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("typed", "written", "size"), COMMANDS)
-def test_a_command_runs_as_it_was_typed_in_this_folder(
-    world: World, typed: str, written: str, size: int | None
-):
+def test_a_command_runs_as_typed_here(world: World, typed: str, written: str, size: int | None):
     """README's five minutes. Whatever the study's folder, init starts the command once and says what it answered."""
     own_server(world)
     typed, written = (text.replace("HERE", str(world.root)) for text in (typed, written))
@@ -153,9 +151,7 @@ def test_a_study_that_init_wrote_runs_from_any_folder_without_trust(world: World
         ("./server 'x", 2, "cannot be split into words"),
     ],
 )
-def test_a_command_that_does_not_start_is_told_and_nothing_is_left(
-    world: World, typed: str, code: int, words: str
-):
+def test_a_failed_start_is_told_and_leaves_nothing(world: World, typed: str, code: int, words: str):
     own_server(world)
     ended = world.svload("init", typed, "s1")
     assert (ended.returncode, ended.stdout) == (code, "")

@@ -86,9 +86,7 @@ def study(world: World) -> Path:
     return folder
 
 
-def test_the_flame_graph_names_the_function_that_a_reader_of_the_source_expects(
-    world: World, study: Path, needs: Callable[..., None]
-) -> None:
+def test_flame_graph_names_the_hot_function(world: World, study: Path, needs: Callable[..., None]) -> None:
     needs("root", "perf", "gcc")
     world.run(study, "--trust")
     run = RunDir(only_run(world))

@@ -151,9 +151,7 @@ measure: {duration: 10s, replicates: 1}
 """
 
 
-def test_a_strangers_study_loads_a_redis_of_the_lab_and_administers_none(
-    world: World, needs: Callable[..., None]
-) -> None:
+def test_a_strangers_study_cannot_administer_redis(world: World, needs: Callable[..., None]) -> None:
     needs("redis-server")
     (world.root / "study.yaml").write_text(ADMINISTERS)
     [trial] = world.run("study.yaml")["trials"]
@@ -166,9 +164,7 @@ def test_a_strangers_study_loads_a_redis_of_the_lab_and_administers_none(
 
 
 @pytest.mark.parametrize(("counts", "grade"), [("", "VALID"), ("    counts_as: 1\n", "REFUSED")])
-def test_a_dialogue_is_held_against_memcacheds_counters(
-    world: World, needs: Callable[..., None], counts: str, grade: str
-) -> None:
+def test_memcacheds_counters_agree(world: World, needs: Callable[..., None], counts: str, grade: str) -> None:
     """As what it counts by itself, and as less than it asks."""
     needs("memcached")
     trial = judged(world, MEMCACHED.replace("    check: [size", f"{counts}    check: [size"))

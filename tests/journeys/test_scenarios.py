@@ -131,9 +131,7 @@ SECRET = TOKEN.replace("setup:", "secrets: {key: LOGIN_KEY}\nsetup:").replace(
 )
 
 
-def test_a_secret_reaches_the_server_and_no_file(
-    world: World, server: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_is_in_no_file(world: World, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
     (world.root / "study.yaml").write_text(SECRET.replace("PORT", str(server)))
     planned = world.succeed("plan", "study.yaml")
     assert "needs --trust: secrets.key: the variable LOGIN_KEY" in " ".join(planned.stdout.split())
@@ -185,9 +183,7 @@ def keystone_of_the_docs() -> str:
     return text
 
 
-def test_keystone_gives_tokens_for_a_body_and_gives_new_ones(
-    world: World, server: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keystone_gives_tokens(world: World, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A POST answered 201 with X-Subject-Token, before the load and again after each 401."""
     monkeypatch.setenv("OS_PASSWORD", SESAME)
     trial = run(world, keystone_of_the_docs(), server)

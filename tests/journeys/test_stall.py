@@ -52,9 +52,7 @@ def test_no_stall_of_the_server_is_hidden(
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
-def test_a_generator_stopped_in_the_first_half_is_found_out(
-    world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool
-) -> None:
+def test_a_stopped_generator(world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool) -> None:
     """Where a warm-up cut may lie: what the generator itself delayed is no warm-up, and is strictly not cut away."""
     url, admin = stalls.server(serve_truth)
     args = ("--rate", "500", "--duration", "4s", "--threshold", "p(50)<10s")
@@ -72,9 +70,7 @@ def test_a_generator_stopped_in_the_first_half_is_found_out(
 
 
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
-def test_a_slowed_generator_in_a_closed_loop_is_found_out(
-    world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool
-) -> None:
+def test_a_slowed_generator(world: World, serve_truth: Callable[..., dict[str, Any]], strict: bool) -> None:
     """Who is stopped while it waits reads late: its generator lag stays small, its read lag does not."""
     url, admin = stalls.server(serve_truth)
     with stalls.loading(world, admin, 100, url, "--vus", "16", "--duration", "2s") as (command, generators):

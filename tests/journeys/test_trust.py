@@ -222,9 +222,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRe
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_a_server_inherits_the_secrets_that_it_names(
-    world: World, named: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_inherits_named_secrets(world: World, named: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("API_TOKEN", "hush"), ("OTHER_FILE", "/hush"), ("PLAIN", "seen")):
         monkeypatch.setenv(name, value)
     service = {"run": f"{sys.executable} server.py ${{port}}"} | ({"secrets": ["token"]} if named else {})

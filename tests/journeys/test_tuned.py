@@ -43,9 +43,7 @@ def found(settings: list[dict[str, Any]]) -> dict[str, str]:
 
 
 @pytest.mark.truth
-def test_settings_of_the_kernel_are_those_of_the_labs_own_network(
-    world: World, needs: Callable[..., None]
-) -> None:
+def test_kernel_settings_stay_in_the_labs_network(world: World, needs: Callable[..., None]) -> None:
     needs("root")
     before = Path("/proc/sys/net/core/somaxconn").read_text()
     study = {

@@ -100,9 +100,7 @@ def test_a_killed_command_leaves_no_load(warmed: World, truth: dict[str, Any]) -
     assert not before & set(warmed.labs()), "the next spare has a lab of its own"
 
 
-def test_who_is_elsewhere_is_left_to_himself(
-    warmed: World, monkeypatch: pytest.MonkeyPatch, truth: dict[str, Any]
-) -> None:
+def test_others_are_left_alone(warmed: World, monkeypatch: pytest.MonkeyPatch, truth: dict[str, Any]) -> None:
     """Another version, another setting: nothing is taken, and the one who waits goes on waiting."""
     wait_until(lambda: is_waiting(warmed))
     monkeypatch.setenv("SVLOAD_STATE", str(warmed.root / "state"))

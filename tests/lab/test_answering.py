@@ -171,9 +171,7 @@ def test_who_began_later_is_named_and_taken_for_it() -> None:
     assert "began after api was started" in said
 
 
-def test_what_cannot_be_seen_is_said(
-    listener: tuple[int, subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unseen(listener: tuple[int, subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     port, server = listener
     [said] = proved(facts(free_port()), [process(server.pid)], "log")
     assert "could not be proved" in said

@@ -149,9 +149,7 @@ def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[
     assert lab.listed(objects).columns() == before
 
 
-def test_its_tls_front_goes_with_the_whole_of_it(
-    make: Callable[..., Lab], needs: Callable[..., None]
-) -> None:
+def test_its_tls_front_goes_with_it(make: Callable[..., Lab], needs: Callable[..., None]) -> None:
     needs("hitch")
     lab = make(evolve(WEB, options={**WEB.options, "replicas": None, "tls": "hitch"}))
     up = lab.up()

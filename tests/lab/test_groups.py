@@ -102,9 +102,7 @@ def test_services_within_a_machine_share_it_and_come_and_go_alone(make: Callable
 
 
 @pytest.mark.truth
-def test_each_replica_is_held_by_a_group_of_its_own_within_the_machine_of_all(
-    make: Callable[..., Lab],
-) -> None:
+def test_each_replica_has_a_group_within_the_machines(make: Callable[..., Lab]) -> None:
     vm = spec("vm", "machine", memory="1 GiB")
     lab = make(vm, spec(within="vm", cpus=0.5, replicas=2))
     facts = lab.up()["api"]

@@ -59,9 +59,7 @@ def in_a_network_of_nobody() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("moment", range(10))
-def test_killed_in_the_middle_of_a_set_every_parameter_is_back(
-    tmp_path: Path, needs: Callable[..., None], moment: int
-) -> None:
+def test_killed_within_a_set_all_is_restored(tmp_path: Path, needs: Callable[..., None], moment: int) -> None:
     """Everybody at once, at a random line of the journal."""
     needs("root", "varnishd", "unshare")
     after = random.Random(moment).randrange(1, MOST_LINES)

@@ -88,9 +88,7 @@ def linked(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Agent]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_its_clients_see_its_link_and_monitors_read(
-    linked: Agent, tmp_path: Path, needs: Callable[..., None], name: str
-) -> None:
+def test_its_link_is_seen(linked: Agent, tmp_path: Path, needs: Callable[..., None], name: str) -> None:
     case = CASES[name]
     needs(*case.needed)
     lab = Lab(case.specs, linked, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path)

@@ -368,9 +368,7 @@ def test_a_password_that_traffic_sets_for_itself_lasts_until_the_reset(database:
     assert told(database, "lab", "SELECT 1") == (["1"], {})
 
 
-def test_the_user_of_a_trusted_study_may_do_all_in_its_database(
-    needs: Callable[..., None], lab_of: Any
-) -> None:
+def test_a_trusted_studys_user_owns_its_database(needs: Callable[..., None], lab_of: Any) -> None:
     needs("mariadbd")
     lab = lab_of(spec("db", "mariadb"), trusted=True)
     lab.up()

@@ -36,9 +36,7 @@ def is_known(host: Agent, child: str) -> bool:
     return True
 
 
-def test_a_command_is_started_on_a_free_port_in_the_studys_folder_and_leaves_nothing(
-    lab_of: Any, tmp_path: Path
-) -> None:
+def test_a_command_starts_on_a_free_port_and_leaves_nothing(lab_of: Any, tmp_path: Path) -> None:
     (tmp_path / "beside-the-study.txt").write_text("here")
     events: list[Event] = []
     lab = lab_of(command(nofile=400_000), on_event=events.append)
@@ -170,9 +168,7 @@ def test_an_external_server_that_is_not_there_is_said(lab_of: Any) -> None:
         lab.up()
 
 
-def test_no_name_is_looked_up_and_nothing_sent_outside_loopback(
-    lab_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_leaves_loopback(lab_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object, **__: object) -> Any:
         raise AssertionError("looked up or connected")
 

@@ -209,9 +209,7 @@ def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: s
     return (done.stdout + done.stderr).strip()
 
 
-def test_mariadb_has_its_database_and_user_counts_and_is_made_anew_on_reset(
-    lab_of: Any, needs: Any, tmp_path: Path
-) -> None:
+def test_mariadb_is_created_counted_and_reset(lab_of: Any, needs: Any, tmp_path: Path) -> None:
     needs("mariadbd", "mariadb-install-db", "mariadb")
     (tmp_path / "tables.sql").write_text(
         "CREATE TABLE users (name VARCHAR(9) PRIMARY KEY); INSERT INTO users VALUES ('ada');"
@@ -254,9 +252,7 @@ def test_mariadb_has_its_database_and_user_counts_and_is_made_anew_on_reset(
     assert gone(pids)
 
 
-def test_a_fault_in_the_sql_file_is_told_with_mariadbs_own_words(
-    lab_of: Any, needs: Any, tmp_path: Path
-) -> None:
+def test_an_sql_fault_is_told_in_mariadbs_words(lab_of: Any, needs: Any, tmp_path: Path) -> None:
     needs("mariadbd", "mariadb-install-db", "mariadb")
     (tmp_path / "tables.sql").write_text("CREATE TABEL users (name INT);")
     lab = lab_of(spec("db", "mariadb", sql="tables.sql"))

@@ -54,9 +54,7 @@ def fetch(at: Endpoint, path: str, **headers: str) -> bytes:
 
 
 @pytest.mark.real
-def test_objects_put_once_are_listed_fetched_cached_and_found_again(
-    lab: Lab, agent: Agent, tmp_path: Path, cache: Path
-) -> None:
+def test_objects_are_listed_fetched_and_cached(lab: Lab, agent: Agent, tmp_path: Path, cache: Path) -> None:
     facts = lab.up()
     table = lab.fill(OBJECTS, seed=7)
     assert len(table["path"]) == 20

@@ -134,9 +134,7 @@ def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_
 
 
 @pytest.mark.real
-def test_one_object_server_is_limited_alone_and_started_again_within_its_group(
-    lab: Lab, tmp_path: Path, needs: Any
-) -> None:
+def test_one_object_server_is_limited_and_restarted(lab: Lab, tmp_path: Path, needs: Any) -> None:
     needs("root")
     pids = {process.name: process.pid for process in lab.up()["backend"].processes}
     journal = [entry for entry in read_entries(tmp_path / "agent") if entry["kind"] == "cgroup"]

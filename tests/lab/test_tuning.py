@@ -36,9 +36,7 @@ class Server:
 
 
 @pytest.mark.parametrize("wanted", [{"low": 400, "high": 5000}, {"high": 3, "low": 2}])
-def test_limits_that_bound_each_other_are_set_in_the_order_that_the_server_takes(
-    wanted: dict[str, int],
-) -> None:
+def test_dependent_limits_are_set_in_the_servers_order(wanted: dict[str, int]) -> None:
     server = Server()
     assert retune(server, wanted, server.is_well) == {}
     assert {name: int(server.values[name]) for name in wanted} == wanted

@@ -112,9 +112,7 @@ def summary(requests: Sequence[Request]) -> dict[str, Any]:
 
 @fast
 @given(REQUESTS, st.lists(st.integers(0, 5), min_size=60, max_size=60), st.integers(1, 6))
-def test_totals_of_any_shares_keep_both_identities(
-    requests: list[Request], to: list[int], shares: int
-) -> None:
+def test_shares_keep_both_identities(requests: list[Request], to: list[int], shares: int) -> None:
     results = [
         ShareResult(Share(f"load.{number}", (Part(0, number),), {}, ()), summary(part), Path())
         for number, part in enumerate(dealt(requests, to, shares))

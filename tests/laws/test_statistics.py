@@ -25,9 +25,7 @@ def histogram(values: list[int]) -> np.ndarray:
 
 @fast
 @given(TIMES, TIMES, P, st.integers(0, 200))
-def test_percentiles_of_merged_histograms_are_exact_to_0_8_percent(
-    a: list[int], b: list[int], p: float, failed: int
-) -> None:
+def test_merged_percentiles_are_within_0_8_percent(a: list[int], b: list[int], p: float, failed: int) -> None:
     total = len(a) + len(b) + failed
     exact = ranked_values(np.array(a + b), total).quantile(p)
     merged = ranked_counts(histogram(a) + histogram(b), total).quantile(p)

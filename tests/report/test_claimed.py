@@ -71,9 +71,7 @@ def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: F
         ("x y " * 30, "z " * 60),
     ],
 )
-def test_no_sentence_is_longer_than_25_words(
-    findings: Findings, outcome: str, names: tuple[str, str]
-) -> None:
+def test_sentences_have_25_words_at_most(findings: Findings, outcome: str, names: tuple[str, str]) -> None:
     (claim,) = (one.claim for one in claimed(findings) if one.outcome == outcome)
     changed = evolve(claim, baseline=names[0], treatment=names[1])
     (one,) = claimed(evolve(findings, claims=(changed,)))
@@ -117,9 +115,7 @@ def test_other_programs_are_told_by_side_where_they_lean(findings: Findings) -> 
         ("open", "gate undecided: perhaps worse by more than 5 %"),
     ],
 )
-def test_a_gate_that_did_not_fail_does_not_read_as_one_that_did(
-    findings: Findings, outcome: Any, told: str
-) -> None:
+def test_only_a_failed_gate_reads_as_failed(findings: Findings, outcome: Any, told: str) -> None:
     gate = Gate(text="worse by more than 5 %", outcome=outcome)
     claim = evolve(findings.claims[0], gate=gate)
     assert claimed(evolve(findings, claims=(claim,)))[0].gate == told
@@ -145,9 +141,7 @@ def test_a_failed_gate_says_why_and_its_limit(findings: Findings, text: str, why
     assert (one.failure, one.sign) == ("", "●")
 
 
-def test_the_page_draws_a_failed_gate_red_and_first_whatever_else_is_decided(
-    reported: Reporter, findings: Findings
-) -> None:
+def test_a_failed_gate_is_red_and_first(reported: Reporter, findings: Findings) -> None:
     def article(outcome: Any) -> str:
         gate = Gate(text="worse by more than 5 %", outcome=outcome, why="response.p50 rises by 93 to 116 %")
         claims = (*findings.claims[1:], evolve(findings.claims[0], gate=gate))
@@ -200,9 +194,7 @@ def test_findings_json_has_the_words_of_the_page(findings: Findings) -> None:
         (250.0, 1.2, 62_000.0, "250 times as long (95 % interval 1.2 to 62,000)"),
     ],
 )
-def test_a_ratio_is_said_as_people_say_it(
-    value: float, low: float | None, high: float | None, told: str
-) -> None:
+def test_ratios_in_words(value: float, low: float | None, high: float | None, told: str) -> None:
     interval = change_interval(Estimate(value=value, low=low, high=high), "time_s")
     words = f"95 % interval {interval}" if interval else "no interval"
     assert f"{change_words(value, 'time_s')} ({words})" == told
@@ -238,9 +230,7 @@ def test_every_comparison_is_told_and_findings_in_words_are_not_repeated(reporte
 
 
 @pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])
-def test_matched_cases_that_differ_are_told_behind_their_pooled_effect(
-    reported: Reporter, factor: float, told: bool
-) -> None:
+def test_differing_cases_are_told_behind_the_effect(reported: Reporter, factor: float, told: bool) -> None:
     findings = reported("plain").findings
     key = "probe.response.p50"
     (first, second, third, fourth), rest = findings.cases[:4], findings.cases[4:]

@@ -165,9 +165,7 @@ def test_it_is_found_where_no_time_can_be_used_and_only_there(plain: Findings) -
     assert no_times_line(evolve(refused, cases=beyond)) == "", "fails any limit"
 
 
-def test_it_stands_before_a_threshold_on_success_that_holds(
-    reported: Reporter, plain: Findings, shown: Shown
-) -> None:
+def test_it_stands_before_a_passed_threshold(reported: Reporter, plain: Findings, shown: Shown) -> None:
     findings = judged(without_times(plain), {case.case: "passed" for case in plain.cases})
     held = "1 threshold holds: probe.success_rate ≥ 99 %"
     assert headline(findings) == f"{LINE} {held}."
@@ -224,9 +222,7 @@ def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Find
         ({"TC0": "failed"}, ExitCode.INTERRUPTED, "exit 130: interrupted"),
     ],
 )
-def test_an_exit_code_is_told_with_its_reason(
-    plain: Findings, outcomes: dict[str, str], code: ExitCode, told: str
-) -> None:
+def test_exit_code_reasons(plain: Findings, outcomes: dict[str, str], code: ExitCode, told: str) -> None:
     findings = judged(evolve(plain, claims=()), outcomes)
     assert exit_line(findings, code) == told
     if code in (ExitCode.THRESHOLD_FAILED, ExitCode.REFUSED):

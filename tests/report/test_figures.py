@@ -58,9 +58,7 @@ def test_each_file_is_as_wide_as_the_column(drawn: Callable[[str], Path], width:
         assert wide == pytest.approx(points * PX_AT_300, abs=4)
 
 
-def test_axes_bear_units_and_captions_n_and_interval(
-    drawn: Callable[[str], Path], reported: Reporter
-) -> None:
+def test_axes_and_captions(drawn: Callable[[str], Path], reported: Reporter) -> None:
     folder = drawn("mixed")
     for name, unit in {"response": " ms", "tail": " ms", "course": " s", "anatomy": " ms", "boxes": " ms", "cpu": "Busy cores", "memory": " MiB", "comparisons": "×1"}.items():  # fmt: skip
         assert unit in texts(folder / f"{name}-double.svg")

@@ -41,9 +41,7 @@ def test_a_run_with_a_load_alone_has_a_table_and_no_chart(reported: Reporter) ->
     assert told.replace("'", "&#39;") in reported("users").page
 
 
-def test_two_factors_of_which_one_is_a_load_are_charted_with_every_case_that_was_run(
-    reported: Reporter,
-) -> None:
+def test_two_factors_with_a_load_are_charted(reported: Reporter) -> None:
     findings = reported("users").findings
     (curve,) = findings.curves
     cases = tuple(

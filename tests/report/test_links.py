@@ -82,9 +82,7 @@ def test_a_link_that_names_nothing_does_nothing(opened: Callable[..., Any]) -> N
 
 
 @pytest.mark.parametrize("anchor", ["#TC1", "#TC2.time", ""])
-def test_a_screenshot_taken_by_a_link_is_not_blank(
-    needs: Callable[..., None], reported: Reporter, tmp_path: Path, anchor: str
-) -> None:
+def test_screenshots(needs: Callable[..., None], reported: Reporter, tmp_path: Path, anchor: str) -> None:
     """Chromium's own `--screenshot` takes the top of a page, whatever it is scrolled to: what
     a link names must stand there."""
     needs("chromium")
@@ -138,9 +136,7 @@ def test_the_report_has_no_grave_fault(opened: Callable[..., Any], name: str, th
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_of_two_runs_has_no_grave_fault(
-    visited: Callable[..., Any], compared: Callable[[str, str], Any], theme: str
-) -> None:
+def test_two_runs_page(visited: Callable[..., Any], compared: Callable[[str, str], Any], theme: str) -> None:
     page = visited(compared("plain", "slower").file, 1200, theme)
     assert faults(page, theme) == []
 

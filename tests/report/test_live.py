@@ -118,9 +118,7 @@ def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not coloured.search("".join(screen(colour=True)))
 
 
-def test_without_a_terminal_it_is_plain_lines(
-    capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
-) -> None:
+def test_plain_lines_if_piped(capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
     with live_view() as view:
         assert isinstance(view, PlainView)
         for event in events():

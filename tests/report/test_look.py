@@ -20,9 +20,7 @@ Reporter = Callable[[str], Any]
 
 @pytest.mark.parametrize("name", ["plain", "mixed", "refused", "one", "hostile", "overloaded", "unmeasured"])
 @pytest.mark.parametrize(("width", "theme"), [(1200, "light"), (800, "dark"), (400, "light")])
-def test_it_opens_without_errors_requests_or_sideways_scrolling(
-    opened: Callable[..., Any], name: str, width: int, theme: str
-) -> None:
+def test_it_opens_cleanly(opened: Callable[..., Any], name: str, width: int, theme: str) -> None:
     page = opened(name, width, theme)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.seen == []
@@ -69,9 +67,7 @@ def test_the_reader_picks_what_colours_the_matrix(opened: Callable[..., Any]) ->
     assert "no number that counts in 1 of 7 cases" in page.text_content("#shade-note")
 
 
-def test_the_table_of_cases_can_be_saved_as_it_is_filtered(
-    opened: Callable[..., Any], reported: Reporter
-) -> None:
+def test_a_filtered_table_can_be_saved(opened: Callable[..., Any], reported: Reporter) -> None:
     page = opened("hostile")
     with page.expect_download() as started:
         page.locator("#overview button.csv").click()
@@ -137,9 +133,7 @@ def test_what_introduces_a_table_is_read_without_scrolling_it(opened: Callable[.
 
 
 @pytest.mark.parametrize("name", ["plain", "mixed", "overloaded"])
-def test_recalculated_the_workbook_keeps_its_values(
-    needs: Callable[..., None], reported: Reporter, tmp_path: Path, name: str
-) -> None:
+def test_recalculation(needs: Callable[..., None], reported: Reporter, tmp_path: Path, name: str) -> None:
     needs("ssconvert")
     from svload.report.data.gather import gather
     from svload.report.sheets.workbook import write_workbook

@@ -62,9 +62,7 @@ def rendered(thousand: Gathered) -> tuple[str, Any]:
     return render.render_page(thousand)
 
 
-def test_a_thousand_trials_fit_into_the_page_with_every_case(
-    thousand: Gathered, rendered: tuple[str, Any]
-) -> None:
+def test_a_thousand_trials_fit_the_page(thousand: Gathered, rendered: tuple[str, Any]) -> None:
     page, series = rendered
     assert len(page.encode()) <= LARGEST_BYTES
     for case in thousand.findings.cases:
@@ -73,9 +71,7 @@ def test_a_thousand_trials_fit_into_the_page_with_every_case(
     assert (series is not None) is ("series.csv beside this page" in page)
 
 
-def test_over_budget_the_series_go_first_to_a_file_beside_and_the_page_says_so(
-    reported: Reporter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_series_move_beside_the_page(reported: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
     found = reported("plain")
     gathered = gather(found.run, found.findings)
     whole, none = render.render_page(gathered)

@@ -449,9 +449,7 @@ def test_by_default_it_lies_beside_the_second_run_s_report(reported: Reporter) -
 
 @pytest.mark.look
 @pytest.mark.parametrize(("width", "theme"), [(1200, "light"), (400, "dark")])
-def test_it_opens_filters_and_sorts(
-    visited: Callable[..., Any], compared: Compare, width: int, theme: str
-) -> None:
+def test_filters_and_sorts(visited: Callable[..., Any], compared: Compare, width: int, theme: str) -> None:
     found = compared("plain", "slower")
     page = visited(found.file, width, theme)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

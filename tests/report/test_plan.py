@@ -68,9 +68,7 @@ def test_a_limit_of_writes_that_will_not_hold_is_told(
 
 
 @pytest.mark.parametrize("levels", [2, 6])
-def test_many_comparisons_and_left_out_cases_that_say_the_same_are_told_once(
-    printed: Callable[..., str], snapshot: SnapshotAssertion, levels: int
-) -> None:
+def test_repeats_are_told_once(printed: Callable[..., str], snapshot: SnapshotAssertion, levels: int) -> None:
     text = printed(
         factors={"rate": [10, 20], "build": [f"v{number}" for number in range(levels + 1)]},
         exclude=[{"when": {"rate": 10}, "because": "slow ones are known"}],

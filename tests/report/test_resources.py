@@ -179,9 +179,7 @@ def test_a_quiet_case_names_nothing(quiet: list[TrialDigest]) -> None:
     assert _named(quiet, {trial.name: 0.005 for trial in quiet}) == []
 
 
-def test_a_stall_is_named_with_its_second_its_request_and_what_the_servers_did(
-    quiet: list[TrialDigest],
-) -> None:
+def test_a_stall_is_named_with_time_and_cause(quiet: list[TrialDigest]) -> None:
     trials = [*quiet[:2], _stalled(quiet[2]), quiet[3]]
     (found,) = _named(trials)
     assert (found.trial, found.group) == ("A.r3", "probe")

@@ -104,9 +104,7 @@ def test_a_figure_is_written(reported: Reporter, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [120, 80, 50])
-def test_the_terminal_shows_the_levels_in_place_of_the_cases(
-    reported: Reporter, found: CapacityResult, width: int, shown: Shown
-) -> None:
+def test_levels_replace_cases(reported: Reporter, found: CapacityResult, width: int, shown: Shown) -> None:
     lines = shown(show_findings, reported("search").findings, {}, width=width).splitlines()
     assert all(cell_len(line) <= width for line in lines)
     said = " ".join(" ".join(lines).split())

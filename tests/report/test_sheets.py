@@ -176,9 +176,7 @@ def test_sheet_names_are_what_excel_allows(tmp_path: Path) -> None:
     assert all(0 < len(name.encode("utf-16-le")) // 2 <= 31 for name in names)
 
 
-def test_no_temporary_file_is_left_if_the_writer_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_writer_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is made."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     book = Book(tmp_path / "some.xlsx")
@@ -215,9 +213,7 @@ def test_headings_of_a_table_are_unique_whatever_their_case() -> None:
     assert unique_headers(["a", "A", "a", "", "x" * 400]) == ["a", "A 2", "a 3", "–", "x" * 250]
 
 
-def test_more_requests_than_a_workbook_holds_are_left_out_and_it_says_so(
-    plain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_requests_are_left_out(plain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from svload.report.data.gather import gather
     from svload.report.sheets import data
     from svload.report.sheets.workbook import write_workbook
@@ -327,9 +323,7 @@ def _chart(path: Path, sheet: str) -> Any:
     return openpyxl.load_workbook(path)[sheet]._charts[0]
 
 
-def test_medians_are_markers_with_their_intervals_and_a_ratio_stands_on_one(
-    reported: Reporter, book: openpyxl.Workbook
-) -> None:
+def test_medians_have_markers_with_intervals(reported: Reporter, book: openpyxl.Workbook) -> None:
     found = reported("plain")
     path = found.files["report.xlsx"]
     chart = _chart(path, "Summary")
@@ -347,9 +341,7 @@ def test_medians_are_markers_with_their_intervals_and_a_ratio_stands_on_one(
         assert "Columns start at 1, no difference" in shown
 
 
-def test_cases_far_apart_share_an_axis_and_one_without_median_is_no_marker_at_nought(
-    reported: Reporter, tmp_path: Path
-) -> None:
+def test_cases_far_apart_share_an_axis(reported: Reporter, tmp_path: Path) -> None:
     found = reported("plain")
     gathered = gather(found.run, found.findings)
 

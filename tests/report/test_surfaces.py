@@ -132,9 +132,7 @@ def test_they_lead_headline_and_answer(reported: Reporter, of: str) -> None:
 
 
 @pytest.mark.parametrize("of", ["plain", "refused"])
-def test_they_lead_terminal_page_summary_and_workbook(
-    reported: Reporter, of: str, tmp_path: Path, shown: Shown
-) -> None:
+def test_they_lead_every_report(reported: Reporter, of: str, tmp_path: Path, shown: Shown) -> None:
     found = reported(of)
     findings = failing(found.findings)
     printed = " ".join(shown(show_findings, findings, {}).split())
@@ -159,9 +157,7 @@ def test_what_does_not_lead_is_a_line_among_the_doubts(reported: Reporter, besid
     assert (line.mark, line.certainty) == ("~", "counted")
 
 
-def test_failures_are_told_by_kind_the_most_frequent_first_and_cases_alike_together(
-    reported: Reporter,
-) -> None:
+def test_failures_are_told_by_kind_most_frequent_first(reported: Reporter) -> None:
     late = FailureKind(kind="error", name="timeout_first_byte", count=12, expected="")
     check = FailureKind(kind="check", name="body contains ok", count=5, expected="")
     findings = failing(reported("plain").findings)

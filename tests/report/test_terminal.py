@@ -56,9 +56,7 @@ def report_of(shown: Shown, found: Any, width: int = 100) -> list[str]:
 
 @pytest.mark.parametrize("name", REPORTS)
 @pytest.mark.parametrize("width", [120, 100, 80, 50])
-def test_it_fits_has_no_colour_without_a_terminal_and_takes_24_lines_beside_the_table(
-    shown: Shown, reported: Reporter, name: str, width: int
-) -> None:
+def test_it_fits_and_is_plain(shown: Shown, reported: Reporter, name: str, width: int) -> None:
     found = reported(name)
     lines = report_of(shown, found, width)
     paths = [str(path) for path in (*found.files.values(), found.run.findings_path)]
@@ -88,9 +86,7 @@ def test_the_answer_stands_first_then_the_doubts_and_the_paths_last(shown: Shown
 @pytest.mark.parametrize(
     "make", [outcomes, lambda findings: doubted(findings, {"TC0.r1": {MEDIAN: "REFUSED", TAIL: "REFUSED"}})]
 )
-def test_nothing_is_cut_at_any_width(
-    reported: Reporter, shown: Shown, width: int, make: Callable[..., Any]
-) -> None:
+def test_nothing_is_cut(reported: Reporter, shown: Shown, width: int, make: Callable[..., Any]) -> None:
     found = reported("plain")
     findings = make(found.findings)
     text = shown(show_findings, findings, found.files, width=width)
@@ -183,9 +179,7 @@ def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> N
     assert {"case", "verdict", "probe p50"} <= narrow < wide
 
 
-def test_at_80_columns_no_two_cases_look_alike_and_each_says_how_many_trials_count(
-    reported: Reporter,
-) -> None:
+def test_cases_look_different_at_80_columns(reported: Reporter) -> None:
     shown = cells(reported("mixed").findings, 80)
     assert len(set(shown["levels"])) == len(shown["levels"])
     assert not [text for text in shown["levels"] if "…" in text]
@@ -243,9 +237,7 @@ def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
     assert (alive["probe p50"][0], alive["p99"][0]) == ("30 s ✗", "failed")
 
 
-def test_why_tells_of_a_trial_a_comparison_and_a_run(
-    reported: Reporter, shown: Shown, snapshot: SnapshotAssertion
-) -> None:
+def test_why_in_words(reported: Reporter, shown: Shown, snapshot: SnapshotAssertion) -> None:
     """A trial's numbers by grade, and the check that doubts with who did it; a comparison's pairs and what was lost, with
     what would decide an open one; a run's every doubt, and that a clean one has none."""
     plain = reported("plain").findings
@@ -306,9 +298,7 @@ def test_a_failed_gate_stands_first_and_is_never_left_out(
 
 
 @pytest.mark.parametrize("width", [120, 80])
-def test_a_failed_gate_says_why_and_the_thresholds_that_hold_are_one_line(
-    reported: Reporter, shown: Shown, width: int
-) -> None:
+def test_a_failed_gate_says_why(reported: Reporter, shown: Shown, width: int) -> None:
     found = reported("plain").findings
     gate = Gate(text="worse by more than 10 %", outcome="fail", why="success falls from 100 % to 66.8 %")
     claim = evolve(outcomes(found).claims[3], gate=gate)
@@ -379,9 +369,7 @@ def judged_anew(findings: Findings) -> Findings:
     return findings.model_copy(update=changed)
 
 
-def test_a_trial_s_own_grade_stands_beside_the_new_one(
-    reported: Reporter, shown: Shown, tmp_path: Path
-) -> None:
+def test_a_trials_own_grade_is_shown(reported: Reporter, shown: Shown, tmp_path: Path) -> None:
     found = reported("plain")
     findings = judged_anew(found.findings)
     first, second, third = findings.trials[:3]
@@ -438,9 +426,7 @@ TEXT = "a sentence that is as long as a remedy, and then some more of it"
 
 @pytest.mark.parametrize("width", [80, 47])
 @pytest.mark.parametrize("cells", [[0.123456789] * 30, [TEXT] * 30, ["名前" * 9, None] * 15])
-def test_rows_with_too_many_columns_say_which_are_left_out(
-    cells: list[Any], width: int, shown: Shown
-) -> None:
+def test_rows_name_the_columns_left_out(cells: list[Any], width: int, shown: Shown) -> None:
     said = shown(show_rows, WIDE, [cells, cells], width=width)
     assert all(cell_len(line) <= width for line in said.splitlines())
     named = said.splitlines()[0].split()

@@ -159,9 +159,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.truth
-def test_a_block_that_was_sealed_in_part_is_made_again_whole(
-    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partly_sealed_block_is_remade(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run = begun(tmp_path, by_path(port))
     seal, sealed = TrialRun.seal, []
 
@@ -248,9 +246,7 @@ def test_each_side_has_servers_of_its_own_under_plain_names(tmp_path: Path) -> N
 
 @pytest.mark.truth
 @pytest.mark.parametrize(("free", "fits"), [(1 << 40, True), (1 << 20, False)])
-def test_sides_that_would_leave_too_little_memory_are_told_at_the_first_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, fits: bool
-) -> None:
+def test_sides_need_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, fits: bool) -> None:
     """The gate's default is turns; a server in Python takes more than three quarters of a mebibyte."""
     import sys
 
@@ -343,9 +339,7 @@ def test_turns_follow_from_the_slower_side() -> None:
 
 
 @pytest.mark.parametrize(("left_s", "rounds", "fits"), [(inf, 20, True), (50.0, 10, True), (30.0, 10, False)])
-def test_a_block_has_fewer_turns_where_time_is_short(
-    monkeypatch: pytest.MonkeyPatch, left_s: float, rounds: int, fits: bool
-) -> None:
+def test_short_of_time(monkeypatch: pytest.MonkeyPatch, left_s: float, rounds: int, fits: bool) -> None:
     """With 20 turns of half a second and a pause for each side three blocks take 66 s, with 10 turns half of it."""
     monkeypatch.setattr(limits, "TURN_PLANNED", 10)
     monkeypatch.setattr(limits, "TURN_LEAST_NS", 500_000_000)

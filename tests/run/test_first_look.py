@@ -39,9 +39,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, status: int, error: str = "") -> N
         (503, "so every request would fail: check its log."),
     ],
 )  # fmt: skip
-def test_a_refusal_is_said_and_noted_in_the_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, says: str
-) -> None:
+def test_a_noted_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, says: str) -> None:
     answered(monkeypatch, status)
     path, said = api.init("http://127.0.0.1:8080/shop?id=1", tmp_path / "mine")
     assert f"was answered with {status} in 2.0 ms (9 bytes). " in said
@@ -73,9 +71,7 @@ def silent(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["service-not-ready", "service-died"])
-def test_a_command_without_a_port_is_told_the_form(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
+def test_a_command_needs_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     silent(monkeypatch, code)
     with pytest.raises(SvloadError) as told:
         api.init("python3 -m server --listen 8080", tmp_path / "mine")

@@ -31,9 +31,7 @@ def write_study(folder: Path, fail_if: str | None, replicates: int, **measure: s
 
 
 @pytest.mark.parametrize(("replicates", "refused"), [(2, True), (3, False)])
-def test_an_undecidable_gate_of_a_factor_with_three_levels_is_refused(
-    tmp_path: Path, replicates: int, refused: bool
-):
+def test_an_undecidable_gate_of_three_levels_is_refused(tmp_path: Path, replicates: int, refused: bool):
     study = write_study(tmp_path, "worse by more than 5 %", replicates)
     planned = api.plan(study, api.Choices())
     hopeless = [
@@ -113,9 +111,7 @@ def builds(folder: Path, order: str = "") -> str:
         (", order: trials", None, False, ""),
     ],
 )
-def test_a_gate_takes_turns_where_nothing_is_said(
-    tmp_path: Path, order: str, inventory: Path | None, turns: bool, why: str
-):
+def test_a_gate_takes_turns(tmp_path: Path, order: str, inventory: Path | None, turns: bool, why: str):
     planned = api.plan(builds(tmp_path, order), api.Choices(inventory=inventory))
     assert (planned["turns"] is not None, planned["why_trials"]) == (turns, why)
 

@@ -57,9 +57,7 @@ def test_it_expects_what_the_last_run_took_and_its_noise(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("changed", [{"analysis_version": 0}, {"claims": [{"name": "?"}]}, {"claims": None}])
-def test_findings_of_another_analysis_say_nothing_of_the_noise(
-    tmp_path: Path, changed: dict[str, Any]
-) -> None:
+def test_another_analysis_says_nothing_of_noise(tmp_path: Path, changed: dict[str, Any]) -> None:
     study, out = write_study(tmp_path, None, 7), tmp_path / "runs"
     finished(study, out, **changed)
     planned = api.plan(study, api.Choices(out=out))

@@ -89,9 +89,7 @@ def test_whoever_starts_an_agent_puts_back_first() -> None:
     assert {for_them.get(name, name) for name in starters} <= calling("put_back")
 
 
-def test_a_folder_that_was_half_cleared_is_cleared_by_the_next_command(
-    killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_half_cleared_folder_is_left(killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "blocked").rmdir()
     for name in ("a", "z"):
         (killed / name / "of a server").mkdir(parents=True)

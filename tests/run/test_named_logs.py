@@ -28,9 +28,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("code", "details", "said"), NAMED.values(), ids=NAMED)
-def test_the_log_of_a_lab_that_goes_is_named_where_it_is_kept(
-    code: str, details: dict[str, str], said: str, lab: Path, tmp_path: Path
-) -> None:
+def test_kept_lab_log(code: str, details: dict[str, str], said: str, lab: Path, tmp_path: Path) -> None:
     kept = tmp_path / "run" / "logs"
     error = fail(code, **{name: text.format(lab=lab) for name, text in details.items()})
     name_kept_logs(lab, kept, error)

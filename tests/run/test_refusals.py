@@ -17,9 +17,7 @@ Usage = namedtuple("Usage", "total used free")
 
 
 @pytest.mark.parametrize(("free", "refused"), [(1_000, True), (10**12, False)])
-def test_a_run_that_the_disk_cannot_hold_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, refused: bool
-) -> None:
+def test_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, refused: bool) -> None:
     monkeypatch.setattr(execution.shutil, "disk_usage", lambda path: Usage(2 * free, free, free))
     monkeypatch.setattr(execution, "machine_lock", stop_here)
     monkeypatch.setattr("svload.lab.kits.external.must_answer", lambda *args: None)
@@ -61,9 +59,7 @@ def test_a_case_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) 
     assert {case.excluded for case in kept.cases if case.name != "users-2"} == {"left out by --only"}
 
 
-def test_a_closed_port_is_tried_before_the_machine_is_queued_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_closed_port_is_tried_before_queueing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "machine_lock", stop_here)
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     result = api.run_study(

@@ -29,9 +29,7 @@ def test_the_newest_unfinished_run_is_found_and_a_finished_one_is_not(tmp_path: 
     assert [run.path.name for run in unfinished_runs(tmp_path)] == [open_run.path.name]
 
 
-def test_under_another_lock_than_what_is_sealed_nothing_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_resume_refuses_another_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     run = make_run(tmp_path, cases=2, replicates=2, faults={"*.r2": "unsealed"})
     run.lock_path.write_text(run.lock_path.read_text().replace('"seed"', ' "seed"', 1))

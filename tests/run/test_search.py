@@ -122,9 +122,7 @@ def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
         ("p95 <= 20 s", 45, 30),
     ],
 )
-def test_what_hangs_is_given_up_sooner_where_there_is_little_time(
-    tmp_path: Path, that: str, within_s: float | None, waits_s: float
-) -> None:
+def test_a_hang_is_given_up_sooner(tmp_path: Path, that: str, within_s: float | None, waits_s: float) -> None:
     """Well above the response that is asked for, so that the criterion decides and not the time-out."""
     asked = CapacityAsk("http://127.0.0.1:9/", that=that, within_s=within_s)
     lock = searched_lock(asked, api.Choices(out=tmp_path))
@@ -163,9 +161,7 @@ def test_options_of_a_request_are_no_study_s(study: Callable[..., str]) -> None:
         ({"that": CRITERION, "over": "rate"}, "one open factor"),
     ],
 )
-def test_what_cannot_be_searched_is_one_sentence(
-    study: Callable[..., str], asked: dict[str, Any], words: str
-) -> None:
+def test_unsearchable_is_one_sentence(study: Callable[..., str], asked: dict[str, Any], words: str) -> None:
     assert words in refused(study(), **asked)
 
 
@@ -385,9 +381,7 @@ def test_the_exit_code_is_the_gate_s(study: Callable[..., str]) -> None:
         assert verdict_exit(findings_of(capacity=told)) is code, (at_least, state, told.sentence, told.gate)
 
 
-def test_a_search_that_was_killed_between_two_batches_is_unfinished(
-    study: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_search_killed_between_batches(study: Callable[..., str], tmp_path: Path) -> None:
     """All that is planned is sealed, and yet it goes on: only its journal can say that it has its answer."""
     lock = lock_of(study(), that=CRITERION)
     run = RunDir.create(tmp_path / "runs", "bears")

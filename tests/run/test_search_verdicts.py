@@ -14,9 +14,7 @@ from svload.store import RunDir
 
 
 @pytest.mark.parametrize("compared", [True, False])
-def test_what_is_kept_is_what_would_be_judged(
-    compared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kept_is_the_judged(compared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked after all trials but the last, then after all."""
     if not compared:
         of_study = RunDir.lock

@@ -31,9 +31,7 @@ def test_a_value_is_the_variables_or_its_files(tmp_path: Path, monkeypatch: pyte
         ({"API_TOKEN_FILE": "nowhere"}, "nowhere cannot be read: No such file"),
     ],
 )
-def test_what_has_no_value_is_told_without_it(
-    environment: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unset_secret(environment: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SvloadError) as why:

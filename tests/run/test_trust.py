@@ -199,9 +199,7 @@ def refused_run(folder: Path, tmp_path: Path) -> SvloadError:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_study_that_was_edited_since_is_told_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
-) -> None:
+def test_an_edited_study_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     file = tmp_path / "study.yaml"
     file.write_text(json.dumps(study({"run": "touch acted"})))
@@ -217,9 +215,7 @@ def test_a_study_that_was_edited_since_is_told_so(
     assert not (tmp_path / "acted").exists()
 
 
-def test_what_is_refused_before_a_run_is_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusals_before_a_run_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     said = study({"run": "touch acted"})
     said["lab"]["away"] = {"at": "http://192.0.2.9/"}

@@ -27,9 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
     return made
 
 
-def test_every_view_becomes_a_file_with_the_query_s_columns_and_rows(
-    run: SyntheticRun, tmp_path: Path
-) -> None:
+def test_every_view_is_exported(run: SyntheticRun, tmp_path: Path) -> None:
     parquet = api.export_tables(str(run.path), "parquet", tmp_path)
     texts = api.export_tables(str(run.path), "csv", tmp_path)
     assert [path.name for path in parquet] == [f"{view}.parquet" for view in VIEWS]

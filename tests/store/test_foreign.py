@@ -132,9 +132,7 @@ def test_a_full_locust_history_has_steps(tmp_path: Path) -> None:
         ("GET,/", "POST,/buy", {"/", "/buy"}),
     ],
 )
-def test_one_name_under_two_methods_is_two_steps(
-    one: str, other: str, labels: set[str], tmp_path: Path
-) -> None:
+def test_two_methods_are_two_steps(one: str, other: str, labels: set[str], tmp_path: Path) -> None:
     """Their rows alternate, so that the totals of one name would go backwards."""
     text = (Path(__file__).parent / "formats" / "locust_stats_history.csv").read_text()
     path = tmp_path / "x_stats_history.csv"
@@ -163,9 +161,7 @@ def test_one_name_under_two_methods_is_two_steps(
         ("timeStamp,elapsed,Latency,label,method,bytes,responseCode,success,allThreads", ("", ""), {"load"}),
     ],
 )
-def test_each_group_in_a_file_of_taurus_is_a_group(
-    names: str, threads: tuple[str, str], groups: set[str], tmp_path: Path
-) -> None:
+def test_taurus_groups(names: str, threads: tuple[str, str], groups: set[str], tmp_path: Path) -> None:
     rows = []
     for at in range(60):
         cells = {
@@ -258,9 +254,7 @@ def test_whole_seconds_of_k6_are_said(tmp_path: Path) -> None:
         ("java.net.SocketException", "Connection reset", "read_reset"),
     ],
 )  # fmt: skip
-def test_failed_connections_have_their_errors(
-    tmp_path: Path, exception: str, message: str, error: str
-) -> None:
+def test_failed_connections_are_named(tmp_path: Path, exception: str, message: str, error: str) -> None:
     code = f"Non HTTP response code: {exception}"
     table = tmp_path / "a.jtl"
     table.write_text(

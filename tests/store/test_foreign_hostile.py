@@ -122,9 +122,7 @@ def test_a_torn_gzip_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["jtl", "xml", "k6.json", "k6.csv", "locust"])
 @pytest.mark.parametrize("place", ["block", "lengths", "end"])
-def test_a_damaged_gzip_file_is_refused_by_whoever_reads_it_first(
-    kind: str, place: str, tmp_path: Path
-) -> None:
+def test_a_damaged_gzip_file_is_refused(kind: str, place: str, tmp_path: Path) -> None:
     """A block of no type at its begin, lengths that make no code, and a file that ends within its first bytes."""
     path = tmp_path / "file"
     data = bytearray(gzip.compress(WRITERS[kind](path, files.closed_loop(lasts=2_000)).read_bytes(), mtime=0))

@@ -56,9 +56,7 @@ def test_the_same_run_gives_the_same_bytes(run: SyntheticRun, tmp_path: Path) ->
     assert again.read_bytes() == first
 
 
-def test_a_pack_is_found_by_its_path_and_name(
-    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packs_are_found(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     pack = pack_run(run)
     assert find_run(str(pack), tmp_path).sealed_trials() == run.sealed_trials()
@@ -122,9 +120,7 @@ def test_a_truncated_or_flipped_pack_is_refused(run: SyntheticRun, tmp_path: Pat
         assert_refused(pack, tmp_path)
 
 
-def test_a_full_cache_is_no_damage_of_the_pack(
-    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_cache(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

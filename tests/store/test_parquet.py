@@ -101,9 +101,7 @@ def test_a_share_with_an_unknown_group_is_refused() -> None:
         merge_shares([(0, {"rows": table(columns.ROWS, [{"group": 1, "row": 3, "asked": 1}])})])
 
 
-def test_only_the_asked_column_of_a_large_table_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_asked_column_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_trial_tables(tmp_path, {"rows": table(columns.ROWS, [{"row": 3, "asked": 1}])})
     monkeypatch.setattr("svload.store.parquet._READ_WHOLE_BYTES", 0)
     lazy = LazyTable(tmp_path / "rows.parquet", TABLES["rows"])

@@ -16,9 +16,7 @@ NUMBERS = {"a": ("u64", array("Q", [1, 2**64 - 1]).tobytes()), "b": ("u16", arra
 
 
 @given(rows=st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text())))
-def test_what_was_written_is_read(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str]]
-) -> None:
+def test_what_is_read(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str]]) -> None:
     path = tmp_path_factory.mktemp("raw") / "t.raw"
     table = {"n": ("i64", array("q", [n for n, _ in rows]).tobytes()), "s": ("utf8", [s for _, s in rows])}
     write_tables(path, {"one": table, "two": NUMBERS, "none": {}})

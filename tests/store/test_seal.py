@@ -73,9 +73,7 @@ def test_no_seal_is_said_and_two_are_refused(sealed: Path) -> None:
     assert [problem.details["reason"] for problem in verify_trial(sealed)] == ["it has no seal"]
 
 
-def test_the_seal_comes_last_and_after_all_else_is_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_seal_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of what reaches the disk is the promise: a cut at any point leaves either no seal or a whole trial."""
     trial = tmp_path / "t"
     trial.mkdir()

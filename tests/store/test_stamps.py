@@ -67,9 +67,7 @@ def headless(path: Path, *stamps: object, sign: str = ",") -> Path:
      (("2024-04-03 10:20:30.000", "2024-04-03 10:20:30.100"), "\t")],
     ids=["commas", "semicolons", "words and tabs"],
 )  # fmt: skip
-def test_rows_without_names_have_jmeters_columns(
-    stamps: tuple[object, ...], sign: str, tmp_path: Path
-) -> None:
+def test_headless_rows_have_jmeters_columns(stamps: tuple[object, ...], sign: str, tmp_path: Path) -> None:
     path = headless(tmp_path / "a.jtl", *stamps, sign=sign)
     assert form_of(path) == "jtl"
     read = read_jtl(path)

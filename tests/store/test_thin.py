@@ -51,9 +51,7 @@ def test_damage_in_a_thin_copy_is_found(run: SyntheticRun, tmp_path: Path) -> No
     assert "histograms.parquet" in str(problem)
 
 
-def test_findings_of_a_thin_copy_may_be_made_anew_and_an_edit_of_them_is_told(
-    run: SyntheticRun, tmp_path: Path
-) -> None:
+def test_a_thin_copy_may_remake_its_findings(run: SyntheticRun, tmp_path: Path) -> None:
     """They are no sealed fact: a report of another day makes them anew, which is no damage."""
     api.analyse(run)
     opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
@@ -77,9 +75,7 @@ def test_a_record_of_thinning_excuses_no_other_seal(run: SyntheticRun, tmp_path:
     assert "histograms.parquet" in str(problem)
 
 
-def test_no_folder_of_the_machine_is_named(
-    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_folder_is_named(run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
     copy = make_run(tmp_path / "runs", replicates=1, cases=1)
     journal = copy.trial("TC0.r1").events

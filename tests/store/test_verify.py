@@ -130,9 +130,7 @@ BESIDE = ["a table", "a file more", "another seal", "no journal", "the certifica
 @pytest.mark.parametrize(
     ("how", "others"), [("{", BESIDE), ('{"format": 1, "x', BESIDE), ("{", ["no trial", "another seal"])]
 )
-def test_what_cannot_be_read_hides_no_other_damage(
-    run: RunDir, unreadable: str, how: str, others: list[str]
-) -> None:
+def test_one_damage_hides_no_other(run: RunDir, unreadable: str, how: str, others: list[str]) -> None:
     (run.path / unreadable).write_text(how)
     expected = {unreadable}
     for what in others:

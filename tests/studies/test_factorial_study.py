@@ -203,9 +203,7 @@ def test_the_readme_shows_what_its_tables_say(made: dict[str, OwnTable]) -> None
         assert rows_of(table) in readme, f"{title}: make the README's table anew by tables.py"
 
 
-def test_the_readme_s_words_are_of_its_numbers(
-    ours: dict[str, CaseResult], findings: Findings, tables: ModuleType
-) -> None:
+def test_the_readmes_words(ours: dict[str, CaseResult], findings: Findings, tables: ModuleType) -> None:
     """What prose says of them."""
     readme = words_of(STUDY / "README.md")
     first, last = (tables.found(ours, f"F-1.0-{delay}", "users.response.mean").value for delay in (0, 200))
@@ -230,9 +228,7 @@ def test_the_readme_s_words_are_of_its_numbers(
     reason="this pack merged the service times of four cells into an interval that today's cut drops",
     strict=True,
 )
-def test_think_cells_keep_rows_of_which_the_first_byte_is_read(
-    run: RunDir, tables: ModuleType, made: dict[str, OwnTable]
-) -> None:
+def test_think_cells_keep_rows(run: RunDir, tables: ModuleType, made: dict[str, OwnTable]) -> None:
     kept = {row["cell"]: row for row in tables.asking(run.path)("first-byte")}
     assert sorted(kept) == sorted(cell.name for cell in tables.cells() if cell.delay_ms)
     for name, row in kept.items():
@@ -243,9 +239,7 @@ def test_think_cells_keep_rows_of_which_the_first_byte_is_read(
     assert all(row[1] != "–" for row in made["First byte and last byte"].rows)
 
 
-def test_after_this_run_plan_says_where_the_limit_cannot_act(
-    run: RunDir, ours: dict[str, CaseResult]
-) -> None:
+def test_plan_says_where_the_limit_cannot_act(run: RunDir, ours: dict[str, CaseResult]) -> None:
     lock = run.lock()
     told = unreached_limits({case.name: resolve(lock, case) for case in lock.valid_cases}, ours.get)
     assert len(told) == 2
@@ -260,9 +254,7 @@ def test_after_this_run_plan_says_where_the_limit_cannot_act(
 @pytest.mark.parametrize(
     ("pack", "trials"), [("memory-short", 42), ("storage-short", 36), ("confounded-demo", 9)]
 )
-def test_the_readme_shows_the_tables_of_the_other_studies_runs(
-    tables: ModuleType, tmp_path: Path, pack: str, trials: int
-) -> None:
+def test_the_readme_shows_other_tables(tables: ModuleType, tmp_path: Path, pack: str, trials: int) -> None:
     run = open_pack(STUDY / f"example/factorial-{pack}.svload.zip", tmp_path)
     assert verify_run(run) == []
     found = api.runs.analyse(run)

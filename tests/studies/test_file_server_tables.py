@@ -45,9 +45,7 @@ def curve(*resources: str) -> LoadCurve:
         (4.0, "bracketed", "", "not in the paper"),
     ],
 )
-def test_a_saturation_number_agrees_only_where_it_is_bracketed(
-    tables: ModuleType, value: float, state: LimitState, theirs: str, told: str
-) -> None:
+def test_bracketed_only(tables: ModuleType, value: float, state: LimitState, theirs: str, told: str) -> None:
     assert tables.near(LoadLimit(name="N*", value=value, state=state), theirs) == told
     assert ("not bracketed" in tables.limit(LoadLimit(name="N*", value=value, state=state))) == (
         state == "below"
@@ -104,9 +102,7 @@ def test_levels_stand_for_what_the_study_says(tables: ModuleType) -> None:
     assert (fields["bytes"], tables.files_of(fields), fields["take"]) == (10_000_000, 600, "walk")
 
 
-def test_what_is_started_and_refused_stands_at_n_star_and_at_half_of_it(
-    tables: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_n_star_is_started_and_half_is_refused(tables: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = CaseRefusal(service="db", monitor="mariadb", counter="rejected_total", resource="connections", entity="",
                           means="connections refused for max_connections", kind="refused", count=7.0, moved=3, trials=3,
                           first_s=1.0)  # fmt: skip

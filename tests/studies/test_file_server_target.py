@@ -303,9 +303,7 @@ def only(pid: int, free: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_without_a_descriptor_for_the_file_it_says_so(
-    built: Callable[[bool], Path], database: Path, tmp_path: Path
-) -> None:
+def test_no_descriptor_for_a_file(built: Callable[[bool], Path], database: Path, tmp_path: Path) -> None:
     """One for the peer, one for the connection that the thread keeps, none for the file."""
     with serving(built(True), database, tmp_path, keep_auth=True) as servers:
         user = _user(servers)
@@ -350,9 +348,7 @@ def test_who_says_nothing_is_let_go(built: Callable[[bool], Path], database: Pat
         wait_until(lambda: servers.stats()["broken"] == 2)
 
 
-def test_a_kept_database_connection_that_ended_is_made_anew(
-    built: Callable[[bool], Path], database: Path, tmp_path: Path
-) -> None:
+def test_lost_database_connection(built: Callable[[bool], Path], database: Path, tmp_path: Path) -> None:
     """What was not begun over the old one is done over the new one, once."""
     with serving(built(True), database, tmp_path, pooled=True) as servers:
         user = _user(servers)
@@ -381,9 +377,7 @@ def test_a_worker_keeps_its_database_connection_where_it_is_told_to(
         assert servers.stats(servers.auth_port)["database_connections"] == made
 
 
-def test_an_authentication_server_that_takes_nobody_is_given_up(
-    built: Callable[[bool], Path], tmp_path: Path
-) -> None:
+def test_a_silent_authentication_server_is_given_up(built: Callable[[bool], Path], tmp_path: Path) -> None:
     """Its backlog is full: the connection does not stand, and that wait ends too."""
     with socket.socket() as deaf, ExitStack() as stack:
         deaf.bind(("127.0.0.1", 0))

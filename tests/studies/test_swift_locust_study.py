@@ -345,9 +345,7 @@ def test_stale_lost_and_missed_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(("profile", "bytes_written"), [(None, 1 << 30), ("ring", 3 << 30)])
-def test_what_the_large_object_takes_of_the_disk_is_planned_with_its_copies(
-    profile: str | None, bytes_written: int
-) -> None:
+def test_a_large_object_is_planned_with_its_copies(profile: str | None, bytes_written: int) -> None:
     [config] = configs(profile, "large.yaml")
     known = copies(config.services)
     assert written_bytes(config, known) == bytes_written

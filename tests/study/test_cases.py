@@ -42,9 +42,7 @@ def test_without_a_table_cases_are_named_by_their_levels_in_product_order(load: 
     }
 
 
-def test_a_table_names_cases_and_their_order_and_the_rest_follows(
-    load: Callable[..., Lock], folder: Path
-) -> None:
+def test_a_table_names_and_orders_cases(load: Callable[..., Lock], folder: Path) -> None:
     (folder / "names.csv").write_text("case,users,way,scheme\nB,8,direct,https\nA,1,through,http\n")
     lock = load(SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1))
     assert [case.name for case in lock.cases][:3] == ["B", "A", "scheme-http_way-direct_users-1"]
@@ -358,9 +356,7 @@ LIVE = {"a": {"lab": {"cache": {"tuning": {"thread_queue_limit": 5}}}}, "b": {"l
         ({"sets": {}, "tuning": None, "factors": {"tuning": [1, 2]}, "sysctl": {"net.core.somaxconn": "${tuning}"}}, "restart"),
     ],
 )  # fmt: skip
-def test_a_factor_costs_what_its_dearest_parameter_does(
-    tmp_path: Path, changes: dict[str, Any], change: str
-) -> None:
+def test_a_factor_costs_its_dearest_parameter(tmp_path: Path, changes: dict[str, Any], change: str) -> None:
     lock = load_sets(tmp_path, **changes)
     assert [factor.change for factor in lock.factors] == [change]
 
@@ -381,9 +377,7 @@ def test_a_factor_costs_what_its_dearest_parameter_does(
         ({"sysctl": {"net.core.somaxconn": ["1"]}}, "sysctl"),
     ],
 )
-def test_what_stands_for_nothing_is_told_before_anything_starts(
-    tmp_path: Path, changes: dict[str, Any], said: str
-) -> None:
+def test_unknown_names_are_told_before_the_start(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     assert any(said in text for text in mistakes_of_sets(tmp_path, **changes)), mistakes_of_sets(
         tmp_path, **changes
     )

@@ -206,9 +206,7 @@ WAVE = "{executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1
         ("abort_if", "response.p95 > 2 s at 9 users", WAVE, "only a threshold can be about one level"),
     ],
 )  # fmt: skip
-def test_a_threshold_names_a_level_at_which_the_load_stays(
-    folder: Path, section: str, that: str, group: str, told: str
-) -> None:
+def test_a_threshold_names_a_level(folder: Path, section: str, that: str, group: str, told: str) -> None:
     text = STUDY.format(request=GET, group=group) + f"{section}: ['{that}']\n"
     (folder / "study.yaml").write_text(text)
     try:
@@ -287,9 +285,7 @@ def test_a_scenario_is_its_steps_in_order(scenario_case: CaseMade) -> None:
     assert group.longest_timeout_ns == 30 * S
 
 
-def test_a_mix_weighs_scenarios_and_requests_and_steps_keep_names_of_their_own(
-    scenario_case: CaseMade,
-) -> None:
+def test_a_mix_weighs_scenarios_and_requests(scenario_case: CaseMade) -> None:
     group = scenario_case("{executor: constant-vus, vus: 4, mix: {visit: 3, plain: 1, login: 2}}").groups[0]
     assert [(scenario.name, scenario.weight) for scenario in group.scenarios] == [("visit", 3), ("plain", 1), ("login", 2)]  # fmt: skip
     assert [step.name for step in group.steps] == ["login", "read", "step3", "away", "plain", "login-2"]
@@ -440,9 +436,7 @@ def test_slips_are_told(mistold: Callable[..., list[str]], parts: dict[str, str]
     assert any(all(word in problem for word in words) for problem in problems), problems
 
 
-def test_a_table_without_rows_or_with_unclear_columns_is_told(
-    mistold: Callable[..., list[str]], folder: Path
-) -> None:
+def test_an_unclear_table_is_told(mistold: Callable[..., list[str]], folder: Path) -> None:
     for text in ("value\n", "", "value,value\n1,2\n", "value,\n1,2\n"):
         (folder / "rows.csv").write_text(text)
         assert any("expected a table" in problem for problem in mistold(feeders="{number: {csv: rows.csv}}"))

@@ -60,9 +60,7 @@ designs = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["request", "liv
 
 @settings(max_examples=60, deadline=None)
 @given(designs, st.integers(1, 5), st.integers(0, 2**40))
-def test_each_replicate_is_a_block_that_holds_every_valid_case_once(
-    design: tuple[list[int], list[str]], replicates: int, seed: int
-) -> None:
+def test_each_block_holds_every_case(design: tuple[list[int], list[str]], replicates: int, seed: int) -> None:
     lock = lock_of(*design, replicates, seed)
     batch = first_batch(lock)
     valid = [case.name for case in lock.valid_cases]
@@ -125,9 +123,7 @@ def test_every_place_of_a_block_is_as_likely_for_every_case() -> None:
 
 
 @given(designs, st.integers(0, 2**40))
-def test_names_of_cases_levels_and_factors_leave_the_order(
-    design: tuple[list[int], list[str]], seed: int
-) -> None:
+def test_names_leave_the_order(design: tuple[list[int], list[str]], seed: int) -> None:
     """Sorted the other way round too; tests/journeys/test_rename.py runs a whole study renamed."""
     ours, theirs = (lock_of(*design, 3, seed, last=last) for last in (0, 1000))
     names = {one.name: other.name for one, other in zip(ours.cases, theirs.cases, strict=True)}

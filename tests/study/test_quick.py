@@ -183,9 +183,7 @@ def test_a_contradiction_is_one_sentence(asked: dict[str, Any], words: str) -> N
         ("Proxy-Authorization: hush", False), ("Anything:", True),
     ],
 )  # fmt: skip
-def test_values_of_headers_are_kept_only_where_they_are_known_to_let_nobody_in(
-    header: str, kept: bool
-) -> None:
+def test_only_harmless_header_values_are_kept(header: str, kept: bool) -> None:
     ask = QuickLoad(url="http://127.0.0.1/", headers=(header,))
     assert (ask.secrets == {}) is kept
     assert "hush" not in quick_study(ask)
@@ -269,9 +267,7 @@ def test_an_address_beside_a_server_that_svload_starts_may_restart_that_one(tmp_
     ("fail_if", "gates"),
     [("", [None, None]), (GATE, [GATE, GATE]), (f"p95 {GATE}", [None, GATE]), (f"response.p50 {GATE}", [GATE, None])],
 )  # fmt: skip
-def test_a_gate_is_about_both_or_the_one_it_names(
-    tmp_path: Path, fail_if: str, gates: list[str | None]
-) -> None:
+def test_a_gate_is_about_both_or_one(tmp_path: Path, fail_if: str, gates: list[str | None]) -> None:
     lock = lock_of(tmp_path, ONE, ONE, fail_if=fail_if, blocks=4, within_s=60.0)
     assert [one.fail_if for one in lock.comparisons] == gates
     assert lock.measure.replicates == 4

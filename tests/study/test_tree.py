@@ -56,9 +56,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]
 
 
 @given(mappings, mappings)
-def test_every_leaf_of_a_profile_stands_in_the_merged_study_with_its_own_line(
-    base: dict[str, Any], over: dict[str, Any]
-) -> None:
+def test_every_leaf_of_a_profile_keeps_its_line(base: dict[str, Any], over: dict[str, Any]) -> None:
     merged = merge(tree_of(base, "base:1"), tree_of(over, "over:1"))
     data = plain(merged)
     for path, leaf in leaves(over).items():
@@ -95,9 +93,7 @@ def test_what_a_profile_does_not_name_stays(base: dict[str, Any], over: dict[str
         ),
     ],
 )
-def test_a_service_whose_kit_changes_is_replaced_whole(
-    base: dict[str, Any], over: dict[str, Any], merged: dict[str, Any]
-) -> None:
+def test_a_new_kit_replaces_all(base: dict[str, Any], over: dict[str, Any], merged: dict[str, Any]) -> None:
     study = merge(tree_of({"lab": {"web": base, "other": {"kit": "z"}}}), tree_of({"lab": {"web": over}}))
     assert plain(study) == {"lab": {"web": merged, "other": {"kit": "z"}}}
 

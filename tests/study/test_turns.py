@@ -72,9 +72,7 @@ compare:
         ("lab:", 'sysctl: {fs.file-max: "${build.workers}"}\nlab:', "sysctl:", "the machine has this setting once"),
     ],
 )  # fmt: skip
-def test_what_turns_cannot_do_is_told_at_its_line(
-    tmp_path: Path, old: str, new: str, line: str, says: str
-) -> None:
+def test_turns_say_what_they_cannot_do(tmp_path: Path, old: str, new: str, line: str, says: str) -> None:
     assert STUDY.count(old) == 1
     text = STUDY.replace(old, new)
     (found,) = problems_of(tmp_path, text)
@@ -184,9 +182,7 @@ def test_there_are_at_most_as_many_bring_ups_as_blocks(
     assert "at most one bring-up a block" in str(found)
 
 
-def test_a_server_that_svload_does_not_start_has_no_bring_ups(
-    folder: Path, load: Callable[..., Lock]
-) -> None:
+def test_an_external_server_has_no_bring_ups(folder: Path, load: Callable[..., Lock]) -> None:
     text = """\
 name: own
 lab:
@@ -222,9 +218,7 @@ compare:
     ("compare", "refused"),
     [("loop, baseline: closed", True), ("side, baseline: a", False), ("side, by: loop, baseline: a", True)],
 )
-def test_a_closed_loop_is_never_compared_with_an_open_one(
-    folder: Path, load: Callable[..., Lock], compare: str, refused: bool
-) -> None:
+def test_loops_do_not_mix(folder: Path, load: Callable[..., Lock], compare: str, refused: bool) -> None:
     text = MIXED.replace("FACTOR, baseline: BASELINE", compare)
     if not refused:
         assert load(text).comparisons
@@ -336,9 +330,7 @@ def test_what_does_not_fit_is_told(load: Callable[..., Lock], old: str, new: str
 
 
 @pytest.mark.parametrize(("memory", "fits"), [("3.4 GiB", True), ("3.5 GiB", False)])
-def test_a_quarter_of_what_is_free_beside_the_first_side_is_left(
-    load: Callable[..., Lock], memory: str, fits: bool
-) -> None:
+def test_a_quarter_of_the_free_memory_is_left(load: Callable[..., Lock], memory: str, fits: bool) -> None:
     """Of 8 GiB: x ≤ ¾ (8 − x) holds up to 3.43 GiB."""
     lock = load(GATE.replace("{kit: stone,", f"{{kit: stone, memory: {memory},"))
     assert (why_not_side_by_side(lock, FREE) == "") == fits

@@ -134,9 +134,7 @@ def test_the_ready_line_can_go_elsewhere(tmp_path: Path) -> None:
         ({"role": "store", "http_port": 0, "colour": 1}, "colour"),
     ],
 )
-def test_a_bad_configuration_is_one_line_that_names_the_field(
-    tmp_path: Path, config: dict[str, Any], field: str
-) -> None:
+def test_a_bad_configuration_names_the_field(tmp_path: Path, config: dict[str, Any], field: str) -> None:
     file = tmp_path / "bad.json"
     file.write_text(json.dumps(config))
     command = [sys.executable, "-m", "svload.truth", "--config", str(file)]

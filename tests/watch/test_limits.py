@@ -72,9 +72,7 @@ def test_descriptors_stand_against_the_limit_of_the_process_that_is_nearest(plac
     assert found["", "fds"] == found["one", "fds"] + found["two", "fds"]
 
 
-def test_a_pinned_service_is_told_its_busiest_core(
-    places: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pinned_service_has_its_busiest_core(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("one core alone can't be a part of the machine's")
@@ -92,9 +90,7 @@ def test_a_pinned_service_is_told_its_busiest_core(
     assert ("", "hot_core_ratio") in read(pinned)
 
 
-def test_a_service_that_may_run_anywhere_has_no_busiest_core_of_its_own(
-    places: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unpinned_service_has_no_busiest_core(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     monkeypatch.setattr(
         CoreTable, "busy", lambda self: looks.append(1) or dict.fromkeys(range(os.cpu_count() or 1), 5.0)
@@ -105,9 +101,7 @@ def test_a_service_that_may_run_anywhere_has_no_busiest_core_of_its_own(
     assert len(looks) == 1, "nor are the cores read each time"
 
 
-def test_processes_that_go_on_are_read_without_opening_a_file(
-    places: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lasting_processes_need_no_new_file(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """That was most of what watching cost: three files of each process, five times a second. A process that is
     new is opened."""
     monkeypatch.setattr(ProcessMonitor, "table", proc.ProcessTable())
@@ -162,9 +156,7 @@ def threads(root: Path, **schedstat: str) -> None:
     (root / "7" / "stat").write_text(f"7 (x) {' '.join(map(str, fields))}\n")
 
 
-def test_switches_count_from_the_first_look_and_new_threads_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_switches_count_from_the_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SwitchesMonitor, "root", str(tmp_path))
     monkeypatch.setattr(SwitchesMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
     threads(tmp_path, t7="900 5000 40", t8="900 1000 10")
@@ -259,9 +251,7 @@ def takes(end: socket.socket) -> bool:
         return False
 
 
-def test_unread_and_unsent_bytes_are_the_services_own(
-    places: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unread_and_unsent_bytes_are_its_own(places: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """What its client does not take fills the send buffer, what it does not read the receive buffer; the
     clients' ends are not counted.
     """

@@ -233,9 +233,7 @@ def test_one_process_is_told_as_it_is_now(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("counts", [True, False])
-def test_who_is_new_is_looked_for_when_anything_was_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: bool
-) -> None:
+def test_new_processes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: bool) -> None:
     """A kernel that does not count is asked for all each time."""
     clock, lists = {"s": 100.0}, []
     real = os.listdir
@@ -262,9 +260,7 @@ def test_who_is_new_is_looked_for_when_anything_was_started(
     table.close()
 
 
-def test_threads_of_the_kernel_are_read_once_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_threads_are_read_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = {"s": 100.0}
     monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
 
@@ -337,9 +333,7 @@ def test_who_rests_is_read_when_everybody_is_asked_for(clocked: Clocked) -> None
 
 
 @pytest.mark.parametrize(("more", "found"), [(3, 5), (30, 35)])
-def test_who_rested_is_read_when_the_machine_is_busier_than_the_others(
-    clocked: Clocked, more: int, found: int
-) -> None:
+def test_a_resting_process_is_read_when_needed(clocked: Clocked, more: int, found: int) -> None:
     clocked.ticks(12 + more, p11=7, p12=5 + more)
     assert clocked.lately()[12] == found
 

@@ -159,9 +159,7 @@ def test_what_a_disk_wrote() -> None:
     assert proc.disk_bytes(text, b"write_bytes") == 8
 
 
-def test_the_machine_is_told_anew_as_soon_as_its_files_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_machine_files_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = tmp_path / "sys" / "fs" / "file-nr"
     counts.parent.mkdir(parents=True)
     counts.write_text("5\t0\t9\n")
@@ -174,9 +172,7 @@ def test_the_machine_is_told_anew_as_soon_as_its_files_change(
     assert told == [[5, 9], [5, 9], [6, 9]]
 
 
-def test_costly_files_are_read_once_a_second_and_when_everything_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_costly_files_are_read_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = {"s": 100.0}
     monkeypatch.setattr(host.time, "monotonic", lambda: now["s"])
     monkeypatch.setattr(HostMonitor, "root", str(tmp_path))

@@ -52,9 +52,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return now
 
 
-def test_a_monitor_takes_no_more_of_a_core_than_its_share(
-    tmp_path: Path, clock: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_monitors_share(tmp_path: Path, clock: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """One whose pass takes 5 ms of CPU and that may have 1 % of a core is read twice a second;
     another as often as it is told to."""
     used = {"ns": 0}
@@ -91,9 +89,7 @@ def readings(path: Path, metric: str) -> list[tuple[int, float]]:
     ]
 
 
-def test_the_grid_is_kept_and_what_was_missed_is_counted(
-    tmp_path: Path, clock: dict[str, int], fake: type[Fake]
-) -> None:
+def test_missed_samples_are_counted(tmp_path: Path, clock: dict[str, int], fake: type[Fake]) -> None:
     one = Sampler()
     one.prepare([{"service": "s"}], 0.1, tmp_path / "out")
     assert one.due_ns == 1_100_000_000
@@ -127,9 +123,7 @@ def test_a_slow_monitor_keeps_its_own_period(
     assert [at for at, _ in readings(tmp_path / "out", "samples")] == [n * 1_000_000_000 for n in range(1, 6)]
 
 
-def test_what_is_read_less_often_is_read_when_everything_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lazy_monitor_catches_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Lazy(Fake):
         asked = 0
 
@@ -321,9 +315,7 @@ def test_it_ends_when_told_or_left(tmp_path: Path, child: Child, how: str) -> No
     assert child.process.wait(HANG_S) == 0
 
 
-def test_it_appends_to_what_an_earlier_sampler_wrote(
-    tmp_path: Path, clock: dict[str, int], fake: type[Fake]
-) -> None:
+def test_it_appends_to_an_earlier_series(tmp_path: Path, clock: dict[str, int], fake: type[Fake]) -> None:
     for _ in range(2):
         one = Sampler()
         one.prepare([{"service": "s"}], 0.1, tmp_path / "out")

@@ -91,9 +91,7 @@ def test_a_service_that_uses_no_cpu_gives_no_profile_and_the_next_trial_can_have
             assert found.samples == 0
 
 
-def test_without_perf_it_is_told_what_to_do_and_nothing_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_perf_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "shutil", _NoPrograms)
     with served(tmp_path, "sleep", "600") as (agent, facts):
         sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)

@@ -199,9 +199,7 @@ def test_a_build_that_a_server_started_is_its_own_doing_and_a_users_is_not() -> 
 
 
 @pytest.mark.real
-def test_a_server_of_another_user_is_found_where_its_descriptors_are_hidden(
-    needs: Callable[..., None],
-) -> None:
+def test_hidden_descriptors_of_another_user(needs: Callable[..., None]) -> None:
     """Asked as an ordinary user, who may see nobody's descriptors but their own."""
     needs("root")
     web = free_port()
@@ -281,9 +279,7 @@ def contained(root: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
     return OthersMonitor("", {"own": [10]})
 
 
-def test_in_a_container_strangers_are_what_the_machine_was_busy_beyond_our_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strangers_in_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cores(tmp_path, 1000)
     machine(tmp_path, (10, "svload", 0, 100, []), (11, "neighbour", 0, 100, []))
     monitor = contained(tmp_path, monkeypatch)
@@ -307,9 +303,7 @@ def test_a_sandbox_that_counts_nothing_reads_nothing(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.real
-def test_in_a_pid_namespace_a_stranger_outside_is_counted_and_nobody_is_named(
-    needs: Callable[..., None],
-) -> None:
+def test_a_stranger_outside_the_pid_namespace_counts(needs: Callable[..., None]) -> None:
     needs("root", "unshare")
     other = free_port()
     code = textwrap.dedent(

@@ -136,9 +136,7 @@ def test_the_fullest_worker_stands_against_what_each_may_serve(shared: tuple[int
     assert readings["", "connections_fullest"] >= CONNECTIONS / 2
 
 
-def test_only_the_ports_own_workers_are_held_against_it(
-    shared: tuple[int, list[int]], parent: tuple[int, int, int]
-) -> None:
+def test_only_own_workers_count(shared: tuple[int, list[int]], parent: tuple[int, int, int]) -> None:
     """A TLS front beside it has workers of its own, of which the kit says nothing."""
     port, pids = shared
     front, _, pid = parent
