@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from svload.analysis import limits
 from svload.analysis.capacity.asked import capacity_of
@@ -50,10 +50,8 @@ from svload.model.results import (
     Verdict,
 )
 from svload.model.study import CaseConfig, Lock
+from svload.store import TrialData
 from svload.study.check import owners_of
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
 
 _REPLICATE = re.compile(r"\.r(\d+)$")
 

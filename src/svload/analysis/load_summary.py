@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +36,7 @@ from svload.model.results import (
 )
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 BARS = 10
 TIMES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")

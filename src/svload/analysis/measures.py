@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,7 @@ from svload.model.executors import ClosedLoop
 from svload.model.metrics import MetricRef, limit_of
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 Floats = NDArray[np.float64]
 ALL_STAGES = "over all stages"

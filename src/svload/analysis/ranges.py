@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,7 @@ from svload.model.metrics import limit_of, metric_name, without_limit
 from svload.model.results import Estimate, Grade, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_percent
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 _TIMES = ("response", "ok_response", "service", "server_time", "starttransfer", "total")
 _RATES = ("throughput", "ok_throughput")

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,7 @@ from svload.analysis.view import GroupView, Window
 from svload.model.faults import ENDS_PROCESSES, FaultEvent
 from svload.model.results import Estimate, FaultResult
 from svload.model.units import show_duration
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 Floats = NDArray[np.float64]
 

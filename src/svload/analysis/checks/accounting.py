@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import floor
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,9 +24,7 @@ from svload.model.results import CheckResult, Harm, TrialSummary
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group
 from svload.model.units import show_percent, show_size
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 _DEFECT = "This is a bug in the load engine or its clock: report it with this trial's summary.json."
 _TIMES = (Harm(number="timing", grade="REFUSED", below=None, above=None),)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from svload.analysis import limits
 from svload.analysis.ranges import Ranges
@@ -16,9 +16,7 @@ from svload.analysis.view import GroupView
 from svload.model.metrics import Source, is_timing
 from svload.model.results import CheckResult, Estimate, Grade, Harm
 from svload.model.study import CaseConfig
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 @dataclass(frozen=True)

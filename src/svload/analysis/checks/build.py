@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from svload.analysis.checks.base import Check, Context
 from svload.model.facts import other_programs
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 class Build(Check):

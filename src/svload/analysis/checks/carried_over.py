@@ -4,7 +4,7 @@ for a request begun before it makes no request in it (docs/method.md §3)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, above, doubted
@@ -12,9 +12,7 @@ from svload.analysis.view import GroupView, Window, look
 from svload.model.metrics import metric_name
 from svload.model.results import CheckResult, Estimate, Grade, Harm
 from svload.model.study import CaseConfig
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 _OF_WINDOW = ("success_rate", "error_rate", "response")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, doubted
 from svload.analysis.ranges import harm, worst_of
@@ -12,9 +10,7 @@ from svload.model.metrics import OF_FAULTS
 from svload.model.results import CheckResult, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 _NEGLIGIBLE = 0.001
 """A share of a number that is too small for a range."""

@@ -3,7 +3,7 @@ throughput is the generator's, not the server's (docs/method.md §3, §5)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, doubted
@@ -13,9 +13,7 @@ from svload.model.metrics import metric_name
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 from svload.model.units import show_percent
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 class LoadCpu(NamedTuple):

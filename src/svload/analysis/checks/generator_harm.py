@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -30,9 +30,7 @@ from svload.model.metrics import STATS
 from svload.model.results import CheckResult, Grade, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_percent
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 _METRICS = ("response", "ok_response")
 _PERCENTILES = tuple(stat for stat in STATS if stat.startswith("p"))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from svload.analysis import limits
@@ -14,9 +12,7 @@ from svload.analysis.view import GroupView, kept_window
 from svload.model.results import CheckResult, Harm, Imported
 from svload.model.study import CaseConfig
 from svload.model.units import show_percent
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 class ImportedInstrument(Check):

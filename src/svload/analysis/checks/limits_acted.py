@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +29,7 @@ from svload.model.facts import (
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_percent, show_rate, show_size
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 @dataclass(frozen=True)

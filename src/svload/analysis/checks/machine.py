@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from svload.analysis.whose import called
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_percent
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 _SECOND_NS = 1e9
 _THROUGHOUT = 0.9

@@ -4,7 +4,7 @@ checks)"""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,7 @@ from svload.model.request_errors import BEFORE_TLS
 from svload.model.results import CheckResult, Grade
 from svload.model.study import CaseConfig
 from svload.model.units import show_percent, show_size
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 class Manipulation(Check):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, above
@@ -15,9 +14,7 @@ from svload.model.request_errors import IN_DOUBT
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 from svload.model.units import show_percent
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 @dataclass(frozen=True)

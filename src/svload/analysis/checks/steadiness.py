@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import log
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,7 @@ from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group
 from svload.model.units import show_percent
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 _BINS = 30
 

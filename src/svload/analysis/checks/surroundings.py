@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +14,7 @@ from svload.analysis.view import kept_window
 from svload.model.results import CheckResult, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_percent
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 GC_PAUSE = "gc_pause_seconds"
 """The metric of a virtual machine's monitor for the longest pause since the reading before."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from svload.analysis.checks.base import Check, Context
 from svload.analysis.view import Window, kept_window
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 class Spread(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot, isnan, nan
 from statistics import mean
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +41,8 @@ from svload.model.metrics import MetricRef
 from svload.model.pairs import PairRatio, RoundOfTurns
 from svload.model.results import TrialResult
 from svload.model.study import CaseConfig
+from svload.store import TrialData
 from svload.store.load_time import Turns
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
 
 Flags = NDArray[np.bool_]
 _STAMPS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +21,7 @@ from svload.model.load_curve import GroupLoad, RampBreak, ResourceUse
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
 from svload.model.units import show_rate
-
-if TYPE_CHECKING:
-    from svload.store import TrialData
+from svload.store import TrialData
 
 
 def group_loads(
