@@ -24,8 +24,7 @@ import numpy as np
 from scipy import stats
 
 from svload import api
-from svload.analysis.evidence import first_to_fail
-from svload.analysis.saturation import what_failed
+from svload.analysis.evidence import first_to_fail, what_failed
 from svload.api import OwnTable
 from svload.model.evidence import CaseEvidence
 from svload.model.results import CaseResult, Claim, Estimate, Findings, TrialResult

@@ -16,8 +16,7 @@ from tests.support import make_run
 
 from svload.analysis.claims.decide import judge_claims
 from svload.analysis.claims.evidence import cases_range
-from svload.analysis.claims.made import Made
-from svload.analysis.claims.pairs import Gathered
+from svload.analysis.claims.pairs import Gathered, Made
 from svload.analysis.claims.statistic import weights
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.explored import told_of_success

@@ -13,11 +13,10 @@ from tests.analysis.conftest import Bench, with_readings, with_rows, with_servic
 from tests.evolve import evolve
 
 from svload import analysis
-from svload.analysis.evidence import case_evidence, evidence, first_to_fail
+from svload.analysis.evidence import case_evidence, declared_clauses, evidence, first_to_fail
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.monitored import monitored_measures, value_of
 from svload.analysis.readings import Readings
-from svload.analysis.saturation import declared_clauses
 from svload.analysis.view import Window
 from svload.lab import all_kits
 from svload.model.declared import Declared, Limit, Refusal

@@ -16,7 +16,7 @@ from svload import api
 from svload.analysis.claims.evidence import shown_in_turns
 from svload.analysis.claims.gates import Facts, judge_gates, limit_of
 from svload.analysis.claims.pairs import gather
-from svload.analysis.claims.turn_guards import Guard
+from svload.analysis.claims.turned import Guard
 from svload.analysis.claims.turns import BlockEffect
 from svload.analysis.contrasts import contrasts_of
 from svload.model.errors import ExitCode

@@ -16,7 +16,7 @@ from tests.support import make_run
 
 from svload import analysis
 from svload.analysis.cases import over_runs
-from svload.analysis.claims.made import in_turn
+from svload.analysis.claims.pairs import in_turn
 from svload.analysis.criteria import metric_of
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.series import CaseCut

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from svload.analysis.claims.statistic import effect_of
-from svload.analysis.claims.turn_guards import (
+from svload.analysis.claims.turned import (
     CPU,
     Control,
     Guard,

@@ -63,7 +63,7 @@ def test_a_run_is_made_once_and_again_when_the_journal_is_written_otherwise(
         ("drive/generator.py", True),
         ("_native.abi3.so", True),
         ("analysis/judge.py", False),
-        ("report/page/render.py", False),
+        ("report/page/view.py", False),
         ("cli/main.py", False),
     ],
 )

@@ -24,7 +24,7 @@ from svload.host.process.algebra import stay_single_threaded
 
 REQUEST_BYTES = 1 << 20
 ALSO_LOADED = (
-    "svload.api", "svload.api.studies", "svload.api.runs", "svload.analysis", "svload.report.files.write", "svload.report.page.render",
+    "svload.api", "svload.api.studies", "svload.api.runs", "svload.analysis", "svload.report.files.write", "svload.report.page.view",
     "svload.report.sheets.workbook", "svload.store.sql", "svload.study",
 )  # fmt: skip
 """What is loaded beyond a load's own: what a whole run needs."""

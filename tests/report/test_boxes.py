@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svload.report.charts.boxes import box_of
+from svload.report.charts.rows import box_of
 
 
 def test_what_lies_beyond_the_fences_is_outside() -> None:

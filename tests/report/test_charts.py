@@ -25,7 +25,7 @@ from svload.report.charts.drawing import (
     tail_position,
     tick_texts,
 )
-from svload.report.charts.strip import strip_axis, strip_scale
+from svload.report.charts.rows import strip_axis, strip_scale
 from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, median_series, timeline
 from svload.report.data.digest import Curve, Series, merged_curve

@@ -12,12 +12,11 @@ from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 from svload import api, study
 from svload.model.results import Claim, Estimate, Findings, Gate
 from svload.report.data.gather import gather
-from svload.report.page.render import render_page
-from svload.report.told.answer import MOST_SENTENCES, answer, in_words, nothing_line
+from svload.report.page.view import render_page
+from svload.report.told.answer import MOST_SENTENCES, answer, faster_sentence, in_words, nothing_line
 from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
 from svload.report.told.doubts import doubts, summary
 from svload.report.told.ending import quieter_line
-from svload.report.told.faster import faster_sentence
 from svload.report.told.spelling import cause, change_interval, change_words, metric_words
 from svload.report.told.traffic import describe_run
 

@@ -16,7 +16,7 @@ from svload.model.errors import ExitCode
 from svload.model.results import Estimate, Findings, ThresholdResult
 from svload.report.data.gather import gather
 from svload.report.files.markdown import summary_markdown
-from svload.report.page.render import render_page
+from svload.report.page.view import render_page
 from svload.report.terminal.tables import show_findings
 from svload.report.told.answer import answer, headline
 from svload.report.told.criteria import (

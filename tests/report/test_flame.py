@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 from svload.analysis.stacks import call_tree
 from svload.model.stacks import Stacks
-from svload.report.charts.flame import WIDTH, boxes, flame_graph
-from svload.report.page.flames import named, not_measured, sampled_how
+from svload.report.page.flames import WIDTH, boxes, flame_graph, named, not_measured, sampled_how
 
 FOLDED = {"server;main;answer;send_file;sendfile_[k]": 60, "server;main;answer": 20, "server;main;<script>": 19, "server;rare": 1}  # fmt: skip
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 from tests.evolve import evolve
 
-from svload.report.charts.limit_grid import COLOURS, GridCell, limit_grid
-from svload.report.page.anchors import Anchors
+from svload.report.charts.loads import COLOURS, GridCell, limit_grid
+from svload.report.page.data import Anchors
 from svload.report.page.overall import at_limit, evidence_of, grid_views
 
 Reporter = Callable[[str], Any]

@@ -11,7 +11,7 @@ import pytest
 from tests.evolve import evolve
 
 from svload.model.load_curve import LoadCurve, LoadLimit
-from svload.report.charts.load_chart import levels_chart
+from svload.report.charts.loads import levels_chart
 from svload.report.data.gather import gather
 from svload.report.figures.kinds import WIDTHS_PT
 from svload.report.figures.write import found_figures, write_figures

@@ -14,7 +14,7 @@ import pytest
 from tests.evolve import evolve
 
 from svload.report.data.gather import Gathered, gather
-from svload.report.page import render
+from svload.report.page import view
 from svload.report.page.detail import LARGEST_BYTES
 
 pytestmark = pytest.mark.look
@@ -59,7 +59,7 @@ def thousand(reported: Reporter) -> Gathered:
 
 @pytest.fixture(scope="module")
 def rendered(thousand: Gathered) -> tuple[str, Any]:
-    return render.render_page(thousand)
+    return view.render_page(thousand)
 
 
 def test_a_thousand_trials_fit_the_page(thousand: Gathered, rendered: tuple[str, Any]) -> None:
@@ -74,10 +74,10 @@ def test_a_thousand_trials_fit_the_page(thousand: Gathered, rendered: tuple[str,
 def test_large_series_move_beside_the_page(reported: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
     found = reported("plain")
     gathered = gather(found.run, found.findings)
-    whole, none = render.render_page(gathered)
+    whole, none = view.render_page(gathered)
     assert none is None
-    monkeypatch.setattr(render, "LARGEST_BYTES", 1000)
-    page, series = render.render_page(gathered)
+    monkeypatch.setattr(view, "LARGEST_BYTES", 1000)
+    page, series = view.render_page(gathered)
     assert series is not None
     assert len(page) < len(whole)
     assert "series.csv beside this page" in page

@@ -23,11 +23,10 @@ from svload import api
 from svload.model.results import Estimate
 from svload.model.traffic import Scenario, Step
 from svload.report.data.gather import Gathered, gather
-from svload.report.page.anchors import Anchors
-from svload.report.page.data import Table, csv_text, packed
+from svload.report.page.data import Anchors, Table, csv_text, packed
 from svload.report.page.detail import LARGEST_BYTES
 from svload.report.page.matrix import shadings
-from svload.report.page.render import render_page
+from svload.report.page.view import render_page
 from svload.report.told.numbers import Told
 
 Reporter = Callable[[str], Any]

@@ -12,13 +12,12 @@ import pytest
 from tests.report.told_facts import doubted
 
 from svload.model.results import Belief, Estimate
-from svload.report.charts.anatomy import anatomy_chart
-from svload.report.charts.forest import Plot, claim_plot, plot_scale
-from svload.report.charts.usage import usage_chart
+from svload.report.charts.bars import anatomy_chart, usage_chart
+from svload.report.charts.ratios import Plot, claim_plot, plot_scale
 from svload.report.data.digest import _wide_enough
 from svload.report.data.gather import gather
 from svload.report.page.overall import usage_charts
-from svload.report.page.render import render_page
+from svload.report.page.view import render_page
 from svload.report.told.numbers import number_of
 
 Reporter = Callable[[str], Any]

@@ -13,7 +13,7 @@ from tests.support import TurnModel, make_run
 from svload import api
 from svload.model.pairs import PairRatio, RoundOfTurns
 from svload.model.results import Findings
-from svload.report.charts.rounds import rounds_chart
+from svload.report.charts.ratios import rounds_chart
 from svload.report.terminal.tables import show_findings
 from svload.report.terminal.why import show_why
 

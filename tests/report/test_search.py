@@ -14,7 +14,7 @@ from tests.report.conftest import Shown
 
 from svload.model.capacity import CapacityResult, GainStep
 from svload.model.results import Findings
-from svload.report.charts.search_chart import search_chart
+from svload.report.charts.loads import search_chart
 from svload.report.data.gather import gather
 from svload.report.figures.write import found_figures, write_figures
 from svload.report.files.junit import junit_xml

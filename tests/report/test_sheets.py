@@ -19,9 +19,8 @@ from tests.evolve import evolve
 from svload.model.request_errors import ERRORS
 from svload.report.data.gather import gather
 from svload.report.sheets import book as layout
-from svload.report.sheets.book import Book, unique_headers
+from svload.report.sheets.book import Book, unique_headers, wide
 from svload.report.sheets.data import VARIABLES
-from svload.report.sheets.drawn import wide
 from svload.report.sheets.workbook import write_workbook
 from svload.store import read_trial
 

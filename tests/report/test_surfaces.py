@@ -21,7 +21,7 @@ from svload.model.results import FailureKind, Failures, Findings, Grade
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import plain, summary_markdown
-from svload.report.page.render import render_page
+from svload.report.page.view import render_page
 from svload.report.sheets.workbook import write_workbook
 from svload.report.terminal.live import PlainView
 from svload.report.terminal.tables import show_findings

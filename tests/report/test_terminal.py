@@ -34,7 +34,7 @@ from svload.model.results import (
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
 from svload.report.files.markdown import summary_markdown
-from svload.report.page.render import render_page
+from svload.report.page.view import render_page
 from svload.report.sheets.workbook import write_workbook
 from svload.report.terminal.casetable import case_table
 from svload.report.terminal.console import MOST_LINES

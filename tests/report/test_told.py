@@ -23,9 +23,9 @@ from svload.model.results import Belief, CaseResult, Estimate
 from svload.model.visible import visible
 from svload.report.data.gather import Gathered, gather
 from svload.report.page.cases import GROUP_METRICS, STEP_METRICS
-from svload.report.page.render import render_page
+from svload.report.page.view import render_page
 from svload.report.sheets.book import clean, heading
-from svload.report.sheets.trials import metric_keys
+from svload.report.sheets.summary import metric_keys
 from svload.report.sheets.workbook import write_workbook
 from svload.report.told.answer import answer
 from svload.report.told.numbers import Number, Told, number_of, too_few_rule

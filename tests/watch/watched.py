@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from tests.servers import wait_until
 
-from svload.analysis.evidence import Readings, evidence
-from svload.analysis.saturation import declared_clauses
+from svload.analysis.evidence import Readings, declared_clauses, evidence
 from svload.analysis.view import Window
 from svload.model.evidence import Evidence
 from svload.watch import Monitor, monitors_for

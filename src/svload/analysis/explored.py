@@ -8,8 +8,7 @@ from math import exp
 
 from svload.analysis import limits
 from svload.analysis.claims.evidence import Shown, shown
-from svload.analysis.claims.made import Made
-from svload.analysis.claims.pairs import Gathered, gather
+from svload.analysis.claims.pairs import Gathered, Made, gather
 from svload.analysis.contrasts import HARD, Contrast, matched_pairs
 from svload.model.results import CaseResult, Finding, TrialResult
 from svload.model.study import CaseConfig, Comparison, Factor, Lock

@@ -1,5 +1,5 @@
-"""The way from sealed trials to findings: judge each trial, summarise cases, decide criteria and claims
-(docs/method.md §2, §3)."""
+"""The way from sealed trials to findings: judge each trial, grade each of its numbers by what all checks together conclude
+about it, summarise cases, decide criteria and claims (docs/method.md §2, §3)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.claims.decide import judge_claims, metrics_of_claims
-from svload.analysis.claims.made import Each, Known, in_turn, made_of, once
+from svload.analysis.claims.pairs import Each, Known, in_turn, made_of, once
 from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
 from svload.analysis.curves.curve import load_curves
 from svload.analysis.curves.trial_loads import group_loads, ramp_breaks, resources_used
 from svload.analysis.disturbances import strangers_share, unread
-from svload.analysis.evidence import evidence_of
+from svload.analysis.evidence import evidence_of, saturated
 from svload.analysis.explored import load_effects
 from svload.analysis.failures import failures_of
 from svload.analysis.limits import ANALYSIS_VERSION
@@ -28,7 +28,6 @@ from svload.analysis.measures import measure_trial
 from svload.analysis.outages import healthy, of_all_requests, outages_of, whole_window
 from svload.analysis.ranges import Ranges
 from svload.analysis.recovery import disturbing, fault_results, undisturbed
-from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, settled_ns, stops_of
 from svload.analysis.server import GROWING, GROWS, overloaded_groups, saturated_levels, server_state

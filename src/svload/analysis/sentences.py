@@ -9,8 +9,7 @@ from statistics import median
 
 from svload.analysis.capacity.asked import capacity_finding
 from svload.analysis.curves.curve import curve_findings, ramp_findings, shown_limit
-from svload.analysis.evidence import first_to_fail
-from svload.analysis.saturation import quota_clauses, what_failed
+from svload.analysis.evidence import first_to_fail, quota_clauses, what_failed
 from svload.analysis.server import WAITS, waits_for_slots
 from svload.analysis.stages import stage_findings
 from svload.model.capacity import CapacityResult

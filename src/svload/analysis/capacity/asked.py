@@ -1,4 +1,5 @@
-"""What a run's lock asks of a search, and the next step or the answer from its judged trials. Pure."""
+"""What a run's lock asks of a search, the next step or the answer from its judged trials, and the answer as findings keep
+it: the limit with its interval, every load, every trial in order, and a sentence. Pure."""
 
 from __future__ import annotations
 

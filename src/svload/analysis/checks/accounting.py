@@ -56,14 +56,12 @@ class Accounting(Check):
     """
 
     name = "accounting"
-    row = "the load's own account: identities, Little's law, load asked, generator's own limits, physics"
     order = 10
     of_totals = True
     comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge every group separately."""
         if not context.groups:
             return self.of_parts(
                 [Part("REFUSED", "there is no traffic group", "Add a traffic group to the study.")]

@@ -27,12 +27,10 @@ class Clocks(Check):
     """
 
     name = "clocks"
-    row = "clock"
     order = 15
     comparisons = "missing"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Report everything that is wrong with them."""
         conditions = trial.lab.conditions
         if conditions is None:
             return self.unmeasured("the clocks were not read before and after the load")

@@ -20,12 +20,10 @@ class ImportedInstrument(Check):
     have no bound."""
 
     name = "imported-instrument"
-    row = "imported: generator's harm"
     order = 19
     of = "imported"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Return WEAK for every time and rate, with what the file lacks."""
         told = trial.summary.imported
         assert told is not None
         notes = f" {' '.join(told.notes)}" if told.notes else ""
@@ -46,7 +44,6 @@ class ImportedLittle(Check):
     alone X·R, which has an edge bias."""
 
     name = "imported-little"
-    row = "imported: Little"
     order = 12
     comparisons = "lost"
     scope = "all"

@@ -97,12 +97,10 @@ class LimitsActed(Check):
     packets were late."""
 
     name = "limits-acted"
-    row = "manipulation checks: limits of CPU, disk and link, and a link's latency"
     order = 34
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge every limit that a running service reports."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         parts = [*_limits_of(trial, window), *_disk_writes(trial), *_delay_lines(trial, window)]
         return self.of_parts(parts, "no service has a limit of CPU, disk or link, and no link a latency")

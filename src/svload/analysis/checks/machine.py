@@ -29,12 +29,10 @@ class Hiccups(Check):
     10 ms: whatever arrived meanwhile was read late (after jHiccup, Tene)."""
 
     name = "hiccups"
-    row = "hiccup thread per engine core"
     order = 21
     comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge all gaps of the window."""
         gaps = context.ranges.found.of(self.name)
         looks = _longest(trial, kept_window(trial.summary, context.cut.cut_ns))
         if not looks and not gaps:
@@ -60,7 +58,6 @@ class RunQueue(Check):
     request by request, and in a closed loop it is load that was not made."""
 
     name = "run-queue"
-    row = "run-queue wait of engine threads"
     order = 22
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
@@ -96,12 +93,10 @@ class Steal(Check):
     10 ms."""
 
     name = "steal"
-    row = "steal"
     order = 50
     comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge the worst second of each core."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         stolen = of_monitor(trial.monitors, "host", "steal_seconds_total")
         stolen |= of_monitor(trial.monitors, "fleet", "steal_seconds_total")
@@ -122,12 +117,10 @@ class OthersCpu(Check):
     by the port it listens on. What others do on the load's own cores shows as run-queue wait, too."""
 
     name = "others-cpu"
-    row = "CPU of processes that are neither generator, servers nor monitors"
     order = 51
     comparisons = "weight"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Report their share, and name them."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         total = of_monitor(trial.monitors, "others", "cpu_seconds_total").get("")
         used = None if total is None else mean_rate(total, window)
@@ -151,11 +144,9 @@ class Calibration(Check):
     server bound by a disk, a link or a sleep is no slower for it."""
 
     name = "calibration"
-    row = "fixed-work calibration loop before and after"
     order = 52
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge after over before, less one."""
         conditions = trial.lab.conditions
         if conditions is None or not conditions.before.calibration_ns or not conditions.after.calibration_ns:
             return self.unmeasured("the calibration loop was not timed before and after the load")

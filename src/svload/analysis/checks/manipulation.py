@@ -1,5 +1,5 @@
-"""Did the factor do what it says, and was each trial what its case says? (docs/method.md §3, manipulation
-checks)"""
+"""Did the factor do what it says, and was each trial what its case says: expectations, repeats, connections and TLS
+sessions, files in the page cache or read from a disk? (docs/method.md §3, manipulation checks)"""
 
 from __future__ import annotations
 
@@ -34,13 +34,11 @@ class Manipulation(Check):
     """
 
     name = "manipulation"
-    row = "manipulation checks: expect, repeats, TLS, connections, page cache"
     order = 30
     comparisons = "lost"
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge everything that the study asks of the lab and of the traffic."""
         parts = [
             *_expects(trial, config, context),
             *_repeats(config, context),

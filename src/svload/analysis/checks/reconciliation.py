@@ -1,5 +1,5 @@
-"""What the generators wrote compared with what the servers counted: requests, bytes, statuses, ± what was in
-flight (docs/method.md §3)."""
+"""What the generators wrote compared with what the servers counted: requests, bytes, statuses, ± what was in flight; and
+whether the study's own servers were started from the same programs in all trials (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, above
 from svload.analysis.measures import counter_deltas
 from svload.analysis.view import GroupView
+from svload.model.facts import other_programs
 from svload.model.request_errors import IN_DOUBT
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
@@ -41,7 +42,6 @@ class Reconciliation(Check):
     named."""
 
     name = "reconciliation"
-    row = "reconciliation"
     order = 34
     comparisons = "lost"
     scope = "all"
@@ -194,3 +194,27 @@ def _forwarded(trial: TrialData, config: CaseConfig, host: str, hosts: Sequence[
                 return None
             total += misses
     return total
+
+
+class Build(Check):
+    """REFUSED where a program that a server was started from differs in a later trial: trials of two builds
+    are never one case."""
+
+    name = "build"
+    order = 12
+    scope = "all"
+    comparisons = "lost"
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        if not trial.lab.programs:
+            return self.result("VALID", "No server was started from a program in the study's folder.")
+        changed = other_programs(trial.lab.programs, context.programs)
+        if changed:
+            return self.result(
+                "REFUSED",
+                f"This trial used a different build than later trials: {', '.join(changed)} changed.",
+                float(len(changed)),
+                0.0,
+                "Measure both builds in one study, as levels of a factor.",
+            )
+        return self.result("VALID", "All later trials used the same build.", 0.0, 0.0)

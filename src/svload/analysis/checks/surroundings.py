@@ -30,7 +30,6 @@ class Surroundings(Check):
     """
 
     name = "surroundings"
-    row = "facts: same host, page cache dropped, ports resting, name look-ups, address families, GC pauses"
     order = 90
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
@@ -55,11 +54,9 @@ class TcpLoss(Check):
     requested by the study, and over loopback a server drops segments itself."""
 
     name = "tcp-loss"
-    row = "client: TCP segments sent again, against the requests beyond each percentile"
     order = 62
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Judge the whole load: between the two readings around it."""
         conditions = trial.lab.conditions
         if conditions is None or not on_this_machine(trial):
             return self.unmeasured("the network of the machines that made the load was not read")

@@ -32,7 +32,6 @@ class WorkerSpread(Check):
     the open connections."""
 
     name = "worker-spread"
-    row = "VUs unevenly spread over SO_REUSEPORT workers"
     order = 59
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

@@ -21,11 +21,9 @@ from svload.analysis.claims.evidence import (
     units_needed,
 )
 from svload.analysis.claims.gates import Facts, Limit, limit_of, success_interval
-from svload.analysis.claims.made import Made, seconds_a_trial
-from svload.analysis.claims.pairs import Gathered, gather, names_of, spread_of
+from svload.analysis.claims.pairs import Gathered, Made, gather, names_of, seconds_a_trial, spread_of
 from svload.analysis.claims.statistic import half_width, largest_p
-from svload.analysis.claims.turn_guards import Control
-from svload.analysis.claims.turned import TurnedBlocks, turned_blocks
+from svload.analysis.claims.turned import Control, TurnedBlocks, turned_blocks
 from svload.analysis.contrasts import Contrast, confounding, contrasts_of
 from svload.analysis.criteria import metric_of
 from svload.analysis.floor import LabFloor, floor_of

@@ -26,7 +26,7 @@ from svload.analysis.claims.statistic import (
     stretched,
     weights,
 )
-from svload.analysis.claims.turn_guards import Control, Guard
+from svload.analysis.claims.turned import Control, Guard
 from svload.analysis.claims.turns import BlockEffect, block_weights
 from svload.analysis.inference import sign_flip_p, t_reach
 from svload.model.pairs import CarryOver, Strangers

@@ -1,5 +1,6 @@
-"""The load of a trial's groups in the form that the laws take: users or rate, think time, and for load in
-stages the point where it broke (docs/method.md §4)."""
+"""The load of a trial's groups in the form that the laws take: users or rate, think time, and for load in stages the
+point where it broke; and how much of each resource it used, with its capacity: CPU by quota and cores, workers,
+limited disks and links (docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from itertools import pairwise
 import numpy as np
 
 from svload.analysis.arrivals import begin_ns
+from svload.analysis.evidence import holder, owner
 from svload.analysis.laws.levels import Floats
 from svload.analysis.laws.ramp import What, breakpoint_of
 from svload.analysis.readings import readings_of, total_rate
-from svload.analysis.saturation import holder, owner
 from svload.analysis.view import GroupView, Window
 from svload.model.evidence import Evidence
 from svload.model.executors import ConstantArrivalRate, ConstantVus, RampingArrivalRate, RampingVus

@@ -103,8 +103,12 @@ class Balance:
 
 
 def balance(run: Run) -> Balance | None:
-    """Compare N with X·(R + Z) of a closed loop; None for an open one, and where the window is known to hold
-    fewer than twenty mean cycles."""
+    """Compare N with X·(R + Z) of a closed loop (Little 1961; Denning & Buzen 1978); None for an open one, and
+    where the window is known to hold fewer than twenty mean cycles.
+
+    The law is exact if every time is clipped to the window on both sides. With completions, which is all that a
+    table has, a request counts whole in the window that it ends in: the bias is at most (longest cycle)/T.
+    """
     n = run.users
     if n is None or n <= 0:
         return None

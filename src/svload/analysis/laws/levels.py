@@ -190,7 +190,11 @@ class Interval:
 
 
 def jackknifed(estimate: Callable[[Sequence[Run]], float | None], runs: Sequence[Run]) -> Interval | None:
-    """Return `estimate` of all runs, which is above 0, with its interval; None where it gives no value."""
+    """Return `estimate` of all runs, which is above 0, with its interval; None where it gives no value.
+
+    One block is left out at a time (Efron; docs/method.md §2): the block is the unit of randomisation, so the
+    interval includes whatever its runs share. On logarithms, t with B − 1 degrees of freedom.
+    """
     value = _usable(estimate(runs))
     if value is None:
         return None

@@ -77,7 +77,7 @@ def compare(typed: Typed, flags: dict[str, Any]) -> None:
 def _urls(typed: Typed, flags: dict[str, Any]) -> None:
     from svload import api
     from svload.api.typed import seconds
-    from svload.report.told.faster import faster_sentence
+    from svload.report.told.answer import faster_sentence
 
     if typed.to is not None:
         raise fail(

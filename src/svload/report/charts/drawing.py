@@ -1,4 +1,5 @@
-"""From values to positions, and the places of ticks. Pure."""
+"""A chart as SVG text, escaped, with short numbers: from values to positions, the places of ticks, and what charts share:
+axes with their units at the ticks, a key, rows with names, and names that fit. Pure."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ numpy: import late."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,6 @@ class TrialDigest:
     monitors_cpu: float | None
     lab: TrialLab
     summary: TrialSummary
-    seal_facts: dict[str, Any] = field(default_factory=dict)
     stacks: Stacks | None = None
 
 
@@ -125,7 +124,6 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
         monitors_cpu=monitors_cpu(data.monitors),
         lab=data.lab,
         summary=summary,
-        seal_facts=dict(data.seal.files) if data.seal else {},
         stacks=data.stacks,
     )
 

@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 from svload.model.results import CaseResult
 from svload.model.units import Dimension
 from svload.model.visible import visible
-from svload.report.charts.anatomy import anatomy_chart
-from svload.report.charts.boxes import FENCE, MOST_OUTSIDE, box_of, boxes_chart
+from svload.report.charts.bars import anatomy_chart, usage_chart
 from svload.report.charts.drawing import NARROW, Key, rows_span
-from svload.report.charts.forest import Ratio, ratios_chart
-from svload.report.charts.load_chart import SIDES, levels_chart
-from svload.report.charts.search_chart import search_chart
-from svload.report.charts.strip import Replicate, strips_chart
+from svload.report.charts.loads import SIDES, levels_chart, search_chart
+from svload.report.charts.ratios import Ratio, ratios_chart
+from svload.report.charts.rows import FENCE, MOST_OUTSIDE, Replicate, box_of, boxes_chart, strips_chart
 from svload.report.charts.tail import TailLine, tail_chart
 from svload.report.charts.timeline import Line, Panel, timeline
-from svload.report.charts.usage import usage_chart
 from svload.report.data.digest import SEGMENTS, merged_curve
 from svload.report.data.gather import PALETTE, Gathered, anatomy_by_case, usage_by_service
 from svload.report.data.resources import Series

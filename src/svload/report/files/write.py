@@ -33,7 +33,7 @@ def write_all(
     """
     from svload.report.files.junit import junit_xml
     from svload.report.files.markdown import summary_markdown
-    from svload.report.page.render import render_page
+    from svload.report.page.view import render_page
     from svload.report.sheets.workbook import write_workbook
     from svload.store.sql import export_views
 

@@ -11,14 +11,13 @@ from typing import Any
 from svload.model.results import CaseResult, CheckResult, GeneratorResult, GroupSummary, TrialResult, marks
 from svload.model.traffic import Group
 from svload.model.units import Dimension, show_duration
-from svload.report.charts.anatomy import anatomy_chart
-from svload.report.charts.strip import Replicate, order_chart
+from svload.report.charts.bars import anatomy_chart
+from svload.report.charts.rows import Replicate, order_chart
 from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_chart
 from svload.report.data.digest import SlowRequest, TrialDigest, merged_curve
 from svload.report.data.gather import Gathered, mean_anatomy
 from svload.report.data.outliers import Outlier, outliers
-from svload.report.page.anchors import Anchors
-from svload.report.page.data import Table, packed
+from svload.report.page.data import Anchors, Table, packed
 from svload.report.page.detail import Detail
 from svload.report.page.flames import flame_view
 from svload.report.page.overtime import resource_charts, resource_owners, time_chart

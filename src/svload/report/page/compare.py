@@ -9,12 +9,11 @@ from typing import Any
 
 from svload.analysis.runs import NOT_INTERLEAVED
 from svload.model.results import Estimate
-from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
+from svload.report.charts.ratios import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.tail import TailLine, curve_points, tail_chart
 from svload.report.data.digest import Curve, merged_curve
 from svload.report.data.gather import Gathered
-from svload.report.page.anchors import Anchors
-from svload.report.page.data import Table, packed
+from svload.report.page.data import Anchors, Table, packed
 from svload.report.page.overall import OverallChart
 from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template

@@ -9,22 +9,17 @@ from itertools import product
 from math import log
 from typing import Literal
 
-from svload.analysis.evidence import first_to_fail
-from svload.analysis.saturation import holder, owner, what_failed
+from svload.analysis.evidence import first_to_fail, holder, owner, what_failed
 from svload.model.capacity import CapacityResult
 from svload.model.declared import Resource
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, LimitState
 from svload.model.load_curve import DemandFound, LoadCurve, LoadLimit, LoadPoint
 from svload.model.results import CaseResult, Findings
 from svload.model.units import Dimension
-from svload.report.charts.anatomy import anatomy_chart
-from svload.report.charts.limit_grid import GridCell, limit_grid
-from svload.report.charts.load_chart import levels_chart
-from svload.report.charts.search_chart import search_chart
-from svload.report.charts.usage import usage_chart
+from svload.report.charts.bars import anatomy_chart, usage_chart
+from svload.report.charts.loads import GridCell, levels_chart, limit_grid, search_chart
 from svload.report.data.gather import Gathered, anatomy_by_case, usage_by_service
-from svload.report.page.anchors import Anchors
-from svload.report.page.data import Table
+from svload.report.page.data import Anchors, Table
 from svload.report.told.curve_rows import (
     LimitRow,
     curve_caption,

@@ -1,30 +1,33 @@
-"""The page's context: every section as plain values, charts as SVG. The template does only the layout."""
+"""report.html in the most detail that fits, and series.csv if the lines over time do not: every section as plain values,
+charts as SVG. The template does only the layout."""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from math import exp
 from typing import Any
 
 from svload.host.process.forks import spread
 from svload.model.results import CaseResult, Findings
+from svload.model.visible import plain_cell
 from svload.report.charts.drawing import Scale
-from svload.report.charts.forest import Plot, claim_plot, plot_scale
-from svload.report.charts.rounds import rounds_chart
-from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
+from svload.report.charts.ratios import Plot, claim_plot, plot_scale, rounds_chart
+from svload.report.charts.rows import Replicate, strip, strip_axis, strip_scale
 from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import Gathered
 from svload.report.data.resources import meanings
-from svload.report.page.anchors import Anchors
 from svload.report.page.cases import OUTCOME_NAMES, case_section, section_places
-from svload.report.page.data import packed
-from svload.report.page.detail import Detail
+from svload.report.page.data import Anchors, packed
+from svload.report.page.detail import LARGEST_BYTES, LEVELS, Detail, first_level
 from svload.report.page.flames import overall_flame
 from svload.report.page.matrix import matrix, shadings
 from svload.report.page.overall import anatomy_overall, curve_views, grid_views, search_view, usage_charts
 from svload.report.page.ran import card, what_was_run
+from svload.report.page.template import render_template
 from svload.report.told.answer import LIMITS_TITLE, Sentence, answer
 from svload.report.told.claimed import Claimed, details, lost_words, pair_strangers, ran_first
 from svload.report.told.criteria import OUTCOME_MARKS, kept, kept_lines, measured_words, open_or_failed
@@ -349,3 +352,43 @@ def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str
         }
         for one, plot in zip(claims, plots, strict=True)
     ]
+
+
+def render_page(gathered: Gathered) -> tuple[str, str | None]:
+    """Return (the page, the CSV of series over time if the page had to leave them out)."""
+    begin = first_level(sum(case.excluded is None for case in gathered.findings.cases))
+    page = ""
+    level = LEVELS[begin]
+    for level in LEVELS[begin:]:
+        page = render_template("report.html.j2", page_context(gathered, level))
+        if len(page.encode("utf-8", "replace")) <= LARGEST_BYTES:
+            break
+    return page, None if level.carried else series_csv(gathered)
+
+
+def series_csv(gathered: Gathered) -> str:
+    """Return every series over time: trial, of (group or service), metric, offset_s, value; one row per
+    point."""
+    out = StringIO()
+    writer = csv.writer(out)
+    writer.writerow(("trial", "of", "metric", "offset_s", "value"))
+    writer.writerows(_points(gathered))
+    return out.getvalue()
+
+
+def _points(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
+    for trial in gathered.digests.values():
+        lines = [
+            (name, metric, line) for name, one in trial.groups.items() for metric, line in one.series.items()
+        ]
+        lines += [(resource.owner, resource.label, line) for resource, line in trial.resources.items()]
+        for owner, metric, line in lines:
+            for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
+                if value == value:
+                    yield (
+                        plain_cell(trial.name),
+                        plain_cell(owner),
+                        plain_cell(metric),
+                        f"{at:.6g}",
+                        f"{value:.6g}",
+                    )

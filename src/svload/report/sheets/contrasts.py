@@ -8,10 +8,8 @@ from math import exp, isclose, log
 from svload.model.results import CaseResult, Claim
 from svload.model.study import Comparison
 from svload.report.data.gather import Gathered
-from svload.report.sheets.book import Sheet, heading
-from svload.report.sheets.drawn import column_chart, ratio_chart, wide
-from svload.report.sheets.summary import over_cases
-from svload.report.sheets.trials import TrialTable
+from svload.report.sheets.book import Sheet, column_chart, heading, ratio_chart, wide
+from svload.report.sheets.summary import TrialTable, over_cases
 from svload.report.told.claimed import claimed_of, details
 from svload.report.told.spelling import full_metric, outcome_words, split_metric
 

@@ -12,8 +12,7 @@ from svload.report.sheets.book import Book, Sheet, clean, lines
 from svload.report.sheets.contrasts import fill_contrast, fill_rounds
 from svload.report.sheets.data import MOST_PROBE_ROWS, fill_data
 from svload.report.sheets.data import NAME as DATA
-from svload.report.sheets.summary import fill_cases, fill_generators, fill_own, fill_summary, ran
-from svload.report.sheets.trials import fill_trials
+from svload.report.sheets.summary import fill_cases, fill_generators, fill_own, fill_summary, fill_trials, ran
 from svload.report.told.answer import LIMITS_TITLE, answer
 from svload.report.told.spelling import count_words, load_line
 

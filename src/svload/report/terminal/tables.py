@@ -1,4 +1,5 @@
-"""What commands print at their end: tables that fit 80 columns and sentences that can be read aloud."""
+"""What commands print at their end: tables that fit 80 columns and sentences that can be read aloud. Of an import what was
+read and what is missing; of a search its loads or steps in place of the cases, since each level is a case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Thresholds in words: those with the same outcome in one line, with what was measured. Pure."""
+"""Thresholds in words: those with the same outcome in one line, with what was measured; and loads in stages: one row per
+ramp or level with the median of the case's trials, and the thresholds that each level keeps. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is doubtful, which numbers it affects and who caused it: one row per check, most frequent first, with
-the remedy. Pure."""
+"""What is doubtful, which numbers it affects and who caused it: one row per check, most frequent first, with the remedy;
+and whether any time or rate of a run can be used. Pure."""
 
 from __future__ import annotations
 

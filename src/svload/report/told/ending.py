@@ -1,4 +1,4 @@
-"""The exit code of a run, and its reasons. Pure."""
+"""The exit code of a run and its reasons, and what a quiet machine would improve. Pure."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from svload.analysis.evidence import first_to_fail
-from svload.analysis.saturation import owner, what_failed
+from svload.analysis.evidence import first_to_fail, owner, what_failed
 from svload.model.evidence import (
     CaseEvidence,
     CaseLimit,

@@ -1,4 +1,5 @@
-"""Numbers and verdicts in words, spelt the same in terminal, page and sheets."""
+"""Numbers, checks and verdicts in words, spelt the same in terminal, page and sheets; where newer rules judge a run again,
+each trial's grade at sealing time beside its grade now."""
 
 from __future__ import annotations
 

@@ -1,29 +1,91 @@
-"""Where a request's time goes: each part's own time on a logarithmic axis, which shows both 0.2 ms and 1 s,
-and its share of the whole."""
+"""Charts over all cases: CPU and memory of each service with intervals, as the paper's Fig. 5; and where a request's time
+goes, each part's own time on a logarithmic axis, which shows both 0.2 ms and 1 s, and its share of the whole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from svload.model.units import show_percent
+from svload.model.units import Dimension, show_percent
 from svload.report.charts.drawing import (
     LETTER,
     NARROW,
     Drawing,
     Key,
     Scale,
+    around,
     draw_key,
     fitting,
     key_height,
     ticked,
     x_labels,
+    y_axis,
 )
 from svload.report.data.digest import SEGMENTS
+from svload.report.told.numbers import Number
 from svload.report.told.spelling import show_value
 
-WIDTH = 860
-_ROW, _TOP, _BOTTOM = 26, 22, 34
-_SPLIT, _GAP, _RIGHT = 0.65, 64, 8
+WIDTH, HEIGHT = 860, 210
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 10, 46
+_LEAST_LABEL_PX = 24.0
+
+
+def usage_chart(
+    cases: Sequence[str],
+    bars: Sequence[tuple[str, int, Sequence[Number]]],
+    dimension: Dimension,
+    title: str,
+    *,
+    width: float = WIDTH,
+    key: Key = (),
+    axis: str = "",
+) -> str:
+    """Draw grouped bars: of each service its name, its colour's number, and its number in each case; REFUSED
+    ones are hatched. "" without any number."""
+    values = [v for _, _, numbers in bars for one in numbers for v in (one.shown, one.high) if v is not None]
+    top = _TOP + key_height(key, width, axis)
+    base = top + HEIGHT - _TOP - _BOTTOM
+    y = around(values, False, base, top, zero=True)
+    if y is None:
+        return ""
+    drawing = Drawing(width, base + _BOTTOM, title)
+    draw_key(drawing, key, axis, _LEFT)
+    y_axis(drawing, y, _LEFT, width - _RIGHT, dimension)
+    slot = (width - _LEFT - _RIGHT) / max(len(cases), 1)
+    bar = slot * 0.8 / max(len(bars), 1)
+    every = -int(-_LEAST_LABEL_PX // slot)
+    for number, case in enumerate(cases):
+        left = _LEFT + (number + 0.1) * slot
+        for place, (name, colour, numbers) in enumerate(bars):
+            if numbers[number].shown is not None:
+                _bar(drawing, y, left + place * bar, bar, f"f{colour}", f"{case}, {name}", numbers[number])
+        if number % every == 0:
+            turn = 12 * (number // every % 2 if slot < 30 else 0)
+            drawing.text(
+                left + slot * 0.4,
+                base + 13 + turn,
+                fitting(case, max(slot * every, 50), end=True),
+                "",
+                "middle",
+            )
+    drawing.text((_LEFT + width) / 2, base + 42, "case", "axis", "middle")
+    return drawing.render("chart wide")
+
+
+def _bar(drawing: Drawing, y: Scale, x: float, width: float, css: str, whose: str, one: Number) -> None:
+    assert one.shown is not None
+    top, shown, middle = y(one.shown), max(width - 0.6, 0.6), x + width / 2
+    bound = f", the true value {one.bound}" if one.bound else ""
+    drawing.rect(x, top, shown, y(0) - top, css, f"{whose}: {one.whole} {one.mark}".rstrip() + bound)
+    if one.refused:
+        drawing.hatch(x, top, shown, y(0) - top)
+        drawing.text(middle, top - 3, one.mark, "refused", "middle")
+    if one.low is not None and one.high is not None:
+        drawing.line(middle, y(one.low), middle, y(one.high), "whisker")
+
+
+ANATOMY_WIDTH = 860
+_ROW, _ROWS_TOP, _ROWS_BOTTOM = 26, 22, 34
+_SPLIT, _GAP, _SHARES_RIGHT = 0.65, 64, 8
 _LEAST_S = 1e-6
 """Parts shorter than a microsecond are not drawn: no clock here distinguishes them from zero."""
 _DOT, _BAR = 5.2, 14
@@ -33,7 +95,7 @@ _NEAR, _ASIDE = 9.0, 5.5
 
 def anatomy_chart(
     bars: Sequence[tuple[str, Mapping[str, float]]], title: str, left: float = 120, *,
-    width: float = WIDTH, key: Key = (),
+    width: float = ANATOMY_WIDTH, key: Key = (),
 ) -> str:  # fmt: skip
     """Return a row per (label, seconds by part of `SEGMENTS`): one dot per part on one logarithmic axis, the
     sum as text, then the parts' shares if the drawing is wide enough."""
@@ -41,12 +103,12 @@ def anatomy_chart(
     longest = max((sum(parts.values()) for _, parts in bars), default=0.0)
     if not spent or longest < _LEAST_S:
         return ""
-    split = _SPLIT * width if width > NARROW else width - _GAP - _RIGHT
+    split = _SPLIT * width if width > NARROW else width - _GAP - _SHARES_RIGHT
     x = Scale(min(spent) / 1.3, longest * 1.3, left, split, True)
-    share = Scale(0.0, 1.0, split + _GAP, width - _RIGHT)
-    top = _TOP + key_height(key, width)
+    share = Scale(0.0, 1.0, split + _GAP, width - _SHARES_RIGHT)
+    top = _ROWS_TOP + key_height(key, width)
     base = top + _ROW * len(bars)
-    drawing = Drawing(width, base + _BOTTOM, title)
+    drawing = Drawing(width, base + _ROWS_BOTTOM, title)
     draw_key(drawing, key)
     _axes(drawing, x, share, top, base)
     for row, (label, parts) in enumerate(bars):

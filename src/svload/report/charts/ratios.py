@@ -1,14 +1,26 @@
-"""Ratios with their intervals on one logarithmic axis that always includes 1."""
+"""Ratios with their intervals on one logarithmic axis that always includes 1; and sides that took turns: the number of
+both in every round of the run, with the machine use of other programs below."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log10
+from math import log10, nan
 
+from svload.model.pairs import PairRatio
 from svload.model.results import Estimate
-from svload.report.charts.drawing import Drawing, Scale, row_middle, rows_drawing, rows_span
-from svload.report.told.spelling import outcome_words
+from svload.model.units import Dimension, show_percent
+from svload.report.charts.drawing import (
+    Drawing,
+    Scale,
+    around,
+    broken,
+    row_middle,
+    rows_drawing,
+    rows_span,
+    y_axis,
+)
+from svload.report.told.spelling import outcome_words, show_value
 
 WIDTH, ROW = 280, 26
 _PAD = 14
@@ -156,3 +168,59 @@ def claim_plot(one: Plot, scale: Scale) -> str:
     half = _TOLD_PX * len(one.told) / 2
     drawing.text(min(max(at, half + 2), PLOT_WIDTH - half - 2), 14, one.told, "told", "middle")
     return drawing.render("plot")
+
+
+ROUNDS_WIDTH = 860
+_ROUNDS_LEFT, _ROUNDS_RIGHT, _ROUNDS_TOP = 64, 12, 10
+_TALL, _LOW, _GAP, _BOTTOM = 150, 40, 12, 18
+_BETWEEN = 1.5
+"""Space between two blocks, in rounds."""
+
+
+def rounds_chart(
+    pairs: Sequence[PairRatio], dimension: Dimension, baseline: str, treatment: str, metric: str
+) -> str:
+    """Draw the rounds block by block, in the order in which they ran; "" if no pair took turns."""
+    turned = sorted((pair for pair in pairs if pair.rounds), key=lambda pair: pair.block)
+    low = _ROUNDS_TOP + _TALL
+    values = [
+        value for pair in turned for one in pair.rounds for value in (one.baseline, one.treatment) if value
+    ]
+    y = around(values, True, low, _ROUNDS_TOP)
+    if y is None:
+        return ""
+    places = sum(len(pair.rounds) for pair in turned) + _BETWEEN * (len(turned) - 1)
+    step = (ROUNDS_WIDTH - _ROUNDS_LEFT - _ROUNDS_RIGHT) / places
+    floor = low + _GAP + _LOW
+    drawing = Drawing(
+        ROUNDS_WIDTH,
+        floor + _BOTTOM,
+        f"{metric} of {baseline} and {treatment} in each round of {len(turned)} blocks, and other programs' share of the machine",
+    )
+    y_axis(drawing, y, _ROUNDS_LEFT, ROUNDS_WIDTH - _ROUNDS_RIGHT, dimension)
+    drawing.lines(
+        ((_ROUNDS_LEFT, at, ROUNDS_WIDTH - _ROUNDS_RIGHT, at) for at in (floor, floor - _LOW)), "grid"
+    )
+    drawing.text(_ROUNDS_LEFT - 6, floor - _LOW + 8, "100 %", "", "end")
+    drawing.text(_ROUNDS_LEFT - 6, floor, "others 0", "", "end")
+    first, every = 0.0, max(1, len(turned) // 24)
+    for number, pair in enumerate(turned):
+        at = [_ROUNDS_LEFT + (first + place + 0.5) * step for place in range(len(pair.rounds))]
+        for x, one in zip(at, pair.rounds, strict=True):
+            if one.strangers is not None:
+                tip = f"other programs: {show_percent(one.strangers, 2)}"
+                drawing.rect(
+                    x - step / 2, floor - _LOW * one.strangers, step, _LOW * one.strangers, "f3", tip
+                )
+        for css, name, side in (("c0", baseline, "baseline"), ("c1", treatment, "treatment")):
+            shown = [getattr(one, side) for one in pair.rounds]
+            points = ((x, nan if value is None else y(value)) for x, value in zip(at, shown, strict=True))
+            drawing.path(broken(points), f"main {css}")
+            for place, (x, value) in enumerate(zip(at, shown, strict=True), 1):
+                if value is not None:
+                    tip = f"block {pair.block}, round {place}, {name}: {show_value(value, dimension)}"
+                    drawing.dot(x, y(value), css.replace("c", "f"), 1.8, tip)
+        if number % every == 0:
+            drawing.text((at[0] + at[-1]) / 2, floor + 14, str(pair.block), "", "middle")
+        first += len(pair.rounds) + _BETWEEN
+    return drawing.render("chart wide")
