@@ -12,11 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.bounds import HANG_S
 
+from svload.analysis import limits
 from svload.host.machine import conditions, preflight, sock_diag
 from svload.host.machine.owners import owners
 from svload.host.machine.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports
@@ -32,6 +34,26 @@ def test_a_moment_holds_the_three_clocks() -> None:
     assert (now.calibration_ns, now.time_wait) == (42.0, None)
     resting = conditions.moment(ports=True).time_wait
     assert resting >= 0
+
+
+@pytest.mark.parametrize("slept_ns", [0, 5_000_000])
+def test_a_process_off_its_core_is_no_suspended_machine(
+    monkeypatch: pytest.MonkeyPatch, slept_ns: int
+) -> None:
+    """Of twenty readings of the clocks, all but one are interrupted for 60 ms; a suspension stays visible."""
+    clock = iter(range(0, 10**15, 1_000))
+    calls, off_ns = count(), 0
+
+    def read(which: int) -> int:
+        nonlocal off_ns
+        call = next(calls)
+        off_ns += 60_000_000 if call % 4 == 2 and call // 4 != 13 else 0
+        return next(clock) + off_ns + (slept_ns if which == time.CLOCK_BOOTTIME else 0)
+
+    monkeypatch.setattr(time, "clock_gettime_ns", read)
+    now = conditions.moment()
+    assert now.boottime_ns - now.monotonic_ns == pytest.approx(slept_ns, abs=limits.SLEPT_NS / 100)
+    assert now.realtime_ns - now.monotonic_ns == pytest.approx(0, abs=10_000)
 
 
 def test_a_moment_counts_what_tcp_sent() -> None:
