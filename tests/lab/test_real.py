@@ -10,7 +10,7 @@ import pytest
 from tests.servers import completed
 
 from svload.lab import memcache
-from svload.lab.nginx_directives import DIRECTIVES, OWN
+from svload.lab.kits.nginx import DIRECTIVES, OWN
 from svload.lab.server import path_of
 from svload.model.errors import SvloadError
 from svload.model.facts import Counters, Endpoint, ServiceFacts

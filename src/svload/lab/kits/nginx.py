@@ -17,7 +17,6 @@ from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import web
 from svload.lab.kit import KitOptions, Permits, Spelling, option, words
-from svload.lab.nginx_directives import DIRECTIVES, OWN
 from svload.lab.server import Server, path_of, upstreams_of
 from svload.model.bounds import FILES_BYTES
 from svload.model.costs import Costs
@@ -29,6 +28,86 @@ _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 _SPELLING = Spelling("directive", "[a-z_0-9]+", without=";{}#'\"\\")
 MOST_FILE_BYTES = 64 << 20
 MOST_FILES = 1_000
+
+OWN = words(
+    """
+    access_log client_body_temp_path default_type fastcgi_temp_path proxy_temp_path scgi_temp_path uwsgi_temp_path
+    """
+)
+"""Directives that the kit writes itself: nginx accepts them only once, or uses only the first."""
+_OF_UPSTREAMS = words(
+    """
+    bind buffer_size buffering buffers busy_buffers_size cache cache_background_update cache_bypass cache_key
+    cache_lock cache_lock_age cache_lock_timeout cache_max_range_offset cache_methods cache_min_uses
+    cache_path cache_revalidate cache_use_stale cache_valid connect_timeout force_ranges hide_header
+    ignore_client_abort ignore_headers intercept_errors limit_rate max_temp_file_size next_upstream
+    next_upstream_timeout next_upstream_tries no_cache pass_header pass_request_body pass_request_headers
+    read_timeout request_buffering send_timeout socket_keepalive store store_access temp_file_write_size
+    """
+)
+_OF_TLS_UPSTREAMS = words(
+    """
+    ssl_certificate ssl_certificate_key ssl_ciphers ssl_conf_command ssl_crl ssl_name ssl_password_file
+    ssl_protocols ssl_server_name ssl_session_reuse ssl_trusted_certificate ssl_verify ssl_verify_depth
+    """
+)
+DIRECTIVES = (
+    words(
+        """
+        absolute_redirect add_after_body add_before_body add_header add_trailer addition_types aio aio_write
+        allow ancient_browser ancient_browser_value auth_basic auth_basic_user_file auth_delay auth_request
+        auth_request_set autoindex autoindex_exact_size autoindex_format autoindex_localtime charset
+        charset_types chunked_transfer_encoding client_body_buffer_size client_body_in_file_only
+        client_body_in_single_buffer client_body_timeout client_header_buffer_size client_header_timeout
+        client_max_body_size connection_pool_size create_full_put_path dav_access dav_methods deny directio
+        directio_alignment disable_symlinks error_log error_page etag expires fastcgi_catch_stderr
+        fastcgi_index fastcgi_keep_conn fastcgi_param fastcgi_send_lowat fastcgi_split_path_info grpc_bind
+        grpc_buffer_size grpc_connect_timeout grpc_hide_header grpc_ignore_headers grpc_intercept_errors
+        grpc_next_upstream grpc_next_upstream_timeout grpc_next_upstream_tries grpc_pass_header
+        grpc_read_timeout grpc_send_timeout grpc_set_header grpc_socket_keepalive gunzip gunzip_buffers gzip
+        gzip_buffers gzip_comp_level gzip_disable gzip_hash gzip_http_version gzip_min_length gzip_no_buffer
+        gzip_proxied gzip_static gzip_types gzip_vary gzip_window http2_body_preread_size http2_chunk_size
+        http2_idle_timeout http2_max_concurrent_pushes http2_max_concurrent_streams http2_max_field_size
+        http2_max_header_size http2_max_requests http2_pool_size http2_push http2_push_preload
+        http2_recv_buffer_size http2_recv_timeout http2_streams_index_size if_modified_since
+        ignore_invalid_headers include index keepalive_disable keepalive_requests keepalive_time
+        keepalive_timeout large_client_header_buffers limit_conn limit_conn_dry_run limit_conn_log_level
+        limit_conn_status limit_conn_zone limit_rate limit_rate_after limit_req limit_req_dry_run
+        limit_req_log_level limit_req_status limit_req_zone lingering_close lingering_time lingering_timeout
+        log_format log_not_found log_subrequest map_hash_bucket_size map_hash_max_size max_headers max_ranges
+        memcached_bind memcached_buffer_size memcached_connect_timeout memcached_gzip_flag
+        memcached_next_upstream memcached_next_upstream_timeout memcached_next_upstream_tries
+        memcached_read_timeout memcached_send_timeout memcached_socket_keepalive merge_slashes
+        min_delete_depth mirror mirror_request_body modern_browser modern_browser_value mp4_buffer_size
+        mp4_max_buffer_size mp4_start_key_frame msie_padding msie_refresh open_file_cache
+        open_file_cache_errors open_file_cache_events open_file_cache_min_uses open_file_cache_valid
+        open_log_file_cache output_buffers override_charset port_in_redirect post_action postpone_gzipping
+        postpone_output proxy_cache_convert_head proxy_cookie_domain proxy_cookie_flags proxy_cookie_path
+        proxy_headers_hash_bucket_size proxy_headers_hash_max_size proxy_http_version proxy_method
+        proxy_redirect proxy_send_lowat proxy_set_body proxy_set_header read_ahead real_ip_header
+        real_ip_recursive recursive_error_pages request_pool_size reset_timedout_connection resolver
+        resolver_timeout rewrite_log root satisfy scgi_param secure_link secure_link_md5 secure_link_secret
+        send_lowat send_timeout sendfile sendfile_max_chunk server_name_in_redirect
+        server_names_hash_bucket_size server_names_hash_max_size server_tokens set_real_ip_from slice
+        source_charset ssi ssi_ignore_recycled_buffers ssi_last_modified ssi_min_file_chunk ssi_silent_errors
+        ssi_types ssi_value_length ssl ssl_buffer_size ssl_certificate ssl_certificate_key ssl_ciphers
+        ssl_client_certificate ssl_conf_command ssl_crl ssl_dhparam ssl_early_data ssl_ecdh_curve ssl_ocsp
+        ssl_ocsp_cache ssl_ocsp_responder ssl_password_file ssl_prefer_server_ciphers ssl_protocols
+        ssl_reject_handshake ssl_session_cache ssl_session_ticket_key ssl_session_tickets ssl_session_timeout
+        ssl_stapling ssl_stapling_file ssl_stapling_responder ssl_stapling_verify ssl_trusted_certificate
+        ssl_verify_client ssl_verify_depth sub_filter sub_filter_last_modified sub_filter_once
+        sub_filter_types subrequest_output_buffer_size tcp_nodelay tcp_nopush types_hash_bucket_size
+        types_hash_max_size underscores_in_headers uninitialized_variable_warn userid userid_domain
+        userid_expires userid_flags userid_mark userid_name userid_p3p userid_path userid_service
+        uwsgi_modifier1 uwsgi_modifier2 uwsgi_param uwsgi_string variables_hash_bucket_size
+        variables_hash_max_size
+        """
+    )
+    | {f"{kind}_{name}" for kind in ("fastcgi", "proxy", "scgi", "uwsgi") for name in _OF_UPSTREAMS}
+    | {f"{kind}_{name}" for kind in ("grpc", "proxy", "uwsgi") for name in _OF_TLS_UPSTREAMS}
+)
+"""The directives that `tuning` may contain: those that Debian's nginx 1.22.1 accepts in its http block (`nginx -t` of
+each; tests/lab/test_real.py checks them) except blocks, since `tuning` has only values."""
 
 
 def _files(written: Any) -> dict[str, int]:
