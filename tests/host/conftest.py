@@ -12,7 +12,7 @@ import pytest
 
 from svload.host import Agent, start_agent
 from svload.host.machine import linux
-from svload.model.messages import Lease, Spawn
+from svload.model.messages import Spawn
 
 SPEAKER = """
 import json, sys
@@ -51,7 +51,7 @@ def isolate(request: pytest.FixtureRequest) -> bool:
 def shared_agent(tmp_path_factory: pytest.TempPathFactory, isolate: bool) -> Iterator[Agent]:
     folder = tmp_path_factory.mktemp("deep" * 20) / "labs" / "lab"
     with ignoring(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # as under nohup, or behind a shell's &
-        started = start_agent(folder, Lease(), "a test", isolate=isolate)
+        started = start_agent(folder, "a test", isolate=isolate)
     yield started
     started.close()
     assert not folder.exists()

@@ -1,6 +1,6 @@
 """A controller to be killed: starts an agent and children, says what it started, waits. Not a test.
 
-argv: folder, "isolated" | "plain", lease seconds ("" for a connection). As root it first moves into a network
+argv: folder, "isolated" | "plain". As root it first moves into a network
 namespace of its own, so that the setting it changes is nobody else's.
 """
 
@@ -16,7 +16,7 @@ from tests.bounds import HANG_S
 
 from svload.host import start_agent
 from svload.host.machine import linux
-from svload.model.messages import GroupLimits, HoldSysctls, Lease, MakeGroup, Spawn, WriteFile
+from svload.model.messages import GroupLimits, HoldSysctls, MakeGroup, Spawn, WriteFile
 
 SETTING, ASKED = "net.ipv4.tcp_fin_timeout", "37"
 
@@ -38,12 +38,11 @@ time.sleep(600)
 """
 
 
-def main(folder: Path, isolate: bool, seconds: str) -> None:
+def main(folder: Path, isolate: bool) -> None:
     root = os.geteuid() == 0
     if root:
         linux.unshare(linux.CLONE_NEWNET)
-    lease = Lease(kind="until", until_wall=time.time() + float(seconds)) if seconds else Lease()
-    agent = start_agent(folder, lease, "a controller to be killed", isolate=isolate)
+    agent = start_agent(folder, "a controller to be killed", isolate=isolate)
     log, daemon = folder.parent.parent / "children.log", folder.parent.parent / "daemon.pid"
 
     def python(child: str, role: str, code: str, *more: str, group: str | None = None) -> Spawn:
@@ -82,4 +81,4 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2] == "isolated", sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2] == "isolated")

@@ -23,7 +23,6 @@ from svload.model.errors import SvloadError
 from svload.model.messages import (
     DropGroup,
     GroupLimits,
-    Lease,
     Limits,
     MakeGroup,
     Notice,
@@ -369,14 +368,14 @@ import os, subprocess, sys
 from pathlib import Path
 from svload.host import start_agent
 from svload.host.machine import linux
-from svload.model.messages import Lease, Spawn
+from svload.model.messages import Spawn
 linux.unshare(0x00020000)  # CLONE_NEWNS: /run below is nobody else's
 subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
 Path("/run/netns").mkdir()
 Path("/run/netns/apart").touch()
 subprocess.run(["unshare", "--net", "mount", "--bind", "/proc/self/ns/net", "/run/netns/apart"], check=True)
-with start_agent(Path(sys.argv[1]), Lease(), "a test") as agent:
+with start_agent(Path(sys.argv[1]), "a test") as agent:
     for name in (None, "apart"):
         argv = ("sh", "-c", "readlink /proc/self/ns/net")
         order = Spawn(child="t", role="tool", argv=argv, log=sys.argv[2], network_namespace=name)
@@ -464,7 +463,7 @@ while True: time.sleep(600)
 
 
 def test_closing_ends_all(state: Path, order: Order, isolate: bool) -> None:
-    with start_agent(state / "labs/x", Lease(), "a test", isolate=isolate) as agent:
+    with start_agent(state / "labs/x", "a test", isolate=isolate) as agent:
         results = agent.prepare([order("s", "server", "sleep", "600"), order("g", "generator")])
         assert all(alive(result) for result in results)
     assert not any(alive(result) for result in results)
@@ -476,7 +475,7 @@ def test_closing_ends_all(state: Path, order: Order, isolate: bool) -> None:
 
 def test_files_have_their_mode_and_temporary_ones_go(state: Path, tmp_path: Path) -> None:
     kept, temporary = tmp_path / "new/folder/kept", tmp_path / "temporary"
-    with start_agent(state / "labs/x", Lease(), "a test") as agent:
+    with start_agent(state / "labs/x", "a test") as agent:
         agent.prepare(
             [
                 WriteFile(path=str(kept), text="é", mode=0o600),
@@ -507,44 +506,20 @@ def test_only_own_files_replaced(agent: Agent, tmp_path: Path, way: Callable[[Ag
 # leases
 
 
-def test_a_guest_may_leave_and_an_owner_is_one(agent: Agent, order: Order) -> None:
+def test_an_owner_is_one(agent: Agent, order: Order) -> None:
     agent.prepare([order("s", "server", "sleep", "600")])
-    with Agent(agent.dir, None, "a guest") as guest:
-        assert guest.exited("s") is None
     with pytest.raises(SvloadError, match="owner already"):
-        Agent(agent.dir, Lease(), "a thief")
+        Agent(agent.dir, "a thief", agent._keeper)
     assert agent.exited("s") is None
 
 
 def test_two_agents_cannot_share_a_folder(agent: Agent) -> None:
     with pytest.raises(SvloadError, match="has a living agent already"):
-        start_agent(agent.dir, Lease(), "another")
-
-
-def test_a_lease_until_a_time_survives_its_owner_and_ends_then(state: Path, order: Order) -> None:
-    lease = Lease(kind="until", until_wall=time.time() + 10.0)
-    owner = start_agent(state / "labs/x", lease, "lab up")
-    (result,) = owner.prepare([order("s", "server", "sleep", "600")])
-    owner.close()
-    with Agent(state / "labs/x", None, "a guest") as guest:
-        assert guest.exited("s") is None
-    assert alive(result)
-    wait_until(lambda: not alive(result))
-    assert time.time() >= lease.until_wall
-    wait_until(lambda: not (state / "labs/x").exists())
-
-
-def test_a_guest_can_end_a_lab(state: Path, order: Order) -> None:
-    owner = start_agent(state / "labs/x", Lease(kind="until", until_wall=time.time() + 600), "lab up")
-    (result,) = owner.prepare([order("s", "server", "sleep", "600")])
-    owner.close()
-    Agent(state / "labs/x", None, "a guest").end()
-    assert not alive(result)
-    assert not (state / "labs/x").exists()
+        start_agent(agent.dir, "another")
 
 
 def test_a_lost_agent_is_said_at_once_to_all_who_wait(state: Path, isolate: bool) -> None:
-    agent = start_agent(state / "labs/x", Lease(), "a test", isolate=isolate)
+    agent = start_agent(state / "labs/x", "a test", isolate=isolate)
     caught: list[str] = []
 
     def wait() -> None:
@@ -567,14 +542,14 @@ def test_a_lost_agent_is_said_at_once_to_all_who_wait(state: Path, isolate: bool
 def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.host.agent.client.python", lambda *words: ("/bin/false", *words))
     with pytest.raises(SvloadError, match="did not come up") as caught:
-        start_agent(state / "labs/x", Lease(), "a test")
+        start_agent(state / "labs/x", "a test")
     assert code_of(caught) == "agent-lost"
 
 
 def test_a_controller_of_another_version_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svload.host.agent.client.PROTOCOL", 99)
     with pytest.raises(SvloadError, match="the controller 99"):
-        Agent(agent.dir, None, "a guest")
+        Agent(agent.dir, "another", agent._keeper)
 
 
 def test_strangers_cannot_connect(agent: Agent) -> None:

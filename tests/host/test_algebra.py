@@ -19,9 +19,9 @@ stay_single_threaded()
 import numpy, scipy.special
 print(len(os.listdir("/proc/self/task")))
 from svload.host import start_agent
-from svload.model.messages import Lease, Spawn
+from svload.model.messages import Spawn
 lab, log = Path(sys.argv[1]) / "lab", Path(sys.argv[1]) / "log"
-with start_agent(lab, Lease(), "a test", isolate=False) as agent:
+with start_agent(lab, "a test", isolate=False) as agent:
     agent.prepare([Spawn(child="s", role="server", argv=("sh", "-c", "env; exec sleep 60"), env={}, cwd=sys.argv[1], log=str(log))])
     while "SVLOAD" not in log.read_text():
         pass

@@ -85,8 +85,6 @@ def test_moments_are_turned_both_ways() -> None:
     offset = Offset(-5_000, 10, 0, 20)
     assert offset.there(7_000) == 2_000
     assert offset.here(offset.there(7_000)) == 7_000
-    assert offset.is_close
-    assert not Offset(0, WIDEST_NS + 1, 0, 0).is_close
 
 
 @contextmanager
@@ -119,7 +117,7 @@ def test_the_same_clock_has_no_offset() -> None:
     for exchanges in stamps:
         found = estimate(exchanges)
         assert abs(found.offset_ns) <= found.bound_ns
-        assert found.is_close
+        assert found.bound_ns <= WIDEST_NS
 
 
 def test_the_link_is_measured_both_ways() -> None:

@@ -76,10 +76,10 @@ class Stage:
 def stage(tmp_path: Path, isolate: bool) -> Iterator[Callable[..., Stage]]:
     stages: list[Stage] = []
 
-    def begin(seconds: str = "") -> Stage:
+    def begin() -> Stage:
         before = Path(SETTING).read_text().strip()
         folder = tmp_path / "labs" / "lab"
-        argv = [sys.executable, *CONTROLLER, str(folder), "isolated" if isolate else "plain", seconds]
+        argv = [sys.executable, *CONTROLLER, str(folder), "isolated" if isolate else "plain"]
         process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         line = process.stdout.readline()
         assert line, "the controller did not come up"
@@ -123,7 +123,7 @@ def test_controller_killed_the_load_is_silent_at_once(stage: Callable[..., Stage
 
 
 def test_killed_agent_and_keeper_are_cleaned_up_after(stage: Callable[..., Stage], isolate: bool) -> None:
-    lab = stage("600")
+    lab = stage()
     assert [(found.id, found.alive) for found in list_labs(lab.state)] == [("lab", True)]
     assert lab.finish_leftovers().strip() == ""
     assert len(lab.alive()) == 4
@@ -159,8 +159,7 @@ def test_an_unowned_agent_ends_with_its_starter(end: signal.Signals | None, tmp_
     folder = tmp_path / "lab"
     code = (
         "import select, sys; from pathlib import Path; from svload.host import launch_agent\n"
-        "from svload.model.messages import Lease\n"
-        "starting = launch_agent(Path(sys.argv[1]), Lease(), 'nobody')\n"
+        "starting = launch_agent(Path(sys.argv[1]), 'nobody')\n"
         "select.select([starting._ready], [], []); print('up', flush=True); sys.stdin.readline()"
     )
     argv = [sys.executable, "-c", code, str(folder)]

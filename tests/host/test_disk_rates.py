@@ -16,7 +16,7 @@ from svload.host import Agent, start_agent
 from svload.host.agent.groups import disk_of
 from svload.host.process import disk_rates
 from svload.model.errors import SvloadError
-from svload.model.messages import GroupLimits, Lease, MakeGroup, Spawn
+from svload.model.messages import GroupLimits, MakeGroup, Spawn
 
 pytestmark = pytest.mark.truth
 MEGABYTE = 1_000_000
@@ -60,7 +60,7 @@ def test_files_on_no_disk_are_refused(agent: Agent, order: MakeGroup) -> None:
 
 
 def test_nothing_is_left_when_the_agent_is_killed(order: MakeGroup, tmp_path: Path) -> None:
-    with start_agent(tmp_path / "lab", Lease(), "test") as own:
+    with start_agent(tmp_path / "lab", "test") as own:
         [made] = own.prepare([order])
         assert all(Path(path).is_dir() for path in made["paths"].values())
         os.kill(own.pid, signal.SIGKILL)

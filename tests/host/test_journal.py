@@ -20,7 +20,6 @@ from svload.host.agent import journal
 from svload.host.agent.journal import Journal, read_entries, undo
 from svload.host.machine import linux
 from svload.model.errors import SvloadError
-from svload.model.messages import Lease
 
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
 LEAVES_A_MEMBER = """
@@ -37,7 +36,7 @@ def lab(tmp_path: Path) -> Path:
     """The folder of a lab whose agent is gone."""
     folder = tmp_path / "labs" / "lab"
     folder.mkdir(parents=True)
-    owner = {"format": 1, "owner": "gone", "lease": {"kind": "connection", "until_wall": None}}
+    owner = {"format": 1, "owner": "gone"}
     (folder / "owner.json").write_text(
         json.dumps({**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True})
     )
@@ -182,7 +181,7 @@ def test_an_orphan_without_environment_is_named_to_a_user(
 def test_a_new_lab_undoes_the_dead_one(lab: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = start()
     announce(lab, process.pid)
-    with start_agent(lab, Lease(), "the next"):
+    with start_agent(lab, "the next"):
         assert process.wait(HANG_S) == -9
     assert lab.is_dir()  # it was there before
 
@@ -280,7 +279,7 @@ def test_what_cannot_be_undone_is_said_and_kept_for_the_next_time(lab: Path, tmp
     log.close()
     assert "could not be undone: file" in " ".join(str(one) for one in finish_leftovers(tmp_path))
     with pytest.raises(SvloadError, match="cannot be undone"):
-        start_agent(lab, Lease(), "the next")
+        start_agent(lab, "the next")
     blocked.rmdir()
     assert finish_leftovers(tmp_path) == []
     assert not lab.exists()

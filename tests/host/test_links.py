@@ -22,7 +22,7 @@ from svload.host.machine.qdiscs import qdiscs
 from svload.lab.kit import KitOptions
 from svload.lab.links import ServiceLinks
 from svload.model.errors import SvloadError
-from svload.model.messages import DropLink, HoldSysctls, Lease, LinkLimits, MakeLink, Spawn
+from svload.model.messages import DropLink, HoldSysctls, LinkLimits, MakeLink, Spawn
 
 pytestmark = pytest.mark.truth
 RATE = 1_250_000
@@ -34,7 +34,7 @@ def linked(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Agent]:
     needs("root")
     if why := fabric.lacking(latency=True):
         pytest.skip(why)
-    with start_agent(tmp_path / "lab", Lease(), "test", own_network=True) as agent:
+    with start_agent(tmp_path / "lab", "test", own_network=True) as agent:
         yield agent
 
 

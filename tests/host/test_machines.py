@@ -3,20 +3,14 @@ compared through its offset alone."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.servers import wait_until
 
 from svload.host import Agent, LocalMachine, Machine
 from svload.host.agent.files import PART_BYTES
-from svload.host.clock.offset import Offset
 from svload.host.machines.base import offset_by_agent, time_namespace
 from svload.model.errors import SvloadError
-from svload.model.messages import Notice, Spawn
-from svload.model.plan import Room
 
 pytestmark = pytest.mark.truth
 
@@ -33,7 +27,6 @@ def test_the_local_machine_keeps_the_contract(machine: LocalMachine) -> None:
     assert set(cores.load) | set(cores.servers) == set(machine.agent.cores)
     room = machine.room(1_000)
     assert room.descriptors == 1_000 and room.local_ports > 0
-    assert machine.dir == machine.agent.dir
 
 
 def test_its_clock_is_the_controllers_exactly(machine: LocalMachine) -> None:
@@ -50,41 +43,15 @@ def test_another_time_namespace_is_measured(machine: LocalMachine, monkeypatch: 
     assert 0 < machine.offset().bound_ns < 1_000_000_000
 
 
-class Ahead(LocalMachine):
-    """A machine whose monotonic clock stands an hour ahead."""
-
-    AHEAD_NS = 3_600 * 10**9
-
-    def offset(self) -> Offset:
-        return Offset(self.AHEAD_NS, 1_000, time.monotonic_ns(), 2_000)
-
-    def room(self, wanted: int) -> Room:
-        return Room(descriptors=wanted)
-
-
-def test_a_start_is_told_in_the_machines_own_time(agent: Agent, order: Callable[..., Spawn]) -> None:
-    agent.prepare([order("g", "generator")])
-    at_ns = time.monotonic_ns() + 10**9
-    Ahead(agent).start_at(["g"], at_ns)
-    heard: list[Notice] = []
-
-    def has_heard() -> bool:
-        heard[:] = [one for one in agent.status(0)[1] if one.kind == "line" and "progress" in one.data]
-        return bool(heard)
-
-    wait_until(has_heard)
-    assert heard[0].data["progress"]["start_at_ns"] == at_ns + Ahead.AHEAD_NS
-
-
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES + 5])
 def test_a_file_comes_back_as_it_was_put(machine: LocalMachine, tmp_path: Path, size: int) -> None:
     data = (bytes(range(256)) * (size // 256 + 1))[:size]
     path = tmp_path / "new" / "data.bin"
-    machine.put(path, data, 0o600)
-    assert machine.collect(path) == data == path.read_bytes()
+    machine.agent.put(path, data, 0o600)
+    assert machine.agent.collect(path) == data == path.read_bytes()
     assert path.stat().st_mode & 0o777 == 0o600
     assert [one.name for one in path.parent.iterdir()] == ["data.bin"]
-    machine.put(path, b"anew")
+    machine.agent.put(path, b"anew")
     assert path.read_bytes() == b"anew"
 
 

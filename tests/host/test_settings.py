@@ -17,7 +17,7 @@ from svload.host.agent.journal import Journal
 from svload.host.agent.settings import Settings
 from svload.host.machine import linux
 from svload.model.errors import SvloadError
-from svload.model.messages import HoldSysctls, Lease, Spawn
+from svload.model.messages import HoldSysctls, Spawn
 
 NETWORK, MACHINE = "net.ipv4.tcp_fin_timeout", "fs.file-max"
 
@@ -158,7 +158,7 @@ def test_whoever_dies_in_the_middle_leaves_a_journal_that_puts_back(
 def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[..., None]) -> None:
     needs("root")
     before = Path("/proc/sys/net/core/somaxconn").read_text()
-    with start_agent(tmp_path / "lab", Lease(), "a test", own_network=True) as agent:
+    with start_agent(tmp_path / "lab", "a test", own_network=True) as agent:
         assert agent.own_network
         order = HoldSysctls(values={"net.core.somaxconn": "77", "net.core.netdev_max_backlog": "1234"})
         told = {one["name"]: one for one in agent.prepare([order])[0]["settings"]}

@@ -30,7 +30,7 @@ def blocked(world: World) -> Path:
     folder.mkdir(parents=True)
     for made in (world.root / "state", folder.parent, folder):
         made.chmod(0o700)
-    owner = {"format": 1, "owner": "gone", "lease": {"kind": "connection", "until_wall": None}}
+    owner = {"format": 1, "owner": "gone"}
     told = {**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
     (folder / "owner.json").write_text(json.dumps(told))
     found = world.root / "blocked"

@@ -16,13 +16,12 @@ from tests.bounds import HANG_S
 from svload.host import Agent, start_agent
 from svload.lab import Lab
 from svload.model.facts import Endpoint
-from svload.model.messages import Lease
 from svload.model.study import ServiceSpec
 
 
 @pytest.fixture(scope="module")
 def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
-    with start_agent(tmp_path_factory.mktemp("lab") / "agent", Lease(), "tests of the lab") as made:
+    with start_agent(tmp_path_factory.mktemp("lab") / "agent", "tests of the lab") as made:
         yield made
 
 
@@ -36,7 +35,7 @@ def host(shared_agent: Agent) -> Iterator[Agent]:
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Agent]:
     """An agent with a folder of its own."""
-    with start_agent(tmp_path / "agent", Lease(), "tests of the lab") as made:
+    with start_agent(tmp_path / "agent", "tests of the lab") as made:
         yield made
 
 

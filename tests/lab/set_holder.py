@@ -17,7 +17,6 @@ import yaml
 from svload.host import start_agent
 from svload.host.machine import linux
 from svload.lab import Lab
-from svload.model.messages import Lease
 from svload.model.study import ServiceSpec
 
 SETS = Path(__file__).parents[2] / "studies/001-svload/sets"
@@ -46,7 +45,7 @@ def read_set(name: str) -> tuple[list[ServiceSpec], dict[str, str]]:
 def main(folder: Path, cache: Path, own: bool) -> None:
     linux.unshare(linux.CLONE_NEWNET)
     linux.raise_loopback()
-    agent = start_agent(folder, Lease(), "to be killed", own_network=own)
+    agent = start_agent(folder, "to be killed", own_network=own)
     services, sysctl = read_set(TURN[0])
     with agent.joined():
         lab = Lab(services, agent, agent.dir, cache, sysctl=sysctl, host_settings=True)

@@ -22,7 +22,6 @@ from svload.lab.answering import proved
 from svload.lab.lab import Lab
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint, ProcessFact, ServiceFacts
-from svload.model.messages import Lease
 from svload.model.study import ServiceSpec
 
 STUBBORN = """
@@ -68,7 +67,7 @@ def asked(lab: Lab) -> tuple[str, int]:
 @pytest.fixture(params=["isolated", "plain"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
     """An agent with a PID namespace of its own, and one as an ordinary user has it."""
-    with start_agent(tmp_path / "agent", Lease(), "a test", isolate=request.param == "isolated") as made:
+    with start_agent(tmp_path / "agent", "a test", isolate=request.param == "isolated") as made:
         yield made
 
 

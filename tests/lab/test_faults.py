@@ -143,10 +143,10 @@ def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[
     lab = make(store)
     lab.up()
     objects = ObjectSet(name="things", service="store", count=5, containers=1, size={"constant": 100})
-    before = lab.fill(objects, 1)
+    before = lab.stores.fill(objects, 1).table.columns()
     lab.faults.act("kill", "store", "", {})
     lab.faults.act("start", "store", "", {})
-    assert lab.listed(objects).columns() == before
+    assert lab.stores.listed(objects, lab.facts()[objects.service]).columns() == before
 
 
 def test_its_tls_front_goes_with_it(make: Callable[..., Lab], needs: Callable[..., None]) -> None:

@@ -79,7 +79,7 @@ def test_a_service_is_held_as_one_children_included(make: Callable[..., Lab]) ->
     for path in group.paths.values():
         assert leader.pid in procs(path)
         assert len(procs(path)) == 2, "the worker that left its session too"
-    assert {one.name for one in lab.read_back()["api"]} == {"cpus", "memory_bytes", "pids"}
+    assert {one.name for one in facts.settings} == {"cpus", "memory_bytes", "pids"}
     lab.down()
     assert not [path for path in group.paths.values() if Path(path).exists()]
 

@@ -22,7 +22,6 @@ from svload.host.agent.client import try_lock
 from svload.host.machine import linux
 from svload.lab import Lab
 from svload.lab.kits.varnish import _number
-from svload.model.messages import Lease
 
 pytestmark = pytest.mark.real
 HOLDER = Path(__file__).with_name("set_holder.py")
@@ -113,7 +112,7 @@ def begins_with_its_own_values(tmp_path: Path, cache: Path) -> None:
     """The next lab under `stock` has each server's own defaults, by read-back."""
     services, sysctl = read_set("stock")
     with (
-        start_agent(tmp_path / "labs" / "next", Lease(), "after the kill", own_network=True) as agent,
+        start_agent(tmp_path / "labs" / "next", "after the kill", own_network=True) as agent,
         agent.joined(),
     ):
         lab = Lab(services, agent, agent.dir, cache, sysctl=sysctl)

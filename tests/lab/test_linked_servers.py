@@ -17,7 +17,6 @@ from svload.host import Agent, start_agent
 from svload.host.machine import fabric
 from svload.lab import Lab
 from svload.model.facts import Endpoint
-from svload.model.messages import Lease
 from svload.model.study import ServiceSpec
 from svload.watch import monitors_for
 
@@ -83,7 +82,7 @@ def linked(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Agent]:
     needs("root")
     if why := fabric.lacking(latency=True):
         pytest.skip(why)
-    with start_agent(tmp_path / "agent", Lease(), "test", own_network=True) as agent, agent.joined():
+    with start_agent(tmp_path / "agent", "test", own_network=True) as agent, agent.joined():
         yield agent
 
 

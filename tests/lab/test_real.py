@@ -287,7 +287,7 @@ def test_a_hitch_front_stands_before_a_truth_server_too(lab_of: Any, needs: Any)
     assert [(one.scheme, one.via) for one in facts.endpoints] == [("http", None), ("https", "hitch")]
     assert [one.name for one in facts.processes] == ["truth", "hitch"]
     objects = ObjectSet(name="few", service="backend", count=3, size={"constant": 100})
-    path = lab.fill(objects, seed=3)["path"][0]
+    path = lab.stores.fill(objects, seed=3).table.columns()["path"][0]
     assert sizes(lab.endpoints()["https://backend"], path, Host="backend") == [(200, 100)]
 
 

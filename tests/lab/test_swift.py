@@ -56,9 +56,9 @@ def fetch(at: Endpoint, path: str, **headers: str) -> bytes:
 @pytest.mark.real
 def test_objects_are_listed_fetched_and_cached(lab: Lab, agent: Agent, tmp_path: Path, cache: Path) -> None:
     facts = lab.up()
-    table = lab.fill(OBJECTS, seed=7)
+    table = lab.stores.fill(OBJECTS, seed=7).table.columns()
     assert len(table["path"]) == 20
-    assert not lab.filled()["objects"].reused
+    assert not lab.stores.filled()["objects"].reused
     at = lab.endpoints()
     bodies = {}
     for scheme, service in CASES:
@@ -86,10 +86,10 @@ def test_objects_are_listed_fetched_and_cached(lab: Lab, agent: Agent, tmp_path:
     assert settled(lab, "backend", wanted, before["backend"]) == wanted
     assert lab.counters()["backend"].raw["statsd.dropped"] == 0
 
-    settings = {(name, one.name): one.found for name, some in lab.read_back().items() for one in some}
+    settings = {(name, one.name): one.found for name, some in lab.facts().items() for one in some.settings}
     assert settings["backend", "nofile"] == "4096"
     assert settings["backend", "proxy_workers"] == "2"
-    asked = {one.name: one.asked for one in lab.read_back()["backend"]}
+    asked = {one.name: one.asked for one in lab.facts()["backend"].settings}
     assert (asked["node_timeout"], asked["conn_timeout"], asked["backlog"]) == ("30", "5", "4096")
     workers = facts["backend"].admin["workers"]
     assert workers == {"port": at["http://backend"].port, "connections": 1024}
@@ -110,7 +110,7 @@ def test_objects_are_listed_fetched_and_cached(lab: Lab, agent: Agent, tmp_path:
         "backend",
         "cache",
     ]
-    assert lab.filled()["objects"].reused, "what it stores outlives a restart"
+    assert lab.stores.filled()["objects"].reused, "what it stores outlives a restart"
     assert fetch(lab.endpoints()["https://cache"], path) == bodies[path]
     processes = [process.pid for one in lab.facts().values() for process in one.processes]
     lab.down()
@@ -121,7 +121,7 @@ def test_objects_are_listed_fetched_and_cached(lab: Lab, agent: Agent, tmp_path:
     try:
         again.up()
         assert again.fill(OBJECTS, seed=7) == table
-        assert again.filled()["objects"].reused
+        assert again.stores.filled()["objects"].reused
         assert fetch(again.endpoints()["http://backend"], path) == bodies[path]
     finally:
         again.down()

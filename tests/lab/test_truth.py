@@ -55,7 +55,7 @@ def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab) ->
     assert list(facts) == ["cache", "backend"]
     at = lab.endpoints()
     assert set(at) == {"http://cache", "https://cache", "http://backend", "https://backend"}
-    table = lab.fill(OBJECTS, seed=3)
+    table = lab.stores.fill(OBJECTS, seed=3).table.columns()
     assert table == expected_table(planned_objects(OBJECTS, seed=3), seed=3).columns()
 
     path = table["path"][17]
@@ -83,7 +83,7 @@ def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab) ->
 
 def test_a_planted_fault_acts_until_the_next_case(lab: Lab) -> None:
     lab.up()
-    table = lab.fill(OBJECTS, seed=3)
+    table = lab.stores.fill(OBJECTS, seed=3).table.columns()
     at, path = lab.endpoints()["http://cache"], table["path"][0]
     assert not lab.plant("backend", "no-hits")
     lab.reset(["cache"])
@@ -97,7 +97,7 @@ def test_a_planted_fault_acts_until_the_next_case(lab: Lab) -> None:
 
 def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> None:
     before = lab.up()
-    table = lab.fill(OBJECTS, seed=3)
+    table = lab.stores.fill(OBJECTS, seed=3).table.columns()
     assert lab.apply([cache(), backend(service_time="300 ms", queue_limit=50)]) == []
     assert lab.facts()["backend"].processes == before["backend"].processes
     running = AdminConnection(lab.facts()["backend"].admin["truth"]["url"]).get_json("/config")
@@ -107,7 +107,7 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
 
     assert lab.apply([cache(), backend(backlog=64)]) == ["cache", "backend"]
     assert lab.facts()["backend"].processes != before["backend"].processes
-    assert {one.name: one.found for one in lab.read_back()["backend"]} == {"backlog": "64"}
+    assert {one.name: one.found for one in lab.facts()["backend"].settings} == {"backlog": "64"}
     answers = sizes(lab.endpoints()["http://cache"], table["path"][0], 2)
     assert answers == [(200, 4096)] * 2, "a store that lost its objects is filled again"
 
@@ -118,7 +118,7 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
 @pytest.mark.timing("server")
 def test_an_answer_takes_the_service_time_that_is_set_now(lab: Lab) -> None:
     lab.up()
-    table = lab.fill(OBJECTS, seed=3)
+    table = lab.stores.fill(OBJECTS, seed=3).table.columns()
 
     def answered_s() -> float:
         began = time.monotonic()
@@ -136,5 +136,5 @@ def test_who_wants_out_does_not_wait_for_the_filling(lab_of: Any) -> None:
     lab.up()
     wanted[0] = True
     with pytest.raises(SvloadError) as caught:
-        lab.fill(OBJECTS, seed=3)
+        lab.stores.fill(OBJECTS, seed=3).table.columns()
     assert {problem.code for problem in caught.value.problems} == {"interrupted"}

@@ -23,7 +23,7 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     folder = tmp_path / "labs" / "killed"
     folder.mkdir(parents=True)
-    owner = {"format": 1, "owner": "gone", "lease": {"kind": "connection", "until_wall": None}}
+    owner = {"format": 1, "owner": "gone"}
     told = {**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
     (folder / "owner.json").write_text(json.dumps(told))
     (tmp_path / "stray").write_text("")

@@ -21,7 +21,6 @@ from svload.model.messages import (
     DropGroup,
     GroupLimits,
     HoldSysctls,
-    Lease,
     MakeGroup,
     SetLimits,
     Spawn,
@@ -213,7 +212,7 @@ CHECKS = (
 
 def main() -> int:
     failed = 0
-    with start_agent(Path("/tmp/labs/vm"), Lease(), "make test-vm", own_network=True) as agent:
+    with start_agent(Path("/tmp/labs/vm"), "make test-vm", own_network=True) as agent:
         assert agent.own_network
         for check in CHECKS:
             began = time.monotonic()

@@ -16,7 +16,7 @@ from svload.analysis.stacks import function_shares
 from svload.host import Agent, start_agent
 from svload.host.machine.linux import namespace_pids
 from svload.model.facts import ProcessFact, ServiceFacts
-from svload.model.messages import Lease, Spawn
+from svload.model.messages import Spawn
 from svload.watch import stacks
 from svload.watch.stacks import StackSampler, cpu_seconds, in_words, rate_hz
 
@@ -39,7 +39,7 @@ def cpu_bound(folder: Path) -> Path:
 
 @contextmanager
 def served(folder: Path, *argv: str) -> Iterator[tuple[Agent, ServiceFacts]]:
-    with start_agent(folder / "lab", Lease(), "a test of sampling") as agent:
+    with start_agent(folder / "lab", "a test of sampling") as agent:
         (made,) = agent.prepare([Spawn(child="it", role="server", argv=argv, log=str(folder / "log"))])
         process = ProcessFact(name="it", pid=made["pid"], start_ticks=made["start_ticks"])
         yield agent, ServiceFacts(service="it", kit="command", version="1", processes=(process,))

@@ -68,7 +68,7 @@ class MachineGenerators(Generators):
 
     def __init__(self, machine: RemoteMachine) -> None:
         cores = machine.cores
-        super().__init__(machine.agent, machine.dir, cores.load if cores.pinned else None)
+        super().__init__(machine.agent, machine.agent.dir, cores.load if cores.pinned else None)
         self.machine = machine
         self.start: CommonStart | None = None
         self._offset: Offset | None = None
@@ -99,18 +99,18 @@ class MachineGenerators(Generators):
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         if digest not in self._there:
-            there = str(self.machine.dir / "inputs" / f"{digest[:16]}.csv")
-            self.machine.put(there, data, 0o600, temporary=True)
+            there = str(self.machine.agent.dir / "inputs" / f"{digest[:16]}.csv")
+            self.machine.agent.put(there, data, 0o600, temporary=True)
             self._there[digest] = there
         return self._there[digest]
 
     def _out(self, out: Path, share: Share) -> str:
         self._here = out
-        return str(self.machine.dir / f"{share.name}.tables")
+        return str(self.machine.agent.dir / f"{share.name}.tables")
 
     def _fetched(self, share: Share, tables: str) -> Path:
         found = self._here / f"{share.name}.tables"
-        write_output(found, self.machine.collect(tables))
+        write_output(found, self.machine.agent.collect(tables))
         return found
 
 

@@ -51,8 +51,7 @@ class ShareResult:
 
 @dataclass
 class Load:
-    """The outcome of one load. `start_at_ns` is its common start; `stopped_ns` the offset at which it was
-    stopped early."""
+    """The outcome of a load: its common start, and the offset at which it was stopped early."""
 
     start_at_ns: int
     results: list[ShareResult] = field(default_factory=list)

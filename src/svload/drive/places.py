@@ -1,5 +1,4 @@
-"""How many requests of an open loop may be in progress concurrently (`max_vus`): from the study, else by the
-rule here."""
+"""How many requests of an open loop may be in progress (`max_vus`): from the study, else by rule."""
 
 from __future__ import annotations
 

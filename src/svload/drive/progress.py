@@ -8,8 +8,7 @@ PERCENTILES = ("response_p50_ns", "response_p95_ns", "response_p99_ns")
 
 
 def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
-    """Merge a share's progress with its previous report, if that was not shown; `last` is of the time since
-    the report before."""
+    """Merge a share's progress with an earlier report that was not shown; `last` is since the one before."""
     for group, earlier in zip(now["groups"], before["groups"] if before else (), strict=False):
         last, unseen = group.get("last", {}), earlier.get("last", {})
         for key in ("ok", "failed"):

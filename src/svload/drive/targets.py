@@ -150,8 +150,7 @@ def _local_socket(target: Target, authorised: Sequence[str]) -> tuple[str, int]:
 
 @cache
 def system_authorities() -> str:
-    """Return this system's certificate authorities as PEM, as curl trusts them. Raises SvloadError lab-failed
-    if there are none."""
+    """Return this system's authorities as PEM, as curl trusts them. Raises SvloadError without any."""
     import ssl
 
     known = ssl.create_default_context().get_ca_certs(binary_form=True)
@@ -176,8 +175,7 @@ def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
 
 
 def allowed_blocks(endpoints: Iterable[Endpoint]) -> list[str]:
-    """Return what `connect()` may reach: loopback and the exact addresses of `endpoints`, as CIDR blocks;
-    sockets by their path."""
+    """Return what `connect()` may reach: loopback and these addresses as CIDR blocks; sockets by path."""
     blocks = list(LOOPBACK)
     for endpoint in endpoints:
         if endpoint.address.startswith(PREFIX):

@@ -31,8 +31,7 @@ Step = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class Package:
-    """What is installed: a wheel, the pinned requirements beside it (None: pip resolves), packages for
-    machines without an index."""
+    """What is installed: a wheel, its pinned requirements (None: pip resolves), packages without an index."""
 
     wheel: Path
     requirements: Path | None = None
@@ -65,8 +64,7 @@ class Package:
 
 
 def check(inventory: Path, step: Step) -> FleetResult:
-    """Read every machine, measure its clock and its link from here, one machine after another; changes
-    nothing there."""
+    """Read every machine, measure its clock and link, one after another; changes nothing."""
     fleet, word = _fleet(inventory), secrets.token_hex(16)
     played = _play("check", fleet, inventory, step, svload_word=word, svload_seconds=_ANSWERS_FOR_S)
     return FleetResult(tuple(_measured(member, played[member.name], word) for member in fleet.members))
@@ -75,8 +73,7 @@ def check(inventory: Path, step: Step) -> FleetResult:
 def install(
     inventory: Path, package: Package, step: Step, study: Path | None = None, profile: str | None = None
 ) -> FleetResult:
-    """Install svload on every machine and the study's servers on those that serve, and set limits. A second
-    run changes nothing."""
+    """Install svload on every machine and servers on those that serve; again, it changes nothing."""
     fleet = _fleet(inventory)
     with tempfile.TemporaryDirectory(prefix="svload-fleet-") as folder:
         files = [package.wheel, *([package.requirements] if package.requirements else [])]

@@ -22,8 +22,7 @@ Event = Mapping[str, Any]
 
 
 def list_inventory(path: Path) -> dict[str, Any]:
-    """Return `ansible-inventory --list` of the inventory. Raises SvloadError fleet-inventory, or
-    tool-missing."""
+    """Return `ansible-inventory --list`. Raises SvloadError fleet-inventory, tool-missing."""
     if not path.exists():
         raise fail("fleet-inventory", str(path), reason="there is no such file")
     done = subprocess.run(

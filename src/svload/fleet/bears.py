@@ -35,8 +35,7 @@ class Bears:
 
 @dataclass(frozen=True)
 class MachineTold:
-    """One machine after a command. `clock` is its monotonic clock relative to this machine's, `wall` its
-    time."""
+    """One machine after a command. `clock` is its monotonic clock relative to ours, `wall` its time."""
 
     member: Member
     facts: Mapping[str, Any] | None = None

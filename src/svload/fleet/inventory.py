@@ -16,8 +16,7 @@ DEFAULT_PORT = 17700
 
 @dataclass(frozen=True)
 class Member:
-    """One machine of the inventory. `site` is empty where the inventory names none; `port` is
-    the one that svload's agents use."""
+    """A machine of the inventory. `site` may be empty; `port` is the one that svload's agents use."""
 
     name: str
     address: str

@@ -30,8 +30,7 @@ _ELSE = "See that it is up, that its SSH port is open to this machine, and that 
 
 @dataclass
 class Played:
-    """One machine: the last JSON object of each step by the step's name, how many steps changed something,
-    what failed."""
+    """One machine: each step's last JSON object by its name, how many steps changed something, failures."""
 
     said: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     changed: int = 0

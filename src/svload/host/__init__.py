@@ -1,5 +1,4 @@
-"""Operations on one machine: agent, processes, pins, cgroups, namespaces, undo journal. Names load when first
-used."""
+"""One machine: agent, processes, pins, cgroups, namespaces, undo journal. Names load when first used."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Proof that the processes that were started answer for a server, from the sockets that listen on its
-ports."""
+"""Proof, from the sockets that listen on its ports, that the started processes answer for a server."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -43,13 +42,14 @@ class Authority:
         """Return the authority's certificate, which clients verify against."""
         return self._cert.public_bytes(serialization.Encoding.PEM).decode()
 
-    def issue(
-        self, service: str, folder: Path, also: Sequence[str] = ("localhost", "127.0.0.1")
-    ) -> Credentials:
-        """Write a certificate for `service` (and `also`) into `folder`; only the owner can read the keys."""
+    def issue(self, service: str, folder: Path) -> Credentials:
+        """Write a certificate for `service` and this machine's loopback into `folder`; only the owner can read
+        the keys."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, service[:64])])
-        names = x509.SubjectAlternativeName([_general_name(one) for one in dict.fromkeys((service, *also))])
+        names = x509.SubjectAlternativeName(
+            [_general_name(one) for one in dict.fromkeys((service, "localhost", "127.0.0.1"))]
+        )
         cert = (
             self._builder(name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

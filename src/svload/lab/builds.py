@@ -56,8 +56,7 @@ class Tool:
 
 
 def _pip(source: Path, out: Path, args: Sequence[str]) -> list[list[str]]:
-    """Build a separate environment with the packages of a requirements file, or with the project in a
-    folder."""
+    """Build an environment with the packages of a requirements file, or with the project in a folder."""
     files = [source] if source.is_file() else sorted(source.glob("requirements.txt"))
     what = ["-r", str(files[0])] if files else [str(source)]
     pip = python("-m", "pip", executable=str(out / "bin/python"))
@@ -103,8 +102,7 @@ TOOLS: Mapping[str, Tool] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is built: the tool, the source folder or file beside the study, and the arguments added to the
-    tool's command."""
+    """What is built: the tool, the source beside the study, and arguments added to the tool's command."""
 
     tool: str
     source: str
@@ -144,8 +142,7 @@ class Builder:
         self.log = context.logs / "build.log"
 
     def build(self, recipe: Recipe) -> Path:
-        """Return the value of `${build}`. Raises SvloadError build-failed with the compiler's output,
-        interrupted."""
+        """Return the value of `${build}`. Raises SvloadError build-failed with the output, interrupted."""
         tool = TOOLS[recipe.tool]
         source = self._source(recipe)
         key = self._key(recipe, tool, source)

@@ -75,8 +75,7 @@ class _Options(Mapping[str, "type[KitOptions]"]):
 
 @cache
 def all_kits() -> Mapping[str, type[Kit]]:
-    """Return every kit by name, loaded when first used. In-tree kits take precedence over those of other
-    packages."""
+    """Return every kit by name, loaded when first used. In-tree kits precede those of other packages."""
     return _Kits()
 
 
@@ -115,8 +114,7 @@ def check_specs(specs: Sequence[ServiceSpec]) -> tuple[dict[str, KitOptions], li
 
 
 def _option_mistakes(spec: ServiceSpec, kind: type[Kit], why: ValidationError) -> Iterable[Mistake]:
-    """Yield the first mistake of each option that the kit rejects; for a bad value with the option's
-    description."""
+    """Yield the first mistake of each rejected option; for a bad value with the option's description."""
     fields = kind.Options.model_fields
     known = {field.alias or name: field.description or "" for name, field in fields.items()}
     told: set[Path] = set()

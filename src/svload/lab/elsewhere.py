@@ -135,7 +135,7 @@ class There(Place):
         if key_file := store.get("auth", {}).get("key_file"):
             private_folder(self._folder)
             copy = self._folder / f"{self._machine.name}.{facts.service}.key"
-            write_output(copy, self._machine.collect(key_file), 0o600)
+            write_output(copy, self._machine.agent.collect(key_file), 0o600)
             store["auth"] = {**store["auth"], "key_file": str(copy)}
         return facts.model_copy(update={"admin": {**facts.admin, "object_store": store}})
 
@@ -153,8 +153,7 @@ def _numeric(machine: RemoteMachine) -> str:
 
 
 class Hosted:
-    """The place of a machine's servers, in the process of its `agent`. Errors are part of the answer, never
-    raised."""
+    """The place of a machine's servers, in the process of its `agent`. Errors are part of the answer."""
 
     def __init__(
         self,

@@ -1,5 +1,4 @@
-"""Planned faults: applied to the servers of a running lab and undone, each in the caller's thread within
-bounded time."""
+"""Planned faults: applied to a running lab's servers and undone, in bounded time, by the caller's thread."""
 
 from __future__ import annotations
 
@@ -140,8 +139,7 @@ class FaultHands:
 
 
 class LabFaults:
-    """The faults of a whole lab, each applied at its server's place. `renewed` is called with each restarted
-    server."""
+    """A whole lab's faults, each at its server's place; `renewed` is called with each restarted server."""
 
     def __init__(self, place_of: Callable[[str], Place | None], renewed: Callable[[str], None]) -> None:
         self._place_of, self._renewed = place_of, renewed
@@ -160,8 +158,7 @@ class LabFaults:
         return found
 
     def heal(self) -> list[str]:
-        """Undo all remaining faults and return the affected servers' names. Raises SvloadError if one does
-        not come up."""
+        """Undo all remaining faults; return the affected servers. Raises SvloadError if one stays down."""
         healed: list[str] = []
         for place in self._struck:
             names, started = place.heal()

@@ -25,8 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def read_files(written: Any) -> Any:
-    """Return `files` of a command as its kit stores it: a folder's name, or name → bytes. Raises
-    ValueError."""
+    """Return `files` of a command as its kit has it: a folder, or name → bytes. Raises ValueError."""
     if isinstance(written, str):
         if not _FOLDER.fullmatch(written) or ".." in written.split("/"):
             raise ValueError(
@@ -47,8 +46,7 @@ def read_files(written: Any) -> Any:
 
 
 def made_files(files: Mapping[str, int], cache: Path) -> Path:
-    """Return the folder under `cache` with these files, created if missing. Their bytes are random, but the
-    same everywhere."""
+    """Return the folder with these files under `cache`, made if missing, with the same bytes everywhere."""
     text = json.dumps(sorted(files.items()))
     folder = cache / "files" / hashlib.sha256(text.encode()).hexdigest()[:24]
     if folder.is_dir():

@@ -51,8 +51,7 @@ def check_needs(needs: Needs) -> list[Mistake]:
 
 
 def waves(needs: Needs) -> list[list[str]]:
-    """Return the services in the order of bring-up: each wave needs only earlier ones and may start in
-    parallel."""
+    """Return the services in waves that need only earlier ones and may start in parallel."""
     done: set[str] = set()
     order: list[list[str]] = []
     while wave := [name for name in needs if name not in done and set(needs[name]) <= done]:

@@ -35,14 +35,12 @@ def limits_of(options: KitOptions) -> GroupLimits:
 
 
 def is_held(options: KitOptions) -> bool:
-    """Return whether the service as a whole is limited, by its own limits or those of the machine that it is
-    within."""
+    """Return whether the service as a whole is limited, by itself or by the machine that it is within."""
     return bool(limits_of(options).kinds) or options.within is not None
 
 
 def group_mistakes(specs: Sequence[ServiceSpec], options: Mapping[str, KitOptions]) -> Iterator[Mistake]:
-    """Yield a mistake for each limit that could not work as written. `options` are those that their kits
-    accept."""
+    """Yield a mistake for each limit that could not work. `options` are as accepted by the kits."""
     machines = {spec.name for spec in specs if spec.kit == MACHINE}
     for spec in specs:
         own = options.get(spec.name)
@@ -103,8 +101,7 @@ class ServiceGroups:
     group for each of them and one for the rest, within its own."""
 
     def __init__(self, host: Host, open_to: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Take `open_to`: service, or part of one (`backend.object`) → the limits that may be set while it
-        runs."""
+        """Take `open_to`: service, or part (`backend.object`) → the limits that may be set while it runs."""
         self._host, self._open_to = host, dict(open_to or {})
         self._made: dict[str, dict[str, str]] = {}
         self._parts: dict[str, tuple[str, ...]] = {}
@@ -154,13 +151,11 @@ class ServiceGroups:
         self._parts.pop(name, None)
 
     def change(self, name: str, limits: Mapping[str, float], part: str = "") -> dict[str, float]:
-        """Set limits of a running service or part; return them as read back. Raises SvloadError
-        agent-refused."""
+        """Set limits of a running service or part; return them as read back. Raises SvloadError."""
         return self._set(_group_of(name, part), limits, ())
 
     def restore(self, name: str, kinds: Sequence[str], part: str = "") -> dict[str, float]:
-        """Reset limits of these kinds to those of the bring-up, and lift the others. Raises SvloadError
-        agent-refused."""
+        """Reset these limits to those of the bring-up, and lift the others. Raises SvloadError."""
         name = _group_of(name, part)
         asked = self._asked[name].plain()
         held = {kind: asked[kind] for kind in kinds if asked[kind] is not None}

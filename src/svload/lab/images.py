@@ -31,8 +31,7 @@ LEAST_COMMENT_BYTES, MOST_COMMENT_BYTES = 4, 65_537
 LEAST_OWN_BYTES = 16
 """The minimum of unique bytes in each object, besides its picture."""
 _EDGE_PX, _NEXT_EDGE, _LAST_EDGE_PX = 8.0, 1.15, 1100.0
-"""Each picture is a third larger than the previous one, up to a megabyte. Larger objects are the last one
-with more comments."""
+"""Each picture is a third larger than the one before, up to a megabyte; larger objects have more comments."""
 
 
 class Images:
@@ -101,8 +100,7 @@ def _picture(number: int, edge: int) -> Image:
 
 
 def _after_header(picture: bytes) -> int:
-    """Return the offset where comments may begin: after the start marker and the JFIF segment, which must be
-    first."""
+    """Return where comments may begin: after the start marker and the JFIF segment, which must be first."""
     begin = 2
     while picture[begin] == 0xFF and 0xE0 <= picture[begin + 1] <= 0xEF:
         begin += 2 + int.from_bytes(picture[begin + 2 : begin + 4], "big")

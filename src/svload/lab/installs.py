@@ -17,8 +17,7 @@ APT_WITHIN_S = 900.0
 
 
 def apt_install(packages: Sequence[str], root: bool) -> list[str]:
-    """Install `packages` without recommended packages; return what was done. Raises SvloadError tool-missing
-    or lab-failed."""
+    """Install `packages` alone; return what was done. Raises SvloadError tool-missing or lab-failed."""
     if not root:
         raise fail(
             "tool-missing",
@@ -34,8 +33,7 @@ def apt_install(packages: Sequence[str], root: bool) -> list[str]:
 
 @contextmanager
 def _no_daemons() -> Iterator[None]:
-    """Forbid by policy-rc.d that Debian starts a daemon once it is installed; an existing policy-rc.d is left
-    alone."""
+    """Forbid, unless there is a policy-rc.d, that Debian starts a daemon once it is installed."""
     mine = not _GUARD.exists()
     if mine:
         write_output(_GUARD, "#!/bin/sh\nexit 101\n", 0o755)

@@ -1,5 +1,4 @@
-"""The known contents of a store's data folder: a note on each object that was put, and a full table at the
-end."""
+"""The known contents of a store's data folder: a note on each object, and a full table at the end."""
 
 from __future__ import annotations
 

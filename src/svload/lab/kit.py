@@ -56,8 +56,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class DiskRate(BaseModel):
-    """`{read: 20 MB/s, write: 10 MB/s}`: the maximum rates at which a service may read from its disk and
-    write to it."""
+    """`{read: 20 MB/s, write: 10 MB/s}`: the most that a service may read from its disk and write to it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     read: Rate | None = Field(None, description="what it may read, such as 20 MB/s")
@@ -156,8 +155,7 @@ class KitOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """The parameters of `tuning` whose change needs something other than a restart, declared before any
-    server runs."""
+    """The parameters of `tuning` whose change needs something other than a restart."""
     bears: ClassVar[frozenset[str]] = words("stop kill start pause limit")
     """The planned faults that such a service supports."""
     parts: ClassVar[tuple[str, ...]] = ()
@@ -257,8 +255,7 @@ class Host(Protocol):
     """The part of the agent's client that a kit uses (svload.host.Agent has it)."""
 
     def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
-        """Carry out the actions in order; return one result each. Raises SvloadError (agent-refused,
-        agent-lost)."""
+        """Carry out the actions in order; return one result each. Raises SvloadError."""
 
     def stop(self, children: Sequence[str], grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
         """Stop children by name and return their exit codes; after grace_s they are killed."""
@@ -269,8 +266,7 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class Credentials:
-    """A service's throw-away certificate, signed by the lab's authority. Only the owner can read the
-    files."""
+    """A service's throw-away certificate from the lab's authority. Only the owner can read its files."""
 
     cert_file: Path
     key_file: Path
@@ -367,8 +363,7 @@ class Kit(ABC):
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """Return the canonical counters that `counters()` provides with these raw options; None if
-        unknown."""
+        """Return the canonical counters that `counters()` has with these raw options; None if unknown."""
         return () if cls.counters is Kit.counters else cls.counted
 
     @classmethod
@@ -388,14 +383,12 @@ class Kit(ABC):
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """Return what this machine lacks for it, each with its remedy; empty if it can run. Quick; starts
-        nothing."""
+        """Return what this machine lacks for it, each with its remedy. Quick; starts nothing."""
         return []
 
     @classmethod
     def install(cls, options: KitOptions, cache: Path, root: bool) -> list[str]:
-        """Install what `check` found missing, into `cache` or as root by apt; return a line for each thing
-        done. Idempotent."""
+        """Install what `check` found, into `cache` or as root by apt; return a line for each thing done."""
         return []
 
     @abstractmethod
@@ -404,8 +397,7 @@ class Kit(ABC):
 
     @abstractmethod
     def ready(self, timeout_s: float) -> None:
-        """Wait until it answers. Raises SvloadError service-died or service-not-ready (with the end of its
-        log)."""
+        """Wait until it answers. Raises SvloadError service-died or service-not-ready, with its log's end."""
 
     @abstractmethod
     def facts(self) -> ServiceFacts:
@@ -422,8 +414,7 @@ class Kit(ABC):
         return ()
 
     def reset(self) -> dict[str, Any]:
-        """Restore its state before any trial (empty cache, new counters) and return the proof, read from the
-        server."""
+        """Restore its state before any trial (empty cache, new counters); return the server's proof."""
         return {}
 
     def counters(self) -> Counters | None:
@@ -440,8 +431,7 @@ class Kit(ABC):
         return False
 
     def parameters(self) -> Mapping[str, Parameter]:
-        """Return the running server's parameters with their current values; empty if it does not report
-        them."""
+        """Return the running server's parameters with their values; empty if it does not report them."""
         return {}
 
     def set_parameter(self, name: str, value: str) -> None:
@@ -449,17 +439,14 @@ class Kit(ABC):
         raise fail("lab-failed", reason=f"{self.name} takes no parameters while it runs")
 
     def hold(self, key: str) -> None:
-        """Use the data of this name (a digest of the contents) from now on: for a store that keeps data
-        between runs."""
+        """Use the data of this name (a digest of the contents) from now on, if it keeps data between runs."""
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folders with the files that it sends, whose pages `drop_cache` drops; empty if
-        unknown."""
+        """Return the folders with the files that it sends, for `drop_cache`; empty if unknown."""
         return ()
 
     def plant(self, fault: str | None) -> bool:
-        """Plant a fault for a demonstration (`no-hits`), or undo all (None); return False if the fault is
-        unknown."""
+        """Plant a fault for a demonstration (`no-hits`), or undo all (None); return False if unknown."""
         return False
 
     def alive(self) -> list[Problem]:

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from svload.lab import setup
-from svload.lab.data import Filled, OnProgress
 from svload.lab.faults import LabFaults
 from svload.lab.graph import needs_of, reached, waves
 from svload.lab.groups import ServiceGroups
 from svload.lab.kit import LOOPBACK, Host, KitOptions
 from svload.lab.links import ServiceLinks, reached_from_links
 from svload.lab.names import endpoints
-from svload.lab.objects import ObjectTable
 from svload.lab.on import ON_HINT
 from svload.lab.place import Place
 from svload.lab.ports import Ports
@@ -115,7 +113,7 @@ class Lab:
         self._up: dict[str, _Up] = {}
         self._here = Place(self._starter)
         self.faults = LabFaults(self._standing_at, self._renewed)
-        self._stores = Stores(self._hold, self._tell, self._logs, should_stop, self._cache / "images")
+        self.stores = Stores(self._hold, self._tell, self._logs, should_stop, self._cache / "images")
         self._planted: set[str] = set()
         self._fallen: set[str] = set()
         self._take(specs)
@@ -131,10 +129,6 @@ class Lab:
             self._place_of(spec)
 
     # before
-
-    def check(self) -> list[Problem]:
-        """Return what this machine lacks for the lab; empty if it can come up. Starts nothing."""
-        return self._lacks(self.specs)
 
     def _lacks(self, specs: Sequence[ServiceSpec]) -> list[Problem]:
         """Return what each service's machine lacks for it."""
@@ -152,17 +146,11 @@ class Lab:
             raise fail("fleet-on", f"lab.{spec.name}.on", service=spec.name, on=on, reason="no such machine is at hand", hint=ON_HINT)  # fmt: skip
         return self._elsewhere[on]
 
-    def install(self, root: bool | None = None) -> list[str]:
-        """Install what `check` found missing; return a line for each thing done. Raises SvloadError if one
-        fails."""
-        return setup.install(self.specs, self._cache, root)
-
     # up and down
 
     def up(self) -> dict[str, ServiceFacts]:
-        """Start all services, independent ones in parallel, and return their facts. After a failure all are
-        stopped."""
-        if lacking := self.check():
+        """Start all services, independent ones in parallel; return their facts. A failure stops all."""
+        if lacking := self._lacks(self.specs):
             raise SvloadError(*lacking)
         try:
             self._hold_settings(self._sysctl)
@@ -257,7 +245,7 @@ class Lab:
         standing = {name for name in changed - fallen if name in self._up}
         live = {name for name in standing if self._adjust(name, before[name], options[name])}
         gone = {name for name in self._up if name not in self._servers}
-        outdated = set() if objects is None else self._stores.forget_but(objects)
+        outdated = set() if objects is None else self.stores.forget_but(objects)
         emptied = {name for name in self._up if service_of(name) in outdated}
         both = {name: (*order.get(name, ()), *self._order.get(name, ())) for name in {**order, **self._order}}
         sysctl = self._sysctl if sysctl is None else sysctl
@@ -276,8 +264,7 @@ class Lab:
         return self._again(stale)
 
     def restart(self, services: Iterable[str]) -> list[str]:
-        """Restart these services and those that need them, and fill stores again; return what was
-        restarted."""
+        """Restart these services and those that need them, and fill stores again; return which."""
         named = set(services)
         stale = reached({name for name in self._servers if service_of(name) in named}, self._order)
         self._take_down(stale, self._order)
@@ -290,7 +277,7 @@ class Lab:
         if wanted and (lacking := self._lacks([self._servers[name] for name in wanted])):
             raise SvloadError(*lacking)
         self._bring_up(wanted)
-        self._stores.refill({service_of(name) for name in wanted})
+        self.stores.refill({service_of(name) for name in wanted})
         return wanted
 
     def _adjust(self, name: str, before: ServiceSpec, old: KitOptions) -> bool:
@@ -346,8 +333,7 @@ class Lab:
         )
 
     def reset(self, services: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Restore the state of these services before any trial, in the given order; return the proofs, read
-        from the servers."""
+        """Restore these services' state before any trial, in this order; return the servers' proofs."""
         proofs = {}
         for service in services:
             own = {}
@@ -387,8 +373,7 @@ class Lab:
 
     @contextmanager
     def _asking(self, name: str) -> Iterator[None]:
-        """Turn an OSError of a server into service-died, or into a report that it does not answer, never into
-        an internal error."""
+        """Turn an OSError of a server into service-died, or into a report that it does not answer."""
         try:
             yield
         except OSError as why:
@@ -401,13 +386,11 @@ class Lab:
                 hint=f"See {self._logs / name}.",
             ) from why
 
-    def settle_s(self) -> float:
-        """Return the seconds after the load's end until counters are complete."""
-        return max((facts.settle_s for facts in self.facts().values()), default=0.0)
-
     def settle(self, since_ns: int) -> float:
-        """Wait until `settle_s` has passed since `since_ns` (CLOCK_MONOTONIC); return the seconds waited."""
-        rest_s = self.settle_s() - (time.monotonic_ns() - since_ns) / 1e9
+        """Wait for the time that counters take to be complete after `since_ns` (CLOCK_MONOTONIC), the load's end;
+        return the seconds waited."""
+        settle_s = max((facts.settle_s for facts in self.facts().values()), default=0.0)
+        rest_s = settle_s - (time.monotonic_ns() - since_ns) / 1e9
         if rest_s > 0:
             time.sleep(rest_s)
         return max(rest_s, 0.0)
@@ -424,16 +407,8 @@ class Lab:
         """Return the settings of the kernel that the study requested, as read back when they were set."""
         return self._kernel.found
 
-    def read_back(self) -> dict[str, tuple[Setting, ...]]:
-        """Return each server's settings as it currently reports them."""
-        return {
-            name: server.place.described(name, self._options[name]).settings
-            for name, server in self._up.items()
-        }
-
     def plant(self, service: str, fault: str) -> bool:
-        """Plant a fault for a demonstration until the next `apply`; return False if the kit does not know
-        it."""
+        """Plant a fault until the next `apply`; return False if the kit does not know it."""
         planted = False
         for name in self._own(service):
             with self._asking(name):
@@ -448,46 +423,16 @@ class Lab:
                 self._up[name].place.plant(name, None)
         self._planted.clear()
 
-    # data
-
-    def fill(
-        self, objects: ObjectSet, seed: int, on_progress: OnProgress | None = None
-    ) -> dict[str, list[Any]]:
-        """Fill the set's store (or find it filled) and list its URLs: columns path, size_bytes, digest.
-
-        Raises SvloadError fill-failed. A store that keeps data between runs is filled once per content.
-        """
-        return self._stores.fill(objects, seed, on_progress).table.columns()
-
-    def fill_all(self, objects: Sequence[ObjectSet], seed: int) -> dict[str, dict[str, list[Any]]]:
-        """Fill every set that its store does not have yet, and list it: its `table` → columns. Raises like
-        `fill`."""
-        return self._stores.fill_all(objects, seed)
-
-    def listed(self, objects: ObjectSet) -> ObjectTable:
-        """Return every URL of the set's accounts, listed now by the store's API, page by page.
-        Raises SvloadError fill-failed."""
-        return self._stores.listed(objects, self._facts_of(objects.service))
-
-    def holds(self, objects: ObjectSet) -> bool:
-        """Return whether its store was filled with exactly this set."""
-        return self._stores.holds(objects)
-
-    def filled(self) -> dict[str, Filled]:
-        """Return what each set contains and how long its filling took."""
-        return self._stores.filled()
-
     def _standing_at(self, server: str) -> Place | None:
         """Return the place of a server that is up, else None."""
         return self._up[server].place if server in self._up else None
 
     def _renewed(self, server: str) -> None:
-        """Read a server's facts after a fault restarted it, and refill a store that had its data only in
-        memory."""
+        """Read the facts of a restarted server, and refill a store that had its data only in memory."""
         facts = self._describe(server)
         store = facts.admin.get("object_store")
         if store is not None and not store.get("data_dir"):
-            self._stores.refill({service_of(server)})
+            self.stores.refill({service_of(server)})
 
     def _hold(self, service: str, key: str) -> ServiceFacts:
         """Make a store use the data of that name; return its facts."""
@@ -563,8 +508,7 @@ def _number(limit: Setting) -> float | None:
 
 
 class KernelSettings:
-    """The kernel settings of a lab's agent. `allowed`: the user permits changes to settings of the whole
-    machine."""
+    """The kernel settings of a lab's agent. `allowed`: the user permits those of the whole machine."""
 
     def __init__(self, host: Host, *, allowed: bool) -> None:
         self._host, self._allowed = host, allowed
@@ -597,8 +541,7 @@ T = TypeVar("T")
 
 
 def together(act: Callable[[str], T], names: Sequence[str]) -> list[T]:
-    """Run `act` on every name in parallel; if some fail, wait for all and raise one error with every
-    problem."""
+    """Run `act` on every name in parallel; if some fail, wait for all and raise one error."""
     if len(names) < 2:
         return [act(name) for name in names]
     with ThreadPoolExecutor(max_workers=min(PARALLEL, len(names))) as pool:

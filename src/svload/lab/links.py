@@ -38,8 +38,7 @@ def is_linked(spec: ServiceSpec) -> bool:
 
 
 def cannot_be_linked(specs: Iterable[ServiceSpec]) -> str | None:
-    """Return why this machine cannot provide the links of these services; None if it can or there are
-    none."""
+    """Return why this machine cannot provide the links of these services; None if it can, or without any."""
     linked = [spec for spec in specs if is_linked(spec)]
     if not linked:
         return None
@@ -56,16 +55,14 @@ class _Made:
 
 
 class ServiceLinks:
-    """The links of a lab's services, made by the agent. Delay lines run on `cores` and write their output in
-    `folder`."""
+    """The links of a lab's services. Delay lines run on `cores` and write to `folder`."""
 
     def __init__(self, host: Host, folder: Path, cores: tuple[int, ...] | None) -> None:
         self._host, self._folder, self._cores = host, folder, cores
         self._made: dict[str, _Made] = {}
 
     def make(self, name: str, options: KitOptions) -> str | None:
-        """Create the service's network and return its address there; None if it has no link.
-        Raises SvloadError agent-refused."""
+        """Create the service's network; return its address there, None without a link. Raises SvloadError."""
         limits = link_of(options)
         if limits is None:
             return None
@@ -111,8 +108,7 @@ class ServiceLinks:
         return process
 
     def change(self, name: str, limits: Mapping[str, float]) -> dict[str, float]:
-        """Set limits of a running service's link (LINK_SPEED, LINK_LATENCY) and return them as read back.
-        Raises SvloadError."""
+        """Set limits of a link (LINK_SPEED, LINK_LATENCY); return them as read back. Raises SvloadError."""
         made = self._made.get(name)
         if made is None:
             raise fail("fault-failed", target=name, reason="it has no link of its own")

@@ -1,5 +1,4 @@
-"""memcached, for all kits that use it: its command line, its limits as it reports them, and a few
-commands."""
+"""memcached, for all kits that use it: its command line, its limits as reported, and a few commands."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ def reset(server: Server, port: int) -> dict[str, Any]:
 
 
 def _mebibytes(size_bytes: int) -> int:
-    """Convert bytes to MiB, at least 2: the largest item has 1 MiB, which may be at most half of the
-    memory."""
+    """Convert to MiB, at least 2: the largest item has 1 MiB, which may be at most half of the memory."""
     return max(2, size_bytes >> 20)
 
 

@@ -1,5 +1,4 @@
-"""The page where a service exports metrics in Prometheus' text format: as studies write it and as monitors
-get it."""
+"""The page with a service's metrics in Prometheus' text format, as studies write and monitors get it."""
 
 from __future__ import annotations
 

@@ -43,8 +43,7 @@ def named_in(value: Any, services: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def offered(facts: ServiceFacts) -> dict[str, str]:
-    """Return what other services may refer to: name → value. For several replicas, only what they share and
-    all addresses."""
+    """Return what other services may refer to; for replicas, only what they share and all addresses."""
     main = [one for one in facts.endpoints if one.port]
     found = dict(facts.outputs)
     addresses = dict.fromkeys(one.connects_to for one in main)

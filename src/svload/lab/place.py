@@ -64,8 +64,7 @@ class Place(FaultHands):
         return self._standing[name].kit.adjust(options)
 
     def ends(self, name: str) -> tuple[list[Problem], int]:
-        """Return a problem for each process that has ended, except by a fault, and how many the kernel killed
-        for lack of memory."""
+        """Return the processes that ended, except by a fault, and how many died for lack of memory."""
         ended = [problem for part in self._standing[name].parts for problem in part.alive()]
         ended += self._starter.links.ends(name)
         left = [one for one in ended if not self.excuses(name, one)]
@@ -89,8 +88,7 @@ class Place(FaultHands):
         }
 
     def counters(self, name: str) -> Counters | None:
-        """Return its current canonical counters; `at_ns` is by this machine's clock, wherever the server
-        is."""
+        """Return its current canonical counters; `at_ns` is by this machine's clock."""
         return self._standing[name].kit.counters()
 
     def plant(self, name: str, fault: str | None) -> bool:

@@ -1,5 +1,4 @@
-"""Free ports for services, below the kernel's ephemeral range, so that outgoing connections never take
-one."""
+"""Free ports for services, below the kernel's ephemeral range, so that no outgoing connection takes one."""
 
 from __future__ import annotations
 

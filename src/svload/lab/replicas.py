@@ -1,5 +1,4 @@
-"""`replicas: n`: one service as several servers, `web[1]`, `web[2]` …, which the lab starts separately and
-reports as one. Pure."""
+"""`replicas: n`: one service as servers `web[1]`, `web[2]` …, started separately, reported as one. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ def number_of(server: str) -> int:
 
 
 def servers(specs: Sequence[ServiceSpec]) -> dict[str, ServiceSpec]:
-    """Return the name of each server of these services → its spec, which does not include the number of
-    replicas."""
+    """Return the name of each server of these services → its spec, without the number of replicas."""
     found = {}
     for spec in specs:
         own = {key: value for key, value in spec.options.items() if key != "replicas"}
@@ -45,8 +43,7 @@ def needs_of_servers(specs: Sequence[ServiceSpec], needs: Needs) -> dict[str, tu
 
 
 def replica_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
-    """Yield a mistake for replicas where only one server is possible: on one port, or behind a server that
-    forwards to one."""
+    """Yield a mistake for replicas on one port, or behind a server that forwards to one."""
     kits = all_kits()
     many = {spec.name: count for spec in specs if (count := spec.replicas or 1) > 1}
     for spec in specs:

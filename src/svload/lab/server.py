@@ -49,8 +49,7 @@ def missing(kit: str, what: str, hint: str, **more: object) -> Problem:
 
 
 def lacking(kit: str, needed: Mapping[str, str]) -> list[Problem]:
-    """Return tool-missing for the missing ones of `needed` (program → apt package); empty if there are
-    none."""
+    """Return tool-missing for the missing ones of `needed` (program → apt package), if any."""
     names = [name for name in needed if program(name) is None]
     if not names:
         return []
@@ -60,8 +59,7 @@ def lacking(kit: str, needed: Mapping[str, str]) -> list[Problem]:
 
 
 class Server(Kit):
-    """A kit whose service consists of processes on this machine. Subclasses define `start`, `condition` and
-    `describe`."""
+    """A kit whose service is processes. Subclasses define `start`, `condition` and `describe`."""
 
     programs: ClassVar[Mapping[str, str]] = {}
     """Each program that it needs → its apt package."""
@@ -96,11 +94,9 @@ class Server(Kit):
         self.start(neighbours)
 
     def ready(self, timeout_s: float) -> None:
-        """Wait for `condition`. Raises SvloadError service-died or service-not-ready."""
         self.wait_for(self.condition, timeout_s)
 
     def facts(self) -> ServiceFacts:
-        """Return its facts; settings are read back once."""
         return self.describe().model_copy(
             update={
                 "processes": tuple(self._own()),
@@ -143,23 +139,19 @@ class Server(Kit):
     # what planned faults do to it
 
     def parts(self, part: str) -> list[str]:
-        """Return the processes of a part, in the order of their start; for the empty part all except
-        helpers."""
+        """Return a part's processes in the order of their start; for the empty part all except helpers."""
         return [name for name in self._processes if name not in self._helpers and self.belongs(name, part)]
 
     def belongs(self, process: str, part: str) -> bool:
-        """Return whether a process, by its name at `spawn`, belongs to the part; all belong to the empty
-        part."""
+        """Return whether a process, named as at `spawn`, belongs to the part; all belong to the empty one."""
         return part in ("", process)
 
     def halt(self, parts: Sequence[str], *, now: bool) -> None:
-        """End these processes in reverse order; `now`: by SIGKILL. The service's folders are left
-        unchanged."""
+        """End these processes in reverse order; `now`: by SIGKILL. The folders stay."""
         self.context.host.stop([self.context.child(part) for part in reversed(parts)], now=now)
 
     def start_again(self, parts: Sequence[str], ready_within_s: float | None) -> None:
-        """Start ended processes as before, and wait until the service answers unless `ready_within_s` is
-        None. Raises SvloadError."""
+        """Start ended processes as before; wait until the service answers unless `ready_within_s` is None."""
         for part in parts:
             self._run(part)
         if parts and ready_within_s is not None:
@@ -212,8 +204,7 @@ class Server(Kit):
         return self._run(part)
 
     def _group_of(self, process: str) -> str | None:
-        """Return the control group that it is started in. Raises SvloadError lab-failed if two parts claim
-        it."""
+        """Return the control group that it starts in. Raises SvloadError if two parts claim it."""
         groups = self.context.part_groups
         mine = [part for part in groups if part and self.belongs(process, part)]
         if len(mine) > 1:
@@ -288,7 +279,6 @@ class Server(Kit):
         return [process for part, process in self._processes.items() if part not in self._helpers]
 
     def log_of(self, part: str) -> Path:
-        """Return the log file of a process."""
         return self.context.logs / f"{part}.log"
 
     def reset_failed(self, part: str, why: OSError | SvloadError | str) -> SvloadError:
@@ -363,8 +353,7 @@ def upstream_of(neighbours: Mapping[str, ServiceFacts], name: str) -> Endpoint:
 
 
 def upstreams_of(neighbours: Mapping[str, ServiceFacts], name: str) -> list[Endpoint]:
-    """Return the plain HTTP endpoints of a needed service, one for each replica. Raises SvloadError
-    lab-failed if it has none."""
+    """Return a needed service's plain HTTP endpoints, one per replica. Raises SvloadError without any."""
     if found := [endpoint for endpoint in neighbours[name].endpoints if endpoint.scheme == "http"]:
         return found
     raise fail(
@@ -374,7 +363,7 @@ def upstreams_of(neighbours: Mapping[str, ServiceFacts], name: str) -> list[Endp
     )
 
 
-def tail(log: Path, lines: int = TAIL_LINES) -> str:
+def tail(log: Path) -> str:
     """Return the last lines of a log on one line, or “(nothing)”."""
     try:
         with log.open("rb") as file:
@@ -383,7 +372,8 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
     except OSError:
         return "(nothing)"
     return (
-        " | ".join(line.strip() for line in text.splitlines()[-lines:] if line.strip())[-600:] or "(nothing)"
+        " | ".join(line.strip() for line in text.splitlines()[-TAIL_LINES:] if line.strip())[-600:]
+        or "(nothing)"
     )
 
 

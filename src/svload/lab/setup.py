@@ -22,8 +22,7 @@ from svload.study.tree import Node
 
 
 def find_mistakes(specs: Sequence[ServiceSpec]) -> list[Mistake]:
-    """Return all mistakes in a lab's specs: kits, options, TLS fronts, options without effect,
-    dependencies."""
+    """Return all mistakes in a lab's specs: kits, options, TLS fronts, dependencies."""
     told = [*_unknown_needs(specs), *replica_mistakes(specs), *named_of_several(specs)]
     options, found = check_specs(specs)
     told += group_mistakes(specs, options)
@@ -51,8 +50,7 @@ def named_of_several(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
 
 
 def _ports_twice(specs: Sequence[ServiceSpec]) -> list[Mistake]:
-    """Return a mistake for each service that requests the same port as an earlier one, since all are on one
-    machine."""
+    """Return a mistake for each port that an earlier service has, since all are on one machine."""
     found, taken = [], dict[int, str]()
     for spec in specs:
         port = spec.options.get("port")

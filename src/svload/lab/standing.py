@@ -1,5 +1,4 @@
-"""One server of a lab, with its TLS front if it has one: created, started until it answers, described,
-stopped."""
+"""One server of a lab, with its TLS front if any: created, started until it answers, described, stopped."""
 
 from __future__ import annotations
 

@@ -82,8 +82,7 @@ class StoreApi:
         return token
 
     def each(self, items: Sequence[T], act: Callable[[Session, T], Any]) -> list[Any]:
-        """Run `act` on every item over a few keep-alive connections; return results in order. Stops at the
-        first failure."""
+        """Run `act` on all items over a few connections; return results in order. Stops at a failure."""
         waiting: queue.SimpleQueue[tuple[int, T]] = queue.SimpleQueue()
         for entry in enumerate(items):
             waiting.put(entry)

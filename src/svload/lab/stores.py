@@ -20,7 +20,7 @@ _OF = {"make": "containers", "put": "objects", "list": "objects"}
 
 
 class Stores:
-    """The sets that were filled. `hold(service, key)` makes a store use the data of that name and returns its
+    """The sets of a lab that were filled. `hold(service, key)` makes a store use the data of that name and returns its
     facts.
 
     `images` is the folder where pictures are kept.
@@ -49,8 +49,7 @@ class Stores:
         return held is not None and held[0] == objects
 
     def fill_all(self, objects: Sequence[ObjectSet], seed: int) -> dict[str, dict[str, list[Any]]]:
-        """Fill the sets that are missing; return each set's table → columns. The name of a store's data
-        depends on all its sets."""
+        """Fill the missing sets; return each table's columns. A store's data is named after all its sets."""
         for service in {one.service for one in objects}:
             sets = [one for one in objects if one.service == service]
             self._keys.setdefault(service, fill_key(sets, seed))

@@ -54,8 +54,7 @@ def asks_trust(specs: Sequence[ServiceSpec], requests: Sequence[Request] = ()) -
 
 
 def _writing(request: Request) -> str:
-    """Return what may change the server in a request, such as `DELETE` or `SET, FLUSHALL`; empty if it only
-    reads."""
+    """Return what may change the server in a request, such as `DELETE` or `SET, FLUSHALL`; else empty."""
     if request.dialogue:
         return "a dialogue"
     if request.commands is None:
@@ -94,8 +93,7 @@ class _Reached:
             yield from (name for name in names if "\0" not in name and name.lower() not in kind.permits.names)
 
     def not_ours(self, request: Request) -> Iterator[str]:
-        """Yield the servers that svload did not start and that a request may reach, directly or through
-        others."""
+        """Yield the servers not started by svload that a request may reach, directly or through others."""
         if request.goes_anywhere:
             yield from self._named
         elif request.host not in self._hosts:

@@ -1,5 +1,4 @@
-"""Small HTTP requests to a lab's services: admin pages and readiness. Never follows redirects or resolves
-names."""
+"""HTTP requests to a lab's services: admin pages and readiness. Follows no redirects, resolves no names."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from urllib.parse import urlsplit
 from svload.host.machine.bounded import BoundedHTTP, body_of
 
 MOST_BYTES = 64 << 20
-"""The maximum size of an answer of the lab's servers; the longest is a page of the known-truth server's
-log."""
+"""The maximum size of an answer; the longest is a page of the known-truth server's log."""
 _MOST_HEAD_BYTES = 1 << 20
 
 

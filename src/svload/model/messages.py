@@ -85,14 +85,6 @@ def _understood(value: Any, hint: Any, name: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lease(Message):
-    """How long the agent lives without its owner: `connection` (ends with the socket) or until a wall time."""
-
-    kind: Literal["connection", "until"] = "connection"
-    until_wall: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Limits(Message):
     """Limits of each single process. `cores` are those that it may run on; `nofile` is the soft limit of open
     files. None: the machine's default."""

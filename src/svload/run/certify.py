@@ -26,7 +26,6 @@ from svload.lab.web import call
 from svload.model.certificates import InstrumentCertificate, InstrumentLevel
 from svload.model.errors import fail
 from svload.model.events import Event
-from svload.model.messages import Lease
 from svload.model.study import CaseConfig, Lock
 from svload.model.units import duration_ns
 from svload.run.configs import case_configs
@@ -93,7 +92,7 @@ def _bench(
     owner = "svload doctor --certify"
     with (
         machine_lock(owner, wait_s, waiting),
-        start_agent(labs_dir() / f"certificate-{os.getpid()}", Lease(), owner) as agent,
+        start_agent(labs_dir() / f"certificate-{os.getpid()}", owner) as agent,
     ):
         cores = split_cores(agent.cores)
         lab = Lab(first.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, emit,

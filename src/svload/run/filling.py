@@ -25,14 +25,14 @@ def fill(
 ) -> Mapping[str, Path]:
     """Fill the stores and return the tables by name, including `have`. A set that was listed before must be
     the same again. Raise SvloadError."""
-    held = all(lab.holds(objects) for objects in config.objects)
+    held = all(lab.stores.holds(objects) for objects in config.objects)
     wanted = {one.table for one in config.objects} | {source.name for source in config.tables}
     if held and wanted <= have.keys():
         return have
     filled: Mapping[str, Any] = {}
     if not held:
         with phase("fill"):
-            filled = lab.fill_all(config.objects, seed)
+            filled = lab.stores.fill_all(config.objects, seed)
     known = tables_of(run.inputs, measured=bool(run.sealed_trials()))
     for name, table in filled.items():
         if name not in known:

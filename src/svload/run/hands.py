@@ -54,9 +54,8 @@ def start_hands(folder: Path, owner: str, generators: int, own_network: bool = F
 
 def _launch(folder: Path, owner: str, own_network: bool = False) -> StartingAgent:
     from svload.host import launch_agent
-    from svload.model.messages import Lease
 
-    return launch_agent(folder, Lease(), owner, own_network=own_network)
+    return launch_agent(folder, owner, own_network=own_network)
 
 
 def _hands_of(starting: StartingAgent, generators: int) -> Hands:

@@ -22,7 +22,6 @@ from svload.host.agent.unix_socket import is_own, listen
 from svload.lab import Lab, endpoints, is_linked
 from svload.model.errors import SvloadError
 from svload.model.events import Event
-from svload.model.messages import Lease
 from svload.model.outputs import write_output
 from svload.model.study import Lock
 from svload.run.attempts import without_logs
@@ -37,13 +36,13 @@ def main(folder: Path, until_wall: float) -> int:
     try:
         linked = any(map(is_linked, config.services))
         place = labs_dir() / folder.name
-        with start_agent(place, Lease(), f"lab {folder.name}", own_network=linked) as agent, agent.joined():
+        with start_agent(place, f"lab {folder.name}", own_network=linked) as agent, agent.joined():
             cores = split_cores(agent.cores)
             lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, _note,
                       study_dir=Path(lock.study_dir), secrets=config.secrets, sysctl=config.sysctl, trusted=lock.trusted)  # fmt: skip
             try:
                 lab.up()
-                lab.fill_all(config.objects, lock.seed)
+                lab.stores.fill_all(config.objects, lock.seed)
                 network = f"/proc/{agent.pid}/ns/net" if agent.own_network else None
                 _serve(folder, lab, lock, until_wall, network)
             finally:

@@ -13,7 +13,6 @@ from svload.lab import Lab
 from svload.lab.graph import needed, needs_of
 from svload.model.errors import fail
 from svload.model.events import Event
-from svload.model.messages import Lease
 from svload.model.study import Lock
 from svload.run.leftovers import put_back
 
@@ -33,7 +32,7 @@ def listed_urls(lock: Lock, emit: Callable[[Event], None]) -> dict[str, list[Any
     wanted = needed({one.service for one in config.objects}, needs)
     specs = [spec for spec in config.services if spec.name in wanted]
     found: dict[str, list[Any]] = {"url": [], "path": [], "size_bytes": [], "digest": []}
-    with start_agent(labs_dir() / f"urls-{os.getpid()}", Lease(), f"urls of {lock.name}") as agent:
+    with start_agent(labs_dir() / f"urls-{os.getpid()}", f"urls of {lock.name}") as agent:
         lab = Lab(
             specs,
             agent,
@@ -46,9 +45,9 @@ def listed_urls(lock: Lock, emit: Callable[[Event], None]) -> dict[str, list[Any
         )
         try:
             lab.up()
-            lab.fill_all(config.objects, lock.seed)
+            lab.stores.fill_all(config.objects, lock.seed)
             for one in config.objects:
-                columns = lab.listed(one).columns()
+                columns = lab.stores.listed(one, lab.facts()[one.service]).columns()
                 found["url"] += [f"http://{one.service}{path}" for path in columns["path"]]
                 for name, values in columns.items():
                     found[name] += values

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from svload.host import cache_dir, labs_dir, start_agent
 from svload.lab import Lab
-from svload.model.messages import Lease
 from svload.model.study import ServiceSpec
 from svload.run.leftovers import Emit, put_back
 
@@ -20,7 +19,7 @@ def started_once(spec: ServiceSpec, study_dir: Path, emit: Emit) -> Iterator[str
     lab does."""
     put_back(emit)
     owner = f"once-{os.getpid()}"
-    with start_agent(labs_dir() / owner, Lease(), "init") as agent:
+    with start_agent(labs_dir() / owner, "init") as agent:
         lab = Lab((spec,), agent, agent.dir, cache_dir(), study_dir=study_dir)
         try:
             endpoint = next(iter(lab.up()[spec.name].endpoints))

@@ -30,8 +30,7 @@ find doubles the wait for the next one."""
 COST_SHARE = 0.003
 """The share of a core that looking may use: if it costs more, it is done less often."""
 HOPS = 4
-"""The length of the chain of servers that is followed: a proxy, an application, a database, and one to
-spare."""
+"""The length of the chain of servers that is followed: a proxy, an application, a database, one more."""
 
 PAUSES = 8
 """Pauses, and loads, after which a process may be called a helper: a process that is busy a fifth of the time
@@ -150,8 +149,7 @@ class Belonging:
 def _connected(
     listening: Sequence[Socket], ports: set[int], paths: Sequence[Any]
 ) -> Iterator[tuple[set[int], list[Socket]]]:
-    """Yield, for connections within this machine, the inodes of the clients' ends and the listening sockets
-    that they reached."""
+    """Yield, for connections within this machine, the clients' inodes and the listeners that they reached."""
     for port, inodes in clients_of(ports, open_connections()).items():
         yield inodes, [one for one in listening if one.port == port]
     doors = {one.name: one.inode for one in paths if one.listens and one.name}
@@ -172,8 +170,7 @@ def _sockets_of(pids: Iterable[int]) -> set[int]:
 
 
 def _is_here(address: str) -> bool:
-    """Return whether an address is this machine's: one that can be bound. No name but `localhost` is looked
-    up."""
+    """Return whether an address is this machine's: it can be bound. Only `localhost` is looked up."""
     address = "127.0.0.1" if address == "localhost" else address
     try:
         family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
@@ -199,8 +196,7 @@ class _Spell:
 
 
 class Helpers:
-    """Distinguishes processes whose CPU use rises and falls with the load from strangers, whose use does not
-    depend on it."""
+    """Tells processes whose CPU use rises and falls with the load from strangers."""
 
     def __init__(self) -> None:
         self._since = float("nan")

@@ -1,5 +1,4 @@
-"""What monitors can report: the names under which criteria use it, and which of it is declared as a limit or
-a refusal."""
+"""What monitors can report: the names for criteria, and what is declared as a limit or a refusal."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 
 
 def declarations(facts: Iterable[ServiceFacts]) -> tuple[Declared, ...]:
-    """Return what the monitors of the machine and of these services declare, each once, without those that
-    declare nothing."""
+    """Return what the monitors of the machine and of these services declare, each once."""
     attached: dict[str, type[Monitor]] = {kind.name: kind for kind in monitors_for(None)}
     for one in facts:
         attached |= {kind.name: kind for kind in monitors_for(one.model_dump(mode="json"))}

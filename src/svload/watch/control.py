@@ -27,8 +27,7 @@ LIVE_INTERVALS = 4
 
 
 class SamplerProcess:
-    """A sampler on its agent's machine, which writes to `out`; every method raises SvloadError agent-refused,
-    agent-lost."""
+    """A sampler on its agent's machine, which writes to `out`. Raises SvloadError agent-refused, -lost."""
 
     def __init__(
         self, agent: Agent, out: Path, cores: tuple[int, ...] | None, executable: str = EXECUTABLE
@@ -89,8 +88,7 @@ class Sampler:
         """Samplers of other machines: their readings are added to this one's."""
 
     def spawn(self) -> None:
-        """Start the process, without waiting until it accepts commands. Raise SvloadError agent-refused,
-        agent-lost."""
+        """Start the process without waiting. Raise SvloadError agent-refused, agent-lost."""
         self._process.spawn()
         self._spawned = True
 
@@ -103,8 +101,7 @@ class Sampler:
         return self.attach(facts)
 
     def attach(self, facts: Mapping[str, ServiceFacts]) -> tuple[str, ...]:
-        """Watch these services from now on (others than before, or the same after a restart); return the
-        monitors' names."""
+        """Watch these services from now on, others or the same restarted; return the monitors' names."""
         here = [one for one in facts.values() if not one.machine]
         ready = [self._process.attach(here, int(os.readlink("/proc/self")), self._interval_s)]
         ready += [watch.attach(list(facts.values()), self._interval_s) for watch in self.elsewhere]
@@ -159,8 +156,7 @@ class Sampler:
         return busy_cores(self._live.between(from_ns, time.monotonic_ns(), 0, "process"))
 
     def latest(self, from_ns: int, to_ns: int) -> dict[str, tuple[str, Any]]:
-        """Return the readings written so far between two moments of CLOCK_MONOTONIC, for a live look; offsets
-        count from 0."""
+        """Return the readings written between two moments of CLOCK_MONOTONIC; offsets count from 0."""
         return self._latest.between(from_ns, to_ns, 0)
 
     def notes(self) -> list[str]:

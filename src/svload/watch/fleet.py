@@ -35,7 +35,7 @@ class MachineWatch:
 
     def __init__(self, machine: RemoteMachine, folder: Path) -> None:
         self._machine = machine
-        self._there = machine.dir / "monitors.jsonl"
+        self._there = machine.agent.dir / "monitors.jsonl"
         self._here = folder / f"{machine.name}.monitors.jsonl"
         cores = machine.cores.servers if machine.cores.pinned else None
         self._process = SamplerProcess(machine.agent, self._there, cores, machine.agent.python)
@@ -48,8 +48,7 @@ class MachineWatch:
         self._process.spawn()
 
     def attach(self, facts: Sequence[ServiceFacts], interval_s: float) -> dict[str, Any]:
-        """Watch the machine from now on, and those of these services that run on it; return the sampler's
-        answer."""
+        """Watch the machine and its services among these from now on; return the sampler's answer."""
         own = [one for one in facts if one.machine == self._machine.name]
         return self._process.attach(own, self._machine.pid, interval_s)
 
@@ -63,8 +62,7 @@ class MachineWatch:
         self._marked_ns = int(self._process.sample(True)["at_ns"])
 
     def readings(self, origin_ns: int) -> Table:
-        """Return the readings from the mark to now; offsets count from `origin_ns` of this machine's
-        clock."""
+        """Return the readings since the mark; offsets count from `origin_ns` of this machine's clock."""
         last_ns = int(self._process.sample(False)["at_ns"])
         self._copy()
         offset = self._machine.offset()

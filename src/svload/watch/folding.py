@@ -76,8 +76,7 @@ def fold(lines: Iterable[str], roots: Collection[int], from_ns: int, to_ns: int)
 
 
 def _take_in(family: set[int], roots: Collection[int], child: int, parent: int) -> None:
-    """Put a child into its parent's family, or out of it: a stranger's child may have the number of a process
-    that has ended."""
+    """Put a child into its parent's family, or out of it: its number may be that of one that has ended."""
     if parent in family:
         family.add(child)
     elif child not in roots:
@@ -89,8 +88,7 @@ def _ns(seconds: str, fraction: str) -> int:
 
 
 def _function(address: int, symbol: str, dso: str) -> str:
-    """Return a function's name; kernel functions are marked, and one without a name gets its file in
-    brackets."""
+    """Return a function's name, marked in the kernel; one without a name gets its file in brackets."""
     in_kernel = address >= _KERNEL_HALF
     if symbol.strip() in ("", UNKNOWN):
         file = dso.rpartition("/")[2].strip("[]")

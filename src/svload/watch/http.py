@@ -1,5 +1,4 @@
-"""A persistent connection to a service's admin page. Uses only the standard library; follows no redirects,
-resolves no names."""
+"""A persistent connection to a service's admin page. Follows no redirects, resolves no names."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ _MOST_BYTES = 4 << 20
 
 
 class AdminConnection:
-    """HTTP/1.1 to the host of `url`, its query at every path. Every call ends within about a second (two
-    tries of 0.4 s)."""
+    """HTTP/1.1 to the host of `url`, its query at every path. A call ends within two tries of 0.4 s."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -25,8 +23,7 @@ class AdminConnection:
         self._connection = BoundedHTTP(parts.hostname or "", parts.port or 80, TIMEOUT_S, _MOST_BYTES)
 
     def get(self, path: str = "") -> bytes:
-        """Return the body of a 200, with one retry if a persistent connection has ended. Raise OSError for
-        everything else."""
+        """Return the body of a 200, retried once if a kept connection has ended. Raise OSError otherwise."""
         kept = self._connection.sock is not None
         try:
             return self._get(path)
@@ -56,7 +53,6 @@ class AdminConnection:
         return found
 
     def close(self) -> None:
-        """Close it; the next call opens it again."""
         self._connection.close()
 
     def _get(self, path: str) -> bytes:

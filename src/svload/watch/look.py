@@ -1,5 +1,4 @@
-"""A short look at the whole machine: who else uses it, what the hypervisor takes, whether anything waits for
-a core."""
+"""A look at the whole machine: who uses it, what the hypervisor takes, what waits for a core."""
 
 from __future__ import annotations
 

@@ -61,8 +61,7 @@ class Monitor(ABC):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Return whether it attaches to a service with these facts (ServiceFacts as JSON), or to the host
-        (None). Pure."""
+        """Return whether it attaches to a service with these facts (as JSON), or to the host (None). Pure."""
         kind, *keys = cls.attaches
         where = (facts or {}).get("admin", {}).get(kind)
         return isinstance(where, Mapping) and all(where.get(key) is not None for key in keys)
@@ -78,8 +77,7 @@ class Monitor(ABC):
         once, sampling continues)."""
 
     def catch_up(self) -> None:
-        """Make the next sample read everything, including what is otherwise read less often; most monitors
-        always do."""
+        """Make the next sample read everything, also what is otherwise read less often."""
 
     def load(self, under_way: bool) -> None:
         """A load begins now, or has ended; most monitors need not know."""

@@ -57,8 +57,7 @@ class Bounds(NamedTuple):
 
 
 def read_bounds(pid: int, root: str = "/proc") -> Bounds:
-    """Return /proc/PID/limits and the cores of /proc/PID/status; without bounds if it is gone or not readable
-    for us."""
+    """Return a process's limits and cores; without bounds if it is gone or not readable for us."""
     descriptors: int | None = None
     cores: frozenset[int] = frozenset()
     try:
@@ -178,8 +177,7 @@ class ProcessTable:
     def _read(
         self, pids: Iterable[int], before: Mapping[int, tuple[bytes, ProcessStat]]
     ) -> tuple[float, set[int]]:
-        """Read these; return what they used since their last reading, and the processes that received the
-        time of a child."""
+        """Read these; return what they used since their last reading, and who received a child's time."""
         used_s, touched = 0.0, set[int]()
         for pid in pids:
             known = before.get(pid)
@@ -384,8 +382,7 @@ def used_between(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessS
 
 
 def parse_cpu(text: str) -> dict[str, dict[str, float]]:
-    """Parse /proc/stat: core (`cpu0`) → seconds so far by state; `busy` is all but idle and waiting for a
-    disk."""
+    """Parse /proc/stat: core (`cpu0`) → seconds by state; `busy` is all but idle and waiting for a disk."""
     cores = {}
     for line in text.splitlines():
         name, *ticks = line.split()
@@ -476,8 +473,7 @@ def parse_disks(text: str) -> dict[str, dict[str, float]]:
 
 
 def parse_interfaces(text: str) -> dict[str, dict[str, float]]:
-    """Parse /proc/net/dev: interface that was ever used → bytes, packets and drops in both directions so
-    far."""
+    """Parse /proc/net/dev: interface that was used → bytes, packets and drops in both directions."""
     found: dict[str, dict[str, float]] = {}
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(":")

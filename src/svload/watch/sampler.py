@@ -114,8 +114,7 @@ class Sampler:
         return {"monitors": names, "problems": problems}
 
     def renew(self, facts: Mapping[str, Any]) -> list[str]:
-        """Watch one service by new facts from now on; the other monitors go on. Return sentences about what
-        could not start."""
+        """Watch one service by new facts; the other monitors go on. Return what could not start."""
         service = str(facts["service"])
         gone = [one for one in self._attached if one.monitor.service == service]
         self._attached = [one for one in self._attached if one not in gone]
@@ -180,7 +179,6 @@ class Sampler:
         return began_ns
 
     def close(self) -> None:
-        """Close all monitors."""
         self._detach()
         if self._series is not None:
             with suppress(OSError):  # already reported, or nobody asks any more
@@ -208,8 +206,7 @@ class Sampler:
 
 
 def serve(commands: int, answers: int) -> None:
-    """Read commands (JSON lines) from one descriptor, sample in between, answer on the other, until stop or
-    end of input."""
+    """Obey commands (JSON lines) from one descriptor, answer on the other, until stop or end of input."""
     sampler = Sampler()
     heard = b""
     try:

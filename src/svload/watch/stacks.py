@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 
 CHILD = "stacks"
 RATE_HZ = 99
-"""Samples per second of CPU; not a round number, to avoid keeping step with what a server does 100 times a
-second."""
+"""Samples per second of CPU; not a round number, so as not to keep step with a server's own clock."""
 MOST_SAMPLES = 12_000
-"""With many cores each is sampled less often, so that all of them busy for `LONGEST_S` give no more than
-this."""
+"""With many cores each is sampled less often, so that `LONGEST_S` gives no more than this."""
 LONGEST_S = 30.0
 """The longest sampling, from the start of the measured time."""
 STACK_BYTES = 8_192
@@ -147,8 +145,7 @@ class StackSampler:
             self._failed(why)
 
     def stacks(self, from_ns: int, to_ns: int) -> Stacks:
-        """Return the samples in [from_ns, to_ns) of CLOCK_MONOTONIC; it takes CPU, so it is called when the
-        measurement is over."""
+        """Return the samples in [from_ns, to_ns) of CLOCK_MONOTONIC; it takes CPU, so not while measuring."""
         self.stop()
         to_ns = max(from_ns, min(to_ns, self._stopped_ns or to_ns, from_ns + round(LONGEST_S * 1e9)))
         folded: dict[str, int] = {}
@@ -255,8 +252,7 @@ class StackSampler:
 
 
 def cpu_seconds(said: str) -> float | None:
-    """Return the CPU time of a shell's children from its `times`: user and system seconds, on its last
-    line."""
+    """Return a shell's children's CPU time from its `times`: user and system, on its last line."""
     found = _TIMES.findall(said)
     if not found:
         return None

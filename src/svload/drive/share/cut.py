@@ -233,14 +233,9 @@ def _executor(group: Group, part: int, places: Places | None) -> spec.ExecutorSp
             return spec.ConstantVus(
                 **_users(executor, group, part), ramp_up_ns=executor.ramp_up_ns, spread_ns=spread_ns
             )
-        case SharedIterations():
-            return spec.SharedIterations(
-                **_users(executor, group, part),
-                spread_ns=executor.spread_ns,
-                iterations=executor.iterations,
-            )
-        case PerVuIterations():
-            return spec.PerVuIterations(
+        case SharedIterations() | PerVuIterations():
+            kind = spec.SharedIterations if isinstance(executor, SharedIterations) else spec.PerVuIterations
+            return kind(
                 **_users(executor, group, part),
                 spread_ns=executor.spread_ns,
                 iterations=executor.iterations,
@@ -304,25 +299,11 @@ def _stages(stages: Sequence[Stage], whole: bool = False) -> tuple[spec.Stage, .
 
 def think_time(think: ThinkTime) -> spec.ThinkTime:
     """Return a think time of a share."""
-    if think.uniform_ns is not None:
-        return spec.ThinkTime(uniform_ns=think.uniform_ns)
-    if think.exponential_ns is not None:
-        return spec.ThinkTime(exponential_ns=think.exponential_ns)
-    if think.lognormal_ns is not None:
-        return spec.ThinkTime(lognormal_ns=think.lognormal_ns)
-    return spec.ThinkTime(constant_ns=think.constant_ns or 0)
+    return spec.ThinkTime(**(think.model_dump(exclude_none=True) or {"constant_ns": 0}))
 
 
 def _feeder(feeder: Feeder, vus: int) -> FeederSpec:
-    return FeederSpec(
-        table=feeder.table,
-        take=feeder.take,
-        vus_total=vus,
-        offset=feeder.offset,
-        skew=feeder.skew,
-        hot=feeder.hot,
-        when_exhausted=feeder.when_exhausted,
-    )
+    return FeederSpec(**feeder.model_dump(exclude={"name"}), vus_total=vus)
 
 
 def _scenarios(group: Group, origins: Mapping[str, str], writer: Writer) -> tuple[ScenarioSpec, ...]:

@@ -83,8 +83,7 @@ class PerVuIterations(LoopOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """The options of every open executor. This share's arrivals are `index_from`, `index_from + index_step` …
-    below `limit`."""
+    """Every open executor's options: arrivals `index_from`, `index_from + index_step` … below `limit`."""
 
     index_from: int = 0
     index_step: int = 1

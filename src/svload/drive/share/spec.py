@@ -114,8 +114,7 @@ class GroupSpec(EngineOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ShareSpec:
-    """The complete task of one generator. Offsets count from `start_at_ns`, which the generator sets
-    (`write.begun`)."""
+    """The complete task of a generator. Offsets count from `start_at_ns`, which `write.begun` sets."""
 
     format: int = FORMAT
     id: str

@@ -39,8 +39,7 @@ def text_of(share: Any, pattern: Callable[[Pattern], str] = str) -> str:
 
 
 def begun(share: Mapping[str, Any], start_at_ns: int, stop_fd: int) -> str:
-    """Return the share sent to a generator with what only that process knows: its start, and where it
-    receives a stop."""
+    """Return the share with what only its process knows: its start, and where it receives a stop."""
     return json.dumps({**share, "start_at_ns": start_at_ns, "stop_fd": stop_fd})
 
 

@@ -229,8 +229,7 @@ def _where() -> str:
 
 
 def _most_open_files(hard: int) -> int:
-    """Return the descriptors a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to
-    fs.nr_open."""
+    """Return the descriptors a process may have: its hard limit, or fs.nr_open with CAP_SYS_RESOURCE."""
     most = int(_read("/proc/sys/fs/nr_open", str(hard)))
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", _read("/proc/self/status"), re.MULTILINE)
     may_raise = found is not None and bool(int(found[1], 16) >> _CAP_SYS_RESOURCE & 1)

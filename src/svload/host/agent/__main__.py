@@ -81,8 +81,7 @@ def _isolate() -> bool:
 
 
 def _own_network() -> str | None:
-    """Move into a new network namespace with only loopback; return the file of the previous one, or None if
-    that is not permitted."""
+    """Move into a new network with only loopback; return the file of the previous one, None if refused."""
     outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         linux.unshare(linux.CLONE_NEWNET)

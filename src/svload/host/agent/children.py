@@ -46,7 +46,6 @@ class Child:
 
     @property
     def name(self) -> str:
-        """Return its name within the lab."""
         return self.order.child
 
     @property
@@ -88,8 +87,7 @@ class Children:
     # asked for by actions
 
     async def spawn(self, order: Spawn) -> dict[str, Any]:
-        """Start a child, wait for it if it is a tool, and return the action's result. Raises SvloadError
-        agent-refused."""
+        """Start a child, wait for it if it is a tool; return the result. Raises SvloadError agent-refused."""
         if not order.argv:
             raise refused(f"{order.child} names no program")
         before = self._by_name.get(order.child)
@@ -244,8 +242,7 @@ class Children:
         )
 
     def _signal_group(self, child: Child, number: int) -> None:
-        """Signal the process group; safe only until the leader is reaped, since its pid can't be reused
-        before."""
+        """Signal the process group, safe until the leader is reaped, since its pid can't be reused before."""
         if child.exit_code is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.started.pid, number)
@@ -280,8 +277,7 @@ class Children:
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
-        """Write what the pipe accepts, and the rest later; close it when everything is written and we hang
-        up."""
+        """Write what the pipe accepts, the rest later; close it when all is written and we hang up."""
         if child.stdin < 0:
             return
         try:

@@ -25,7 +25,7 @@ from svload.host.machine import linux
 from svload.host.process.interpreter import child_environment, python
 from svload.host.process.readable import readable
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
-from svload.model.messages import Action, Lease, Notice
+from svload.model.messages import Action, Notice
 from svload.model.private import private_folder
 
 PROTOCOL = 1
@@ -35,7 +35,6 @@ _SEND_BOUND_S = 30
 _END_BOUND_S = 20.0
 _LOCK_BOUND_S = 1.0
 _MORE_S = 10.0
-_detached: list[subprocess.Popen[bytes]] = []
 
 
 class Clock(NamedTuple):
@@ -56,9 +55,7 @@ class Agent:
     for what the agent cannot do.
     """
 
-    def __init__(
-        self, folder: Path, lease: Lease | None, owner: str, keeper: subprocess.Popen[bytes] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, owner: str, keeper: subprocess.Popen[bytes]) -> None:
         self.dir = folder
         self._keeper = keeper
         self._lock = threading.Lock()
@@ -70,13 +67,11 @@ class Agent:
         self._reader = threading.Thread(target=self._read, name="svload-agent", daemon=True)
         self._reader.start()
         try:
-            told = lease.plain() if lease is not None else None
-            said = self.ask("HELLO", _REPLY_BOUND_S, version=PROTOCOL, owner=owner, lease=told)
+            said = self.ask("HELLO", _REPLY_BOUND_S, version=PROTOCOL, owner=owner)
         except BaseException:
             self._hang_up()
             raise
         self._greeted(said)
-        self._owns = lease is not None and lease.kind == "connection"
 
     def _greeted(self, said: Mapping[str, Any]) -> None:
         self.said: Mapping[str, Any] = said
@@ -90,8 +85,7 @@ class Agent:
 
     @contextlib.contextmanager
     def joined(self) -> Iterator[None]:
-        """Move this thread into the lab's network: its servers can only be reached from there.
-        Raises SvloadError agent-refused."""
+        """Move this thread into the lab's network, where its servers are. Raises SvloadError."""
         if not self.own_network:
             yield
             return
@@ -170,8 +164,7 @@ class Agent:
                 return data
 
     def put(self, path: str | Path, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
-        """Write a file of the agent's machine atomically. Parents are created; `temporary`: removed when the
-        lab ends."""
+        """Write a file there atomically, with its parents; `temporary`: removed when the lab ends."""
         for offset in range(0, max(1, len(data)), PART_BYTES):
             part = data[offset : offset + PART_BYTES]
             self.ask(
@@ -179,27 +172,13 @@ class Agent:
                 more=offset + len(part) < len(data), mode=mode, temporary=temporary,
             )  # fmt: skip
 
-    def end(self, grace_s: float = 5.0) -> None:
-        """End the lab regardless of its lease: stop all children, restore settings, wait until the agent is
-        gone."""
-        self._closing = True
-        with _gone(self.dir):
-            with contextlib.suppress(SvloadError):
-                bound_s = 2 * (grace_s + 10.0) + _MORE_S
-                self.ask("STOP", bound_s, children="all", grace_s=grace_s, now=False, end=True)
-            self._hang_up()
-        self._wait_for_keeper()
-
     def close(self) -> None:
-        """Close the connection. If it is the owner's, the lab ends, and this returns when everything is gone
-        (bounded by 20 s)."""
+        """Close the connection, which ends the lab; return when everything is gone (bounded by 20 s)."""
         self._closing = True
-        if not self._owns:
-            self._hang_up()
-            return
         with _gone(self.dir):
             self._hang_up()
-        self._wait_for_keeper()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(timeout=_END_BOUND_S)
 
     def __enter__(self) -> Self:
         return self
@@ -234,8 +213,7 @@ class Agent:
         return answered(reply)
 
     def _read(self) -> None:
-        """Run the reader thread: hand each reply to the thread that waits for it; at the end, hand nothing to
-        all."""
+        """Hand each reply to the thread that waits for it; at the end, nothing to all."""
         reason = "its connection closed"
         try:
             with self._socket.makefile("rb") as lines:
@@ -261,11 +239,6 @@ class Agent:
         self._reader.join(timeout=_MORE_S)
         self._socket.close()
 
-    def _wait_for_keeper(self) -> None:
-        if self._keeper is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._keeper.wait(timeout=_END_BOUND_S)
-
 
 def answered(reply: dict[str, Any]) -> dict[str, Any]:
     """Return an agent's answer. Raises SvloadError if it reports a failure."""
@@ -279,36 +252,29 @@ class StartingAgent:
     """An agent whose process has been started and may not answer yet. `connect` is called once; if nobody
     connects, the agent ends by itself."""
 
-    def __init__(
-        self, folder: Path, lease: Lease, owner: str, keeper: subprocess.Popen[bytes], ready: int
-    ) -> None:
+    def __init__(self, folder: Path, owner: str, keeper: subprocess.Popen[bytes], ready: int) -> None:
         self.folder = folder
-        self._lease = lease
         self._owner = owner
         self._keeper = keeper
         self._ready = ready
 
     def connect(self) -> Agent:
-        """Return the agent once it answers. Raises SvloadError agent-lost with its last output if it does not
-        come up."""
+        """Return the agent once it answers. Raises SvloadError agent-lost with its last output."""
         try:
             _await_ready(self.folder, self._ready)
-            if self._lease.kind == "until":
-                _detached.append(self._keeper)
-            return Agent(self.folder, self._lease, self._owner, self._keeper)
+            return Agent(self.folder, self._owner, self._keeper)
         finally:
             os.close(self._ready)  # until the agent has an owner, this pipe shows whether we live
 
 
 def launch_agent(
-    folder: Path, lease: Lease, owner: str, *, isolate: bool = True, own_network: bool = False
+    folder: Path, owner: str, *, isolate: bool = True, own_network: bool = False
 ) -> StartingAgent:
-    """Start this machine's agent without waiting for it, otherwise like `start_agent`. Raises SvloadError
-    agent-refused."""
+    """Start this machine's agent without waiting for it, otherwise like `start_agent`."""
     folder = folder.absolute()
     made, lock = _claim(folder)
     try:
-        _write_owner(folder, lease, owner, made)
+        _write_owner(folder, owner, made)
         ready_read, ready_write = os.pipe()
         try:
             more = [*([] if isolate else ["--plain"]), *(["--own-network"] if own_network else [])]
@@ -320,12 +286,10 @@ def launch_agent(
             os.close(ready_write)
     finally:
         os.close(lock)
-    return StartingAgent(folder, lease, owner, keeper, ready_read)
+    return StartingAgent(folder, owner, keeper, ready_read)
 
 
-def start_agent(
-    folder: Path, lease: Lease, owner: str, *, isolate: bool = True, own_network: bool = False
-) -> Agent:
+def start_agent(folder: Path, owner: str, *, isolate: bool = True, own_network: bool = False) -> Agent:
     """Start this machine's agent for a lab in `folder` (if missing, it is created with mode 0700 and removed
     with the lab); what a dead agent left there is undone first.
 
@@ -334,7 +298,7 @@ def start_agent(
     SvloadError agent-refused (a living agent has the folder) or agent-lost (it did not come up, with its last
     output).
     """
-    return launch_agent(folder, lease, owner, isolate=isolate, own_network=own_network).connect()
+    return launch_agent(folder, owner, isolate=isolate, own_network=own_network).connect()
 
 
 def _popen(folder: Path, lock: int, ready: int, more: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -362,10 +326,10 @@ def _await_ready(folder: Path, descriptor: int) -> None:
         raise fail("agent-lost", reason=f"it did not come up; {_tail(folder / AGENT_LOG)}")
 
 
-def _write_owner(folder: Path, lease: Lease, owner: str, made: bool) -> None:
+def _write_owner(folder: Path, owner: str, made: bool) -> None:
     text = json.dumps(
         {
-            "format": 1, "owner": owner, "lease": lease.plain(), "controller_pid": os.getpid(),
+            "format": 1, "owner": owner, "controller_pid": os.getpid(),
             "started_wall": time.time(), "made_folder": made,
         },
         indent=1,

@@ -29,8 +29,7 @@ def collect(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def put(request: dict[str, Any]) -> dict[str, Any]:
-    """Write the next part of a file; with the last one the complete file gets its name. Raises SvloadError
-    agent-refused."""
+    """Write the next part of a file, which gets its name with the last. Raises SvloadError agent-refused."""
     path, offset = Path(request["path"]), int(request["offset"])
     data, mode = base64.b64decode(request["data"]), int(request["mode"])
     fresh = path.with_name(f".{path.name}.svload-new")

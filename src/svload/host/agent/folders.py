@@ -1,4 +1,4 @@
-"""The contents of a lab's folder (owner, lease, undo journal), and the size of folders."""
+"""The contents of a lab's folder (owner, undo journal), and the size of folders."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ def labs_dir(state: Path | None = None) -> Path:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the total size of all files below `folder` without following links; files that vanish meanwhile
-    count 0."""
+    """Return the total size of all files below `folder`, links not followed; vanished ones count 0."""
     total = 0
     open_folders = [str(folder)]
     while open_folders:

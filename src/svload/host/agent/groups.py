@@ -50,8 +50,7 @@ class Groups:
         self._tracked: dict[str, tuple[dict[str, str], int]] = {}
 
     def make(self, order: MakeGroup) -> dict[str, Any]:
-        """Create the group, or set its limits if it exists; return the action's result. Raises SvloadError
-        agent-refused."""
+        """Create the group, or set its limits if it exists. Raises SvloadError agent-refused."""
         made = self._by_name.get(order.name)
         fresh = made is None
         try:
@@ -66,8 +65,7 @@ class Groups:
         return {"paths": made.paths, "found": cgroups.read_back(made.paths)}
 
     def set_limits(self, order: SetLimits) -> dict[str, Any]:
-        """Change limits in place, all or none; return the action's result. Raises SvloadError
-        agent-refused."""
+        """Change limits in place, all or none. Raises SvloadError agent-refused."""
         made = self._known(order.name)
         paths = made.paths
         now = cgroups.read_back(paths)
@@ -228,8 +226,7 @@ def _mounts() -> Iterator[tuple[str, str]]:
 
 
 def _whole(device: str) -> str:
-    """Return the whole disk of a partition, which is in the disk's folder of /sys, since limits apply to
-    whole disks."""
+    """Return the whole disk of a partition, the folder above it in /sys: limits apply to whole disks."""
     folder = os.path.realpath(f"/sys/dev/block/{device}")
     if not os.path.exists(f"{folder}/partition"):
         return device

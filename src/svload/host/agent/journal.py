@@ -35,8 +35,7 @@ Entry = dict[str, Any]
 
 
 class Journal:
-    """A lab's journal for appending. It has one writer: the living agent, or the holder of a dead one's
-    lock."""
+    """A lab's journal for appending, by the living agent or the holder of a dead one's lock."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -58,13 +57,11 @@ class Journal:
         os.fsync(self._file)
 
     def done(self, number: int) -> None:
-        """Mark the change as undone. Losing this line is harmless, so it is not synced, and a full disk is no
-        error."""
+        """Mark the change as undone. This line may be lost: it is not synced, and a full disk is no error."""
         with contextlib.suppress(OSError):
             self._write({"done": number})
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
     def _write(self, line: Entry) -> None:
@@ -84,8 +81,7 @@ class Undone:
 
 
 def read_entries(folder: Path) -> list[Entry]:
-    """Return all announced changes in order, each with `done` (bool) and its results. Torn lines are left
-    out."""
+    """Return all announced changes in order, each with `done` and its results, without torn lines."""
     entries: dict[int, Entry] = {}
     try:
         text = (folder / JOURNAL).read_bytes()
@@ -231,8 +227,7 @@ def marked(mark: str) -> list[linux.ProcessStat]:
 
 
 def strays(mark: str, child: str) -> list[linux.ProcessStat]:
-    """Return the lab's living processes that descend from a child, by their initial environment, regardless
-    of session and parent."""
+    """Return the living processes that descend from a child, by their initial environment."""
     name = f"{CHILD}={child}".encode()
     return [found for found in marked(mark) if linux.environment_has(found.pid, name)]
 
@@ -296,8 +291,7 @@ _UNDOERS: dict[str, Callable[[Entry], str | None]] = {
 
 
 def sysctl_path(name: str) -> Path:
-    """Return the path in /proc/sys of `net.ipv4.x` or `net/ipv4/x`. Raises ValueError for a name that leaves
-    the folder."""
+    """Return the path in /proc/sys of `net.ipv4.x` or `net/ipv4/x`. Raises ValueError if it is none."""
     parts = name.split("/") if "/" in name else name.split(".")
     if not parts or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"“{name}” is not a valid system setting")

@@ -1,5 +1,4 @@
-"""Labs on this machine: which are alive, and undoing what killed agents left behind; quick if there is
-nothing."""
+"""Labs on this machine: which are alive, and undoing what killed agents left; quick if there is nothing."""
 
 from __future__ import annotations
 
@@ -20,22 +19,17 @@ _NASCENT_S = 60.0
 
 @dataclass(frozen=True)
 class LabState:
-    """One lab of this user. `until_wall` is None if the lease is a connection; `alive`: its agent is
-    alive."""
+    """One lab of this user, and whether its agent is alive."""
 
     id: str
-    dir: Path
     owner: str
-    until_wall: float | None
-    controller_pid: int
     started_wall: float
     alive: bool
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that a killed svload left: what was done about it (`undone`), or why nothing could be
-    done."""
+    """Something that a killed svload left: what was done about it (`undone`), or why nothing was."""
 
     lab: str
     what: str
@@ -52,18 +46,7 @@ def list_labs(state: Path | None = None) -> list[LabState]:
     for folder in _folders(state):
         with contextlib.suppress(OSError, ValueError, KeyError):
             said = json.loads((folder / OWNER).read_text(encoding="utf-8"))
-            until, started = said["lease"]["until_wall"], said["started_wall"]
-            labs.append(
-                LabState(
-                    folder.name,
-                    folder,
-                    said["owner"],
-                    until,
-                    said["controller_pid"],
-                    started,
-                    is_served(folder),
-                )
-            )
+            labs.append(LabState(folder.name, said["owner"], said["started_wall"], is_served(folder)))
     return sorted(labs, key=lambda lab: lab.started_wall)
 
 

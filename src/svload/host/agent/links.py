@@ -33,8 +33,7 @@ class Links:
         self._settings: dict[str, None] = {}
 
     def open(self) -> dict[str, Any]:
-        """Prepare the lab's network for links; return the action's result. Raises SvloadError
-        agent-refused."""
+        """Prepare the lab's network for links. Raises SvloadError agent-refused."""
         if not self._own_network:
             raise refused("services cannot be linked: this lab has no network of its own", _HINT)
         if not self._opened:
@@ -46,8 +45,7 @@ class Links:
         return {"address": fabric.HUB}
 
     def make(self, order: MakeLink) -> dict[str, Any]:
-        """Create a link, or set its limits if it exists; return the action's result.
-        Raises SvloadError agent-refused."""
+        """Create a link, or set its limits if it exists. Raises SvloadError agent-refused."""
         self.open()
         made, fresh = self._by_name.get(order.name), order.name not in self._by_name
         if made is not None and made.delayed != (order.limits.latency_ns is not None):
@@ -72,8 +70,7 @@ class Links:
         }
 
     def follow(self, settings: Iterable[str]) -> None:
-        """Copy these kernel settings from the lab's network to every link's, existing or future.
-        Raises SvloadError agent-refused."""
+        """Copy these settings to every link, existing or future. Raises SvloadError agent-refused."""
         self._settings |= dict.fromkeys(settings)
         try:
             for made in self._by_name.values():
@@ -88,8 +85,7 @@ class Links:
                 sysctl_path(name).write_text(value, encoding="utf-8")
 
     def network(self, name: str) -> str:
-        """Return the file of a link's namespace, for this process and its children. Raises SvloadError
-        agent-refused."""
+        """Return the file of a link's namespace. Raises SvloadError agent-refused."""
         if name not in self._by_name:
             raise refused(f"there is no link “{name}”")
         return f"/proc/self/fd/{self._by_name[name].network}"

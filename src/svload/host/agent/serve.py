@@ -20,7 +20,7 @@ from typing import Any
 from svload.host.agent import journal
 from svload.host.agent.children import Children
 from svload.host.agent.files import collect, put
-from svload.host.agent.folders import OWNER, SOCKET
+from svload.host.agent.folders import SOCKET
 from svload.host.agent.groups import Groups
 from svload.host.agent.journal import Journal
 from svload.host.agent.links import Links
@@ -32,13 +32,13 @@ from svload.host.process.interpreter import EXECUTABLE
 from svload.host.process.spawn import refused
 from svload.model.errors import SvloadError
 from svload.model.messages import Action, WriteFile, read_action
+from svload.model.outputs import write_output
 
 PROTOCOL = 1
 _LINE_BYTES = 256 << 20
 _FIRST_HELLO_S = 30.0
 _WIND_DOWN_GRACE_S = 2.0
 _LEFT_BOUND_S = 3.0
-_CLOCK_CHECK_S = 20.0
 _FATAL_EXIT = 1
 
 
@@ -77,7 +77,6 @@ class AgentServer:
 
     def __init__(self, folder: Path, *, first_process: bool, outside: str | None = None) -> None:
         self._folder, self._first_process, self._own_network = folder, first_process, outside is not None
-        self._lease: dict[str, Any] = json.loads((folder / OWNER).read_text(encoding="utf-8"))["lease"]
         self._machine_pid = linux.machine_pid()
         self._journal = Journal(folder)
         self._notices = Notices()
@@ -112,20 +111,14 @@ class AgentServer:
         """Handle the closing of the starter's pipe: the starter has become the owner or is gone."""
         asyncio.get_running_loop().remove_reader(ready)
         os.close(ready)
-        if self._lease["kind"] == "connection" and not self._owned:
+        if not self._owned:
             self.lose_lease("who started it ended before it had an owner")
 
     async def live(self) -> None:
         """Return when the lease is lost."""
-        if self._lease["kind"] == "connection":
-            if not await self._lost_within(_FIRST_HELLO_S) and not self._owned:
-                self.lose_lease("its owner never came")
-            await self._lost.wait()
-        while not self._lost.is_set():
-            left_s = float(self._lease["until_wall"]) - time.time()
-            if left_s <= 0:
-                self.lose_lease("its time is up")
-            await self._lost_within(min(left_s, _CLOCK_CHECK_S))
+        if not await self._lost_within(_FIRST_HELLO_S) and not self._owned:
+            self.lose_lease("its owner never came")
+        await self._lost.wait()
 
     async def _lost_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -166,8 +159,7 @@ class AgentServer:
     # requests
 
     async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one client's requests, each in a separate task; when the owner's connection ends, the lease
-        ends."""
+        """Answer one client's requests, each in its own task; the lease ends with the owner's connection."""
         connection = _Connection(writer)
         if not is_own(writer.get_extra_info("socket")):
             writer.close()
@@ -246,10 +238,9 @@ class AgentServer:
                 f"it speaks version {PROTOCOL}, the controller {request.get('version')}",
                 "Use one svload on both sides.",
             )
-        if request.get("lease") is not None and self._lease["kind"] == "connection":
-            if self._owned:
-                raise refused("it has an owner already")
-            self._owned = connection.is_owner = True
+        if self._owned:
+            raise refused("it has an owner already")
+        self._owned = connection.is_owner = True
         return {
             "kind": "HELLO", "version": PROTOCOL, "agent_pid": self._machine_pid, "machine": platform.node(),
             "python": EXECUTABLE, "cores": sorted(os.sched_getaffinity(0)), "root": os.geteuid() == 0, "isolated": self._first_process,
@@ -261,8 +252,6 @@ class AgentServer:
         exits = await self.children.stop(
             names, float(request.get("grace_s", 5.0)), now=bool(request.get("now"))
         )
-        if request.get("end"):
-            asyncio.get_running_loop().call_later(0.05, self.lose_lease, "it was told to end")
         return {"kind": "READY", "exits": exits}
 
     async def _prepare(self, request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -322,17 +311,9 @@ class AgentServer:
         path = Path(action.path)
         if action.temporary:
             self._claim(path)
-        fresh = path.with_name(f".{path.name}.svload-new")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh.unlink(missing_ok=True)
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, action.mode)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                os.fchmod(file.fileno(), action.mode)
-                file.write(action.text)
-            os.replace(fresh, path)
+            write_output(path, action.text, action.mode)
         except OSError as why:
-            fresh.unlink(missing_ok=True)
             raise refused(f"{path} could not be written: {why.strerror}") from why
         return {"path": str(path)}
 

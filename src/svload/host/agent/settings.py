@@ -33,16 +33,14 @@ class _Held:
 
 
 class Settings:
-    """The settings of one lab. `outside` is the file of the machine's network namespace if the lab has
-    another, else None."""
+    """The settings of one lab. `outside`: the file of the machine's network if the lab has another."""
 
     def __init__(self, journal: Journal, outside: str | None) -> None:
         self._journal, self._outside = journal, outside
         self._held: dict[str, _Held] = {}
 
     def hold(self, order: HoldSysctls) -> dict[str, Any]:
-        """Set all of them or none: if one cannot be tried, those set by this call are restored.
-        Raises SvloadError agent-refused."""
+        """Set all of them or none. Raises SvloadError agent-refused."""
         if strange := [name for name in order.values if not may_be_set(name)]:
             raise refused(f"{strange[0]} is not a setting that a study may change")
         before = {name: held.value for name, held in self._held.items()}

@@ -1,5 +1,4 @@
-"""Requests to an answerer: exchanges of timestamps for the offset, and bytes for the link's bandwidth.
-Bounded; raises OSError."""
+"""Requests to an answerer: timestamps for the offset, bytes for the bandwidth. Bounded; raises OSError."""
 
 from __future__ import annotations
 
@@ -39,10 +38,10 @@ def connect(address: str, port: int, word: str) -> socket.socket:
     return made
 
 
-def ping_pong(connection: socket.socket, count: int = EXCHANGES) -> Stamps:
-    """Do `count` exchanges, one after another; the first, which wakes both sides, is discarded."""
+def ping_pong(connection: socket.socket) -> Stamps:
+    """Do `EXCHANGES` exchanges, one after another; the first, which wakes both sides, is discarded."""
     found = Stamps([], [])
-    for number in range(count + 1):
+    for number in range(EXCHANGES + 1):
         question = b"P" + PING.pack(number)
         wall_sent, sent = time.time_ns(), time.monotonic_ns()
         connection.sendall(question)

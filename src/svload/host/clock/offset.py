@@ -19,8 +19,7 @@ WIDEST_NS = 1_000_000
 
 @dataclass(frozen=True)
 class Exchange:
-    """One ping-pong: `sent_ns` and `back_ns` by this machine's clock, `received_ns`
-    and `answered_ns` by the other's."""
+    """One ping-pong: `sent_ns` and `back_ns` by this clock, `received_ns`, `answered_ns` by the other."""
 
     sent_ns: int
     received_ns: int
@@ -42,11 +41,6 @@ class Offset:
     bound_ns: int
     at_ns: int
     round_trip_ns: int
-
-    @property
-    def is_close(self) -> bool:
-        """Return whether it is precise enough for one-way times."""
-        return self.bound_ns <= WIDEST_NS
 
     def there(self, here_ns: int) -> int:
         """Return the other clock's time when this one reads `here_ns`."""
@@ -81,8 +75,7 @@ def estimate(exchanges: Sequence[Exchange], most_drift: float = MOST_DRIFT) -> O
 
 
 def over(before: Offset, after: Offset) -> Offset:
-    """Return one offset for all moments between two estimates: its bound covers both and the change between
-    them."""
+    """Return one offset for all moments between two: its bound covers both and the change."""
     low = min(before.offset_ns - before.bound_ns, after.offset_ns - after.bound_ns)
     high = max(before.offset_ns + before.bound_ns, after.offset_ns + after.bound_ns)
     return Offset(

@@ -10,8 +10,7 @@ _ANY_PORT = 9
 
 
 def own_address_towards(other: str) -> str:
-    """Return this machine's source address for packets to `other`; nothing is sent. Raises SvloadError
-    fleet-unreachable."""
+    """Return this machine's address towards `other`; sends nothing. Raises SvloadError fleet-unreachable."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(other, _ANY_PORT, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:

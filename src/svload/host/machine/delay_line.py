@@ -54,8 +54,7 @@ def write_told(path: Path, delay_ns: int) -> None:
 
 
 def change_delay(path: str | Path, delay_ns: int) -> None:
-    """Set the delay of a running line in each direction, for packets from now on. Raises OSError if there is
-    none."""
+    """Set the delay of a running line in each direction, for later packets. Raises OSError."""
     with open(path, "r+b") as file:
         file.write(_DELAY.pack(delay_ns))
 
@@ -132,7 +131,6 @@ def _attach(device: str) -> int:
 
 
 def main() -> None:
-    """Forward packets until ended."""
     parser = argparse.ArgumentParser(description="the latency of a link")
     for name in ("--inside", "--outside", "--fabric", "--told"):
         parser.add_argument(name, required=True)

@@ -82,8 +82,7 @@ def open_hub() -> None:
 
 
 def new_network() -> int:
-    """Create a network namespace with only loopback and return its descriptor, without moving this thread.
-    Raises OSError."""
+    """Create a network with only loopback; return its descriptor. This thread stays. Raises OSError."""
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         linux.unshare(linux.CLONE_NEWNET)
@@ -136,8 +135,7 @@ def part(number: int) -> None:
 
 
 def hold_rate(network: int, number: int, rate_bytes_per_s: int | None) -> list[int]:
-    """Limit both ends to this rate (None: unlimited); return the kernel's rate of each end that has one.
-    Raises OSError."""
+    """Limit both ends to this rate (None: lift); return the kernel's rates. Raises OSError."""
     for device, where in ((outside_of(number), None), (INSIDE, network)):
         if rate_bytes_per_s is not None:
             burst = max(_LEAST_BURST_BYTES, round(rate_bytes_per_s * _BURST_S))

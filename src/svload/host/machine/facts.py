@@ -1,5 +1,4 @@
-"""The facts that determine what can be measured on this machine, read only from /proc and the kernel's
-limits."""
+"""The facts that determine what can be measured on this machine, from /proc and the kernel's limits."""
 
 from __future__ import annotations
 

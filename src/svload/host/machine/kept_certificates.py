@@ -1,5 +1,4 @@
-"""Storage of certificates: in the state folder, one file per place (and settings), found only where they are
-valid."""
+"""Certificates in the state folder, one file per place (and settings), found only where they are valid."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ def place() -> Place:
 
 
 def held(settings: str, state: Path | None = None) -> Certificates:
-    """Return the certificates that are valid here now; `settings` is the study's digest
-    (`analysis.settings_digest`)."""
+    """Return the certificates valid here now; `settings` is the study's digest (`settings_digest`)."""
     return Certificates(instrument=instrument(state), aa=aa(settings, state))
 
 

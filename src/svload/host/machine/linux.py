@@ -148,8 +148,7 @@ def machine_pid() -> int:
 
 
 def parse_stat(text: str) -> ProcessStat:
-    """Parse a line of /proc/PID/stat; the command's name may contain spaces and brackets. Raises ValueError,
-    IndexError."""
+    """Parse /proc/PID/stat; a name may contain spaces and brackets. Raises ValueError, IndexError."""
     opened, closed = text.index("("), text.rindex(")")
     fields = text[closed + 2 :].split(None, _CORE + 1)
     own_ticks = int(fields[11]) + int(fields[12])
@@ -198,8 +197,7 @@ def processes() -> Iterator[ProcessStat]:
 
 
 def local_pid(pid: int) -> int | None:
-    """Return the pid by which this process may signal machine pid `pid`; None if it is gone or not in our
-    namespace."""
+    """Return the pid by which this process may signal machine pid `pid`; None if gone or elsewhere."""
     own, other = namespace_pids("self"), namespace_pids(pid)
     return other[len(own) - 1] if len(other) >= len(own) > 0 else None
 
@@ -254,8 +252,7 @@ def _link(path: str) -> str:
 
 
 def descriptors(pid: int) -> set[str]:
-    """Return the targets of a process's descriptors (`socket:[123]`, paths), without those that are hidden or
-    closed meanwhile."""
+    """Return the targets of a process's descriptors (`socket:[123]`, paths) that can be seen."""
     folder = f"/proc/{pid}/fd"
     found = set()
     with contextlib.suppress(OSError):
@@ -279,8 +276,7 @@ def _may_raise_limits() -> bool:
 
 
 def read(path: str, otherwise: str = "") -> str:
-    """Return the stripped contents of one of the kernel's files; `otherwise` if it is missing or not
-    readable."""
+    """Return the stripped text of a kernel's file; `otherwise` if it is missing or not readable."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

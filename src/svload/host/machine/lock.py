@@ -16,16 +16,14 @@ from pathlib import Path
 from svload.model.errors import SvloadError, fail
 
 _LOOK_S = 1.0
-"""How often a waiting process checks whether to stop and who holds the lock; the kernel does the rest of the
-waiting."""
+"""How often a waiting process checks whether to stop and who holds the lock; the kernel does the rest."""
 _CREATE_TRIES = 50
 _MOST_SAID = 200
 _LOCKS = Path("/proc/locks")
 
 
 def lock_path() -> Path:
-    """Return the lock's file: the same for all users, so not under $TMPDIR if /tmp exists. $SVLOAD_LOCK
-    overrides it."""
+    """Return the lock's file, the same for all users, so in /tmp if it exists. $SVLOAD_LOCK overrides it."""
     if os.environ.get("SVLOAD_LOCK"):
         return Path(os.environ["SVLOAD_LOCK"])
     folder = "/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir()
@@ -146,8 +144,7 @@ def _unlock(descriptor: int) -> None:
 
 
 def _place(descriptor: int) -> str:
-    """Return `; 2 wait before this one` from the kernel's queue; empty for the first, or if it can't be
-    read."""
+    """Return `; 2 wait before this one` from the kernel's queue; empty for the first, or if unknown."""
     inode = f":{os.fstat(descriptor).st_ino}"
     try:
         lines = _LOCKS.read_text("ascii", "replace").splitlines()

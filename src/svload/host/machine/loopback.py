@@ -6,8 +6,7 @@ import socket
 
 _WITHIN_S = 1.0
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
-"""Names that are never resolved: a name server could return any address for them, which would then be
-loaded."""
+"""Names that are never resolved: a name server could return any address, which would be loaded."""
 
 
 def address_of(host: str, port: int) -> str:

@@ -21,8 +21,7 @@ _KIND_BITS = 0x3FFF
 
 
 def kernel_socket(family: int, bound_s: float) -> socket.socket:
-    """Open a socket to the kernel for this thread's network, even if the thread moves later. Raises
-    OSError."""
+    """Open a socket to the kernel for this thread's present network. Raises OSError."""
     kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family)
     kernel.settimeout(bound_s)
     return kernel

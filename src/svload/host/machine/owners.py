@@ -37,14 +37,13 @@ class Owners(NamedTuple):
         return frozenset().union(*self.held.values())
 
 
-def owners(ports: Collection[int], network: str = "") -> Owners:
-    """Return the processes that listen on these TCP ports of this network namespace, or of the one with that
-    file; none if the kernel can't be asked."""
-    return owners_of(listening(ports, network))
+def owners(ports: Collection[int]) -> Owners:
+    """Return the processes that listen on these TCP ports; none if the kernel can't be asked."""
+    return owners_of(listening(ports))
 
 
 def listening(ports: Collection[int], network: str = "") -> tuple[Socket, ...]:
-    """Return the sockets that listen on these TCP ports."""
+    """Return the sockets that listen on these TCP ports of this network namespace, or of the one with that file."""
     with in_network(network) if network else nullcontext():
         return tuple(one for one in listening_sockets() if one.port in ports)
 
@@ -102,8 +101,7 @@ def _is_kernels(pid: int) -> bool:
 
 
 def _folder_of(group: int) -> str | None:
-    """Return the control group of version 2 with this id; None if it is unknown, or the top, which proves
-    nothing."""
+    """Return the version 2 control group with this id; None if unknown, or the top, which proves nothing."""
     hybrid, point = "/sys/fs/cgroup/unified", "/sys/fs/cgroup"
     point = hybrid if os.path.isdir(hybrid) else point
     if group <= _TOP_GROUP or not os.path.exists(f"{point}/cgroup.procs"):

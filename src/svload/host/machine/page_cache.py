@@ -1,5 +1,4 @@
-"""How much of a folder's files is in the kernel's page cache, by mincore(2); the rest must be read from a
-disk."""
+"""How much of a folder's files is in the page cache, by mincore(2); the rest must be read from a disk."""
 
 from __future__ import annotations
 

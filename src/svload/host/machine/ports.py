@@ -1,5 +1,4 @@
-"""The kernel's ports for outgoing connections, how long each rests, and how many new connections per second
-they allow."""
+"""The ports for outgoing connections, how long each rests, and how many connections a second they allow."""
 
 from __future__ import annotations
 
@@ -10,8 +9,7 @@ _SETTINGS = Path("/proc/sys/net/ipv4")
 TIME_WAIT_S = 60.0
 """How long the kernel reserves a closed connection's port (TCP_TIMEWAIT_LEN, fixed in the kernel)."""
 REUSED_AFTER_S = 1.0
-"""After this time tcp_tw_reuse lets a new connection use it, since timestamps distinguish the two (RFC
-6191)."""
+"""After this time tcp_tw_reuse lets a new connection use it, told apart by timestamps (RFC 6191)."""
 _ALWAYS, _ON_LOOPBACK = "1", "2"
 
 
@@ -35,6 +33,5 @@ def port_reuse_s(loopback: bool, settings: Path = _SETTINGS) -> float:
 
 
 def most_new_connections(seconds: float, loopback: bool, settings: Path = _SETTINGS) -> float:
-    """Return how many connections per second can be opened for `seconds` to one address and port, if this
-    side closes first."""
+    """Return how many connections a second can go to one port for `seconds`, if this side closes first."""
     return len(local_ports(settings)) / min(port_reuse_s(loopback, settings), seconds)

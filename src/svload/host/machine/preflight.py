@@ -1,5 +1,4 @@
-"""Measurements of this machine: loopback's bandwidth and the lateness of short sleeps. Kept until the next
-boot."""
+"""Measurements of loopback's bandwidth and the lateness of short sleeps. Kept until the next boot."""
 
 from __future__ import annotations
 

@@ -53,8 +53,7 @@ def route_socket() -> socket.socket:
 
 
 def qdiscs_told(kernel: socket.socket) -> list[Qdisc]:
-    """Return all in the network of that socket, with interface numbers, since the names belong to another
-    network. Raises OSError."""
+    """Return all in that socket's network, with interface numbers, for lack of names. Raises OSError."""
     told = netlink.answers(kernel, _GET_QDISC, netlink.REQUEST | netlink.DUMP, bytes(_TC_BYTES))
     found = [_parsed(payload) for kind, payload in told if kind == _NEW_QDISC]
     return [one for one in found if one is not None]

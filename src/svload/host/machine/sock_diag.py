@@ -62,8 +62,7 @@ def listening_sockets() -> list[Socket]:
 
 
 def open_connections() -> list[bytes]:
-    """Return this network namespace's ends of open connections as the kernel's entries, for `ends_on` and
-    `buffers`."""
+    """Return this network's ends of open connections as kernel entries, for `ends_on` and `buffers`."""
     families = (socket.AF_INET, socket.AF_INET6)
     return [one for family in families for one in _entries(family, TCP_ESTABLISHED, 1 << (_SKMEMINFO - 1))]
 
@@ -110,8 +109,7 @@ def clients_of(ports: Container[int], told: Iterable[bytes]) -> dict[int, set[in
 
 
 class UnixSocket(NamedTuple):
-    """One UNIX socket: its name (a path, or b"" without one), its inode and that of its other end, 0 without
-    one."""
+    """One UNIX socket: its name (a path, or b"" without one), its inode and that of its peer, or 0."""
 
     name: bytes
     inode: int
@@ -120,8 +118,7 @@ class UnixSocket(NamedTuple):
 
 
 def unix_sockets() -> list[UnixSocket]:
-    """Return this network namespace's listening or connected stream sockets; empty if the kernel can't be
-    asked."""
+    """Return this network's listening or connected stream sockets; empty if the kernel can't be asked."""
     # struct unix_diag_req: family, protocol, pad, states, inode, show, cookie[2]
     states = 1 << TCP_LISTEN | 1 << TCP_ESTABLISHED
     query = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, states, 0, _UNIX_SHOW, 0, 0)
@@ -189,8 +186,7 @@ def _memory(entry: bytes) -> tuple[int, ...]:
 
 
 def count_time_wait(among: range) -> int:
-    """Count the sockets in TIME_WAIT with a local port `among` these, which block the port for new
-    connections."""
+    """Count the sockets in TIME_WAIT with a local port `among` these, which they block."""
     ports = struct.Struct("!H").unpack_from
     return sum(
         ports(entry, 4)[0] in among

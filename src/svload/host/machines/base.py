@@ -1,12 +1,10 @@
-"""The interface of a machine that svload acts on. A run gets facts about a machine from here, never from its
-own process."""
+"""The machine that svload acts on: a run gets facts about a machine from here, not from its own process."""
 
 from __future__ import annotations
 
 import os
 import time
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from svload.host.clock.offset import Exchange, Offset, estimate
@@ -40,11 +38,6 @@ class Machine(ABC):
         """Return the split of its cores between load and servers."""
         return split_cores(self.agent.cores)
 
-    @property
-    def dir(self) -> Path:
-        """Return the folder of its lab, a path on that machine."""
-        return self.agent.dir
-
     @abstractmethod
     def room(self, wanted: int) -> Room:
         """Return how many connections its generators can hold if each requests `wanted` open files."""
@@ -53,18 +46,6 @@ class Machine(ABC):
     def offset(self) -> Offset:
         """Return its monotonic clock minus the controller's, now, with the measured bound. Raises ValueError
         if a clock was set meanwhile."""
-
-    def collect(self, path: str | Path) -> bytes:
-        """Return the contents of one of its files."""
-        return self.agent.collect(path)
-
-    def put(self, path: str | Path, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
-        """Write a file there atomically; `temporary`: removed when its lab ends."""
-        self.agent.put(path, data, mode, temporary=temporary)
-
-    def start_at(self, children: list[str], at_ns: int) -> None:
-        """Start its generators when the *controller's* clock reads `at_ns` (0: now)."""
-        self.agent.start_at(children, self.offset().there(at_ns) if at_ns else 0)
 
     def close(self) -> None:
         """End the agent and all that it started."""
@@ -77,11 +58,10 @@ class Machine(ABC):
         self.close()
 
 
-def offset_by_agent(agent: Agent, asked: int = _ASKED) -> Offset:
-    """Return the offset by the agent's CLOCK message, bounded by its response time, some 0.1 ms on the same
-    machine."""
+def offset_by_agent(agent: Agent) -> Offset:
+    """Return the offset by the agent's CLOCK, bounded by its response time, 0.1 ms on one machine."""
     exchanges = []
-    for _ in range(asked):
+    for _ in range(_ASKED):
         sent = time.monotonic_ns()
         there = agent.clock().monotonic_ns
         exchanges.append(Exchange(sent, there, there, time.monotonic_ns()))
@@ -89,8 +69,7 @@ def offset_by_agent(agent: Agent, asked: int = _ASKED) -> Offset:
 
 
 def time_namespace(pid: int | str = "self") -> str:
-    """Return the identity of a process's time namespace; empty if it cannot be read or the kernel has
-    none."""
+    """Return the identity of a process's time namespace; empty if it cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/ns/time")
     except OSError:

@@ -21,8 +21,7 @@ from typing import Any
 from svload.model.errors import SvloadError
 
 SILENCE_S = 4.0
-"""After this time without a message the controller counts as gone, so that the load ends within 5 s of its
-death."""
+"""After this time without a message the controller counts as gone: load ends within 5 s of its death."""
 _GREETED_WITHIN_S = 60.0
 """The limit before the first greeting, when there is no load: machines are greeted one by one, and some are
 slower by many seconds."""
@@ -31,17 +30,15 @@ _AT_ONCE = 8
 
 
 class Bearer:
-    """An agent of this machine, owned by the current process. `word` is the secret that its clock's clients
-    must send."""
+    """An agent of this machine, owned by this process. `word`: the secret that its clock's clients send."""
 
     def __init__(self, name: str, owner: str, port: int, word: str) -> None:
         from svload.host.agent.client import start_agent
         from svload.host.agent.folders import labs_dir
         from svload.host.agent.leftovers import finish_leftovers
-        from svload.model.messages import Lease
 
         self._left = finish_leftovers()
-        self._agent = start_agent(labs_dir() / f"{name}-{os.getpid()}", Lease(), owner)
+        self._agent = start_agent(labs_dir() / f"{name}-{os.getpid()}", owner)
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="svload-ask")
         self._heard = time.monotonic() + _GREETED_WITHIN_S
         self._listening: socket.socket | None = None
@@ -104,8 +101,7 @@ class Bearer:
             return {"error": {"code": problem.code, "details": details}}
 
     async def hand(self, name: str, made_by: str, fields: dict[str, Any]) -> None:
-        """Keep under `name` an object of a higher-level package: `made_by` (`module:class`), called with the
-        agent and `fields`."""
+        """Keep an object of a higher-level package: `made_by` (`module:class`), called with the agent."""
         self._heard = time.monotonic()
         make = partial(pkgutil.resolve_name(made_by), self._agent, **fields)
         self._hands[name] = await asyncio.get_running_loop().run_in_executor(self._pool, make)
@@ -123,7 +119,6 @@ class Bearer:
         self._agent.close()
 
     async def close(self) -> None:
-        """End the agent and all that it started; return when it is gone. The worker may be somebody else's
-        and continue."""
+        """End the agent with all that it started. The worker may be somebody else's, and goes on."""
         await asyncio.get_running_loop().run_in_executor(self._pool, self._let_go)
         self._pool.shutdown(wait=False)

@@ -79,8 +79,7 @@ def gathered(reaches: Sequence[Reach], owner: str, folder: Path) -> Iterator[lis
 
 
 def _silence() -> None:
-    """Silence Dask's loggers, since the run itself reports losses. Dask sets their levels when it is
-    imported."""
+    """Silence Dask's loggers, since the run reports losses; their levels are set at its import."""
     import distributed  # noqa: F401
 
     for name in ["asyncio", "tornado", *logging.root.manager.loggerDict]:
@@ -123,8 +122,7 @@ def _workers(stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: 
 
 
 def _client(stack: ExitStack, address: str, security: Security | None) -> Client:
-    """Connect to the scheduler, without `security` as in the user's configuration of Dask. Raises SvloadError
-    fleet-scheduler."""
+    """Connect to the scheduler; None: by the user's Dask settings. Raises SvloadError fleet-scheduler."""
     from distributed import Client
 
     try:

@@ -1,5 +1,4 @@
-"""The certificates of one run's Dask cluster, created for it, kept in memory, passed only by standard input;
-and its settings."""
+"""The certificates of a run's Dask cluster, kept in memory and passed by standard input; its settings."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def make_pems() -> Pems:
 
 
 def security_of(pems: Pems) -> Security:
-    """Return settings by which both sides present a certificate of the authority and everything is
-    encrypted."""
+    """Return settings by which both sides present a certificate and everything is encrypted."""
     from distributed.security import Security
 
     parts = {f"tls_{role}_{what}": pems[what] for role in ROLES for what in ("cert", "key")}

@@ -1,5 +1,4 @@
-"""Messages to one machine through a Dask actor pinned to its worker. Every wait is bounded, nothing is
-retried."""
+"""Messages to a machine through a Dask actor on its worker. Every wait is bounded, nothing is retried."""
 
 from __future__ import annotations
 

@@ -24,14 +24,12 @@ class LocalMachine(Machine):
         self.name = agent.machine
 
     def room(self, wanted: int) -> Room:
-        """Return the room according to /proc and this process's limits."""
         from svload.host.machine.facts import connection_room
 
         return connection_room(wanted)
 
     def offset(self) -> Offset:
-        """Return exactly 0, since both have the same kernel clock; in another time namespace it is
-        measured."""
+        """Return 0, since both have one kernel clock; in another time namespace it is measured."""
         own, agents = time_namespace(), time_namespace(self.agent.pid)
         if own == agents:
             return Offset(0, 0, time.monotonic_ns(), 0)

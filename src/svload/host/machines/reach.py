@@ -25,8 +25,7 @@ PYTHON = "~/.svload-fleet/venv/bin/python"
 
 @dataclass(frozen=True)
 class Joined:
-    """A worker of somebody else's Dask cluster: the scheduler's address and its own; `here`: on this
-    machine."""
+    """A worker of somebody else's Dask cluster: scheduler's and own address; `here`: on this machine."""
 
     scheduler: str
     worker: str

@@ -1,5 +1,4 @@
-"""A machine of a fleet: its agent through a carrier, its clock by exchanges over a separate TCP
-connection."""
+"""A machine of a fleet: its agent through a carrier, its clock by exchanges over a TCP connection."""
 
 from __future__ import annotations
 
@@ -47,17 +46,14 @@ class RemoteMachine(Machine):
         self._carrier.call("hand", name, made_by, dict(fields))
 
     def tell(self, name: str, method: str, words: Sequence[Any], waiting: Callable[[], None]) -> Any:
-        """Call a method of such an object; `waiting` is called repeatedly until it answers. Raises
-        SvloadError agent-lost."""
+        """Call a method of such an object; `waiting` is called until it answers. Raises SvloadError."""
         return self._carrier.wait_for("tell", name, method, tuple(words), waiting=waiting)
 
     def room(self, wanted: int) -> Room:
-        """Return the room according to /proc and its worker's limits."""
         return Room.model_validate(self._carrier.call("room", wanted))
 
     def offset(self) -> Offset:
-        """Measure the offset by a separate connection; if that is impossible, by the agent's messages, with a
-        wider bound."""
+        """Measure the offset by a connection, or by the agent's messages, with a wider bound."""
         if not self.clock_closed:
             try:
                 with exchange.connect(self.address, self._clock_port, self._word) as connection:
@@ -77,7 +73,6 @@ class CarriedAgent(Agent):
         self._greeted(said)
 
     def ask(self, kind: str, bound_s: float, **fields: Any) -> dict[str, Any]:
-        """Send one message and return its answer, within `bound_s`."""
         return answered(self._carrier.ask(kind, bound_s, fields))
 
     @contextlib.contextmanager
@@ -85,10 +80,5 @@ class CarriedAgent(Agent):
         """Refuse, since no thread of this machine can join a network there."""
         yield
 
-    def end(self, grace_s: float = 5.0) -> None:
-        """Do the same as `close`."""
-        self.close()
-
     def close(self) -> None:
-        """End the lab there."""
         self._carrier.close()

@@ -40,8 +40,7 @@ class CgroupError(ValueError):
 
 
 def writes_escape() -> bool:
-    """Return whether disks are limited by version 1 here, which does not limit later writes by the page
-    cache."""
+    """Return whether version 1 limits disks here, which does not limit the page cache's later writes."""
     return disk_rates.BLKIO in _mounts()
 
 
@@ -100,15 +99,13 @@ def shared_by(pid: int, other: int) -> bool:
 
 
 def joined(paths: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
-    """Return the folders that a group's processes are in: its own, and those that it shares with the group
-    `above`."""
+    """Return the folders of a group's processes: its own, and those shared with the group `above`."""
     shared = {name: path for name, path in above.items() if name == disk_rates.BLKIO}
     return {**shared, **paths}
 
 
 def create(paths: Mapping[str, str], limits: GroupLimits, disks: Sequence[str] = ()) -> None:
-    """Create the planned folders if missing, and set the limits, including those of `disks` (`major:minor`).
-    Raises OSError."""
+    """Create the folders if missing, and set limits, also of `disks` (`major:minor`). Raises OSError."""
     for controller, path in paths.items():
         if controller == UNIFIED:
             _open_version_2(Path(path))
@@ -179,8 +176,7 @@ def cores_allowed() -> float | None:
 
 
 def _set_memory(paths: Mapping[str, str], memory_bytes: int | None) -> None:
-    """Set the limit of memory, without swap. Raises OSError (EBUSY if more is in use than can be
-    reclaimed)."""
+    """Set the limit of memory, without swap. Raises OSError (EBUSY if too much is in use)."""
     if "memory" in paths:
         folder = paths["memory"]
         total = Path(folder, "memory.memsw.limit_in_bytes")
@@ -242,16 +238,14 @@ _UNLIMITED = 1 << 62
 
 
 def throttled_s(paths: Mapping[str, str]) -> float | None:
-    """Return how long the group's tasks have been throttled by its CPU quota; None if the kernel does not
-    report it."""
+    """Return how long the CPU quota has throttled the group's tasks; None if not counted."""
     old = _field(paths, "cpu", "cpu.stat", "throttled_time")
     new = _field(paths, UNIFIED, "cpu.stat", "throttled_usec")
     return old / 1e9 if old is not None else new / 1e6 if new is not None else None
 
 
 class CpuTime:
-    """The CPU time that a group's processes have used, ended ones included, read each time from a file kept
-    open."""
+    """The CPU time that a group has used, ended processes included, from a file kept open."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = paths
@@ -301,8 +295,7 @@ def _field(paths: Mapping[str, str], controller: str, file: str, wanted: str) ->
 
 
 def join(paths: Iterable[str]) -> None:
-    """Move the calling process into the group (before exec, so that all its children start inside). Raises
-    OSError."""
+    """Move this process into the group (before exec, so that children start inside). Raises OSError."""
     for path in paths:
         Path(path, "cgroup.procs").write_text("0")
 
@@ -348,8 +341,7 @@ def tidy(path: str) -> None:
 
 
 def _of_the_lab(path: Path) -> list[Path]:
-    """Return the lab's folder and svload's, without a shared group in between, which is removed by its own
-    entry."""
+    """Return the lab's folder and svload's, not a shared group between, which its own entry removes."""
     return [parent for parent in path.parents if parent.name == _TOP or parent.parent.name == _TOP]
 
 

@@ -23,8 +23,7 @@ def kind_of(way: Way) -> str:
 
 
 def hold(paths: Mapping[str, str], rates: Mapping[Way, int | None], disks: Sequence[str]) -> None:
-    """Set these rates, bytes per second (None: no limit), on each of the disks (`major:minor`). Raises
-    OSError."""
+    """Set these rates, bytes/s (None: no limit), on each of the disks (`major:minor`). Raises OSError."""
     for disk in disks:
         if BLKIO in paths:
             for way, rate in rates.items():
@@ -56,8 +55,7 @@ def held(paths: Mapping[str, str], way: Way) -> int | None:
 
 
 def moved_bytes(paths: Mapping[str, str], way: Way) -> int | None:
-    """Return the bytes read from all disks, or written to them, since the group was created; None if not
-    counted."""
+    """Return the bytes read from all disks, or written, since the group was made; None if not counted."""
     old, new = _COUNTED[way]
     if BLKIO in paths:
         found = [

@@ -28,8 +28,7 @@ _TICKET = struct.Struct("<I")
 _HEAD = struct.Struct("<IQ")
 _FAILED = (1 << 64) - 1
 _MOST_TICKETS = 4096 // _TICKET.size
-"""The bytes that a new pipe always accepts without blocking, even if this user's memory for pipes is used
-up."""
+"""The bytes that a new pipe accepts without blocking, even if this user's memory for pipes is used up."""
 _LEAST_ITEMS = 2
 """The minimum of items per worker: with fewer a fork costs more than it saves."""
 _READ_BYTES = 1 << 20
@@ -173,8 +172,7 @@ class _Workers:
 
 
 def _tickets(items: int) -> tuple[int, int]:
-    """Return (the read end of a pipe with the number of each work unit's first item, the number of items per
-    unit)."""
+    """Return (a pipe with the number of each work unit's first item, the number of items per unit)."""
     step = -(-items // _MOST_TICKETS)
     numbers, filled = os.pipe()
     os.write(filled, b"".join(_TICKET.pack(first) for first in range(0, items, step)))
@@ -204,8 +202,7 @@ def _work(
     parent: int,
     before: set[Any],
 ) -> NoReturn:
-    """Run a worker. It exits without the inherited `finally` blocks and buffers, which belong to the
-    parent."""
+    """Run a worker, without the inherited `finally` blocks and buffers, which are the parent's."""
     try:
         _become_worker(parent, before)
         numbers, step = tickets
@@ -220,8 +217,7 @@ def _work(
 
 
 def _become_worker(parent: int, before: set[Any]) -> None:
-    """Die with the parent, and immediately at Ctrl-C; use none of its streams, which its threads may hold
-    locked."""
+    """Die with the parent, and at once at Ctrl-C; use none of its streams, which threads may hold."""
     global _worker
     linux.die_with_parent()
     if os.getppid() != parent:

@@ -1,5 +1,4 @@
-"""The limits of this process, checked before anything is loaded: if too low, libraries spin, crash or blame a
-file."""
+"""This process's limits, checked before anything is loaded: if too low, libraries spin, crash or mislead."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ MIB = 1 << 20
 
 
 class Need(NamedTuple):
-    """The minimum that svload needs of one limit, and how a shell raises it (`ulimit` counts in `unit`
-    bytes)."""
+    """The least that svload needs of a limit, and how a shell raises it (in `unit` bytes)."""
 
     limit: int
     least: int

@@ -1,5 +1,4 @@
-"""Temporary folders of one process: removed when it leaves them or, if it was killed, when the next one is
-created."""
+"""A process's temporary folders, removed when it leaves them or, after a kill, when the next is created."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ _NASCENT, _NASCENT_S = ".", 60.0
 
 @contextmanager
 def passing_folder(purpose: str, state: Path | None = None) -> Iterator[Path]:
-    """Create a folder for this process in the user's state; its name begins with `purpose`. Raises OSError if
-    that fails."""
+    """Create a folder for this process in the user's state, named by `purpose`. Raises OSError."""
     home = (state or state_dir()) / "passing"
     private_folder(home)
     _sweep(home)

@@ -50,8 +50,7 @@ class Started:
 
 
 class _Ends:
-    """The descriptors opened for one start, the child's and ours, all closed at the end except those handed
-    over."""
+    """The descriptors opened for one start, the child's and ours; all are closed except those handed over."""
 
     def __init__(self, order: Spawn) -> None:
         self._open: list[int] = []
@@ -94,7 +93,6 @@ class _Ends:
         return self.our_in, self.our_out
 
     def close(self) -> None:
-        """Close all that is left."""
         self._close(tuple(self._open))
 
     def _close(self, descriptors: tuple[int, ...]) -> None:
@@ -252,8 +250,7 @@ def _apply_limits(order: Spawn, groups: Sequence[str]) -> dict[str, Any]:
 
 
 def _set_nofile_hard(asked: int) -> int:
-    """Set the hard limit and lower the soft one to it; return the kernel's value, since raising may be
-    refused."""
+    """Set the hard limit, and lower the soft one to it; return the kernel's value, as raising may fail."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         below = asked if soft == resource.RLIM_INFINITY else min(soft, asked)

@@ -46,8 +46,7 @@ def warm_dir() -> Path:
 
 
 def place() -> dict[str, Any]:
-    """Return what a command and its children inherit from its shell: a warm process may replace it only if
-    all of it is equal."""
+    """Return what a command inherits from its shell: a warm process may replace it if all is equal."""
     import resource
     import sys
 
@@ -85,8 +84,7 @@ def is_own_folder() -> bool:
 
 
 def warm_state() -> dict[str, Any] | None:
-    """Return `until`, `until_wall` (s since the epoch) and `pid` of the living warm process; None without
-    one."""
+    """Return `until`, `until_wall` (s since the epoch) and `pid` of the warm process; None without one."""
     import fcntl
     import json
 
@@ -103,8 +101,7 @@ def warm_state() -> dict[str, Any] | None:
 
 
 def end_warm() -> bool:
-    """End the warm process and its prepared helpers, except for a load in progress; return whether there was
-    one. Bounded by 30 s."""
+    """End the warm process and its helpers, not a load in progress; return whether there was one."""
     import signal
     import time
 

@@ -19,8 +19,7 @@ MOST_BYTES = 1 << 20
 _EMPTIED_WITHIN_S, _EMPTIED_MOST_BYTES = 120.0, 1 << 32
 """The maximum size of the answers in one reset, which reserves each job with its body."""
 _RESERVED_WITHIN_S = 2.0
-"""How long a reset waits for jobs that the load's connections still hold; they are released as the
-connections close."""
+"""How long a reset waits for jobs of the load's connections, which are released as they close."""
 _AT_ONCE = 256
 _MOST = 10**9
 _HELD = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
@@ -41,8 +40,7 @@ class BeanstalkdOptions(KitOptions):
 
 
 class Beanstalkd(Server):
-    """One process with one thread; TCP only. A binlog is kept in a separate folder and read after a
-    restart."""
+    """One process with one thread; TCP only. A binlog is in a separate folder and read after a restart."""
 
     name = "beanstalkd"
     summary = "beanstalkd, a work queue"
@@ -71,17 +69,14 @@ class Beanstalkd(Server):
         self.spawn("beanstalkd", [path_of("beanstalkd"), *where, "-z", str(options.max_job), *kept])
 
     def condition(self) -> bool:
-        """Return whether it answers `stats`."""
         return bool(self._stats())
 
     def describe(self) -> ServiceFacts:
-        """Return its endpoint for raw dialogues; it does not support HTTP."""
         admin = {"beanstalkd": {"address": self.context.address, "port": self._port}}
         return self.service_facts(self._stats()["version"], self.endpoint(self._port, "tcp"), admin=admin)
 
     def reset(self) -> dict[str, Any]:
-        """Delete every job of every tube, one by one, as no command does it; proved by its job count. Its
-        counters are not reset."""
+        """Delete all jobs, one by one; proved by their count. Its counters are not reset."""
         deadline = time.monotonic() + _RESERVED_WITHIN_S
         try:
             with self._line(_EMPTIED_WITHIN_S, _EMPTIED_MOST_BYTES) as line:
@@ -140,8 +135,7 @@ def canonical(found: Mapping[str, str], at_ns: int, opened: int) -> Counters:
 
 
 def _emptied(line: BufferedRWPair) -> int:
-    """Delete all jobs that can be reserved, after making delayed and buried ones ready; return how many are
-    left."""
+    """Delete all jobs that can be reserved, delayed and buried ones too; return how many are left."""
     _, listed = _ask(line, "list-tubes")[0]
     for tube in [name.removeprefix("- ") for name in listed.splitlines() if name.startswith("- ")]:
         _ask(line, f"watch {tube}", f"use {tube}", f"pause-tube {tube} 0")

@@ -108,8 +108,7 @@ class CommandOptions(KitOptions):
 
 
 class Command(Server):
-    """One process (and its children), built from source if the study requires it; ${port} stands for its
-    port."""
+    """One process (and its children), built from source if the study says so; ${port} is its port."""
 
     name = "command"
     summary = "your own server, started by a command (run: …)"
@@ -139,7 +138,6 @@ class Command(Server):
         return [missing(f"“{options.run}”", name, hint)]
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Build it if necessary, and start it on free ports."""
         options = self.options
         self._port = self.context.take_port("http", options.port)
         self._named = {name: self.context.take_port(name, None) for name in options.ports}
@@ -170,8 +168,7 @@ class Command(Server):
         )
 
     def _folder(self, files: dict[str, int] | str, built: str | None) -> Path:
-        """Return the folder of its files. Raises SvloadError lab-failed if it is not in the study's folder or
-        the build's."""
+        """Return the folder of its files, in the study's or the build's. Raises SvloadError lab-failed."""
         if isinstance(files, dict):
             return made_files(files, self.context.cache)
         if files.startswith(BUILT) and built is not None:
@@ -185,7 +182,6 @@ class Command(Server):
         return found
 
     def ready(self, timeout_s: float) -> None:
-        """Wait for it, for at most `start_within`."""
         super().ready(min(timeout_s, self.options.start_within / 1e9))
 
     def condition(self) -> bool:
@@ -215,7 +211,6 @@ class Command(Server):
         return {"jvm": {"process": "server", "log": str(self.log_of("server"))}} if java else {}
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folder of `files`."""
         return (self._files,) if self._files is not None else ()
 
     def counters(self) -> Counters | None:

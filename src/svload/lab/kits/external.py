@@ -98,8 +98,7 @@ def must_answer(service: str, options: ExternalOptions, timeout_s: float) -> Non
 
 
 class External(Kit):
-    """A kit that starts, changes and stops nothing. Whether the target may be loaded is checked before this
-    kit is used."""
+    """A kit that starts, changes and stops nothing. Whether its target may be loaded is checked before."""
 
     name = "external"
     summary = "a server that runs already (at: URL)"
@@ -169,8 +168,7 @@ class External(Kit):
         """Do nothing, since it is up already."""
 
     def ready(self, timeout_s: float) -> None:
-        """Check that a target on loopback accepts a connection; other targets get no packet before their
-        load."""
+        """Check that a target on loopback accepts a connection; others get no packet before their load."""
         must_answer(self.context.service, self.options, timeout_s)
 
     def facts(self) -> ServiceFacts:

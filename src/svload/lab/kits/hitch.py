@@ -1,5 +1,4 @@
-"""hitch, a TLS front before another service: a separate service, or a part of the one behind it (`tls:
-hitch`)."""
+"""hitch, a TLS front before another service: a service, or a part of the one behind it (`tls: hitch`)."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ _SPELLING = Spelling("setting", "[a-z0-9-]+", without='"\\')
 
 
 class HitchOptions(KitOptions):
-    """Options of `hitch`; `tuning` contains settings of its configuration (keepalive, ciphers, ring-slots,
-    …)."""
+    """Options of `hitch`; `tuning` has settings of its configuration (keepalive, ciphers, ring-slots …)."""
 
     of: str = option(doc="the service that it terminates TLS for")
     workers: int | None = option(
@@ -48,8 +46,7 @@ _HARMLESS = words(
 
 
 class Hitch(Server):
-    """A TLS front that uses PROXY v2 to services with such a port and plain TCP to others; its certificate is
-    the lab's."""
+    """A TLS front with the lab's certificate; PROXY v2 to services with such a port, else plain TCP."""
 
     name = "hitch"
     summary = "hitch, a TLS front before another service"
@@ -67,7 +64,6 @@ class Hitch(Server):
     _proxy_protocol: bool
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Start it as a front of the service in `of`."""
         http = upstream_of(neighbours, self.options.of)
         proxy = neighbours[self.options.of].admin.get("proxy_protocol")
         self._proxy_protocol = proxy is not None
@@ -99,7 +95,6 @@ class Hitch(Server):
         return self.accepts(self._port)
 
     def describe(self) -> ServiceFacts:
-        """Return only the HTTPS endpoint."""
         return self.service_facts(self._version(), self.https_endpoint(self._port, "hitch"))
 
     def _version(self) -> str:

@@ -10,8 +10,7 @@ from svload.model.facts import ServiceFacts
 
 
 class MachineOptions(KitOptions):
-    """Options of `machine`: `cpus`, `memory`, `pids`, `disk_rate`, which limit all services within it
-    together."""
+    """Options of `machine`: limits of all services within it together."""
 
     bears = words("limit")
 

@@ -41,8 +41,7 @@ def _password(text: str) -> str:
 
 
 class MariadbOptions(KitOptions):
-    """Options of `mariadb`; `tuning` contains its variables (thread_handling, back_log, …), with
-    underscores."""
+    """Options of `mariadb`; `tuning` has its variables (thread_handling, back_log …), with underscores."""
 
     database: Annotated[str, AfterValidator(_name)] = option("lab", doc="the database that is made in it")
     user: Annotated[str, AfterValidator(_name)] = option(
@@ -80,8 +79,7 @@ _HARMLESS = words(
     wait_timeout
     """
 )
-"""Left out: variables that name files, plugins, users or servers (init_file, plugin_load, datadir,
-general_log_file, …)."""
+"""Left out: variables that name files, plugins, users or servers (init_file, plugin_load, datadir …)."""
 
 
 class Mariadb(Server):
@@ -116,7 +114,6 @@ class Mariadb(Server):
     # up
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Create its system tables, then start it."""
         self._opened = 0
         if (length := len(os.fsencode(self._socket))) > SOCKET_PATH_BYTES:
             raise fail(
@@ -166,8 +163,7 @@ class Mariadb(Server):
         self._make_database()
 
     def _make_database(self) -> None:
-        """Create database, user and tables from scratch. Raises SvloadError lab-failed with MariaDB's
-        message."""
+        """Create database, user and tables. Raises SvloadError lab-failed with MariaDB's message."""
         options = self.options
         name, user = f"`{options.database}`", f"'{options.user}'@'%'"
         rights = "ALL" if self.context.trusted else ", ".join(sorted(self.permits.names))
@@ -191,7 +187,6 @@ class Mariadb(Server):
         self.tool(["/bin/sh", "-c", 'exec "$@" < "$0"', file, *client], timeout_s=SQL_WITHIN_S)
 
     def describe(self) -> ServiceFacts:
-        """Return its endpoint; it does not support HTTP."""
         options, socket = self.options, str(self._socket)
         return self.service_facts(
             self._ask("SELECT VERSION()").strip(),
@@ -216,13 +211,11 @@ class Mariadb(Server):
         return {"tables": int(sizes[0]), "rows": int(sizes[1]), "connections": int(connected) - 1}
 
     def counters(self) -> Counters:
-        """Return exact counters: statements that read or change rows, and connections except those of this
-        kit."""
+        """Return exact counters: statements that read or change rows, and others' connections."""
         at_ns = time.monotonic_ns()
         return canonical(self._shown("STATUS"), at_ns, self._opened)
 
     def adjust(self, options: KitOptions) -> bool:
-        """Apply the only option that a running server can change."""
         assert isinstance(options, MariadbOptions)
         if options.connections != self.options.connections:
             self._ask(f"SET GLOBAL max_connections = {options.connections}")
@@ -265,8 +258,7 @@ _COUNTED = ("select", "insert", "insert_select", "update", "delete", "replace", 
 
 
 def canonical(status: Mapping[str, str], at_ns: int, opened: int) -> Counters:
-    """Return the global status under the canonical names; `opened` is the number of the kit's own
-    connections."""
+    """Return the global status under the canonical names, without the `opened` connections of the kit."""
     counted = {name: float(status[f"Com_{name}"]) for name in _COUNTED if f"Com_{name}" in status}
     values = {"requests": sum(counted.values())}
     if "Connections" in status:

@@ -69,11 +69,9 @@ class Memcached(Server):
         self.spawn("memcached", [*memcache.argv(self.context.address, self._port, *limits), *more])
 
     def condition(self) -> bool:
-        """Return whether it answers `stats`."""
         return bool(memcache.stats(self.context.address, self._port))
 
     def describe(self) -> ServiceFacts:
-        """Return its endpoint for raw dialogues; it does not support HTTP."""
         address, port = self.context.address, self._port
         version = memcache.stats(address, port)["version"]
         admin = {"memcached": {"address": address, "port": port}}
@@ -87,13 +85,11 @@ class Memcached(Server):
         return canonical(memcache.stats(self.context.address, self._port), at_ns)
 
     def effective(self) -> list[Setting]:
-        """Return its settings as it reports them."""
         options = self.options
         return memcache.settings(self.context.address, self._port, options.connections, options.item_memory)
 
 
 def canonical(found: Mapping[str, str], at_ns: int) -> Counters:
-    """Return memcached's statistics under the canonical names."""
     raw = {name: float(value) for name, value in found.items() if _is_number(value)}
     wanted: Sequence[tuple[str, tuple[str, ...]]] = (
         ("requests", _COMMANDS),

@@ -145,8 +145,7 @@ def _value(written: Any) -> Any:
 
 
 class NginxOptions(KitOptions):
-    """Options of `nginx`; `tuning` contains directives of its http block (keepalive_requests, sendfile,
-    …)."""
+    """Options of `nginx`; `tuning` has directives of its http block (keepalive_requests, sendfile …)."""
 
     files: Annotated[dict[str, int], BeforeValidator(_files), WithJsonSchema({"type": "object"})] = option(
         {"/1k": "1 KiB", "/10k": "10 KiB", "/100k": "100 KiB"},
@@ -201,7 +200,6 @@ class Nginx(Server):
     _status: int
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Write its files and start it in the foreground."""
         self._http = self.context.take_port("http", self.options.port)
         self._https = self.context.take_port("https", None) if self.options.tls is True else None
         self._status = self.context.take_port("status", None)
@@ -262,11 +260,9 @@ http {{
 """
 
     def condition(self) -> bool:
-        """Return whether its status page answers."""
         return self.answers(self._status, "/status")
 
     def describe(self) -> ServiceFacts:
-        """Return its endpoints and the status page."""
         endpoints = [self.endpoint(self._http)]
         if self._https is not None:
             endpoints.append(self.https_endpoint(self._https, "itself"))
@@ -328,6 +324,5 @@ def _content(path: str, size: int) -> str:
 
 
 def _user() -> str:
-    """Return the directive by which root's workers keep the owner of the service's folder, which nobody else
-    may read."""
+    """Return the directive by which root's workers keep the owner of the folder, which is private."""
     return "user root;\n" if os.geteuid() == 0 else ""

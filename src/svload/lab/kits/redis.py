@@ -58,8 +58,7 @@ _HARMLESS = words(
     zset-max-listpack-value
     """
 )
-"""Left out: parameters that name files, programs, users or other servers (dir, loadmodule, aclfile,
-replicaof, …)."""
+"""Left out: parameters that name files, programs, users or servers (dir, loadmodule, aclfile …)."""
 
 
 _WRITING = words(
@@ -115,7 +114,6 @@ class Redis(Server):
     """The number of connections that this kit has opened since the start or the reset."""
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Write its settings to a configuration file and start it."""
         self._opened = 0
         self._port = self.context.take_port("redis", self.options.port)
         self._password = secrets.token_hex(32)
@@ -155,7 +153,6 @@ class Redis(Server):
         return bool(self._ask("PING") == "PONG")
 
     def describe(self) -> ServiceFacts:
-        """Return its endpoint for raw dialogues; it does not support HTTP."""
         admin = {
             "address": self.context.address,
             "port": self._port,
@@ -188,7 +185,6 @@ class Redis(Server):
         }
 
     def counters(self) -> Counters:
-        """Return exact counters, without the requests of kit and monitor."""
         at_ns = time.monotonic_ns()
         return canonical(self._info(), at_ns, self._opened)
 
@@ -206,8 +202,7 @@ class Redis(Server):
         return True
 
     def effective(self) -> Sequence[Setting]:
-        """Return each option and parameter as the running server reports it, and the kernel's accept
-        queue."""
+        """Return each option and parameter as the running server has it, and the kernel's accept queue."""
         asked = {**_live(self.options), "io-threads": self.options.io_threads, **self.options.tuning}
         asked.pop("tcp-backlog", None)
         settings = []
@@ -227,8 +222,7 @@ class Redis(Server):
         return parse_info(str(self._ask("INFO", "all")))
 
     def _ask(self, *command: str) -> Any:
-        """Return the answer to one command as administrator. Raises OSError; Refused if the answer is an
-        error."""
+        """Return the answer to a command as administrator. Raises OSError; Refused for an error."""
         with BoundedSocket((self.context.address, self._port), TIMEOUT_S, MOST_BYTES) as line:
             self._opened += 1
             line.sendall(_encoded(("AUTH", _ADMINISTRATOR, self._password)) + _encoded(command))
@@ -249,8 +243,7 @@ def _known_to(told: str) -> frozenset[str]:
 
 
 def canonical(info: Mapping[str, str], at_ns: int, opened: int) -> Counters:
-    """Return INFO's statistics under the canonical names, without svload's commands and the connections that
-    the kit `opened`."""
+    """Return canonical counters from INFO, without svload's commands and the kit's `opened` connections."""
     calls = {
         name.removeprefix("cmdstat_"): float(_fields(value)["calls"])
         for name, value in info.items()

@@ -1,5 +1,4 @@
-"""OpenStack Swift, from PyPI in a separate environment: proxy, account, container and object servers with a
-memcached."""
+"""OpenStack Swift, from PyPI in its own environment: proxy, account, container, object servers, memcached."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ REQUIREMENTS = Path(__file__).with_name("swift-requirements.txt")
 """Swift and its requirements, pinned by hash (compiled by uv from one line, swift==…)."""
 PARTITION_POWER = 8
 COPIES_PARTITION_POWER = 5
-"""The partitions for objects with copies: in each pass a replicator asks every other server about each
-partition."""
+"""The partitions for objects with copies: a replicator asks every other server about each in a pass."""
 TIERS = ("account", "container", "object")
 MOST_OBJECT_SERVERS = 9
 DAEMONS = ("replicator", "updater")
@@ -161,7 +159,6 @@ class Swift(Server):
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """Check for its environment, memcached, and a file system with extended attributes."""
         problems = super().check(options, cache)
         if not (environment(cache) / ".complete").exists():
             hint = "Install it: svload lab install, with the study's name."
@@ -174,8 +171,7 @@ class Swift(Server):
 
     @classmethod
     def install(cls, options: KitOptions, cache: Path, root: bool) -> list[str]:
-        """Install Swift from the user's package index into the cache, verified by the hashes of its
-        requirements."""
+        """Install Swift from the user's package index into the cache, verified by the pinned hashes."""
         home = environment(cache)
         if (home / ".complete").exists():
             return []
@@ -199,7 +195,6 @@ class Swift(Server):
     # up
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Write rings and configuration; start helpers, memcached, then the servers."""
         take = self.context.take_port
         self._ports = {
             part: take(part, None) for part in (*self.options.servers, "memcached", "statsd", "syslog")
@@ -253,8 +248,7 @@ class Swift(Server):
         return found
 
     def belongs(self, process: str, part: str) -> bool:
-        """Return whether a process belongs to the part: replicator and updater to their server's, all object
-        servers to `object`."""
+        """Return whether a process belongs to the part; `object` stands for all object servers."""
         servers = self.options.objects if part == "object" else (part,)
         return part == "" or process in servers or any(process in _daemons_of(server) for server in servers)
 
@@ -287,8 +281,7 @@ class Swift(Server):
             self.write(f"{part}-server.conf", text)
 
     def _only(self, part: str) -> Path:
-        """Return a folder with only the object server's device, since an updater processes every device that
-        it finds."""
+        """Return a folder with only this server's device: an updater processes every one that it finds."""
         folder, device = self.context.work / "updaters" / part, _device_of(part)
         folder.mkdir(parents=True, exist_ok=True)
         link = folder / device
@@ -328,13 +321,11 @@ class Swift(Server):
         self.tool(python(*words, executable=swifts), 60.0)
 
     def condition(self) -> bool:
-        """Return whether all of them answer their health check."""
         return all(
             self.answers(self._ports[part], "/healthcheck") for part in (*self.options.servers, "proxy")
         )
 
     def describe(self) -> ServiceFacts:
-        """Return the proxy's endpoint, the store's API, its memcached and its counts."""
         address, ports = self.context.address, self._ports
         auth = {"kind": "tempauth", "user": USER, "key_file": str(self.context.work / "filler.key")}
         kept = None if self._holding.is_relative_to(self.context.work) else str(self._holding)
@@ -355,8 +346,7 @@ class Swift(Server):
     # while it runs
 
     def hold(self, key: str) -> None:
-        """Keep the stored data in the cache under `key`; memcached's entries of earlier accounts are
-        flushed."""
+        """Keep the stored data in the cache under `key`; memcached forgets earlier accounts."""
         servers, copies = self.options.object_servers, self.options.object_replicas
         ring = "" if servers == 1 else f"-{copies}-on-{servers}"  # the ring decides where data is stored
         self._point_at(self.context.cache / "data" / "swift" / f"{key}{ring}")
@@ -374,20 +364,17 @@ class Swift(Server):
 
     @classmethod
     def copies(cls, options: Mapping[str, Any]) -> int:
-        """Return the number of replicas in the ring of objects."""
         return int(options.get("object_replicas", 1))
 
     def counters(self) -> Counters | None:
-        """Return the proxy's counts: answered requests by status, and bytes of GET bodies. Exact once they
-        have settled."""
+        """Return the proxy's answers by status, and bytes of GET bodies. Exact once they have settled."""
         if not self.options.count_requests:
             return None
         at_ns = time.monotonic_ns()
         return canonical(collector.ask(self.context.address, self._ports["statsd"]), at_ns)
 
     def effective(self) -> Sequence[Setting]:
-        """Return the proxy's accept queue and workers and its memcached's limits as read back, and its
-        timeouts as configured."""
+        """Return queue, workers and memcached's limits as read back, and time-outs as configured."""
         address, options = self.context.address, self.options
         workers = _children(self._processes["proxy"].pid)
         return [
@@ -557,8 +544,7 @@ def _plain(value: Any) -> str:
 
 
 def _has_attributes(cache: Path) -> bool:
-    """Return whether files there may have user attributes: tried with a temporary file in the nearest
-    existing folder."""
+    """Return whether files there may have user attributes: tried in the nearest existing folder."""
     folder = next((one for one in (cache, *cache.parents) if one.is_dir()), Path("/"))
     probe = folder / f".svload-attributes-{os.getpid()}-{secrets.token_hex(4)}"
     try:

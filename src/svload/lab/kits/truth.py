@@ -82,8 +82,7 @@ COUNTED = ("requests", "connections", "tls_handshakes", "tls_resumed", "bytes_ou
 
 
 class TruthOptions(KitOptions):
-    """Options of `truth`. `live` ones change without a restart; unlike the server's `tuning`, they have
-    units."""
+    """Options of `truth`; `live` ones change without a restart and, unlike `tuning`, have units."""
 
     role: Literal["store", "cache", "front"] = option(doc="what it plays: store, cache or front")
     of: str | None = option(None, doc="the service that a cache or front forwards to")
@@ -178,13 +177,11 @@ class Truth(Server):
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """Check for svload's native engine."""
         if find_spec("svload._native") is not None:
             return []
         return [missing(cls.name, "svload's native engine", "Build it: make setup.")]
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Write its configuration and start it."""
         self._http = self.context.take_port("http", self.options.port)
         self._https = self.context.take_port("https", None) if self.options.tls is True else None
         self._admin = self.context.take_port("admin", None)
@@ -219,11 +216,9 @@ class Truth(Server):
         return {**config, **options.tuning}
 
     def condition(self) -> bool:
-        """Return whether its admin port answers."""
         return self.answers(self._admin, "/counters")
 
     def describe(self) -> ServiceFacts:
-        """Return endpoints, exact counters and the store's API."""
         admin: dict[str, Any] = {"truth": {"url": self.url(self._admin, "")}}
         endpoints = [self.endpoint(self._http)]
         if self._https is not None:
@@ -233,8 +228,7 @@ class Truth(Server):
         return self.service_facts(__version__, *endpoints, admin=admin)
 
     def reset(self) -> dict[str, Any]:
-        """Reset counters, empty log and cache (a store keeps its objects); the proof is what the server then
-        counts."""
+        """Reset counters, empty log and cache (not a store); return what the server then counts."""
         try:
             found = web.call_json(self.url(self._admin, "/reset?what=counters,log,cache"), "POST")
         except OSError as why:
@@ -269,7 +263,6 @@ class Truth(Server):
         return (*COUNTED, *(("hits", "misses") if options.get("role") == "cache" else ()))
 
     def counters(self) -> Counters:
-        """Return counters that are exact at any moment."""
         before_ns = time.monotonic_ns()
         raw = self._raw()
         return Counters(
@@ -280,7 +273,6 @@ class Truth(Server):
         )
 
     def adjust(self, options: KitOptions) -> bool:
-        """Send the changed live options to the running server."""
         assert isinstance(options, TruthOptions)
         before, after = _live_config(self.options), _live_config(options)
         changed = {key: value for key, value in after.items() if value != before[key]}

@@ -92,7 +92,6 @@ class Varnish(Server):
     _refused: dict[str, str]
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Start it with a listener for HTTP, and one for PROXY v2 if it has a TLS front."""
         self._home, self._refused = self.context.work / "instance", {}
         self._http = self.context.take_port("http", self.options.port)
         self._proxy = self.context.take_port("proxy", None) if self.options.tls == "hitch" else None
@@ -127,8 +126,7 @@ class Varnish(Server):
             return False
 
     def adjust(self, options: KitOptions) -> bool:
-        """Set live parameters in the running server; those that are no longer in `tuning` get their
-        defaults."""
+        """Set live parameters in the running server; those no longer in `tuning` get their defaults."""
         assert isinstance(options, VarnishOptions)
         known = self.parameters()
         changed = [name for which, name in self.options.differing(options) if which == "tuning" and name]
@@ -151,7 +149,6 @@ class Varnish(Server):
         return discovered(self._admin("param.show", "-j"), VarnishOptions.parameters)
 
     def set_parameter(self, name: str, value: str) -> None:
-        """Set one parameter through the manager, which validates it."""
         self._admin("param.set", name, value)
 
     def condition(self) -> bool:
@@ -188,8 +185,7 @@ class Varnish(Server):
         }
 
     def reset(self) -> dict[str, Any]:
-        """Restart its child, for an empty cache, new counters and a new thread pool. Proof: what it then
-        counts."""
+        """Restart its child, for an empty cache, new counters and threads; return what it then counts."""
         try:
             self._again()
             found = self._main()
@@ -201,7 +197,6 @@ class Varnish(Server):
         return proof
 
     def counters(self) -> Counters:
-        """Return counters that are exact once its threads are idle."""
         at_ns = time.monotonic_ns()
         return canonical(self._main(), at_ns)
 

@@ -1,2 +1,1 @@
-"""Small programmes that a lab's services need beside them; each is run as a file and
-imports only the standard library."""
+"""Small programs that services need beside them, run as files, with only the standard library."""

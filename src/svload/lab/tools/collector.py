@@ -57,8 +57,7 @@ def ask(address: str, port: int, timeout_s: float = 2.0) -> dict[str, object]:
 
 
 def dropped(port: int) -> int:
-    """Return the number of datagrams that the kernel dropped because the socket's buffer was full
-    (/proc/net/udp)."""
+    """Return how many datagrams the kernel dropped for a full socket buffer (/proc/net/udp)."""
     for line in Path("/proc/net/udp").read_text().splitlines()[1:]:
         fields = line.split()
         if int(fields[1].rpartition(":")[2], 16) == port:

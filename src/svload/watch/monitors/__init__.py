@@ -56,7 +56,6 @@ def _points_of_others() -> Iterable[Any]:
 
 
 def monitors_for(facts: Mapping[str, Any] | None) -> list[type[Monitor]]:
-    """Return the monitors that attach to a service with these facts (ServiceFacts as JSON), or to the host
-    (None)."""
+    """Return the monitors that attach to a service with these facts (as JSON), or to the host (None)."""
     plain = None if facts is None else dict(facts)
     return [kind for kind in load_monitors() if kind.reads(plain)]

@@ -101,7 +101,6 @@ class HostMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """The machine itself."""
         return facts is None
 
     def sample(self) -> Iterable[Reading]:
@@ -118,7 +117,6 @@ class HostMonitor(Monitor):
         self._slow_due = 0.0
 
     def close(self) -> None:
-        """Close them."""
         for part in (*self._quick, *self._slow):
             part.file.close()
         self._quick = self._slow = []
@@ -174,8 +172,7 @@ _OF_NETSTAT = {
 }
 _ERRORS = ("Udp.RcvbufErrors", "Udp.SndbufErrors")
 _OF_SNMP = {"Tcp.RetransSegs": "retransmits_total", "errors": "udp_buffer_errors_total"}
-"""By file: the kernel's name → ours. No other values of these long files are parsed, because this runs every
-0.2 s."""
+"""By file: the kernel's name → ours. Nothing else in these long files is parsed, every 0.2 s."""
 
 
 def _stat(text: bytes) -> list[Reading]:

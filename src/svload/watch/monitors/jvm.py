@@ -196,8 +196,7 @@ def longest(now: Collector, before: tuple[float, float] | None) -> float:
 
 
 def own_pid(pid: int, root: str = "/proc") -> int:
-    """Return a process's pid in its own namespace, which it uses in file names; the same pid if that cannot
-    be read."""
+    """Return a process's pid in its own namespace, as in file names; the same if it cannot be read."""
     return [pid, *linux.namespace_pids(pid, root)][-1]
 
 

@@ -51,7 +51,6 @@ class LinkMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with a link."""
         return bool(facts and facts.get("links"))
 
     def sample(self) -> Iterable[Reading]:
@@ -84,7 +83,6 @@ class LinkMonitor(Monitor):
         return self._inside[name]
 
     def close(self) -> None:
-        """Release the networks."""
         for kernel in self._inside.values():
             kernel.close()
         self._inside.clear()

@@ -1,5 +1,4 @@
-"""How full the accept queues of a service's listening sockets are: the machine's overflow counter does not
-say whose they were."""
+"""How full a service's accept queues are: the machine's overflow counter does not say whose they were."""
 
 from __future__ import annotations
 
@@ -78,12 +77,10 @@ class ListenersMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with TCP endpoints on this machine."""
         return bool(facts and ports_of(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """Read all listening sockets once, shared with the other services. Raise ConnectionError if none is
-        the service's."""
+        """Read all listening sockets, shared with other services. Raise ConnectionError if none is ours."""
         readings: list[Reading] = []
         listening = self.table.of(self.facts)
         for port in sorted(ports_of(self.facts)):
@@ -102,8 +99,7 @@ class ListenersMonitor(Monitor):
 
 
 def ports_of(facts: Mapping[str, Any]) -> set[int]:
-    """Return the ports on which the service listens here: it has processes here, or gets requests over
-    loopback."""
+    """Return the service's ports here: it has processes here, or gets requests over loopback."""
     here = bool(facts.get("processes"))
     return {
         int(end["port"])

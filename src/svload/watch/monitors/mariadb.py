@@ -119,8 +119,7 @@ _MOST_BYTES = 1 << 20
 
 
 class Client:
-    """One connection with MySQL's protocol over a Unix socket, for a user whom the socket authenticates.
-    Methods raise OSError."""
+    """A connection with MySQL's protocol for a user whom the Unix socket authenticates. Raises OSError."""
 
     def __init__(self, path: str, user: str) -> None:
         self._line = BoundedSocket(path, TIMEOUT_S, _MOST_BYTES)
@@ -176,7 +175,6 @@ class Client:
         return got
 
     def close(self) -> None:
-        """Close it."""
         with contextlib.suppress(OSError):
             self._line.close()
 
@@ -186,8 +184,7 @@ def _is_end(packet: bytes) -> bool:
 
 
 def _texts(row: bytes) -> list[str]:
-    """Return a row's texts: each is preceded by its length, in one byte or, after 0xfc or 0xfd, in two or
-    three."""
+    """Return a row's texts, each after its length: one byte or, after 0xfc or 0xfd, two or three."""
     texts, at = [], 0
     while at < len(row):
         wide = {0xFC: 2, 0xFD: 3}.get(row[at], 0)

@@ -90,7 +90,6 @@ class OthersMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """The machine itself."""
         return facts is None
 
     def sample(self) -> Iterable[Reading]:
@@ -146,8 +145,7 @@ class OthersMonitor(Monitor):
     def _where(
         self, used: Iterable[proc.Used], now: Mapping[int, ProcessStat]
     ) -> Iterator[tuple[int, float]]:
-        """Yield the cores on which they used their time, from where each thread ran last; without those that
-        used hardly any."""
+        """Yield the cores that they used, from where each thread ran last; without those that used little."""
         busiest = sorted(used, key=lambda one: -one.seconds)[:BUSIEST]
         for one in busiest:
             stat = now[one.pid]
@@ -161,8 +159,7 @@ class OthersMonitor(Monitor):
             yield from ((core, one.seconds * share) for core, share in threads.shares.items())
 
     def _beyond_own(self, own_s: float) -> list[Reading]:
-        """Return the machine's busy time beyond our own, without interrupts and steal: nothing else is
-        visible here."""
+        """Return the machine's busy time beyond our own, for nothing else is visible here."""
         try:
             self._stat = self._stat or proc.ProcFile(f"{self.root}/stat")
             cores = proc.parse_cpu(self._stat.read().partition(b"\nintr ")[0].decode("ascii", "replace"))
@@ -192,7 +189,6 @@ class OthersMonitor(Monitor):
         return list(self._told.values())
 
     def close(self) -> None:
-        """Close the file."""
         if self._stat is not None:
             self._stat.close()
         self._stat = None
@@ -227,8 +223,7 @@ def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, ProcessStat
 
 
 def user_of(pid: int, root: str = "/proc") -> str:
-    """Return the user whom a process belongs to: by name, by number if the name is not known, `?` if it is
-    gone."""
+    """Return a process's user: by name, by number if the name is not known, `?` if it is gone."""
     try:
         uid = os.stat(f"{root}/{pid}").st_uid
     except OSError:

@@ -1,5 +1,4 @@
-"""Each service's processes: CPU, memory, threads, descriptors against their limit, with all processes that
-they started."""
+"""Each service's processes: CPU, memory, threads, descriptors, with all that they started."""
 
 from __future__ import annotations
 
@@ -15,23 +14,22 @@ from svload.watch.monitor import Monitor, Reading
 
 BOUNDS_EVERY_S = 5.0
 """How often a process's own limits are read again: a server raises them when it starts, and rarely later."""
+FRESH_S = 0.05
 _FULLEST, _LIMIT = "fds_fullest", "fds_limit"
 
 
 class CoreTable:
-    """Each core's busy seconds, read at most once in `every_s` for all callers."""
+    """Each core's busy seconds, read at most once in `FRESH_S` for all callers."""
 
-    def __init__(self, root: str = "/proc", every_s: float = 0.05) -> None:
-        self._root = root
-        self._every_s = every_s
+    def __init__(self) -> None:
         self._read_at = float("-inf")
         self._busy: dict[int, float] = {}
         self._file: proc.ProcFile | None = None
 
     def busy(self) -> dict[int, float]:
-        """Return core → seconds so far, at most `every_s` old."""
-        if time.monotonic() - self._read_at >= self._every_s:
-            self._file = self._file or proc.ProcFile(f"{self._root}/stat")
+        """Return core → seconds so far, at most `FRESH_S` old."""
+        if time.monotonic() - self._read_at >= FRESH_S:
+            self._file = self._file or proc.ProcFile("/proc/stat")
             found = proc.parse_cpu(self._file.read().partition(b"\nintr ")[0].decode("ascii", "replace"))
             self._busy = {int(core.removeprefix("cpu")): states["busy"] for core, states in found.items()}
             self._read_at = time.monotonic()
@@ -85,7 +83,6 @@ class ProcessMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Every service with processes in its facts."""
         return bool(facts and facts.get("processes"))
 
     def sample(self) -> Iterable[Reading]:
@@ -130,7 +127,6 @@ class ProcessMonitor(Monitor):
         return figures
 
     def close(self) -> None:
-        """Close the files of its groups."""
         for group in self._groups:
             group.close()
 
@@ -171,8 +167,7 @@ class ProcessMonitor(Monitor):
 
 
 def members_of(facts: Mapping[str, Any], table: proc.ProcessTable) -> dict[str, AbstractSet[int]]:
-    """Return, by name in the facts, the pids of each process that is still the same one, and of its
-    family."""
+    """Return, by name in the facts, the pids of each process that is still there, and of its family."""
     roots: dict[str, set[int]] = {}
     for process in facts["processes"]:
         pid = int(process["pid"])

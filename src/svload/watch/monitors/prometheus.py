@@ -1,5 +1,4 @@
-"""Any server or exporter that reports its state in Prometheus' text format, at the URL in a service's
-`metrics`."""
+"""Any server or exporter with Prometheus' text format at the URL in a service's `metrics`."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ MOST_SERIES = 300
 """Further series are left out, in the order of the page, and counted."""
 _MOST_LETTERS = 120
 _LONGEST_LINE = 10_000
-"""Characters of a series with its labels; longer lines are left out, because labels are found with a regular
-expression."""
+"""Characters of a series with its labels, which a regular expression finds; longer ones are left out."""
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _PARTS = ("_bucket", "_sum", "_count", "_created")

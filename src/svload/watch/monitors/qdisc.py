@@ -11,8 +11,7 @@ from svload.watch.monitor import Monitor, Reading
 
 
 class QdiscMonitor(Monitor):
-    """One entity for each discipline: its interface and kind, and its parent if an interface has several of a
-    kind."""
+    """An entity for each discipline: interface and kind, and the parent if there are several of a kind."""
 
     name = "qdisc"
     summary = "backlog and drops of the queueing disciplines before each network interface, by rtnetlink"
@@ -31,7 +30,6 @@ class QdiscMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """The machine itself."""
         return facts is None
 
     def sample(self) -> Iterable[Reading]:

@@ -19,8 +19,7 @@ _NO_LIMIT = 1 << 60
 
 
 class QuotaMonitor(Monitor):
-    """One entity for each control group with a limit: the service's own, and one that it shares with
-    others."""
+    """An entity for each control group with a limit: the service's own, and one shared with others."""
 
     name = "quota"
     summary = (
@@ -66,8 +65,6 @@ class QuotaMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with processes under a limit of CPU, memory, processes or disks, their own or a
-        machine's."""
         return bool(facts and facts.get("processes") and _limited(facts))
 
     def sample(self) -> Iterable[Reading]:
@@ -88,8 +85,7 @@ def _limited(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_group(paths: Mapping[str, str]) -> Iterator[tuple[str, float]]:
-    """Yield (metric, value) for all that the groups' folders report, by controller (`unified` with version
-    2)."""
+    """Yield (metric, value) for all that the groups' folders report, by controller or `unified`."""
     throttled = cgroups.throttled_s(paths)
     if throttled is not None:
         yield "throttled_seconds_total", throttled

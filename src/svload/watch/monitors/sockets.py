@@ -1,5 +1,4 @@
-"""Buffers of a service's connections: data that it has not read yet, and data that its clients have not
-received."""
+"""A service's connections: what it has not read yet, and what its clients have not received."""
 
 from __future__ import annotations
 
@@ -40,12 +39,10 @@ class SocketsMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with TCP endpoints on this machine."""
         return bool(facts and ports_of(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """Read all open connections once, shared with the other services. Raise ConnectionError if nothing
-        listens on its ports."""
+        """Read all open connections, shared with other services. Raise ConnectionError if nothing listens."""
         ports = ports_of(self.facts)
         if not any(one.port in ports for one in self.table.of(self.facts)):
             raise ConnectionError(f"nothing listens for {self.service}")

@@ -1,5 +1,4 @@
-"""How often a service's threads were given a core, and how long they waited for one, which CPU time alone
-does not show."""
+"""How often a service's threads were given a core, and how long they waited, which CPU time hides."""
 
 from __future__ import annotations
 
@@ -39,7 +38,6 @@ class SwitchesMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Every service with processes in its facts, or that listens here."""
         return bool(facts and (facts.get("processes") or ports_of(facts)))
 
     def sample(self) -> Iterable[Reading]:
@@ -77,8 +75,7 @@ class SwitchesMonitor(Monitor):
 
 
 def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield (thread, (ns waited for a core, times given one)) of a process; threads that end in between are
-    left out."""
+    """Yield (thread, (ns waited for a core, times given one)), without those that end in between."""
     folder = f"{root}/{pid}/task"
     try:
         threads = os.listdir(folder)

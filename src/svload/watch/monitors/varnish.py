@@ -70,8 +70,7 @@ _WANTED = (*_FIELDS, _POOLS, *(f"SMA.*.{name}" for name in (*_STORAGE, _SPACE)))
 
 
 class VarnishMonitor(Monitor):
-    """`varnishstat -1 -j` on admin["varnish"]["dir"] (varnishd's -n), which starts a process: so at most once
-    a second."""
+    """`varnishstat -1 -j` on admin["varnish"]["dir"], which starts a process: so at most once a second."""
 
     name = "varnish"
     summary = "threads, queues, drops, hits, workspaces and storage of Varnish, from varnishstat"

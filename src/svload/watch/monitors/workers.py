@@ -56,7 +56,6 @@ class WorkersMonitor(Monitor):
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Services with processes and endpoints."""
         return bool(facts and facts.get("processes") and facts.get("endpoints"))
 
     def sample(self) -> Iterable[Reading]:
