@@ -40,9 +40,9 @@ class Monitor(ABC):
     its description says of what ("number of …"). `interval_s` is the shortest sampling period of the monitor:
     it is read at the run's period, or at this one if it is longer. `cpu_share`: it is read less often if
     needed to take no more of a core than this. `limits` and `refusals` say which of the metrics have a limit,
-    and which count refused work: svload judges saturation and reports evidence only from these. `attaches`: the
-    entry of `admin` that a service must have, and the keys in it. `example`: `admin` of a service that it attaches
-    to and that does not exist, used by the conformance tests.
+    and which count refused work: svload judges saturation and reports evidence only from these. `attaches`:
+    the entry of `admin` that a service must have, and the keys in it. `example`: `admin` of a service that it
+    attaches to and that does not exist, used by the conformance tests.
     """
 
     name: ClassVar[str]
@@ -102,8 +102,8 @@ def number(found: Mapping[str, Any], name: str) -> float:
 
 
 def named(found: Mapping[str, Any], names: Mapping[str, tuple[str, str]]) -> list[Reading]:
-    """Return a server's figures as readings; those that this version lacks are left out. `names`: the server's
-    name → metric and meaning. Raise OSError as `number`."""
+    """Return a server's figures as readings, without those that its version lacks. `names`: its name →
+    metric and meaning. Raise OSError as `number`."""
     return [Reading("", metric, number(found, name)) for name, (metric, _) in names.items() if name in found]
 
 

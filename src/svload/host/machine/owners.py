@@ -43,7 +43,7 @@ def owners(ports: Collection[int]) -> Owners:
 
 
 def listening(ports: Collection[int], network: str = "") -> tuple[Socket, ...]:
-    """Return the sockets that listen on these TCP ports of this network namespace, or of the one with that file."""
+    """Return the sockets that listen on these TCP ports of this network, or of the one with that file."""
     with in_network(network) if network else nullcontext():
         return tuple(one for one in listening_sockets() if one.port in ports)
 

@@ -27,7 +27,7 @@ _WHOLE_HEAP = ("GarbageFirst", "Z", "Shenandoah")
 
 class JvmMonitor(Monitor):
     """admin["jvm"] = {"process": its name in the facts, "log": its log or empty}, of services that are a Java
-    virtual machine according to their kit or command. It writes the page in any case, so reading costs nothing."""
+    virtual machine according to their kit or command. It writes the page in any case: reading is free."""
 
     name = "jvm"
     summary = "heap, garbage collection, threads and lack of memory of a Java virtual machine"

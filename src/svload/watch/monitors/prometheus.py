@@ -22,7 +22,7 @@ _PARTS = ("_bucket", "_sum", "_count", "_created")
 
 
 class PrometheusMonitor(ConnectedMonitor):
-    """GET of admin["prometheus"]["url"], of services with `metrics` and those whose kit names such a page. The
+    """GET of admin["prometheus"]["url"], of services with `metrics` or whose kit names such a page. The
     entity is the series' labels; buckets and quantiles are left out."""
 
     name = "prometheus"

@@ -45,8 +45,8 @@ _INFO: Mapping[str, tuple[str, str]] = {
 
 
 class RedisMonitor(ConnectedMonitor):
-    """INFO at admin["redis"] = {"address", "port"}, as its "user" with the password in "password_file" if these
-    are given; keys are summed over its databases."""
+    """INFO at admin["redis"] = {"address", "port"}, as its "user" with the password in "password_file" if
+    they are given; keys are summed over its databases."""
 
     name = "redis"
     summary = "connections, commands, hits, evictions, memory and main thread of Redis, from INFO"
