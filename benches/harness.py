@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benches.measure import core_times
+from benches.measure import busy_share
 
 KEPT = Path("build/bench")
 MORE_TO_RUN = 3
@@ -120,15 +120,3 @@ def strangers(share: float, seed: int) -> Iterator[None]:
         for hog in hogs:
             hog.kill()
             hog.wait()
-
-
-def busy_share(for_s: float) -> float:
-    """Return the share of the machine that is busy during this time."""
-    before = core_times()
-    time.sleep(for_s)
-    spent = [
-        {state: seconds - before[core][state] for state, seconds in states.items()}
-        for core, states in core_times().items()
-    ]
-    whole = sum(sum(one.values()) for one in spent)
-    return 1 - sum(one["idle"] + one["iowait"] for one in spent) / max(whole, 1e-9)

@@ -24,14 +24,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Cost:
     """The cost of one run. `process_s`: user and system time of all the program's processes, to the ns of the
     scheduler's accounting. `core_s`: all work of the client core in that period, including softirq, in
-    ticks of 10 ms. `stolen_s`: both cores."""
+    ticks of 10 ms."""
 
-    exit: int
     wall_s: float
     process_s: float
     core_s: float
-    softirq_s: float
-    stolen_s: float
     foreign_s: float
 
     @property
@@ -68,11 +65,12 @@ def run(
     servers: frozenset[int],
     environment: Mapping[str, str] | None = None,
     cores: Sequence[int] = (CLIENT_CORE,),
+    codes: Sequence[int] = (0,),
 ) -> Cost:
     """Run `command` on `cores` to its end; its stdout goes to `out`, its stderr beside it.
 
     `servers` are the servers' pids: their CPU is not foreign. Raises Failed if it does not
-    end in time (it is killed then).
+    end in time (it is killed then), or with none of `codes`.
     """
     known = _children()
     served_s = sum(map(_tree_s, servers))
@@ -96,20 +94,17 @@ def run(
     finally:
         left_s = _reap_orphans(known | {child.pid})
     process_s += left_s
-    after = core_times()
+    spent = core_times_since(before)
     served_s = sum(map(_tree_s, servers)) - served_s
-    spent = {
-        core: {name: seconds - before[core][name] for name, seconds in after[core].items()} for core in after
-    }
+    if code not in codes:
+        said = out.with_suffix(".err").read_text(errors="replace").strip()[-300:]
+        raise Failed(f"{Path(command[0]).name} ended with {code}: {said}")
     client = spent[CLIENT_CORE]
     busy_s = sum(core[name] for core in spent.values() for name in ("user", "nice", "system"))
     return Cost(
-        exit=code,
         wall_s=wall_s,
         process_s=process_s,
         core_s=sum(client[name] for name in ("user", "nice", "system", "irq", "softirq")),
-        softirq_s=client["softirq"],
-        stolen_s=sum(core["steal"] for core in spent.values()),
         foreign_s=busy_s - process_s - served_s,
     )
 
@@ -167,6 +162,23 @@ def core_times() -> dict[int, dict[str, float]]:
             seconds = [int(field) * TICK_S for field in fields[: len(_STATES)]]
             times[int(name[3:])] = dict(zip(_STATES, seconds, strict=True))
     return times
+
+
+def core_times_since(before: dict[int, dict[str, float]]) -> dict[int, dict[str, float]]:
+    """Return each core's seconds by state since an earlier reading."""
+    return {
+        core: {name: seconds - before[core][name] for name, seconds in states.items()}
+        for core, states in core_times().items()
+    }
+
+
+def busy_share(for_s: float) -> float:
+    """Return the share of the machine that is busy during this time."""
+    before = core_times()
+    time.sleep(for_s)
+    spent = core_times_since(before).values()
+    whole = sum(sum(one.values()) for one in spent)
+    return 1 - sum(one["idle"] + one["iowait"] for one in spent) / max(whole, 1e-9)
 
 
 def build(source: Path, folder: Path) -> Path:

@@ -63,13 +63,14 @@ class Job:
 class Told:
     """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean
     bytes of an answer; `bytes_slack`: how far that may be below and above the body's size (heads if it counts
-    them, rounding if it rounds). `note`: what a reader should know about the run."""
+    them, rounding if it rounds). `note`: what a reader should know about the run. `summary`: the engine's own."""
 
     requests: int
     bad: int
     bytes_each: float
     bytes_slack: tuple[float, float] = (1.0, 1.0)
     note: str = ""
+    summary: Any = None
 
 
 class Tool:
@@ -292,6 +293,7 @@ class Svload(Tool):
             begun - group["ok"] + group["dropped"],
             group["body_bytes"] / max(begun, 1),
             note=f"{spun_us:.2f} µs of it spun" if spun_us >= 0.01 else "",
+            summary=summary,
         )
 
 

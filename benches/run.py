@@ -23,12 +23,13 @@ from typing import Any
 from benches import specials, works
 from benches.against import Comparison, OtherEngine, other_engine
 from benches.harness import KEPT, arguments
-from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, core_times
+from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, busy_share
 from benches.peers import PEERS, Floor, FloorRing, Svload, SvloadCommand, SvloadQuantum, SvloadThinking, Tool
 from benches.report import Result, plain, table
 from benches.servers import fast_server, nginx, nginx_program
 from benches.specials import SPECIALS
 from benches.works import EFFORTS, WORKS, Bench
+from svload.host.machine.facts import processor
 
 MISSED, NOTHING, INTERRUPTED = 1, 2, 130
 
@@ -199,24 +200,12 @@ def _sizes_differ(sizes: dict[str, int]) -> bool:
 
 
 def _machine() -> dict[str, Any]:
-    before = core_times()
-    time.sleep(0.5)
-    after = core_times()
-    idle_s = sum(after[core][name] - before[core][name] for core in after for name in ("idle", "iowait"))
-    cpu = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        "",
-    )
     return {
         "kernel": platform.release(),
-        "cpu": cpu,
+        "cpu": processor(),
         "cores": os.cpu_count(),
         "nginx": nginx_program() is not None,
-        "busy_before": max(1 - idle_s / (0.5 * len(after)), 0.0),
+        "busy_before": busy_share(0.5),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from markdown_it import MarkdownIt
+from PIL import Image, ImageOps
 from playwright.sync_api import Page, sync_playwright
 from record_terminal import write_recording
-from workbook_picture import can_be_made, workbook_picture
 
 from svload import api
 from svload.store import find_run
@@ -25,6 +26,10 @@ OF_THINK_TIMES = {
     "load-throughput-double.svg": "factorial-throughput.svg",
     "comparisons-double.svg": "factorial-comparisons.svg",
 }
+FIRST_PAGES = 12
+"""The workbook's guide and summary are within them; all pages would be thousands."""
+ONLY_IN_SUMMARY = "doubts: in how many trials"
+MARGIN = 12
 CSS = """body{font:16px/1.5 -apple-system,"Segoe UI","Liberation Sans",Arial,sans-serif;color:#1f2328;margin:24px;width:1140px}
 table{border-collapse:collapse;font-size:14px}td,th{border:1px solid #d1d9e0;padding:5px 11px}tr:nth-child(even){background:#f6f8fa}
 h2{border-bottom:1px solid #d1d9e0;padding-bottom:6px;margin-top:0}sub{font-size:12px}li{margin:3px 0}"""
@@ -62,6 +67,39 @@ def copy_figures(run: str, names: Mapping[str, str]) -> None:
             shutil.copy(Path(folder) / name, FOLDER / kept)
 
 
+def workbook_picture(book: Path, to: Path) -> None:
+    """Draw the workbook's summary as printed, without its footer and margins. Raise ValueError if it is not
+    among the first pages."""
+    with tempfile.TemporaryDirectory() as folder:
+        pages = f'pdf:calc_pdf_Export:{{"PageRange":{{"type":"string","value":"1-{FIRST_PAGES}"}}}}'
+        profile = f"-env:UserInstallation={(Path(folder) / 'profile').as_uri()}"
+        _run("soffice", profile, "--headless", "--convert-to", pages, "--outdir", folder, str(book))
+        pdf = str(Path(folder) / f"{book.stem}.pdf")
+        texts = [" ".join(text.split()) for text in _run("pdftotext", pdf, "-").split("\f")]
+        number = next((number for number, text in enumerate(texts, 1) if ONLY_IN_SUMMARY in text), None)
+        if number is None:
+            raise ValueError(f"the first {FIRST_PAGES} pages of {book} hold no summary")
+        only = ("-f", str(number), "-l", str(number), "-singlefile")
+        _run("pdftoppm", "-r", "150", *only, pdf, str(Path(folder) / "page"))
+        with Image.open(Path(folder) / "page.ppm") as page:
+            cropped(page).quantize(216).save(to, optimize=True)
+
+
+def _run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+
+
+def cropped(page: Image.Image) -> Image.Image:
+    """Return the page without the footer and without white margins."""
+    inked = (
+        page.convert("L")
+        .crop((0, 0, page.width, int(0.93 * page.height)))
+        .point(lambda grey: 255 * (grey < 250))
+    )
+    left, top, right, bottom = inked.getbbox() or (0, 0, *inked.size)
+    return ImageOps.expand(page.crop((left, top, right, bottom)), MARGIN, "white")
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", help="a finished run's folder")
@@ -77,7 +115,7 @@ def main(words: Sequence[str]) -> int:
     write_recording(run, asked.command, FOLDER / "terminal.svg")
     summary_picture(files["summary.md"].read_text(encoding="utf-8"), FOLDER / "summary.png")
     report_picture(files["report.html"], FOLDER.parent / "report.png")
-    if can_be_made():
+    if all(map(shutil.which, ("soffice", "pdftotext", "pdftoppm"))):
         workbook_picture(files["report.xlsx"], FOLDER / "workbook.png")
     else:
         print("workbook.png stays as it was: it needs LibreOffice and poppler's tools")
