@@ -1,7 +1,7 @@
 """Sides that take turns compared with successive trials: on blocks measured on a machine with two hidden
 speeds, and simulated.
 
-    python -m benches.turns                       # simulates, some 3 minutes on one core; writes benches/turns.md
+    python -m benches.turns                       # simulates, some 4 minutes on one core; writes benches/turns.md
     python -m benches.turns --tenth               # a tenth of the gates; nothing is written
     python -m benches.turns --real --minutes 40   # runs of svload by both orders; writes benches/turns_real.md
     python -m benches.turns --endings             # when a gate may end because it fails, a minute; nothing is written
@@ -37,10 +37,21 @@ from benches.harness import KEPT, MORE_TO_RUN, Clock, arguments, markdown, page
 from benches.shared import SLOWER, Question, builds, make, runs_in
 from svload.analysis import limits
 from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of, p_of_distance
-from svload.analysis.claims.turns import block_effect, block_weights, median_of
+from svload.analysis.claims.turned import growth_in_turn, rises
+from svload.analysis.claims.turns import (
+    Requests,
+    Turns,
+    block_effect,
+    block_weights,
+    by_turn,
+    measured,
+    median_of,
+)
 from svload.analysis.quantiles import ranked_values
+from svload.analysis.turn_plan import turn_plan
 from svload.api.runs import judged as judged_run
 from svload.model.results import Findings
+from svload.run.warming import typical_p99_ns
 
 Floats = NDArray[np.float64]
 SEED, GATES = 20_260_101, 100
@@ -293,14 +304,16 @@ def responses(
     begin_s: Floats,
     seconds: float,
     ratio: ArrayLike,
-) -> Floats:
-    """Return responses in s of requests due from `begin_s`, [block, window, request]; NaN after the last."""
+    used: float = BUSY,
+) -> tuple[Floats, Floats]:
+    """Return when after `begin_s` requests are due and their responses in s, [block, window, request]; NaN
+    after the last."""
     wanted = cell.requests * seconds / WINDOW_S
-    mean_s = (BUSY if cell.loop == "open" else 1.0) * seconds / wanted
+    mean_s = (used if cell.loop == "open" else 1.0) * seconds / wanted
     most = ceil(wanted + 4 * sqrt(wanted)) if cell.loop == "open" else ceil(1.4 * wanted + 10)
     work = SHAPES[cell.shape](rng, (most, *begin_s.shape)) * mean_s / _mean_of(cell.shape) * np.asarray(ratio)
     block = np.arange(len(begin_s))[:, None]
-    found = np.full(work.shape, np.nan)
+    found, dues = np.full(work.shape, np.nan), np.empty(work.shape)
     due, free = np.zeros_like(begin_s), np.zeros_like(begin_s)
     gaps = rng.exponential(seconds / wanted, work.shape) if cell.loop == "open" else None
     for place in range(most):
@@ -308,8 +321,8 @@ def responses(
         started = np.maximum(due, free)
         moment = np.minimum(((begin_s + started) / GRID_S).astype(int), slow.shape[1] - 1)
         free = started + work[place] * np.where(slow[block, moment], SLOW, 1.0)
-        found[place] = np.where(due < seconds, free - due, np.nan)
-    return np.moveaxis(found, 0, -1)
+        found[place], dues[place] = np.where(due < seconds, free - due, np.nan), due
+    return np.moveaxis(dues, 0, -1), np.moveaxis(found, 0, -1)
 
 
 def in_turns(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -> list[Blocks]:
@@ -319,7 +332,7 @@ def in_turns(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) ->
     place = 2 * np.arange(ROUNDS)[:, None] + np.argsort(rng.random((blocks, ROUNDS, 2)), axis=2)
     begin = each * place.reshape(blocks, -1).astype(float)
     factor = np.tile([1.0, ratio], ROUNDS)
-    made = responses(cell, rng, slow, begin, WINDOW_S, factor)
+    _, made = responses(cell, rng, slow, begin, WINDOW_S, factor)
     found = []
     for block in made:
         sides = [[ranked_values(one[~np.isnan(one)]) for one in block[side::2]] for side in (0, 1)]
@@ -334,7 +347,7 @@ def in_trials(cell: Cell, rng: np.random.Generator, blocks: int, ratio: float) -
     """Return the same with two trials of 5 s in random order."""
     slow = speeds(rng, blocks, 2 * TRIAL_S + 2)
     begin = (TRIAL_S + 0.5) * np.argsort(rng.random((blocks, 2)), axis=1).astype(float)
-    made = responses(cell, rng, slow, begin, TRIAL_S, np.array([1.0, ratio]))
+    _, made = responses(cell, rng, slow, begin, TRIAL_S, np.array([1.0, ratio]))
     found = []
     for block in made:
         sides = [ranked_values(one[~np.isnan(one)]) for one in block]
@@ -486,6 +499,75 @@ def simulate(gates: int) -> str:
     return "\n".join(parts)
 
 
+# An open loop near its capacity
+
+USED = (0.3, 0.5, 0.8, 0.9, 0.95)
+ALWAYS_S, CUT_S = 30.0, 3.0
+QUEUES_HEAD = """
+## An open loop near its capacity
+
+{runs} runs of 12 blocks; log-normal, 200 requests/s, which use the given share of main. “Turns” and “always”: the ratio candidate ÷ main of p50, p95, by
+turns as planned and in trials of 30 s. “Rising”: runs in % in which that guard speaks, after 6 and after 12 blocks.
+
+"""
+
+
+def near_capacity(used: float, ratio: float, runs: int) -> list[object]:
+    """Return a row of the table of queues, by the product's own plan, numbers and guard."""
+    rng = np.random.default_rng([SEED, round(100 * used), round(100 * ratio)])
+
+    def loads(blocks: int, rounds: int, seconds: float, one: float) -> tuple[Floats, Floats]:
+        begin = np.zeros((blocks, rounds))
+        slow = np.zeros((blocks, ceil(2 * seconds / GRID_S)), dtype=bool)
+        return responses(Cell("log-normal", "open", 100), rng, slow, begin, seconds, one, used)
+
+    always = [loads(runs, 1, ALWAYS_S, one) for one in (1.0, ratio)]
+    p99_ns = max(typical_p99_ns(1e9 * took[due < 2 * CUT_S]) for due, took in always)
+    length_ns, pause_ns, rounds = turn_plan(p99_ns, 100 / WINDOW_S)
+    begin_ns = np.arange(rounds) * (length_ns + pause_ns)
+    turns = Turns(begin_ns, begin_ns + length_ns, begin_ns + length_ns + pause_ns)
+    effects, growths = [], []
+    for _ in range(runs):
+        growth, ranked = [], []
+        for one in (1.0, ratio):
+            due, took = loads(FIXED, rounds, length_ns / 1e9, one)
+            blocks = [_in_block(*block, turns) for block in zip(due, took, strict=True)]
+            counts = [measured(block, turns, p99_ns) for block in blocks]
+            both = list(zip(blocks, counts, strict=True))
+            growth.append([growth_in_turn(block, turns, which, p99_ns) for block, which in both])
+            ranked.append([by_turn(block, turns, which) for block, which in both])
+        growths.append(growth)
+        effects += [
+            [block_effect(*pair, p).effect for p in PERCENTILES] for pair in zip(*ranked, strict=True)
+        ]
+    known = [took[(due > CUT_S) & ~np.isnan(took)] for due, took in always]
+    speaks = [
+        100 * np.mean([rises([side[:n] for side in run], range(n)) is not None for run in growths])
+        for n in (FIRST, FIXED)
+    ]
+    return [
+        f"{100 * used:.0f} %",
+        ratio,
+        ", ".join(f"{exp(one):.2f}" for one in np.mean(effects, axis=0)),
+        ", ".join(f"{np.quantile(known[1], p) / np.quantile(known[0], p):.2f}" for p in PERCENTILES),
+        ", ".join(f"{one:.0f}" for one in speaks),
+    ]
+
+
+def _in_block(due: Floats, took: Floats, turns: Turns) -> Requests:
+    """Return one side's requests in a block, [round, request] in s; each its own connection."""
+    at = (turns.begin_ns[:, None] + 1e9 * due)[~np.isnan(took)].astype(np.int64)
+    response = 1e9 * took[~np.isnan(took)]
+    return Requests(at, at + response.astype(np.int64), response, np.arange(len(at)), np.zeros_like(at))
+
+
+def queues(runs: int) -> str:
+    """Return the table of queues."""
+    rows = [near_capacity(used, ratio, runs) for used in USED for ratio in RATIOS]
+    columns = ["capacity used", "planted", "turns", "always", "rising"]
+    return QUEUES_HEAD.format(runs=runs) + markdown(columns, rows)
+
+
 REAL_HEAD = """# Turns measured
 
 `python -m benches.turns --real --blocks {blocks}`: real servers (benches/planted.py), one start of both per block.
@@ -530,7 +612,11 @@ def main(given: Sequence[str] | None = None) -> int:
         print(endings(), end="")
         return 0
     gates = GATES // 10 if asked.tenth else GATES
-    text = HEAD.format(gates=gates, seed=SEED, fails=ENDS[0], passes=ENDS[1]) + simulate(gates)
+    text = (
+        HEAD.format(gates=gates, seed=SEED, fails=ENDS[0], passes=ENDS[1])
+        + simulate(gates)
+        + queues(gates // 2)
+    )
     print(text)
     if not asked.tenth:
         page(__file__).write_text(text, encoding="utf-8")

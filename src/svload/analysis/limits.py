@@ -99,7 +99,7 @@ TURN_HEAD_NS = 30_000_000
 TURN_HEAD = 3.0
 """nor do those within this many times the p99, if that is longer."""
 TURN_RISES = 0.025
-"""Log ratio of the responses in a turn's last third to those in its middle from which they surely still rise."""
+"""Log ratio of the mean response late in a turn to that early in it from which it surely still rises."""
 TURN_WAITS = 0.05
 """Share of turns in which requests waited for a slot, above which a server is too near its limit for turns."""
 TURN_DEFERRED = 0.05

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, exp, hypot, inf, isfinite, isnan, log1p, nan
+from math import ceil, exp, hypot, inf, isnan, log, log1p, nan
 from statistics import mean
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from svload.analysis import limits
-from svload.analysis.claims.pairs import Gathered, by_place, percentile_of
-from svload.analysis.claims.statistic import Effect, apart, effect_of, half_width, p_of
+from svload.analysis.claims.pairs import Gathered, by_place
+from svload.analysis.claims.statistic import Effect, effect_of, half_width, p_of
 from svload.analysis.claims.turns import (
     BlockEffect,
     Requests,
     block_effect,
     by_turn,
     in_flight,
-    log_ratio,
     measured,
     round_logs,
     too_short,
@@ -33,6 +32,7 @@ from svload.analysis.claims.turns import (
 from svload.analysis.disturbances import strangers_share
 from svload.analysis.quantiles import NS, Floats, Ranked
 from svload.analysis.readings import Readings, Series, whole_of
+from svload.analysis.turn_plan import unmeasured_ns
 from svload.analysis.view import GroupView, Rows, Window, look, steps_of
 from svload.model.metrics import MetricRef
 from svload.model.pairs import PairRatio, RoundOfTurns
@@ -58,7 +58,7 @@ failures."""
 @dataclass(frozen=True)
 class Turned:
     """One number's requests that count, turn by turn; for each turn, whether one was in flight as the next
-    one began, and whether one waited for a slot; the growth in its last third; what the side used (within,
+    one began, and whether one waited for a slot; the growth of its mean response; what the side used (within,
     between its turns, for each second of them) by resource; and the share of the machine that strangers had
     in each turn."""
 
@@ -82,7 +82,7 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
     named: dict[tuple[str, str], list[MetricRef]] = {}
     for ref in wanted:
         named.setdefault((ref.owner, ref.metric.name), []).append(ref)
-    found = {}
+    found: dict[str, Turned] = {}
     for (owner, metric), of_one in named.items():
         group = groups.get(owner)
         if group is None or group.rows is None:
@@ -91,9 +91,9 @@ def turned_of(trial: TrialData, config: CaseConfig, refs: Sequence[MetricRef]) -
         counts = measured(requests, turns, record.p99_ns)
         responses = by_turn(requests, turns, counts)
         overlapping, waited = in_flight(requests, turns), waits(requests, turns)
-        for ref in of_one:
-            growth = growth_in_turn(requests, turns, counts, percentile_of(str(ref)))
-            found[str(ref)] = Turned(responses, overlapping, waited, growth, used, strangers)
+        growth = growth_in_turn(requests, turns, counts, record.p99_ns)
+        of_all = Turned(responses, overlapping, waited, growth, used, strangers)
+        found |= {str(ref): of_all for ref in of_one}
     return found
 
 
@@ -334,25 +334,33 @@ class Guard:
 
 def rises(values: ArrayLike, unit: ArrayLike) -> Guard | None:
     """Return the guard of responses that still grow as a turn goes on; None where they do not. `values`: by
-    side and block, from `growth_in_turn`. How far the ratio may be off follows from the side that grows
-    most."""
-    grown = effect_of(values, unit)
-    if not apart(grown, None, limits.TURN_RISES):
+    side and block, from `growth_in_turn`. They grow on all sides together, or on one alone: the mean hides
+    the queue of one side. How far the ratio may be off follows from the side that grows most."""
+    together, each = effect_of(values, unit), effect_of(np.asarray(values)[:, None], unit)
+    alone_p = limits.APART_P / len(each.mean)
+    if not (_grows(together, limits.APART_P) or _grows(each, alone_p).any()):
         return None
-    each = effect_of(np.asarray(values)[:, None], unit)
     most = float(np.fmax.reduce(each.mean + half_width(each)))
-    told = f"the response is {exp(float(grown.mean)):.3g} × that of the middle third{_OTHERWISE}"
-    return Guard(f"in the last third of a turn {told}", limits.TURN_FAR * most)
+    times = exp(float(np.fmax.reduce(each.mean)))
+    told = f"late in a turn the mean response is {times:.3g} × that early in it{_OTHERWISE}"
+    return Guard(told, limits.TURN_FAR * most)
 
 
-def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], p: float) -> float:
-    """Return the log ratio of the percentile in the last third of a side's turns to that in the middle third;
-    NaN where either has none. `counts`: the requests that count (`turns.measured`)."""
-    at = turns.of(requests.due_ns)
-    third = 3 * (requests.due_ns - turns.begin_ns[at]) // (turns.end_ns - turns.begin_ns)[at]
-    middle, last = (requests.ranked(counts & (third == place)) for place in (1, 2))
-    grown = log_ratio(middle, last, p)
-    return grown if isfinite(grown) else nan
+def _grows(grown: Effect, p: float) -> NDArray[np.bool_]:
+    return np.asarray((grown.mean > limits.TURN_RISES) & (p_of(grown) < p))
+
+
+def growth_in_turn(requests: Requests, turns: Turns, counts: NDArray[np.bool_], p99_ns: float) -> float:
+    """Return the log ratio of a side's mean response in the last third of the measured part of its turns to
+    that in the first third; NaN where either has none. Whichever percentile is compared, a growing queue
+    shows soonest in the mean. `counts`: the requests that count (`turns.measured`)."""
+    counts = counts & (requests.response_ns > 0)
+    at, took = turns.of(requests.due_ns)[counts], requests.response_ns[counts]
+    head_ns, tail_ns = unmeasured_ns(p99_ns)
+    length_ns = turns.end_ns[at] - turns.begin_ns[at] - head_ns - tail_ns
+    third = 3 * (requests.due_ns[counts] - turns.begin_ns[at] - head_ns) // length_ns
+    first, last = (took[third == place] for place in (0, 2))
+    return log(last.mean() / first.mean()) if len(first) and len(last) else nan
 
 
 def saturates(waited: Sequence[ArrayLike]) -> Guard | None:
