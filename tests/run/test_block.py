@@ -29,7 +29,7 @@ from svload.model.errors import ExitCode
 from svload.model.events import Event
 from svload.model.messages import Action, GroupLimits, HoldSysctls, MakeGroup, Spawn
 from svload.run import Options, Outcome, aa_batch, aa_lock, begin, execute, sides, warming
-from svload.run.block import Planned, plan_turns, plan_within
+from svload.run.block import Planned, _minutes, plan_turns, plan_within
 from svload.run.configs import case_config
 from svload.run.pauses import PauseReadings
 from svload.run.sides import SideHost, own_readings, plain, side_names, sided
@@ -402,7 +402,7 @@ class WarmingTrial:
 
     def look(self, *args: Any) -> Any:
         number, settled = self.left.pop(0)
-        return warming._Seen((np.full(number, 5e6),), 10.0, 1, settled)
+        return warming._Seen((np.resize([2e6, 2e6, 5e6], number),), 10.0, 1, settled)
 
 
 @pytest.mark.parametrize(
@@ -437,6 +437,30 @@ def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
         "page-a: 300 requests in 400 ms of warm-up are too few" if settles else "page-a had not settled after"
     )
     assert all(told.startswith(why) for told in trial.notices)
+
+
+@pytest.mark.parametrize(
+    ("shows", "checked_ms"),
+    [
+        ([(400, True)], [5]),
+        ([(400, False), (400, True)], [5]),  # a first load that had not settled shows nothing
+        ([(20, True), (400, True)], [2, 5]),  # the p99 of 20 requests may be a stall: their median
+    ],
+)
+def test_the_warm_up_shows_what_it_knows_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shows: Any, checked_ms: list[float]
+) -> None:
+    lock = begun(tmp_path, by_path(9)).lock()
+    monkeypatch.setattr(warming, "STRETCHES_S", (0.1,) * 4)
+    trial = WarmingTrial(case_config(lock, lock.cases[0]), shows)
+    monkeypatch.setattr(warming, "_look", trial.look)
+    checked: list[Warmed] = []
+    warm_up(trial, 335, checked.append)  # type: ignore[arg-type]
+    assert [one.p99_ns / MS for one in checked] == pytest.approx(checked_ms)
+
+
+def test_the_time_to_give_is_rounded_up() -> None:
+    assert [_minutes(seconds) for seconds in (10, 60, 109, 320)] == ["30s", "90s", "2m", "6m"]
 
 
 def test_a_connection_for_each_request_makes_no_turn_longer() -> None:

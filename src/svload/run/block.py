@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 from svload.analysis import limits
@@ -103,18 +104,20 @@ class BlockRun:
         return [side.seal(load) for side, load in zip(self.sides, loads, strict=True)]
 
     def _planned(self, warmed: Sequence[Warmed]) -> Planned:
-        """Return the turns of all blocks. Raise SvloadError usage if too few blocks would end in time."""
+        """Return the turns of all blocks, by what is known of each side. Raise SvloadError usage if too few
+        blocks would end in time."""
         left_s = self._ends_by_s - time.monotonic()
         least = least_rounds(self._config)
         planned, lacks_s = plan_within(warmed, self._config.measure.duration_ns, least, left_s)
         if lacks_s > 0:
-            block_s = planned.turns.seconds(len(self.sides))
+            block_s, p99_s = planned.turns.seconds(len(self.sides)), planned.p99_ns / 1e9
             raise fail(
                 "usage",
-                reason=f"--for is {show_duration(lacks_s)} too short: an answer needs {limits.CLAIM_BLOCKS} blocks, and one "
-                f"takes {show_duration(block_s)} (its turns are of {show_duration(planned.turns.length_ns / 1e9)}, by a p99 "
-                f"of {show_duration(planned.p99_ns / 1e9)})",
-                hint="Give more time, or leave --for out.",
+                reason=f"--for is {show_duration(lacks_s)} too short: an answer needs {limits.CLAIM_BLOCKS} "
+                f"blocks, and one takes {show_duration(block_s)} (its turns are of "
+                f"{show_duration(planned.turns.length_ns / 1e9)}, by a p99 of {show_duration(p99_s)})",
+                hint=f"Give it --for {_minutes((self._config.measure.within_s or 0) + lacks_s)}, or load less: "
+                "with shorter responses, turns are shorter.",
             )
         return planned
 
@@ -125,8 +128,15 @@ class BlockRun:
         for side in drawn:
             side.prepare(timeline(side.config, side.config.measure.duration_ns))
         least = 0 if self.planned else ENOUGH
-        found = {side.bench.side: warm_up(side, least) for side in drawn}
+        found: dict[str, Warmed] = {}
+        for side in drawn:
+            check = None if self.planned else partial(self._must_fit, tuple(found.values()))
+            found[side.bench.side] = warm_up(side, least, check)
         return {side.bench.side: found[side.bench.side] for side in self.sides}
+
+    def _must_fit(self, known: Sequence[Warmed], one: Warmed) -> None:
+        """Raise SvloadError usage as soon as what one side shows makes the turns too long."""
+        self._planned([*known, *[one] * (len(self.sides) - len(known))])
 
     def _drawn(self, what: str) -> list[TrialRun]:
         """Return the sides in an order drawn for this block."""
@@ -244,6 +254,12 @@ class BlockRun:
         for text in sampler.news():
             self.sides[0].notice(text)
         return found
+
+
+def _minutes(seconds: float) -> str:
+    """Return a --for that leaves a tenth to spare, in half minutes: `6m`, `330s`."""
+    halves = ceil(1.1 * seconds / 30)
+    return f"{30 * halves}s" if halves % 2 else f"{halves // 2}m"
 
 
 def _in_turns(config: CaseConfig, pause_ns: int) -> CaseConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from svload.drive.generators import Load
@@ -55,9 +55,10 @@ def without_ramps(config: CaseConfig) -> CaseConfig:
     return config.model_copy(update={"groups": groups})
 
 
-def warm_up(trial: TrialRun, least: int = 0) -> Warmed:
+def warm_up(trial: TrialRun, least: int = 0, check: Callable[[Warmed], object] | None = None) -> Warmed:
     """Load a side alone until its own cut shows that it has settled, and each of its groups has had `least`
-    requests since then. Raise Stopped, SvloadError."""
+    requests since then. `check` is called with what each of its loads has shown so far, unless the first one
+    had not settled, and may raise. Raise Stopped, SvloadError."""
     config, took_ns = trial.config, 0
     kept: list[_Seen] = []
     settled_ns: int | None = None
@@ -72,6 +73,9 @@ def warm_up(trial: TrialRun, least: int = 0) -> Warmed:
             settled_ns = (settled_ns or took_ns) if seen.settled else None
             groups = [_joined(parts) for parts in zip(*(one.took_ns for one in kept), strict=True)]
             fewest = min(map(len, groups), default=0)
+            if check is not None and (seen.settled or number):
+                sure_ns = max(map(_sure_p99_ns, groups), default=0.0)
+                check(Warmed(sure_ns, seen.per_s, seen.connections, took_ns, settled_ns))
             if seen.settled and fewest >= least:
                 break
             config = without_ramps(config)
@@ -131,6 +135,15 @@ def typical_p99_ns(took_ns: Floats) -> float:
     parts -= 1 - parts % 2
     found = (ranked_values(part).quantile(0.99) for part in np.array_split(took_ns, parts))
     return float(np.median([one or 0.0 for one in found]))
+
+
+def _sure_p99_ns(took_ns: Floats) -> float:
+    """Return a p99 that more requests will hardly lower: the median where they are too few for the p99 of
+    parts."""
+    import numpy as np
+
+    few = 0 < len(took_ns) < 3 * HOLDS
+    return float(np.median(took_ns)) if few else typical_p99_ns(took_ns)
 
 
 def connections_kept(groups: Iterable[GroupView]) -> int:
