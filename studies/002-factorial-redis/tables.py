@@ -18,7 +18,7 @@ from pathlib import Path
 
 from svload import api
 from svload.analysis.cases import over_runs
-from svload.analysis.laws.mva import Station, mean_values
+from svload.analysis.laws.n_star import Station, mean_values
 from svload.api import OwnTable
 from svload.model.results import CaseResult, Estimate, Findings, TrialResult
 from svload.model.units import show_duration

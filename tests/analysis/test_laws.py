@@ -14,11 +14,9 @@ from tests.support.queueing import Station, simulate_open
 from svload.analysis import limits
 from svload.analysis.laws import n_star
 from svload.analysis.laws.every import Laws, balance, laws_of
-from svload.analysis.laws.flat import flat_levels
 from svload.analysis.laws.levels import Bounds, Limit, Resource, Run, levels_of, placed
-from svload.analysis.laws.n_break import agree, n_break, two_segments
-from svload.analysis.laws.n_peak import n_peak, scalability
 from svload.analysis.laws.ramp import breakpoint_of
+from svload.analysis.laws.throughput import agree, flat_levels, n_break, n_peak, scalability, two_segments
 from svload.analysis.laws.utilisation import demand_of, line_of
 
 CPU = Resource("CPU", "cpu", 2.0)

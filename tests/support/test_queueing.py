@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.support.queueing import Closed, Station, poisson, simulate_closed, simulate_open
 
-from svload.analysis.laws.mva import Station as Known
-from svload.analysis.laws.mva import mean_values
+from svload.analysis.laws.n_star import Station as Known
+from svload.analysis.laws.n_star import mean_values
 
 REPEATS, REQUESTS = 40, 1_000
 NETWORKS = {

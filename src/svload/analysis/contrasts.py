@@ -358,8 +358,8 @@ _PARTS = {
 
 def confounding(configs: Mapping[str, CaseConfig], pairs: Iterable[tuple[str, str]]) -> str:
     """Return why a limit's effect cannot be isolated, as a clause; empty where levels change only limits, or
-    no limit. A factor that changes a limit together with something else: no number of blocks can tell which of
-    the two had the effect (docs/method.md §2).
+    no limit. A factor that changes a limit together with something else: no number of blocks can tell which
+    of the two had the effect (docs/method.md §2).
 
     A parameter set is one treatment: what it changes counts as one thing, and a claim is about the set as a
     whole.

@@ -1,5 +1,5 @@
-"""Which limits were approached, which counters of refusals moved, and whether a server works at its limit: a pure
-function of what monitors declare and what they read, in the kept window (docs/method.md §5)."""
+"""Which limits were approached, which counters of refusals moved, and whether a server works at its limit: a
+pure function of what monitors declare and what they read, in the kept window (docs/method.md §5)."""
 
 from __future__ import annotations
 

@@ -100,7 +100,6 @@ def _finding(
 def _spread(
     pairs: Sequence[tuple[str, str]], configs: Mapping[str, CaseConfig], cases: Sequence[CaseResult]
 ) -> str:
-    """Return the least and the greatest effect of single matched cases, where there are several."""
     by_name = {case.case: case.metrics for case in cases}
     ratios = {}
     for pair in pairs:

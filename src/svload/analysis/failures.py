@@ -186,7 +186,6 @@ def _kinds(
 
 
 def _expected(requests: Iterable[Request], status: int) -> bool:
-    """Return whether any of these requests accepts this status."""
     return any(
         any(low <= status <= high for low, high in request.expect_status)
         and all(low <= status <= high for low, high in _asked(request))

@@ -1,5 +1,5 @@
-"""The way from sealed trials to findings: judge each trial, grade each of its numbers by what all checks together conclude
-about it, summarise cases, decide criteria and claims (docs/method.md §2, §3)."""
+"""The way from sealed trials to findings: judge each trial, grade each of its numbers by what all checks
+together conclude about it, summarise cases, decide criteria and claims (docs/method.md §2, §3)."""
 
 from __future__ import annotations
 

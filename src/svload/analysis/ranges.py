@@ -208,7 +208,6 @@ class _OfGroup:
 
     @cached_property
     def _spent_s(self) -> float:
-        """Return the mean time in flight."""
         cells = self._group.intervals
         ended = int((cells["ok"] + cells["failed"]).sum())
         return float(cells["response_sum_ns"].sum()) / ended / 1e9 if ended else 0.0
@@ -330,7 +329,6 @@ def _grown(series: Iterable[Series], edges: Floats, like: Series | None = None) 
 
 
 def _sums(series: Series) -> Floats:
-    """Return the growth up to each reading."""
     return np.concatenate([[0.0], np.cumsum(np.maximum(np.diff(series.values), 0.0))])
 
 

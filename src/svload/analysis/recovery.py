@@ -124,7 +124,6 @@ def _for_good(back: NDArray[np.bool_]) -> int | None:
 
 
 def _interval(at_s: float, window: Window) -> int:
-    """Return the interval of the window that contains a moment."""
     return int(at_s * 1e9 // window.interval_ns) - window.first
 
 

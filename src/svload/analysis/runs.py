@@ -60,7 +60,6 @@ def _case_rows(
 
 
 def _values(findings: Findings, case: str, name: str) -> list[float | None]:
-    """Return the values of the trials in which the number is not REFUSED."""
     trials = [trial for trial in findings.trials if trial.case == case and grade_of(trial, name) != "REFUSED"]
     return [trial.metrics[name].value if name in trial.metrics else None for trial in trials]
 

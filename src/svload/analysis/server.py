@@ -213,8 +213,8 @@ def of_cycles(cycles: float) -> tuple[int, float]:
 
 
 def wave_in(values: ArrayLike, points: int = POINTS, least: float = limits.WAVES) -> Wave | None:
-    """Find the wave of evenly spaced values, on this many means of them (as the page draws), with at least this
-    amplitude; None where there is none, or there are too few values.
+    """Find the wave of evenly spaced values, on this many means of them (as the page draws), with at least
+    this amplitude; None where there is none, or there are too few values.
 
     Fisher's test for the largest ordinate of a periodogram (1929), relative to the spectrum of an AR(1) with
     the same autocorrelation. Queues that wander without a period do not count.

@@ -1,5 +1,5 @@
-"""What a run's lock asks of a search, the next step or the answer from its judged trials, and the answer as findings keep
-it: the limit with its interval, every load, every trial in order, and a sentence. Pure."""
+"""What a run's lock asks of a search, the next step or the answer from its judged trials, and the answer as
+findings keep it: the limit with its interval, every load, every trial in order, and a sentence. Pure."""
 
 from __future__ import annotations
 
@@ -341,7 +341,6 @@ def _head(asked: CapacitySearch, told: CapacityResult) -> str:
 
 
 def _rough(told: CapacityResult) -> str:
-    """Return what is known without an answer."""
     if told.limit is not None:
         return f", perhaps {round(told.limit):,} {noun_of(told.over)} ({told.low:,} to {told.high:,})"
     known = [

@@ -134,7 +134,6 @@ def _is_share(criterion: Criterion) -> bool:
 
 
 def _allowed(criterion: Criterion) -> float:
-    """Return the largest share of requests that may be bad."""
     return criterion.value if _SHARES[criterion.ref.metric.name] else 1 - criterion.value
 
 

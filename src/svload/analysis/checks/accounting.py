@@ -157,7 +157,6 @@ def _little(summary: TrialSummary, config: CaseConfig, context: Context) -> Iter
 
 
 def _asked(trial: TrialData, config: CaseConfig, view: GroupView) -> Part:
-    """Judge the share of the requested load that was made."""
     executor, within = view.spec.executor, limits.LOAD_CLOSED
     if isinstance(executor, FixedWork):
         begun, done = view.iterations("begun"), view.summary.plan_done

@@ -79,8 +79,8 @@ as if its trial had not been made; lost: the trial is not what its case says, or
 
 
 class Check(ABC):
-    """A check of one row of docs/method.md §3. `order` sorts the checks for readers: what invalidates everything
-    else comes first.
+    """A check of one row of docs/method.md §3. `order` sorts the checks for readers: what invalidates
+    everything else comes first.
 
     A check is pure, fast (milliseconds) and never raises for a sealed trial. What it cannot judge for lack of
     facts is `unmeasured`: it does not affect the verdict, and every page shows it. A check that can tell

@@ -133,7 +133,6 @@ def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
 
 
 def _harms(figures: list[Figure], context: Context) -> tuple[Harm, ...]:
-    """Return harms by number: the worst figure of each."""
     found: dict[str, Figure] = {}
     for figure in sorted(figures, key=_severity):
         for metric in _METRICS:

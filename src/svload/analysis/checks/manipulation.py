@@ -1,5 +1,5 @@
-"""Did the factor do what it says, and was each trial what its case says: expectations, repeats, connections and TLS
-sessions, files in the page cache or read from a disk? (docs/method.md §3, manipulation checks)"""
+"""Did the factor do what it says, and was each trial what its case says: expectations, repeats, connections
+and TLS sessions, files in the page cache or read from a disk? (docs/method.md §3, manipulation checks)"""
 
 from __future__ import annotations
 

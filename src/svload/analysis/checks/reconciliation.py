@@ -1,5 +1,6 @@
-"""What the generators wrote compared with what the servers counted: requests, bytes, statuses, ± what was in flight; and
-whether the study's own servers were started from the same programs in all trials (docs/method.md §3)."""
+"""What the generators wrote compared with what the servers counted: requests, bytes, statuses, ± what was in
+flight; and whether the study's own servers were started from the same programs in all trials (docs/method.md
+§3)."""
 
 from __future__ import annotations
 
@@ -145,7 +146,6 @@ def _asked(group: GroupView) -> tuple[float, float]:
 def _statuses(
     host: str, groups: Sequence[GroupView], offered: Mapping[str, float], slack: float
 ) -> Compared | None:
-    """Return the status with the largest difference in counts."""
     theirs = {
         name.removeprefix("status."): count for name, count in offered.items() if name.startswith("status.")
     }

@@ -1,5 +1,5 @@
-"""Was the run long enough to settle, does it drift over the kept window, and do a closed loop's requests of that window
-represent its users? (docs/method.md §1, §3)"""
+"""Was the run long enough to settle, does it drift over the kept window, and do a closed loop's requests of
+that window represent its users? (docs/method.md §1, §3)"""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class Steadiness(Check):
         drifting = {what: one for what, one in found.items() if one.unsteady}
         if drifting:
             told = ", ".join(
-                f"{what} {'rose' if one.relative > 0 else 'fell'} by {show_percent(abs(one.relative))} of its median"
+                f"{what} {'rose' if one.relative > 0 else 'fell'} by {show_percent(abs(one.relative))} "
+                f"of its median"
                 for what, one in drifting.items()
             )
             largest = max(abs(one.relative) for one in drifting.values())

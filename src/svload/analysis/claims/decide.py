@@ -265,7 +265,6 @@ def _gate_facts(one: Judged, configs: Mapping[str, CaseConfig]) -> Facts | None:
 
 
 def _limit(contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Limit | None:
-    """Return the margins of its gate; None without one."""
     config = next((configs[case] for case in contrast.cases if case in configs), None)
     better = metric_of(contrast.comparison.metric, config).metric.better if config else "neither"
     return limit_of(contrast.comparison.fail_if, better)
@@ -440,7 +439,6 @@ def _beyond(one: Judged) -> str:
 
 
 def _within(together: tuple[float, float] | None) -> float | None:
-    """Return the largest relative difference that an interval allows."""
     return None if together is None else max(exp(together[1]) - 1, 1 - exp(together[0]))
 
 

@@ -133,7 +133,6 @@ def _p_success(gate: Facts) -> float | None:
 
 
 def _asks_success(gate: Facts) -> bool:
-    """Return whether a request failed on either side, and the gate judges success."""
     before, after = gate.found.success
     return gate.limit.worse and before is not None and after is not None and min(before, after) < 1
 

@@ -1,6 +1,6 @@
-"""A contrast's pairs in the judged trials: which count, which do not and why, the units that they belong to, what is
-judged whatever disturbed the times; and of one trial how it was made, and its number with and without the generator's
-delays."""
+"""A contrast's pairs in the judged trials: which count, which do not and why, the units that they belong to,
+what is judged whatever disturbed the times; and of one trial how it was made, and its number with and without
+the generator's delays."""
 
 from __future__ import annotations
 
@@ -172,7 +172,6 @@ def _count(
     begun: Mapping[str, int],
     after: Mapping[str, float],
 ) -> None:
-    """Add a pair that counts."""
     signs = _SIGNS[: len(numbers)]
     ratio = float(signs @ [number.log for number in numbers])
     found.logs[row, column] = ratio

@@ -1,5 +1,5 @@
-"""A claim's number in the turns of one trial, a contrast's blocks of such trials, what a ratio of sides that take turns
-cannot detect, and the control that would show it (benches/turns.md).
+"""A claim's number in the turns of one trial, a contrast's blocks of such trials, what a ratio of sides that
+take turns cannot detect, and the control that would show it (benches/turns.md).
 
 Turns represent servers that are loaded part of the time: each turn begins with an idle server. Where that may
 hide a difference, neither "no difference" nor a pass is reported, unless the effect is too far from its

@@ -1,5 +1,5 @@
-"""Throughput and response over every factor that is a load, what the laws state about them, and what a curve says in
-sentences: computed without being asked for (docs/method.md §4)."""
+"""Throughput and response over every factor that is a load, what the laws state about them, and what a curve
+says in sentences: computed without being asked for (docs/method.md §4)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The load of a trial's groups in the form that the laws take: users or rate, think time, and for load in stages the
-point where it broke; and how much of each resource it used, with its capacity: CPU by quota and cores, workers,
-limited disks and links (docs/method.md §4)."""
+"""The load of a trial's groups in the form that the laws take: users or rate, think time, and for load in
+stages the point where it broke; and how much of each resource it used, with its capacity: CPU by quota and
+cores, workers, limited disks and links (docs/method.md §4)."""
 
 from __future__ import annotations
 
@@ -184,7 +184,6 @@ def _cpu_limits(
 
 
 def _gauge(trial: TrialData, service: str, monitor: str, metric: str, window: Window) -> float | None:
-    """Return the largest reading within the window."""
     found = []
     for series in readings_of(trial.monitors).whole(service, monitor, metric):
         inside = series.values[(series.at >= window.low_ns) & (series.at < window.high_ns)]

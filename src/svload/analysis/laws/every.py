@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from svload.analysis import limits
-from svload.analysis.laws.flat import flat_levels
 from svload.analysis.laws.levels import Bounds, Kind, Level, Limit, Resource, Run, by_load, levels_of, placed
-from svload.analysis.laws.n_break import agree, n_break
-from svload.analysis.laws.n_peak import Scalability, n_peak, scalability
 from svload.analysis.laws.n_star import (
     NO_GROUND,
     Ground,
@@ -21,6 +18,7 @@ from svload.analysis.laws.n_star import (
     top_interval,
     top_rps,
 )
+from svload.analysis.laws.throughput import Scalability, agree, flat_levels, n_break, n_peak, scalability
 
 
 @dataclass(frozen=True)
@@ -103,11 +101,11 @@ class Balance:
 
 
 def balance(run: Run) -> Balance | None:
-    """Compare N with X·(R + Z) of a closed loop (Little 1961; Denning & Buzen 1978); None for an open one, and
-    where the window is known to hold fewer than twenty mean cycles.
+    """Compare N with X·(R + Z) of a closed loop (Little 1961; Denning & Buzen 1978); None for an open one,
+    and where the window is known to hold fewer than twenty mean cycles.
 
-    The law is exact if every time is clipped to the window on both sides. With completions, which is all that a
-    table has, a request counts whole in the window that it ends in: the bias is at most (longest cycle)/T.
+    The law is exact if every time is clipped to the window on both sides. With completions, which is all that
+    a table has, a request counts whole in the window that it ends in: the bias is at most (longest cycle)/T.
     """
     n = run.users
     if n is None or n <= 0:

@@ -14,9 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from svload.analysis import limits
-from svload.analysis.laws.flat import flat_levels, plateau_rps
 from svload.analysis.laws.levels import (
+    Floats,
     Interval,
     Kind,
     Level,
@@ -28,7 +30,7 @@ from svload.analysis.laws.levels import (
     levels_of,
     placed,
 )
-from svload.analysis.laws.mva import Station, mean_values
+from svload.analysis.laws.throughput import flat_levels, plateau_rps
 from svload.analysis.laws.utilisation import Demand, demands_of, top_of
 
 NO_GROUND = "no monitored resource limits the server, and throughput still grows"
@@ -198,3 +200,53 @@ def _rests_on(ground: Ground) -> str:
     if ground.bottleneck is None:
         return "from flat throughput: none of the monitored resources is the limit"
     return f"from the demand of {ground.bottleneck.resource.name}"
+
+
+@dataclass(frozen=True)
+class Station:
+    """A station: the mean service that a request needs there, and how many requests it serves at once."""
+
+    demand_s: float
+    servers: int = 1
+
+
+@dataclass(frozen=True)
+class MeanValues:
+    """By number of users, from 1: throughput and mean response (without think time)."""
+
+    throughput_rps: Floats
+    response_s: Floats
+
+
+def mean_values(stations: Sequence[Station], think_s: float, users: int) -> MeanValues:
+    """Return throughput and response with 1 to `users` users, by exact mean value analysis of a closed
+    network with one class of requests (Reiser & Lavenberg 1980; Lazowska et al. 1984, ch. 6 and 20).
+
+    Stations are FCFS with exponential service or share their processor. Think time is a delay.
+    """
+    queue = np.zeros(len(stations))
+    # p[i][j]: the probability that j are at station i, for j below its number of servers
+    p = [np.eye(1, station.servers)[0] for station in stations]
+    throughput, response = np.zeros(users), np.zeros(users)
+    for n in range(1, users + 1):
+        residence = np.array([_residence_s(station, queue[at], p[at]) for at, station in enumerate(stations)])
+        response[n - 1] = residence.sum()
+        throughput[n - 1] = x = n / max(think_s + response[n - 1], 1e-300)
+        queue = x * residence
+        p = [_probabilities(station, x, p[at]) for at, station in enumerate(stations)]
+    return MeanValues(throughput, response)
+
+
+def _residence_s(station: Station, queue: float, p: Floats) -> float:
+    m = station.servers
+    idle = sum((m - 1 - j) * p[j] for j in range(m - 1))
+    return float(station.demand_s / m * (1 + queue + idle))
+
+
+def _probabilities(station: Station, throughput_rps: float, before: Floats) -> Floats:
+    m, load = station.servers, station.demand_s * throughput_rps
+    p = np.zeros(m)
+    for j in range(1, m):
+        p[j] = load / j * before[j - 1]
+    p[0] = max(0.0, 1 - (load + sum((m - j) * p[j] for j in range(1, m))) / m)
+    return p

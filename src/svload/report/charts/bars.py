@@ -1,5 +1,6 @@
-"""Charts over all cases: CPU and memory of each service with intervals, as the paper's Fig. 5; and where a request's time
-goes, each part's own time on a logarithmic axis, which shows both 0.2 ms and 1 s, and its share of the whole."""
+"""Charts over all cases: CPU and memory of each service with intervals, as the paper's Fig. 5; and where a
+request's time goes, each part's own time on a logarithmic axis, which shows both 0.2 ms and 1 s, and its
+share of the whole."""
 
 from __future__ import annotations
 

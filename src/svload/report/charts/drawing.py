@@ -1,5 +1,5 @@
-"""A chart as SVG text, escaped, with short numbers: from values to positions, the places of ticks, and what charts share:
-axes with their units at the ticks, a key, rows with names, and names that fit. Pure."""
+"""A chart as SVG text, escaped, with short numbers: from values to positions, the places of ticks, and what
+charts share: axes with their units at the ticks, a key, rows with names, and names that fit. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return the position of a value."""
         at, low, high = (
             (log10(max(v, 1e-300)) for v in (value, self.low, self.high))
             if self.log

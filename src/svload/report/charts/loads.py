@@ -1,6 +1,7 @@
-"""Charts over load: throughput and response over its levels with the asymptotic bounds, the Universal Scalability Law
-and the limits; the course of a search, each trial at its load in the order in which they ran, over the known interval
-of the limit; and what limited each case of two factors, one coloured cell per case, the load along the top."""
+"""Charts over load: throughput and response over its levels with the asymptotic bounds, the Universal
+Scalability Law and the limits; the course of a search, each trial at its load in the order in which they ran,
+over the known interval of the limit; and what limited each case of two factors, one coloured cell per case,
+the load along the top."""
 
 from __future__ import annotations
 
@@ -170,7 +171,6 @@ def _answer(drawing: Drawing, found: CapacityResult, y: Scale, right: float) -> 
 
 
 def _numbers(count: int, most: int) -> list[int]:
-    """Return the places of labels on the axis of trials."""
     step = next((one for one in (1, 2, 5, 10, 20, 50, 100) if count / one <= most), 200)
     return list(range(step, count + 1, step)) if step > 1 else list(range(1, count + 1))
 

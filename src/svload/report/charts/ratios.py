@@ -1,5 +1,5 @@
-"""Ratios with their intervals on one logarithmic axis that always includes 1; and sides that took turns: the number of
-both in every round of the run, with the machine use of other programs below."""
+"""Ratios with their intervals on one logarithmic axis that always includes 1; and sides that took turns: the
+number of both in every round of the run, with the machine use of other programs below."""
 
 from __future__ import annotations
 
@@ -118,13 +118,10 @@ _PLOT_CSS = {"decided": "decided", "no difference": "within", "open": "open", "r
 
 
 @dataclass(frozen=True)
-class Plot:
+class Plot(Ratio):
     """A comparison's outcome as a separate plot: `told` is shown above its point; `within` is the margin that
     it stays below; `failed`: its gate failed."""
 
-    name: str
-    ratio: Estimate
-    outcome: str
     told: str
     within: float | None = None
     failed: bool = False
@@ -133,20 +130,20 @@ class Plot:
 def plot_scale(plots: Sequence[Plot]) -> Scale | None:
     """Return the scale shared by all plots of a run, which always includes 1; None without any number."""
     span = (_PLOT_PAD, PLOT_WIDTH - _PLOT_PAD)
-    return ratio_scale([Ratio(one.name, one.ratio, one.outcome) for one in plots], span)
+    return ratio_scale(plots, span)
 
 
 def claim_plot(one: Plot, scale: Scale) -> str:
     """Draw a large plot with a fixed mark for each outcome: ● decided, ■ no difference (its margin shaded), ○
     undecided, ✗ nothing to compare; red if its gate failed."""
     value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
-    css = _PLOT_CSS[one.outcome] + (" failed" if one.failed else "")
-    said = outcome_words(one.outcome) + (", gate failed" if one.failed else "")
+    css = _PLOT_CSS[one.state] + (" failed" if one.failed else "")
+    said = outcome_words(one.state) + (", gate failed" if one.failed else "")
     drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.told}, {said}")
     ticks = _ticks(scale)
     base = PLOT_HEIGHT - 16
     drawing.lines(((scale(t), 18, scale(t), base) for t in ticks if t != 1), "grid")
-    if one.within is not None and one.outcome == "no difference":
+    if one.within is not None and one.state == "no difference":
         begin, end = scale(1 / (1 + one.within)), scale(1 + one.within)
         drawing.rect(begin, 20, end - begin, base - 20, "margin")
     drawing.line(scale(1), 16, scale(1), base, "one")
@@ -159,9 +156,9 @@ def claim_plot(one: Plot, scale: Scale) -> str:
         ends = [(scale(end), _LINE_Y - _CAP, scale(end), _LINE_Y + _CAP) for end in (low, high)]
         drawing.lines([(scale(low), _LINE_Y, scale(high), _LINE_Y), *ends], f"reach {css}")
     at = scale(value)
-    if one.outcome == "refused":
+    if one.state == "refused":
         drawing.cross(at, _LINE_Y, f"lost {css}", _BOX)
-    elif one.outcome == "no difference":
+    elif one.state == "no difference":
         drawing.rect(at - _BOX, _LINE_Y - _BOX, 2 * _BOX, 2 * _BOX, f"point {css}")
     else:
         drawing.dot(at, _LINE_Y, f"point {css}", _BOX + 1)

@@ -1,5 +1,5 @@
-"""Values in named rows over one logarithmic axis, or in a column of the case table: replicates as points, also in the
-order of the run, and responses as boxes with Tukey's fences."""
+"""Values in named rows over one logarithmic axis, or in a column of the case table: replicates as points,
+also in the order of the run, and responses as boxes with Tukey's fences."""
 
 from __future__ import annotations
 
@@ -206,7 +206,6 @@ def boxes_chart(rows: Sequence[tuple[str, Box]], axis: str, title: str, width: f
 
 
 def _extreme(box: Box) -> tuple[float, ...]:
-    """Return the outside values to draw."""
     above = [value for value in box.outside if value > box.p75]
     below = [value for value in box.outside if value < box.p25]
     return (*below[:MOST_OUTSIDE], *above[-MOST_OUTSIDE:])

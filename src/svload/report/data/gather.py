@@ -27,8 +27,8 @@ from svload.store.seal import sha256_file
 
 T = TypeVar("T")
 PALETTE = ("#0072b2", "#c2520a", "#00795c", "#9c3f8c", "#8a6d00", "#5f6772")
-"""The light colours of figures and of the workbook's charts, distinguishable with any kind of colour vision, and in
-grey; a test compares them with the page's `--c0` … `--c5` in style.css."""
+"""The light colours of figures and of the workbook's charts, distinguishable with any kind of colour vision,
+and in grey; a test compares them with the page's `--c0` … `--c5` in style.css."""
 _LARGEST_HASHED_BYTES = 64 << 20
 
 
@@ -210,7 +210,8 @@ def anatomy_by_case(gathered: Gathered, group: str) -> dict[str, dict[str, float
 
 
 def mean_anatomy(digests: Sequence[TrialDigest], group: str) -> dict[str, float]:
-    """Return the mean seconds of each part over the trials that have any; a part that a trial lacks is zero."""
+    """Return the mean seconds of each part over the trials that have any; a part that a trial lacks is
+    zero."""
     known = [parts for one in digests if group in one.groups and (parts := one.groups[group].anatomy_s)]
     return {part: sum(one.get(part, 0.0) for one in known) / len(known) for one in known for part in one}
 

@@ -230,6 +230,5 @@ def _inside(trial: TrialDigest, series: Series) -> NDArray[np.bool_]:
 
 
 def _kept(trial: TrialDigest, series: Series) -> NDArray[np.float64]:
-    """Return the finite values of the kept window."""
     values = series.values[_inside(trial, series)]
     return values[np.isfinite(values)]

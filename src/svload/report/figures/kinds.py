@@ -1,5 +1,5 @@
-"""The figures of a run for a paper: the page's charts at the width of a journal's column, each with its caption. To add
-a kind, write its generator and list it in `KINDS`."""
+"""The figures of a run for a paper: the page's charts at the width of a journal's column, each with its
+caption. To add a kind, write its generator and list it in `KINDS`."""
 
 from __future__ import annotations
 
@@ -305,7 +305,6 @@ def response(gathered: Gathered) -> Iterator[Figure]:
 
 
 def _missing(gathered: Gathered, key: str) -> str:
-    """Return a sentence on the cases that ran and have no number."""
     names = [
         visible(case.case)
         for case in gathered.findings.cases

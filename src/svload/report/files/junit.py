@@ -46,7 +46,6 @@ def junit_xml(findings: Findings) -> str:
 
 
 def _clean(text: str) -> str:
-    """Remove the characters that XML 1.0 cannot hold."""
     return _FORBIDDEN.sub("�", text)
 
 

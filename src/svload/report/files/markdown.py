@@ -131,18 +131,12 @@ def _search(findings: Findings) -> list[str]:
     if found is None:
         return []
     if found.gain is not None:
-        steps = [
-            (f"{row.step.low_load:,}", f"{row.step.high_load:,}", row.gain, row.throughput)
-            for row in step_rows(found)
-        ]
+        steps = [row.cells for row in step_rows(found)]
         return [
             f"Sought: {plain(search_title(found))}",
             _table(("from", "to", "gain", "throughput"), steps, (True, True)),
         ]
-    levels = [
-        (f"{row.level.load:,}", f"{row.mark} {row.level.outcome}", row.by, f"{row.measured} ({row.interval})" if row.interval else row.measured, row.throughput, row.trials)
-        for row in level_rows(findings)
-    ]  # fmt: skip
+    levels = [row.cells for row in level_rows(findings)]
     headings = (found.over, "verdict", "by", "measured", "throughput", "trials")
     return [f"Sought: {plain(search_title(found))}", _table(headings, levels, (True,))]
 
@@ -183,7 +177,6 @@ _MOST_STAGES = 40
 
 
 def _stages(findings: Findings) -> list[str]:
-    """Return the ramps and levels of loads in stages."""
     rows = stage_rows(findings)
     if not rows:
         return []

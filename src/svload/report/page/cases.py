@@ -23,8 +23,7 @@ from svload.report.page.flames import flame_view
 from svload.report.page.overtime import resource_charts, resource_owners, time_chart
 from svload.report.told.criteria import stage_rows
 from svload.report.told.doubts import doubts
-from svload.report.told.evidence import gave_way, limit_lines, refusal_lines
-from svload.report.told.faults import fault_table
+from svload.report.told.evidence import fault_table, gave_way, limit_lines, refusal_lines
 from svload.report.told.numbers import Number, Told
 from svload.report.told.spelling import GRADE_MARK, cause, count_words, list_words, outcome, show_value
 from svload.report.told.traffic import describe_load, describe_request
@@ -130,8 +129,8 @@ def _services(gathered: Gathered, case: CaseResult) -> tuple[str, ...]:
 def case_section(
     gathered: Gathered, case: CaseResult, detail: Detail, places: dict[str, str]
 ) -> dict[str, Any]:
-    """Return all values that case.html.j2 reads, drawn in the detail that the page can afford; `places` come from
-    `section_places`."""
+    """Return all values that case.html.j2 reads, drawn in the detail that the page can afford; `places` come
+    from `section_places`."""
     trials = tuple(gathered.trials_of(case.case))
     digests = gathered.of_case(case.case)
     config = gathered.configs.get(case.case)
@@ -292,20 +291,12 @@ def _anatomy_chart(
     return anatomy_chart(list(anatomy.items()), told)
 
 
-_OUTCOMES = (
-    "due",
-    "begun",
-    "ok",
-    "failed",
-    "waiting",
-    "dropped",
-    "in_flight",
-    "connections_opened",
-    "tls_full",
-    "tls_resumed",
-    "early_repeats",
-)
-OUTCOME_NAMES = ("due", "begun", "ok", "failed", "still waiting", "dropped", "in flight at the end", "connections", "full TLS handshakes", "resumed TLS", "early repeats")  # fmt: skip
+OUTCOMES = {
+    "due": "due", "begun": "begun", "ok": "ok", "failed": "failed", "waiting": "still waiting",
+    "dropped": "dropped", "in_flight": "in flight at the end", "connections_opened": "connections",
+    "tls_full": "full TLS handshakes", "tls_resumed": "resumed TLS", "early_repeats": "early repeats",
+}  # fmt: skip
+"""Counts of a group, with their headings."""
 
 
 def _summaries(name: str, digests: Sequence[TrialDigest]) -> list[GroupSummary]:
@@ -314,7 +305,7 @@ def _summaries(name: str, digests: Sequence[TrialDigest]) -> list[GroupSummary]:
 
 def _outcomes(name: str, digests: Sequence[TrialDigest]) -> tuple[str, ...]:
     found = _summaries(name, digests)
-    return (name, *(show_value(sum(getattr(one, field) for one in found), "count") for field in _OUTCOMES))
+    return (name, *(show_value(sum(getattr(one, field) for one in found), "count") for field in OUTCOMES))
 
 
 def _errors(names: Sequence[str], digests: Sequence[TrialDigest]) -> list[tuple[str, str, int, str]]:

@@ -1,6 +1,6 @@
-"""What the page's sections share: the numbers behind each chart, included in the page as compressed CSV that is unpacked
-on the reader's request; and permanent ids, a case's own name if possible, so that `report.html#TC7` stays valid, and
-`#TC7.time` for a part of it."""
+"""What the page's sections share: the numbers behind each chart, included in the page as compressed CSV that
+is unpacked on the reader's request; and permanent ids, a case's own name if possible, so that
+`report.html#TC7` stays valid, and `#TC7.time` for a part of it."""
 
 from __future__ import annotations
 

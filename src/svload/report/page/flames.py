@@ -1,5 +1,5 @@
-"""Sampled profiles on the page: a case's flame graph, functions by their share of the sampled CPU with callers below
-their callees, its busiest functions, and the run's busiest profile."""
+"""Sampled profiles on the page: a case's flame graph, functions by their share of the sampled CPU with
+callers below their callees, its busiest functions, and the run's busiest profile."""
 
 from __future__ import annotations
 

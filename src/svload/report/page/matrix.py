@@ -36,7 +36,8 @@ class Head:
 
 @dataclass(frozen=True)
 class Row:
-    """The heads that start in this row, and a case in each place; None if the study has none for that combination."""
+    """The heads that start in this row, and a case in each place; None if the study has none for that
+    combination."""
 
     heads: tuple[Head, ...]
     cells: tuple[CaseResult | None, ...]

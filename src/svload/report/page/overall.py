@@ -1,5 +1,5 @@
-"""The page's charts over all cases: where a request's time goes, the servers' CPU and memory, load curves, the search,
-and what limited each case (docs/method.md §5)."""
+"""The page's charts over all cases: where a request's time goes, the servers' CPU and memory, load curves,
+the search, and what limited each case (docs/method.md §5)."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ _MOST_CURVES = 40
 
 @dataclass(frozen=True)
 class CurveView(OverallChart):
-    """A load curve with its sentences, limits and demands. `uses`: what was in use at N* and at half of it, or why
-    that is not known; None if the load is not a number of users."""
+    """A load curve with its sentences, limits and demands. `uses`: what was in use at N* and at half of it,
+    or why that is not known; None if the load is not a number of users."""
 
     sentences: tuple[str, ...]
     limits: tuple[LimitRow, ...]
@@ -252,7 +252,6 @@ def _levels_of(case: CaseResult, factors: Sequence[str]) -> tuple[str, ...]:
 
 
 def _first_at_n_star(findings: Findings, factor: str) -> set[str]:
-    """Return the cases that are the first at or above N* of their curve."""
     evidence = evidence_of(findings)
     found = (at_limit(curve, evidence) for curve in findings.curves if curve.factor == factor)
     return {one.at.case for one in found if isinstance(one, AtLimit)}
@@ -282,8 +281,8 @@ _STATES: tuple[LimitState, ...] = ("reached", "approached", "clear")
 
 @dataclass(frozen=True)
 class Use:
-    """One declared limit at both loads, as shares in use (1 is full); or one counter of what was refused, lost or made
-    to wait, per trial."""
+    """One declared limit at both loads, as shares in use (1 is full); or one counter of what was refused,
+    lost or made to wait, per trial."""
 
     what: str
     resource: Resource
@@ -327,9 +326,9 @@ class AtLimit:
         star = f"{self.limit.name} = {self.limit.value:.3g}"
         star += "" if self.limit.state == "bracketed" else " (not bracketed)"
         return (
-            f"How much of each limit was in use, and how much was turned away, at {self.at.level}, the first level at or "
-            f"above {star}, and at {self.half.level}, the nearest to half of it. What grows with the load and is full "
-            "limits it; evidence, no proof."
+            f"How much of each limit was in use, and how much was turned away, at {self.at.level}, the first "
+            f"level at or above {star}, and at {self.half.level}, the nearest to half of it. What grows with "
+            "the load and is full limits it; evidence, no proof."
         )
 
 

@@ -152,7 +152,6 @@ def resource_charts(
 
 
 def _marks(digests: Sequence[TrialDigest]) -> list[Mark]:
-    """Return the planned faults of the first trial, at the moments when they started."""
     faults = digests[0].lab.faults if digests else ()
     return [Mark(one.begun_s, one.what) for one in faults if one.begun_s is not None]
 
@@ -190,7 +189,6 @@ def _from_zero(lines: Sequence[Series]) -> bool:
 
 
 def _every_point(digests: Sequence[TrialDigest], services: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    """Yield the points behind the main panels, of every trial."""
     wanted = {MACHINE_CPU: "CPU, cores busy"}
     wanted |= {Resource(name, *CPU): "CPU, cores busy" for name in services}
     wanted |= {Resource(name, *MEMORY): "memory, bytes" for name in services}

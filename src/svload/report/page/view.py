@@ -1,5 +1,5 @@
-"""report.html in the most detail that fits, and series.csv if the lines over time do not: every section as plain values,
-charts as SVG. The template does only the layout."""
+"""report.html in the most detail that fits, and series.csv if the lines over time do not: every section as
+plain values, charts as SVG. The template does only the layout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from svload.report.charts.rows import Replicate, strip, strip_axis, strip_scale
 from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import Gathered
 from svload.report.data.resources import meanings
-from svload.report.page.cases import OUTCOME_NAMES, case_section, section_places
+from svload.report.page.cases import OUTCOMES, case_section, section_places
 from svload.report.page.data import Anchors, packed
 from svload.report.page.detail import LARGEST_BYTES, LEVELS, Detail, first_level
 from svload.report.page.flames import overall_flame
@@ -64,29 +64,11 @@ class AnswerLine:
     more: int
 
 
-_OWN_IDS = [
-    "top",
-    "theme",
-    "whole",
-    "alone-bar",
-    "shade",
-    "shade-low",
-    "shade-name",
-    "shade-high",
-    "shade-note",
-    "shades",
-    "table",
-    "thresholds",
-    "floor",
-    "filters",
-    "by-grade",
-    "search",
-    "shown",
-    "anatomy-chart",
-    "cpu-chart",
-    "memory-chart",
-    "flame-graph",
-]
+_OWN_IDS = (
+    "top", "theme", "whole", "alone-bar", "shade", "shade-low", "shade-name", "shade-high", "shade-note",
+    "shades", "table", "thresholds", "floor", "filters", "by-grade", "search", "shown", "anatomy-chart",
+    "cpu-chart", "memory-chart", "flame-graph",
+)  # fmt: skip
 """Ids of the page itself, which cases must not use."""
 
 
@@ -190,7 +172,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "services": services_of(findings),
         "cases": sections,
         "trials_of": gathered.trials_of,
-        "outcome_names": OUTCOME_NAMES,
+        "outcome_names": list(OUTCOMES.values()),
         "ran": what_was_run(gathered),
     }
 

@@ -1,5 +1,5 @@
-"""A workbook: strings stay strings, names are safe, every formula has its value, every row shows its whole text; native
-charts over cells follow an auditor's changes."""
+"""A workbook: strings stay strings, names are safe, every formula has its value, every row shows its whole
+text; native charts over cells follow an auditor's changes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The sheet of trials, with counts and every headline number, shares and rates as formulas; and case by case over it: the
-summary with intervals and doubts, and every number."""
+"""The sheet of trials, with counts and every headline number, shares and rates as formulas; and case by case
+over it: the summary with intervals and doubts, and every number."""
 
 from __future__ import annotations
 

@@ -108,7 +108,6 @@ def case_table(findings: Findings, width: int) -> CaseTable:
 
 
 def _steps(findings: Findings, group: str) -> list[str]:
-    """Return the steps of the main group's scenarios."""
     return [
         owner.removeprefix(f"{group}.") for owner in traffic_owners(findings) if owner.startswith(f"{group}.")
     ]

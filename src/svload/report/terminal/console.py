@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterable
 from typing import IO, Any, cast
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, JustifyMethod, OverflowMethod, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 
 from svload.model.visible import PlainStream, visible
 
@@ -48,3 +49,13 @@ def live_console() -> Console:
 
 def _drawn(stream: Any) -> IO[str]:
     return cast("IO[str]", stream.obeyed if isinstance(stream, PlainStream) else stream)
+
+
+def plain_table(
+    headings: Iterable[str], numbers: JustifyMethod = "left", overflow: OverflowMethod = "fold"
+) -> Table:
+    """Return a table without lines; columns after the first are justified as `numbers`."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at, heading in enumerate(headings):
+        table.add_column(heading, justify=numbers if at else "left", overflow=overflow)
+    return table

@@ -11,7 +11,7 @@ from rich.text import Text
 from svload.model.load_summary import Lag, LoadSummary, Times
 from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
-from svload.report.terminal.console import MOST_LINES, console, height
+from svload.report.terminal.console import MOST_LINES, console, height, plain_table
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.told.criteria import OPEN, OUTCOME_MARKS
 from svload.report.told.numbers import mark_of, meaning_of, short_why
@@ -52,7 +52,6 @@ def show_load(summary: LoadSummary) -> None:
 
 
 def _stages(summary: LoadSummary) -> Table:
-    """Return one row per ramp or level."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("stage", "from", "to", "p50", "p95", "p99", "completed", "ok"):
         table.add_column(heading, justify="left" if heading == "stage" else "right")
@@ -126,17 +125,13 @@ def _rate(rate_rps: float | None) -> str:
 
 
 def _clocks(summary: LoadSummary) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("ms", *_STATS):
-        name = heading.replace("_", ".")
-        table.add_column(name, justify="left" if heading == "ms" else "right")
+    table = plain_table(("ms", *(name.replace("_", ".") for name in _STATS)), "right", "ellipsis")
     for field, (label, style) in _rows(summary).items():
         table.add_row(label, *(_cell(summary, field, stat) for stat in _STATS), style=style)
     return table
 
 
 def _rows(summary: LoadSummary) -> dict[str, tuple[str, str]]:
-    """Return the fields whose times are shown, with label and style."""
     rows = {"response_ms": ("response (from due)", "bold")}
     if summary.ok and summary.failed:
         rows["ok_response_ms"] = ("response, ok only", "")

@@ -1,5 +1,6 @@
-"""What commands print at their end: tables that fit 80 columns and sentences that can be read aloud. Of an import what was
-read and what is missing; of a search its loads or steps in place of the cases, since each level is a case."""
+"""What commands print at their end: tables that fit 80 columns and sentences that can be read aloud. Of an
+import what was read and what is missing; of a search its loads or steps in place of the cases, since each
+level is a case."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from svload.model.results import Estimate, Findings, Imported, TrialResult
 from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
 from svload.report.terminal.casetable import CaseTable, case_table
-from svload.report.terminal.console import MOST_LINES, console, height
+from svload.report.terminal.console import MOST_LINES, console, height, plain_table
 from svload.report.terminal.live import GRADE_STYLE, SEARCH_STYLES
 from svload.report.told.answer import Sentence, answer, headline, nothing_line
 from svload.report.told.certified import instrument_line, instrument_words, percent_of_log
@@ -314,9 +315,7 @@ def show_plan(planned: Mapping[str, Any]) -> None:
     if planned["question"]:
         out.print(Text(str(planned["question"]), style="italic"))
     factors = list(dict.fromkeys(name for case in planned["cases"] for name in case["levels"]))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("case", *factors, "run"):
-        table.add_column(heading, overflow="fold")
+    table = plain_table(("case", *factors, "run"))
     together = _left_out_together(planned["cases"])
     for case in planned["cases"]:
         if case["excluded"] in together:
@@ -352,7 +351,6 @@ def show_plan(planned: Mapping[str, Any]) -> None:
 
 
 def _left_out_together(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the reasons for which many cases are left out, with these cases."""
     by_reason: dict[str, list[str]] = {}
     for case in cases:
         if case["excluded"] is not None:
@@ -446,9 +444,7 @@ def show_comparison(rows: Sequence[Mapping[str, Any]], page: Path) -> None:
     out = console()
     if not rows:
         out.print("the two runs have no case in common")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("case", "metric", "ratio", "95 % interval", ""):
-        table.add_column(heading, overflow="fold")
+    table = plain_table(("case", "metric", "ratio", "95 % interval", ""))
     for row in rows:
         ratio, low, high = row.get("ratio"), row.get("low"), row.get("high")
         interval = f"{low:.3g} … {high:.3g}" if low is not None and high is not None else "–"
@@ -472,9 +468,7 @@ def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
             out.print(f"{name:20} {value:.6f}" if isinstance(value, float) else f"{name:20} {value}")
         _show_hints(out, rows)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("variable", "min", "median", "max"):
-        table.add_column(heading, justify="left" if heading == "variable" else "right")
+    table = plain_table(("variable", "min", "median", "max"), "right", "ellipsis")
     for name in rows[0]:
         values = sorted(row[name] for row in rows)
         if isinstance(values[0], (int, float)):
@@ -488,7 +482,6 @@ def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show_hints(out: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print why transfers failed, once for each error."""
     for name in dict.fromkeys(str(row["error"]) for row in rows if row["error"]):
         out.print(Text(f"{name}: {HINTS[name]}", style="red"))
 
@@ -517,9 +510,7 @@ def show_aa(certificate: AaCertificate | None, run: Path) -> None:
         + (", restarted before each trial" if certificate.restarts else "")
         + "; the floor is larger than the effect in 95 % of the pairs"
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("metric", "floor", "sd of a pair"):
-        table.add_column(heading, justify="left" if heading == "metric" else "right")
+    table = plain_table(("metric", "floor", "sd of a pair"), "right", "ellipsis")
     for floor in certificate.floors:
         if floor.metric.endswith((".p50", ".p95", ".p99", ".mean", ".throughput")):
             table.add_row(floor.metric, percent_of_log(floor.floor), percent_of_log(floor.sd))
@@ -553,42 +544,20 @@ def _search_levels(findings: Findings, found: CapacityResult) -> Table:
     servers = {case.case: case.server or "" for case in findings.cases}
     criteria = list(dict.fromkeys(row.by for row in rows if row.by))
     one = len(criteria) == 1  # then it is the heading
-    table = _search_table(
-        (
-            found.over,
-            "",
-            criteria[0] if one else "measured",
-            *([] if one else ["by"]),
-            "throughput",
-            "server",
-            "trials",
-        )
-    )
+    measured = (criteria[0],) if one else ("measured", "by")
+    table = _search_table((found.over, "", *measured, "throughput", "server", "trials"))
     for row in rows:
-        style = SEARCH_STYLES[row.level.outcome]
-        cells = (
-            f"{row.level.load:,}",
-            f"{row.mark} {row.level.outcome}",
-            f"{row.measured} ({row.interval})" if row.interval else row.measured,
-            *([] if one else [row.by]),
-            row.throughput,
-            servers.get(row.level.case, ""),
-            row.trials,
-        )
-        table.add_row(*(Text(visible(text), style=style if at == 1 else "") for at, text in enumerate(cells)))
+        load, outcome, by, number, throughput, trials = map(visible, row.cells)
+        server = visible(servers.get(row.level.case, ""))
+        told = Text(outcome, style=SEARCH_STYLES[row.level.outcome])
+        table.add_row(load, told, number, *([] if one else [by]), throughput, server, trials)
     return table
 
 
 def _search_steps(found: CapacityResult) -> Table:
     table = _search_table((found.over, "to", "gain", "throughput"))
     for row in sorted(step_rows(found), key=lambda one: one.step.low_load)[:_MOST_LEVELS]:
-        cells = (
-            f"{row.step.low_load:,}",
-            f"{row.step.high_load:,}",
-            row.gain,
-            row.throughput,
-        )
-        table.add_row(*map(Text, cells))
+        table.add_row(*row.cells)
     return table
 
 

@@ -24,8 +24,7 @@ from svload.report.told.claimed import (
     ran_first,
 )
 from svload.report.told.doubts import Doubt, asked_keys, doubting, doubts, summary
-from svload.report.told.evidence import evidence_lines, gave_way
-from svload.report.told.faults import fault_lines
+from svload.report.told.evidence import evidence_lines, fault_lines, gave_way
 from svload.report.told.numbers import Number, Told
 from svload.report.told.spelling import GRADE_MARK, cause, count_words, grade_words, list_words, number_words
 

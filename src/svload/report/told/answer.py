@@ -1,5 +1,5 @@
-"""The answer of a run: what failed, its comparisons, what the servers did, then what is doubtful; of `svload compare URL
-URL`, which of the two is faster. Pure: made from findings alone."""
+"""The answer of a run: what failed, its comparisons, what the servers did, then what is doubtful; of `svload
+compare URL URL`, which of the two is faster. Pure: made from findings alone."""
 
 from __future__ import annotations
 
@@ -402,7 +402,6 @@ def faster_sentence(findings: Findings) -> str:
 
 
 def _head(found: list[Claimed]) -> str:
-    """Return which is faster, as far as the claims agree."""
     one, other = found[0].claim.treatment, found[0].claim.baseline
     slower = {(claim.claim.ratio.value or 1.0) > 1 for claim in found if claim.outcome == "decided"}
     if slower == {True}:
@@ -437,7 +436,6 @@ def _clause(one: Claimed, decided: bool) -> str:
 
 
 def _success(one: Claimed) -> str:
-    """Return the failures of each side, if there were any."""
     before, after = one.claim.success
     if before is None or after is None or before == after == 1:
         return ""

@@ -1,5 +1,6 @@
-"""Thresholds in words: those with the same outcome in one line, with what was measured; and loads in stages: one row per
-ramp or level with the median of the case's trials, and the thresholds that each level keeps. Pure."""
+"""Thresholds in words: those with the same outcome in one line, with what was measured; and loads in stages:
+one row per ramp or level with the median of the case's trials, and the thresholds that each level keeps.
+Pure."""
 
 from __future__ import annotations
 
@@ -174,7 +175,6 @@ def _where(findings: Findings, names: Sequence[str]) -> str:
 
 
 def _shared_levels(cases: Sequence[CaseResult]) -> dict[str, str]:
-    """Return the levels shared by all these cases."""
     first, *others = [case.levels for case in cases] or [{}]
     return {
         factor: level for factor, level in first.items() if all(one.get(factor) == level for one in others)
@@ -200,8 +200,8 @@ _STAGE_FORMS: tuple[Dimension, ...] = ("time_s", "time_s", "time_s", "rate_rps",
 
 @dataclass(frozen=True)
 class StageRow:
-    """A stage of a case. `values` are in the order of _STAGE_NUMBERS, None if missing; `keeps`: its thresholds with
-    their marks."""
+    """A stage of a case. `values` are in the order of _STAGE_NUMBERS, None if missing; `keeps`: its
+    thresholds with their marks."""
 
     case: str
     stage: StageResult

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from svload.analysis.laws.levels import Bounds
-from svload.analysis.laws.n_peak import Scalability
+from svload.analysis.laws.throughput import Scalability
 from svload.model.load_curve import DemandFound, LimitName, LoadCurve, LoadLimit
 from svload.model.units import Dimension
 from svload.report.told.spelling import show_value
@@ -123,7 +123,6 @@ def lines_of(curve: LoadCurve) -> DrawnLines:
 
 
 def _bounds(curve: LoadCurve) -> Bounds | None:
-    """Return the constants of the bounds."""
     if curve.top_rps is None or curve.alone_s is None:
         return None
     return Bounds(curve.top_rps, curve.alone_s)

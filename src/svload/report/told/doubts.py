@@ -1,5 +1,5 @@
-"""What is doubtful, which numbers it affects and who caused it: one row per check, most frequent first, with the remedy;
-and whether any time or rate of a run can be used. Pure."""
+"""What is doubtful, which numbers it affects and who caused it: one row per check, most frequent first, with
+the remedy; and whether any time or rate of a run can be used. Pure."""
 
 from __future__ import annotations
 
@@ -209,7 +209,6 @@ def asked_words(findings: Findings) -> str:
 
 
 def _of_main(key: str, group: str) -> str:
-    """Return a number in words, without the main group's name."""
     return number_words(key.removeprefix(f"{group}."))
 
 

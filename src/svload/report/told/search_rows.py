@@ -31,6 +31,15 @@ class LevelRow:
     trials: str
     says: str
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Load, outcome, the criterion nearest to its limit, its number, throughput, trials."""
+        number = f"{self.measured} ({self.interval})" if self.interval else self.measured
+        return (
+            f"{self.level.load:,}", f"{self.mark} {self.level.outcome}", self.by, number,
+            self.throughput, self.trials,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class StepRow:
@@ -39,6 +48,11 @@ class StepRow:
     step: GainStep
     gain: str
     throughput: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Both loads, gain, throughput."""
+        return f"{self.step.low_load:,}", f"{self.step.high_load:,}", self.gain, self.throughput
 
 
 def search_title(found: CapacityResult) -> str:

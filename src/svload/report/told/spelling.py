@@ -1,5 +1,5 @@
-"""Numbers, checks and verdicts in words, spelt the same in terminal, page and sheets; where newer rules judge a run again,
-each trial's grade at sealing time beside its grade now."""
+"""Numbers, checks and verdicts in words, spelt the same in terminal, page and sheets; where newer rules judge
+a run again, each trial's grade at sealing time beside its grade now."""
 
 from __future__ import annotations
 
@@ -202,7 +202,6 @@ def services_of(findings: Findings) -> list[str]:
 
 
 def _metric_keys(findings: Findings) -> dict[str, None]:
-    """Return the metrics measured in any case or trial, in order of appearance."""
     every = (*(case.metrics for case in findings.cases), *(trial.metrics for trial in findings.trials))
     return dict.fromkeys(chain.from_iterable(every))
 
