@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from benches.harness import arguments, page
+from benches.harness import arguments, markdown, page
 from svload.analysis import limits
 from svload.analysis.claims.pairs import unit_is_bring_up
 from svload.analysis.claims.statistic import (
@@ -361,32 +361,33 @@ def gate(
     return used, passes, fails
 
 
+HEAD = """# Claims simulated
+
+`python -m benches.claims`: {runs:,} runs a cell, seed {seed}; one claim, trials of 1.2 s, two cores. All values in %.
+
+- False alarms: the sides are equal, but a difference is claimed.
+- Coverage: the 95 % interval contains 1.1, the ratio on a quiet machine.
+- Limits: false alarms ≤ {alarms:g} %, coverage ≥ {coverage:g} %, 1.1 called “no difference” in ≤ 3 %. They don't apply to cells in brackets.
+
+"""
+
+
+def cells_of(row: Row) -> list[str]:
+    """Return a row of the table of comparisons."""
+    cell = row.cell
+    shares = (row.false_alarms, row.coverage, *row.power, row.none, row.falsely_none)
+    figures = [f"{100 * one:.1f}" for one in shares]
+    if not row.kept:
+        figures[0] = f"**{figures[0]} MISSED**"
+    name = cell.world.name if cell.held else f"({cell.world.name})"
+    return [name, f"{cell.cases} × {cell.blocks}", *figures]
+
+
 def table(rows: list[Row], runs: int) -> str:
     """Return the table of comparisons."""
-    lines = [
-        "# Claims simulated",
-        "",
-        f"`python -m benches.claims`: {runs:,} runs a cell, seed {SEED}; one claim, trials of 1.2 s, two cores. All values in %.",
-        "",
-        "- False alarms: the sides are equal, but a difference is claimed.",
-        "- Coverage: the 95 % interval contains 1.1, the ratio on a quiet machine.",
-        f"- Limits: false alarms ≤ {100 * FALSE_ALARMS_MAX:g} %, coverage ≥ {100 * COVERAGE_MIN:g} %, 1.1 called “no difference” in ≤ 3 %. "
-        "They don't apply to cells in brackets.",
-        "",
-        "| world | cases × blocks | false alarms | coverage | 1.05 decided | 1.1 | 1.3 | “no difference” of equal sides | of 1.1 |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        cell = row.cell
-        name = cell.world.name if cell.held else f"({cell.world.name})"
-        figures = [
-            f"{100 * one:.1f}"
-            for one in (row.false_alarms, row.coverage, *row.power, row.none, row.falsely_none)
-        ]
-        if not row.kept:
-            figures[0] = f"**{figures[0]} MISSED**"
-        lines.append(f"| {name} | {cell.cases} × {cell.blocks} | {' | '.join(figures)} |")
-    return "\n".join(lines) + "\n"
+    head = HEAD.format(runs=runs, seed=SEED, alarms=100 * FALSE_ALARMS_MAX, coverage=100 * COVERAGE_MIN)
+    columns = "world|cases × blocks|false alarms|coverage|1.05 decided|1.1|1.3|“no difference” of equal sides|of 1.1"
+    return head + markdown(columns.split("|"), [cells_of(row) for row in rows])
 
 
 MARGIN_MAX = 0.04
@@ -395,15 +396,12 @@ MARGIN_MAX = 0.04
 
 def gates(runs: int) -> tuple[str, bool]:
     """Return the table of gates, and whether a build at the margin hardly ever passes."""
-    lines = [
-        "",
-        f"Gates “worse by more than 5 %”, one case, trials of 5 s, {FIRST} to {MOST} blocks: a gate stops when half of the interval is at most\n"
-        f"{limits.GATE_WIDTH:g} of the margin. A build at the margin (1.05) may pass in 3 %.",
-        "",
-        "| percentile | world | blocks | equal passes | 1.02 passes | 1.05 passes | 1.1 fails | 1.15 fails |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    kept = True
+    head = (
+        f"\nGates “worse by more than 5 %”, one case, trials of 5 s, {FIRST} to {MOST} blocks: a gate stops when half of the interval is at "
+        f"most\n{limits.GATE_WIDTH:g} of the margin. A build at the margin (1.05) may pass in 3 %.\n\n"
+    )
+    columns = "percentile|world|blocks|equal passes|1.02 passes|1.05 passes|1.1 fails|1.15 fails"
+    lines, kept = [], True
     for percentile in (0.5, 0.95):
         for world in GATES:
             found = {ratio: gate(world, ratio, runs, percentile) for ratio in RATIOS}
@@ -411,21 +409,19 @@ def gates(runs: int) -> tuple[str, bool]:
                 _share(found[ratio][2]) for ratio in RATIOS[3:]
             ]
             kept &= shares[2] <= MARGIN_MAX
-            figures = " | ".join(f"{100 * one:.0f}" for one in shares)
-            lines.append(f"| p{100 * percentile:g} | {world.name} | {found[1.0][0].mean():.1f} | {figures} |")
-            print(lines[-1], flush=True)
-    return "\n".join(lines) + "\n", kept
+            figures = [f"{100 * one:.0f}" for one in shares]
+            lines.append([f"p{100 * percentile:g}", world.name, f"{found[1.0][0].mean():.1f}", *figures])
+            print(" | ".join(lines[-1]), flush=True)
+    return head + markdown(columns.split("|"), lines), kept
 
 
 def success(runs: int) -> str:
     """Return a gate's results on success, by the candidate's failed share: its margin is 0.1 points."""
-    lines = [
-        "",
-        "Success: no request of the baseline fails, each one of the candidate fails at random; six blocks, margin 0.1 points. Passes / fails.",
-        "",
-        "| requests a trial | 0 % fail | 0.05 % | 0.1 % | 1 % | 5 % |",
-        "|---|---|---|---|---|---|",
-    ]
+    head = (
+        "\nSuccess: no request of the baseline fails, each one of the candidate fails at random; six blocks, margin 0.1 points. "
+        "Passes / fails.\n\n"
+    )
+    lines = []
     rng = np.random.default_rng(SEED)
     for requests in (300, 3_000, 30_000, 300_000):
         cells = []
@@ -436,8 +432,8 @@ def success(runs: int) -> str:
             none = (drop == 0).all((1, 2))
             passes = none | (low >= -limits.SUCCESS_MARGIN)
             cells.append(f"{100 * _share(passes):.0f} / {100 * _share(high < -limits.SUCCESS_MARGIN):.0f}")
-        lines.append(f"| {requests:,} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append([f"{requests:,}", *cells])
+    return head + markdown(["requests a trial", "0 % fail", "0.05 %", "0.1 %", "1 %", "5 %"], lines)
 
 
 def main() -> int:
@@ -446,7 +442,7 @@ def main() -> int:
     rows = []
     for cell in cells():
         rows.append(judge(cell, runs))
-        print(table(rows[-1:], runs).splitlines()[-1], flush=True)
+        print(" | ".join(cells_of(rows[-1])), flush=True)
     of_gates, kept = gates(runs // 2)
     if not chosen.tenth:
         text = table(rows, runs) + of_gates + success(runs) + NOTES

@@ -38,6 +38,7 @@ from typing import Any
 from tests.fleet.fabric import NETWORK, Fabric, Host, fabric
 from tests.servers import wait_until
 
+from benches.fleet import MACHINES, inventory, machines
 from benches.harness import KEPT, Kept, arguments, markdown, page
 from svload.store import RunDir, read_trial
 
@@ -48,7 +49,7 @@ VICTIMS = {
     "scheduler": "svload.host.machines.scheduler",
     "controller": "",
 }
-MACHINES, RATE, SECONDS, TRIALS = 10, 200, 2, 2
+RATE, SECONDS, TRIALS = 200, 2, 2
 DUE = RATE * SECONDS
 FIRST_S, LAST_S = 1.0, 8.0
 """A kill comes this long after the first trial began: within both trials' loads or between them."""
@@ -116,10 +117,7 @@ class Scene:
         (made.folder / "study").mkdir()
         (made.folder / "study" / "study.yaml").write_text(STUDY)
         (made.folder / "tmp").mkdir()
-        lines = "".join(f"    {host.name}: {{ansible_host: {host.address}}}\n" for host in made.hosts)
-        self.inventory = made.inventory(
-            f"generators:\n  vars: {{svload_python: {sys.executable}}}\n  hosts:\n{lines}"
-        )
+        self.inventory = inventory(made, made.hosts)
         self.before = self.processes()
         self.ports_before = self.ports()
 
@@ -200,8 +198,7 @@ class Scene:
 @contextlib.contextmanager
 def scene() -> Iterator[Scene]:
     """Run ten machines and the server until the block ends."""
-    hosts = [Host(f"h{number}", number, 1_000 * number, own_tmp=True) for number in range(1, MACHINES + 1)]
-    with fabric(hosts) as made:
+    with fabric(machines(own_tmp=True)) as made:
         words = [sys.executable, "-m", "benches.kills", "--serve", str(made.folder / "seen")]
         server = subprocess.Popen(
             ["nsenter", f"--net=/run/netns/{made.middle}", *words], stdout=subprocess.PIPE, text=True

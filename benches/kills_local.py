@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers import serving
 from tests.store.foreign_files import closed_loop, write_jtl
 
 from benches.harness import arguments, markdown, page
@@ -77,18 +79,6 @@ class Case:
     code: int
     left: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-
-
-def answer(listener: socket.socket) -> None:
-    """Serve `ok` to every client, one thread per connection."""
-
-    def one(connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            while connection.recv(4096):
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-
-    while True:
-        threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
 
 
 def environment() -> dict[str, str]:
@@ -167,6 +157,12 @@ def sealed(runs: Path) -> dict[str, str]:
     return found
 
 
+def succeed(*commands: str) -> None:
+    """Run commands of the system."""
+    for command in commands:
+        subprocess.run(command.split(), check=True)
+
+
 def planted() -> list[str]:
     """Return the sorts of leftovers that the check misses when there is one of each."""
     before, had = standing(), files()
@@ -180,19 +176,9 @@ def planted() -> list[str]:
     mounted.mkdir()
     group.mkdir()
     file.touch()
-    for words in (
-        ["ip", "netns", "add", "planted"],
-        ["ip", "link", "add", "planted", "type", "veth"],
-        ["mount", "-t", "tmpfs", "none", str(mounted)],
-    ):
-        subprocess.run(words, check=True)
+    succeed("ip netns add planted", "ip link add planted type veth", f"mount -t tmpfs none {mounted}")
     seen = {one.split()[0] for one in (standing() - before) | (files() - had)}
-    for words in (
-        ["umount", str(mounted)],
-        ["ip", "link", "del", "planted"],
-        ["ip", "netns", "del", "planted"],
-    ):
-        subprocess.run(words, check=True)
+    succeed(f"umount {mounted}", "ip link del planted", "ip netns del planted")
     sleeper.kill()
     sleeper.wait()
     group.rmdir()
@@ -217,7 +203,7 @@ def once(kind: str, url: str, lasts_s: float, draw: random.Random) -> Case:
         running.wait(after_s)
     if running.poll() is not None:
         running.communicate()
-        subprocess.run(["rm", "-rf", str(ROOT / "runs")], check=True)
+        shutil.rmtree(ROOT / "runs", ignore_errors=True)
         return once(kind, url, 0.7 * lasts_s, draw)
     seals = sealed(ROOT / "runs")
     own = {pid: words for pid, words in processes().items() if f"process {words[:90]}" not in before}
@@ -252,7 +238,7 @@ def once(kind: str, url: str, lasts_s: float, draw: random.Random) -> Case:
         told = checked.communicate(timeout=BOUND_S)[1]
         if checked.returncode:
             case.lost.append(f"verify {run.parent.name}: {told.strip().splitlines()[-1][:200]}")
-    subprocess.run(["rm", "-rf", str(ROOT / "runs")], check=True)
+    shutil.rmtree(ROOT / "runs", ignore_errors=True)
     return case
 
 
@@ -286,31 +272,24 @@ def scene() -> Iterator[str]:
         (ROOT / str(study["name"]) / "study.yaml").write_text(json.dumps(study))
     write_jtl(ROOT / "a.jtl", closed_loop(lasts=20_000))
     stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
-        threading.Thread(target=answer, args=(listener,), daemon=True).start()
+    with serving() as port:
         threading.Thread(target=watch_labs, args=(stop,), daemon=True).start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        yield f"http://127.0.0.1:{port}/"
         stop.set()
 
 
 def inside(kills: int, seed: int, only: Sequence[str]) -> int:
     """In the namespaces: make all kills, and the table."""
-    for words in (
-        ["ip", "link", "set", "lo", "up"],
-        ["mount", "-t", "tmpfs", "none", "/tmp"],
-        ["mkdir", "-p", "/run/netns"],
-        ["mount", "-t", "tmpfs", "none", "/run/netns"],
-    ):
-        subprocess.run(words, check=True)
+    Path("/run/netns").mkdir(exist_ok=True)
+    succeed("ip link set lo up", "mount -t tmpfs none /tmp", "mount -t tmpfs none /run/netns")
     with scene() as url:
         if unseen := planted():
             print(f"the check does not see a planted {', '.join(unseen)}", file=sys.stderr)
             return 1
-        start(("run", "small", "--out", "kept"), url).communicate(timeout=BOUND_S)
-        (run,) = (ROOT / "kept").glob("small-*")
-        run.rename(ROOT / "whole")
-        subprocess.run(["rm", "-rf", str(ROOT / "kept")], check=True)
-        (ROOT / "whole").rename(ROOT / "kept")
+        start(("run", "small", "--out", "whole"), url).communicate(timeout=BOUND_S)
+        (run,) = (ROOT / "whole").glob("small-*")
+        run.rename(ROOT / "kept")
+        shutil.rmtree(ROOT / "whole")
         lasts = {}
         for kind in only:
             begun = time.monotonic()
@@ -320,7 +299,7 @@ def inside(kills: int, seed: int, only: Sequence[str]) -> int:
             if whole.returncode not in (0, 1, 4):
                 print(f"{kind} does not run: {told}", file=sys.stderr)
                 return 1
-            subprocess.run(["rm", "-rf", str(ROOT / "runs")], check=True)
+            shutil.rmtree(ROOT / "runs", ignore_errors=True)
         cases = []
         for number in range(kills):
             kind = only[number % len(only)]

@@ -12,7 +12,7 @@ locust).
 
 from __future__ import annotations
 
-import http.client
+import contextlib
 import random
 import shutil
 import sys
@@ -96,27 +96,15 @@ class Opened(threading.Thread):
         super().__init__(daemon=True)
         self._server, self._wanted = server, wanted
         self._over = threading.Event()
-        self.asked = 0
         self.at_s: float | None = None
         self.begun = time.monotonic()
         self.start()
 
     def run(self) -> None:
         while not self._over.wait(0.05) and self.at_s is None:
-            if self._active() > self._wanted:  # its own is one of them
-                self.at_s = time.monotonic() - self.begun
-
-    def _active(self) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self._server.status_port, timeout=5)
-        try:
-            connection.request("GET", "/")
-            words = connection.getresponse().read().split()
-            self.asked += 1
-            return int(words[2])
-        except OSError:
-            return 0
-        finally:
-            connection.close()
+            with contextlib.suppress(OSError):
+                if self._server.connections() >= self._wanted:
+                    self.at_s = time.monotonic() - self.begun
 
     def end(self) -> None:
         self._over.set()
@@ -129,7 +117,7 @@ def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, float 
     opened = Opened(server, USERS)
     cost = run(command, out, _BOUND_S, server.pids, codes=(0, 4))
     opened.end()
-    asked = server.requests() - before - opened.asked
+    asked = server.requests() - before
     return Run(asked, cost.process_s, cost.core_s, cost.wall_s), opened.at_s
 
 
@@ -149,7 +137,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="svload-bench-") as text, nginx(Path(text) / "nginx") as server:
         for number in range(told.rounds):
             for name in draw.sample(names, len(names)):
-                runs = []
+                runs: dict[int, Run] = {}
                 for seconds in draw.sample(SPANS_S, 2):
                     folder = Path(text) / f"{name}-{number}-{seconds}"
                     folder.mkdir()
@@ -158,11 +146,9 @@ def main() -> int:
                         if name == "svload"
                         else locust_command(str(program), folder, server, seconds)
                     )
-                    done, at_s = once(command, server, folder / "out")
-                    runs.append((seconds, done))
+                    runs[seconds], at_s = once(command, server, folder / "out")
                     ready[name] += [at_s] if at_s is not None else []
-                short, long = (done for _, done in sorted(runs, key=lambda one: one[0]))
-                slopes[name].append(slope(short, long))
+                slopes[name].append(slope(*(runs[seconds] for seconds in SPANS_S)))
     print(f"{USERS} users, {WORKERS} workers on one core, nginx on the other, {told.rounds} rounds: medians")
     for name in names:
         rate, cost = (

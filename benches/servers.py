@@ -59,15 +59,18 @@ class Server:
         """Return the requests received since its start, without the status requests."""
         if self.count_file is not None:
             return int.from_bytes(self.count_file.read_bytes(), "little")
-        connection = http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=5)
-        try:
-            connection.request("GET", "/")
-            words = connection.getresponse().read().split()
-        finally:
-            connection.close()
-        self._asked += 1
         # Active connections: 1 / server accepts handled requests / 7 7 9 …
+        words = self._status()
         return int(words[words.index(b"requests") + 3]) - self._asked
+
+    def connections(self) -> int:
+        """Return the open connections of nginx, without that of the question."""
+        return int(self._status()[2]) - 1
+
+    def _status(self) -> list[bytes]:
+        words = ask(self.status_port, "GET", "/").split()
+        self._asked += 1
+        return words
 
     def port(self, scheme: str, http2: bool = False) -> int:
         """Return the port that speaks that; HTTP/2 by prior knowledge."""

@@ -434,20 +434,15 @@ def drawn_blocks(ratio: float, start: float, error: float, gates: int = 4000) ->
 def endings() -> str:
     """Tabulate how gates end that stop where they are decided, by the levels at which they fail and pass."""
     levels = (NEVER, (0.05, 0.05), ENDS)
-    names = " | ".join(f"p ≤ {fails:g}, {passes:g}" for fails, passes in levels[1:])
-    lines = [
-        f"| planted | starts, error | by width alone: fails, passes, blocks | {names} |",
-        "|" + "---|" * 5,
-    ]
+    names = [f"p ≤ {fails:g}, {passes:g}" for fails, passes in levels[1:]]
+    lines = []
     for start, error in ((0.01, 0.02), (0.02, 0.02), (0.04, 0.02), (0.04, 0.06), (0.06, 0.1)):
         for ratio in (0.5, 0.9, 1.0, 1.03, *RATIOS[1:]):
             blocks = drawn_blocks(ratio, start, error)
             found = [ended(blocks, *level) for level in levels]
-            told = " | ".join(
-                f"{100 * one.fails:.1f}, {100 * one.passes:.1f}, {one.blocks:.1f}" for one in found
-            )
-            lines.append(f"| {ratio:g} | {100 * start:g}, {100 * error:g} % | {told} |")
-    return "\n".join(lines) + "\n"
+            told = [f"{100 * one.fails:.1f}, {100 * one.passes:.1f}, {one.blocks:.1f}" for one in found]
+            lines.append([f"{ratio:g}", f"{100 * start:g}, {100 * error:g} %", *told])
+    return markdown(["planted", "starts, error", "by width alone: fails, passes, blocks", *names], lines)
 
 
 HEAD = """# Turns simulated
