@@ -108,6 +108,19 @@ def test_what_no_finding_holds_is_told_in_a_trial_s_own_words() -> None:
     assert saturated_of(plain, evolve(one, verdict=verdict)) == [f"SATURATED in A: {told}"]
 
 
+def test_percentages_of_saturated_cases_are_told_as_their_range() -> None:
+    told = "the server works at its limit: core {}, which the servers run on, was busy for {} % of the time."
+    cases, trials = [], []
+    for name, core, percent in (("A", 1, "97"), ("B", 1, "100"), ("C", 1, "98.5"), ("D", 2, "97")):
+        one = trial(name, 1, 100.0, 0.1)
+        verdict = evolve(one.verdict, server="SATURATED", reasons=(told.format(core, percent),))
+        cases.append(case_result(name, server="SATURATED"))
+        trials.append(evolve(one, verdict=verdict))
+    both, other = [found.sentence for found in _saturated(cases, trials, ())]
+    assert both == f"SATURATED in A, B, C: {told.format(1, '97 % to 100')}"
+    assert other == f"SATURATED in D: {told.format(2, '97')}"
+
+
 def test_it_is_told_as_a_finding(findings: Findings) -> None:
     (law,) = [one for one in findings.findings if one.kind == "law"]
     assert "From N* = " in law.sentence

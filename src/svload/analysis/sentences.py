@@ -3,6 +3,7 @@ the data does not support."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from statistics import median
@@ -175,19 +176,33 @@ def _saturated(
     cases: Sequence[CaseResult], trials: Sequence[TrialResult], curves: Sequence[LoadCurve]
 ) -> Iterator[Finding]:
     """Describe the cases with servers that keep up at their limit, one sentence for all with the same signs
-    of it."""
-    alike: dict[tuple[str, ...], list[str]] = {}
+    of it, whatever their percentages."""
+    alike: dict[str, list[tuple[str, str]]] = {}
     for case in cases:
         if case.server == "SATURATED" and case.instrument != "REFUSED":
             mine = [one for one in trials if one.case == case.case and one.verdict.server == "SATURATED"]
-            alike.setdefault(tuple(dict.fromkeys(_signs(case, mine, curves))), []).append(case.case)
-    for signs, named in alike.items():
+            signs = "; ".join(dict.fromkeys(_signs(case, mine, curves)))
+            alike.setdefault(_PERCENT.sub("%", signs), []).append((case.case, signs))
+    for found in alike.values():
+        named, signs_of = zip(*found, strict=True)
         yield Finding(
             kind="server",
-            sentence=f"SATURATED in {', '.join(named)}: {'; '.join(signs)}.",
+            sentence=f"SATURATED in {', '.join(named)}: {_with_ranges(signs_of)}.",
             evidence=tuple(f"cases/{name}" for name in named),
             certainty="measured",
         )
+
+
+_PERCENT = re.compile(r"[\d.]+ %")
+
+
+def _with_ranges(alike: Sequence[str]) -> str:
+    """Return one of these sentences, which differ at most in their percentages, with the range of each:
+    `96 % to 99 %`."""
+    columns = zip(*map(_PERCENT.findall, alike), strict=True)
+    ends = [sorted(set(one), key=lambda percent: float(percent[:-2])) for one in columns]
+    ranges = iter(" to ".join(dict.fromkeys((one[0], one[-1]))) for one in ends)
+    return _PERCENT.sub(lambda _: next(ranges), alike[0])
 
 
 def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[LoadCurve]) -> Sequence[str]:
