@@ -20,6 +20,7 @@ from svload.analysis import limits
 from svload.analysis.claims.pairs import Gathered, by_place
 from svload.analysis.claims.statistic import Effect, effect_of, half_width, p_of
 from svload.analysis.claims.turns import (
+    OTHERWISE,
     BlockEffect,
     Requests,
     block_effect,
@@ -314,7 +315,6 @@ def _defer(sides: Sequence[Sequence[Turned]]) -> Iterator[Guard | None]:
 
 
 CPU = "CPU"
-_OTHERWISE = "; measure with order: trials"
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ def rises(values: ArrayLike, unit: ArrayLike) -> Guard | None:
         return None
     most = float(np.fmax.reduce(each.mean + half_width(each)))
     times = exp(float(np.fmax.reduce(each.mean)))
-    told = f"late in a turn the mean response is {times:.3g} × that early in it{_OTHERWISE}"
+    told = f"late in a turn the mean response is {times:.3g} × that early in it{OTHERWISE}"
     return Guard(told, limits.TURN_FAR * most)
 
 
@@ -369,7 +369,7 @@ def saturates(waited: Sequence[ArrayLike]) -> Guard | None:
     share = max(float(np.asarray(side, dtype=bool).mean()) for side in waited)
     if share <= limits.TURN_WAITS:
         return None
-    return Guard(f"in {100 * share:.3g} % of the turns requests waited for a slot{_OTHERWISE}")
+    return Guard(f"in {100 * share:.3g} % of the turns requests waited for a slot{OTHERWISE}")
 
 
 def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:
@@ -386,7 +386,7 @@ def defers(used: Sequence[tuple[float, float]], what: str) -> Guard | None:
     told = f"{100 * share:.3g} % of that within" if within > 0 else "all that it has"
     full = limits.CPU_FULL * ceil(limits.CPU_FULL * within)
     off = limits.TURN_FAR * log1p(share) if what == CPU and within + outside < full else inf
-    return Guard(f"what it uses of {what} between its turns is {told}{_OTHERWISE}", off)
+    return Guard(f"what it uses of {what} between its turns is {told}{OTHERWISE}", off)
 
 
 def _share(used: tuple[float, float]) -> float:

@@ -20,6 +20,8 @@ from svload.analysis.quantiles import Floats, Ints, Ranked, merged_ranks, ranked
 from svload.analysis.turn_plan import unmeasured_ns
 from svload.store.load_time import Turns as Turns
 
+OTHERWISE = "; load one side after the other (order: trials in a study, svload load for a URL)"
+"""What to do where turns can't answer."""
 _HALVINGS = 60
 _MOST_VARIANCE = 4.0
 """Variance of the blocks' log ratios, at most: a standard deviation of 2 is a factor of seven."""
@@ -123,7 +125,7 @@ def too_short(overlapping: ArrayLike) -> str:
         return ""
     return (
         f"windows too short: in {100 * share:.3g} % of the rounds a request was still in flight when the next turn "
-        "began; measure with order: trials"
+        f"began{OTHERWISE}"
     )
 
 
