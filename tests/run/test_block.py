@@ -439,6 +439,17 @@ def test_the_warm_up_that_plans_turns_goes_on_until_it_can(
     assert all(told.startswith(why) for told in trial.notices)
 
 
+def test_a_side_that_answers_nothing_is_named_in_the_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = begun(tmp_path, by_path(9)).lock()
+    monkeypatch.setattr(warming, "STRETCHES_S", (0.1,) * 2)
+    trial = WarmingTrial(case_config(lock, lock.cases[0]), [(0, False)] * 2)
+    monkeypatch.setattr(warming, "_look", trial.look)
+    warm_up(trial, 335)  # type: ignore[arg-type]
+    assert trial.notices == ["page-a answered none of its requests in 200 ms of warm-up"]
+
+
 @pytest.mark.parametrize(
     ("shows", "checked_ms"),
     [

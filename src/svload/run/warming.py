@@ -80,9 +80,11 @@ def warm_up(trial: TrialRun, least: int = 0, check: Callable[[Warmed], object] |
                 break
             config = without_ramps(config)
     told = f"{show_duration(took_ns / 1e9)} of warm-up"
-    if settled_ns is None:
+    if not fewest:
+        trial.notice(f"{trial.plan.case} answered none of its requests in {told}")
+    elif settled_ns is None:
         trial.notice(f"{trial.plan.case} had not settled after {told}")
-    if fewest < least:
+    if 0 < fewest < least:
         trial.notice(
             f"{trial.plan.case}: {fewest} requests in {told} are too few to tell a stall from a slow server, "
             f"so the turns may be longer than necessary"
