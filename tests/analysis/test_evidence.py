@@ -155,11 +155,22 @@ def test_approached_is_above_80_percent(share: float) -> None:
     assert the(shown([("", "fds", 100 * share)], FDS)).state == ("approached" if share > 0.8 else "clear")
 
 
-def test_a_counter_that_moved_is_told_with_its_moment() -> None:
-    found = shown([("80", "drops_total", steps((-1, 5), (3, 9), (6, 12)))], DROPS)
+@pytest.mark.parametrize(
+    ("declared", "values", "told", "clauses"),
+    [
+        (DROPS, steps((-1, 5), (3, 9), (6, 12)), (7, 7, 3.0, "80"), ("web (80): 7 connections dropped",)),
+        (DROPS, steps((-1, 0), (1, 4)), (4, 0, 1.0, "80"), ()),
+        (DROPS, steps((-1, 10), (3, 14), (5, 0), (6, 3)), (7, 7, 3.0, "80"), ("web (80): 7 connections dropped",)),
+        (WAITS, steps((-1, 0), (4, 6)), (6, 6, 4.0, "80"), ()),
+    ],
+    ids=["moved", "in the ramp: no verdict", "the server started again at 5 s", "waiting, declared without a verdict"],
+)  # fmt: skip
+def test_a_counter_that_moved_is_told(declared: Refusal, values: Any, told: Any, clauses: Any) -> None:
+    found = shown([("80", declared.counter, values)], declared)
     (one,) = found.refusals
-    assert (one.count, one.in_window, one.first_s, one.entity) == (7, 7, 3.0, "80")
-    assert tuple(declared_clauses(found)) == ("web (80): 7 connections dropped",)
+    assert (one.count, one.in_window, one.first_s, one.entity) == told
+    assert one.kind == declared.kind
+    assert tuple(declared_clauses(found)) == clauses
 
 
 def test_a_counter_that_stood_still_or_moved_before_the_load_is_not() -> None:
@@ -173,30 +184,12 @@ def test_a_counter_that_stood_still_or_moved_before_the_load_is_not() -> None:
     assert evidence(Readings(early), [Declared("m", (), (DROPS,))], WINDOW, 10 * SECOND).refusals == ()
 
 
-def test_a_counter_that_moved_in_the_ramp_is_evidence_and_no_verdict() -> None:
-    found = shown([("", "drops_total", steps((-1, 0), (1, 4)))], DROPS)
-    assert [(one.count, one.in_window) for one in found.refusals] == [(4, 0)]
-    assert tuple(declared_clauses(found)) == ()
-
-
-def test_a_counter_that_began_anew_took_nothing_back() -> None:
-    """The server was started again at 5 s: 4 before, 3 since."""
-    (one,) = shown([("", "drops_total", steps((-1, 10), (3, 14), (5, 0), (6, 3)))], DROPS).refusals
-    assert one.count == 7
-
-
 def test_a_counter_with_other_causes_counts_beside_the_machines() -> None:
     beside = Refusal("drops_total", "connections dropped", "accept queue", beside="host.overflows_total")
     moved = [("80", "drops_total", steps((-1, 0), (4, 6)))]
     assert len(shown(moved, beside).refusals) == 1, "nobody read the machine's: it does not speak against it"
     assert len(shown(moved, beside, beside=[("", "overflows_total", steps((-1, 1), (4, 9)))]).refusals) == 1
     assert shown(moved, beside, beside=[("", "overflows_total", 7)]).refusals == ()
-
-
-def test_waiting_is_told_and_saturates_only_where_it_is_declared_so() -> None:
-    found = shown([("", "waits_total", steps((-1, 0), (4, 6)))], WAITS)
-    assert [one.kind for one in found.refusals] == ["waited"]
-    assert tuple(declared_clauses(found)) == ()
 
 
 def test_what_no_monitor_declares_is_not_guessed() -> None:

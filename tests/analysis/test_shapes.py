@@ -403,18 +403,17 @@ def waiting(planted: Planted, count: int, ready: int) -> Planted:
 
 
 @ARRIVALS
-def test_waiting_for_a_slot_to_the_end_is_the_servers_doing(open_loop: Bench, arrivals: str) -> None:
-    trial, config = waiting(seeded(open_loop, arrivals), 100, 0)
-    assert check(trial, config, "accounting").grade == "VALID"
-
-
-@ARRIVALS
-def test_waiting_with_a_slot_free_is_the_generators_doing(open_loop: Bench, arrivals: str) -> None:
-    due = open_loop.trial("TC0.r1").summary.groups[0].due
-    for share, grade in ((0.0005, "VALID"), (0.003, "WEAK"), (0.01, "REFUSED")):
-        count = round(share * due)
-        trial, config = waiting(seeded(open_loop, arrivals), count, count)
-        assert check(trial, config, "accounting").grade == grade, share
+@pytest.mark.parametrize(
+    ("share", "free", "grade"),
+    [(0.01, False, "VALID"), (0.0005, True, "VALID"), (0.003, True, "WEAK"), (0.01, True, "REFUSED")],
+)
+def test_waiting_is_the_generators_doing_with_a_slot_free(
+    open_loop: Bench, arrivals: str, share: float, free: bool, grade: str
+) -> None:
+    """Without one it is the server's."""
+    count = round(share * open_loop.trial("TC0.r1").summary.groups[0].due)
+    trial, config = waiting(seeded(open_loop, arrivals), count, count if free else 0)
+    assert check(trial, config, "accounting").grade == grade
 
 
 @ARRIVALS

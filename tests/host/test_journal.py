@@ -206,27 +206,27 @@ def set_to(lab: Path, setting: Path, value: str, found: str | None = None, **cha
     log.close()
 
 
-def test_a_setting_goes_back_through_all_its_changes(lab: Path, setting: Path) -> None:
-    setting.write_text("A")
-    set_to(lab, setting, "B")
-    set_to(lab, setting, "C")
-    assert undo(lab).lines == ["put vm.x back to B", "put vm.x back to A"]
-    assert setting.read_text() == "A"
+@pytest.mark.parametrize(
+    ("old", "changes", "then", "undone", "left"),
+    [
+        ("A", [{"value": "B"}, {"value": "C"}], None, ["B", "A"], "A"),
+        ("A", [{"value": "B"}], "theirs", [], "theirs"),
+        ("1\t2\t3\n", [{"value": "4 5 6", "found": "4\t5\t7\n"}], None, ["1 2 3"], "1\t2\t3\n"),
+        ("A", [{"value": "B", "name": "net.ipv4.x", "network": "net:[1]"}], None, [], "B"),
+    ],
+    ids=["all changes", "changed by others", "in the kernel's own form", "another namespace"],
+)
+def test_a_setting_goes_back(
+    lab: Path, setting: Path, old: str, changes: list[Any], then: str | None, undone: list[str], left: str
+) -> None:
+    setting.write_text(old)
+    for change in changes:
+        set_to(lab, setting, **change)
+    if then is not None:
+        setting.write_text(then)
+    assert undo(lab) == journal.Undone(lines=[f"put vm.x back to {value}" for value in undone])
+    assert setting.read_text() == left
     assert undo(lab).lines == []
-
-
-def test_a_setting_that_somebody_else_changed_is_left(lab: Path, setting: Path) -> None:
-    setting.write_text("A")
-    set_to(lab, setting, "B")
-    setting.write_text("theirs")
-    assert undo(lab) == journal.Undone()
-    assert setting.read_text() == "theirs"
-
-
-def test_a_setting_that_the_kernel_writes_its_own_way_is_known_again(lab: Path, setting: Path) -> None:
-    setting.write_text("1\t2\t3\n")
-    set_to(lab, setting, "4 5 6", found="4\t5\t7\n")
-    assert undo(lab).lines == ["put vm.x back to 1 2 3"]
 
 
 def test_killed_between_journal_and_deed_is_no_change(lab: Path, setting: Path) -> None:
@@ -236,13 +236,6 @@ def test_killed_between_journal_and_deed_is_no_change(lab: Path, setting: Path) 
     log.close()
     assert undo(lab).lines == []
     assert setting.read_text() == "A"
-
-
-def test_a_network_setting_of_another_namespace_is_not_touched(lab: Path, setting: Path) -> None:
-    setting.write_text("A")
-    set_to(lab, setting, "B", name="net.ipv4.x", network="net:[1]")
-    assert undo(lab).lines == []
-    assert setting.read_text() == "B"
 
 
 @pytest.mark.parametrize("name", ["", "..", "kernel..x", "net/../../../etc/passwd", "/etc/passwd"])

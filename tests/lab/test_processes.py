@@ -81,22 +81,17 @@ def test_a_service_that_dies_at_once_is_said_with_its_last_words(lab_of: Any, tm
     assert not (tmp_path / "work/services").exists()
 
 
-def test_a_service_that_never_answers_is_given_up(lab_of: Any, host: Agent) -> None:
-    silent = f"{sys.executable} -c 'import time; time.sleep(60)'"
-    lab = lab_of(command("silent", run=silent, start_within="300 ms"))
+@pytest.mark.parametrize("stops", [False, True], ids=["it never answers", "the user wants out"])
+def test_a_service_that_is_not_ready_is_ended(lab_of: Any, host: Agent, stops: bool) -> None:
+    run = f"{sys.executable} -c 'import time; time.sleep(60)'"
+    if stops:
+        lab = lab_of(command("silent", run=run), should_stop=lambda: is_known(host, "silent.server"))
+    else:
+        lab = lab_of(command("silent", run=run, start_within="300 ms"))
     with pytest.raises(SvloadError) as caught:
         lab.up()
-    assert [problem.code for problem in caught.value.problems] == ["service-not-ready"]
+    assert [one.code for one in caught.value.problems] == ["interrupted" if stops else "service-not-ready"]
     assert host.exited("silent.server") is not None
-
-
-def test_who_wants_out_does_not_wait_for_readiness(lab_of: Any, host: Agent) -> None:
-    waiting = command("waiting", run=f"{sys.executable} -c 'import time; time.sleep(60)'")
-    lab = lab_of(waiting, should_stop=lambda: is_known(host, "waiting.server"))
-    with pytest.raises(SvloadError) as caught:
-        lab.up()
-    assert [problem.code for problem in caught.value.problems] == ["interrupted"]
-    assert host.exited("waiting.server") is not None
 
 
 def test_a_service_that_dies_later_is_noticed(lab_of: Any, host: Agent) -> None:

@@ -121,11 +121,6 @@ def test_a_service_of_dialogues_has_a_tcp_endpoint(lab: Make) -> None:
     assert set(endpoints(lab(app=teller(tcp=True, ready="tcp")).up())) == {"tcp://app"}
 
 
-@pytest.mark.parametrize("ready", ["GET admin/health", "tcp admin", "POST /", "GET health", "udp"])
-def test_a_readiness_that_cannot_be_asked_is_refused(ready: str) -> None:
-    assert refused(app=teller(ready=ready))
-
-
 # replicas
 
 
@@ -248,11 +243,6 @@ def test_only_what_lies_beside_the_study_is_built(lab: Make, source: Path, where
         lab(app=built(build={"make": where})).up()
 
 
-@pytest.mark.parametrize("build", ["target", {"ninja": "target"}, {"make": "a", "pip": "b"}, {"make": 3}, {}])
-def test_a_build_that_nobody_knows_is_refused(build: Any) -> None:
-    assert refused(app=built(build=build))
-
-
 def test_an_environment_for_python_is_built_of_a_requirements_file(lab: Make, folder: Path) -> None:
     (folder / "requirements.txt").write_text("# none\n")
     up = lab(app={"run": "${build}/bin/python teller.py ${port}", "build": {"pip": "requirements.txt"}})
@@ -278,9 +268,21 @@ def test_files_are_made_once_and_named_to_the_command(lab: Make) -> None:
     assert 0 <= counted["file_resident_bytes"] <= 1_001_000
 
 
-@pytest.mark.parametrize("files", [{}, {"../a": "1 kB"}, {"a": "1 TB"}, {"a/b": 1}, "/etc", "../x", 3])
-def test_files_that_cannot_be_made_are_refused(files: Any) -> None:
-    assert refused(app=teller(files=files))
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"ready": ready} for ready in ("GET admin/health", "tcp admin", "POST /", "GET health", "udp")),
+        *(
+            {"build": build}
+            for build in ("target", {"ninja": "target"}, {"make": "a", "pip": "b"}, {"make": 3}, {})
+        ),
+        *({"files": files} for files in ({}, {"../a": "1 kB"}, {"a": "1 TB"}, {"a/b": 1}, "/etc", "../x", 3)),
+        *({"files": files} for files in ("${build}/../x", "${build}", "${build}//etc")),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_followed_are_refused(options: dict[str, Any]) -> None:
+    assert refused(app=(built if "build" in str(options) else teller)(**options))
 
 
 def test_a_folder_beside_the_study_may_be_its_files(lab: Make, folder: Path) -> None:
@@ -318,11 +320,6 @@ def test_files_that_its_build_made_may_be_its_files(lab: Make, source: Path) -> 
     assert up.drop_cache(["app"])["app"]["files_bytes"] == 7000
     with pytest.raises(SvloadError, match="no folder “none”"):
         up.apply(specs(app={**text, "files": "${build}/none"}))
-
-
-@pytest.mark.parametrize("files", ["${build}/../x", "${build}", "${build}//etc"])
-def test_files_outside_what_was_built_are_refused(files: str) -> None:
-    assert refused(app=teller(files=files))
 
 
 def test_a_service_without_files_has_none_to_drop(lab: Make) -> None:

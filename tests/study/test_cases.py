@@ -164,17 +164,15 @@ def test_the_digest_notices_an_edit_of_study_or_table(load: Callable[..., Lock],
     assert len(set(digests)) == 3
 
 
-def test_comparisons_have_names(load: Callable[..., Lock]) -> None:
-    lock = load(SMALL.replace("name: the front, factor", "factor"))
-    assert [comparison.name for comparison in lock.comparisons] == ["way: through against direct"]
-
-
-def test_the_name_of_a_comparison_of_many_levels_lists_none(load: Callable[..., Lock]) -> None:
-    """Each of its claims adds its own."""
-    more = SMALL.replace("name: the front, factor", "factor").replace(
-        "    through: {", "    aside: {host: front}\n    through: {", 1
-    )
-    assert [comparison.name for comparison in load(more).comparisons] == ["way against direct"]
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [("", "way: through against direct"), ("    aside: {host: front}\n", "way against direct")],
+)
+def test_a_comparison_is_named_by_its_only_levels(load: Callable[..., Lock], more: str, name: str) -> None:
+    """Of many it lists none: each of its claims adds its own."""
+    text = SMALL.replace("name: the front, factor", "factor")
+    lock = load(text.replace("    through: {", f"{more}    through: {{", 1))
+    assert [comparison.name for comparison in lock.comparisons] == [name]
 
 
 def test_seeds(load: Callable[..., Lock]) -> None:

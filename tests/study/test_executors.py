@@ -122,11 +122,19 @@ def test_executors(study: Made, written: str, executor: object) -> None:
         ("executor: per-vu-iteration, vus: 3, iterations: 5", "per-vu-iterations"),
         ("executor: constant-vus, vus: 3, think_time: {lognormal: {median: 2s, p99: 1s}}", "p99"),
         ("executor: constant-vus, vus: 3, pacing: -1s", "negative"),
+        ("get: http://web/, body: x", "not to get"),
+        ("put: http://web/, body: {random: 0}", "above 0"),
+        ("put: http://web/, body: {text: a, random: 1 KiB}", "one of text, random, file"),
+        ("put: http://web/, body: {file: nowhere.bin}", "inside the study's folder"),
+        ("put: http://web/, body: {file: ../study.yaml}", "inside the study's folder"),
+        ("put: http://web/, body: x, expect_continue: true", "random or file"),
+        ("put: http://web/, body: {random: 1 KiB}, headers: {Content-Length: 3}", "follows from the body"),
+        ("put: http://web/, body: 'id=${thing.colour}'", "colour"),
     ],
 )
-def test_slips_in_executors(study: Made, written: str, told: str) -> None:
+def test_slips_in_executors_and_bodies(study: Made, written: str, told: str) -> None:
     with pytest.raises(SvloadError) as wrong:
-        study(f"{{{written}, request: page}}")
+        study(f"{{{written}, request: page}}") if "executor" in written else study(request=f"{{{written}}}")
     assert told in str(wrong.value)
 
 
@@ -169,25 +177,6 @@ def test_a_file_beside_the_study_is_a_body(study: Made, folder: Path) -> None:
     (folder / "load.bin").write_bytes(b"x" * 9)
     body = study(request="{put: http://web/, body: {file: load.bin}}").request.body
     assert body.file == str((folder / "load.bin").absolute())
-
-
-@pytest.mark.parametrize(
-    ("written", "told"),
-    [
-        ("get: http://web/, body: x", "not to get"),
-        ("put: http://web/, body: {random: 0}", "above 0"),
-        ("put: http://web/, body: {text: a, random: 1 KiB}", "one of text, random, file"),
-        ("put: http://web/, body: {file: nowhere.bin}", "inside the study's folder"),
-        ("put: http://web/, body: {file: ../study.yaml}", "inside the study's folder"),
-        ("put: http://web/, body: x, expect_continue: true", "random or file"),
-        ("put: http://web/, body: {random: 1 KiB}, headers: {Content-Length: 3}", "follows from the body"),
-        ("put: http://web/, body: 'id=${thing.colour}'", "colour"),
-    ],
-)
-def test_slips_in_bodies(study: Made, written: str, told: str) -> None:
-    with pytest.raises(SvloadError) as wrong:
-        study(request=f"{{{written}}}")
-    assert told in str(wrong.value)
 
 
 WAVE = "{executor: ramping-vus, stages: [{duration: 1s, target: 9}, {duration: 1s, target: 9}, {duration: 1s, target: 0}], request: page}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import pytest
@@ -213,29 +214,18 @@ def test_a_list_or_mapping_that_leads_back_to_itself_is_told(folder: Path, field
         ("  thing: {from: things", "  - {from: things", "feeders: expected a mapping"),
         ("  store: {kit: stone, workers: 4}\n  front: {kit: glass, of: store}", "  - {kit: stone, workers: 4}", "lab: expected a mapping"),
         ("  - reset: [store, front]\n  - {when: {way: through}, warm: thing, through: front}", "  make: {reset: [store, front]}", "before_trial: expected a list"),
+        # where another reference follows an open one, its brace would end both
+        ("    get: ${scheme}", '    body: \'{"a": "${users", "b": ${users}}\'\n    post: ${scheme}', "No “}” ends it"),
+        ("reset: [store, front]", "reset: '${'", "No “}” ends it"),
+        ("reset: [store, front]", "reset: ['${way.host']", "No “}” ends it"),
+        ('X-Mark: "${way.mark}"', "X-Mark: 'a ${'", "No “}” ends it"),
+        ('"${users}"', '"${way.${users}}"', "No “}” ends it"),
     ],
 )  # fmt: skip
-def test_a_section_of_the_wrong_kind_is_told(folder: Path, old: str, new: str, says: str) -> None:
+def test_a_wrong_section_or_open_reference_is_told(folder: Path, old: str, new: str, says: str) -> None:
     assert old in SMALL
-    found = problems_of(folder, SMALL.replace(old, new) if old else SMALL + new)
+    found = problems_of(folder, SMALL.replace(old, new, 1) if old else SMALL + new)
     assert any(says in str(one) for one in found), found
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("    get: ${scheme}", '    body: \'{"a": "${users", "b": ${users}}\'\n    post: ${scheme}'),
-        ("reset: [store, front]", "reset: '${'"),
-        ("reset: [store, front]", "reset: ['${way.host']"),
-        ('X-Mark: "${way.mark}"', "X-Mark: 'a ${'"),
-        ('"${users}"', '"${way.${users}}"'),
-    ],
-)
-def test_a_reference_that_nothing_closes_is_told(folder: Path, old: str, new: str) -> None:
-    """Where another one follows it, that one's brace would end both."""
-    assert old in SMALL
-    found = problems_of(folder, SMALL.replace(old, new, 1))
-    assert any("No “}” ends it" in str(one) for one in found), found
 
 
 def test_the_signs_of_a_reference_can_stand_for_themselves(folder: Path) -> None:
@@ -283,33 +273,22 @@ def test_no_study(tmp_path: Path) -> None:
     assert told.value.problems[0].code == "study-not-found"
 
 
-class TestCaseNames:
-    TEXT = SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1)
-
-    def told(self, folder: Path, table: str) -> list[str]:
-        (folder / "names.csv").write_text(table)
-        return [str(problem) for problem in problems_of(folder, self.TEXT)]
-
-    def test_an_unknown_level_is_told_once_at_its_line(self, folder: Path) -> None:
-        (text,) = self.told(folder, "case,scheme,way,users\nA,http,drect,1\nB,http,drect,8\n")
-        assert "names.csv:2" in text
-        assert "“direct”" in text
-
-    def test_columns_are_the_factors(self, folder: Path) -> None:
-        (text,) = self.told(folder, "case,scheme,way\nA,http,direct\n")
-        assert "case, scheme, users, way" in text
-
-    def test_it_must_agree_with_the_exclusions(self, folder: Path) -> None:
-        (text,) = self.told(folder, "case,scheme,way,users,valid\nA,http,through,8,yes\n")
-        assert "A is valid, but it is excluded" in text
-
-    def test_a_name_stands_once(self, folder: Path) -> None:
-        (text,) = self.told(folder, "case,scheme,way,users\nA,http,direct,1\nA,http,direct,8\n")
-        assert "a second time" in text
-
-    def test_it_stays_in_the_studys_folder(self, folder: Path) -> None:
-        (problem,) = problems_of(folder, self.TEXT.replace("names.csv", "../names.csv"))
-        assert "inside the study's folder" in str(problem)
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("case,scheme,way,users\nA,http,drect,1\nB,http,drect,8\n", ("names.csv:2", "“direct”")),
+        ("case,scheme,way\nA,http,direct\n", ("case, scheme, users, way",)),
+        ("case,scheme,way,users,valid\nA,http,through,8,yes\n", ("A is valid, but it is excluded",)),
+        ("case,scheme,way,users\nA,http,direct,1\nA,http,direct,8\n", ("a second time",)),
+        (None, ("inside the study's folder",)),
+    ],
+)
+def test_a_table_of_case_names_is_checked(folder: Path, table: str | None, says: tuple[str, ...]) -> None:
+    """Each mistake once; without a table the study names one outside its folder."""
+    (folder / "names.csv").write_text(table or "")
+    name = "names.csv" if table else "../names.csv"
+    (problem,) = problems_of(folder, SMALL.replace("feeders:", f"case_names: {name}\nfeeders:", 1))
+    assert all(words in str(problem) for words in says), problem
 
 
 HABITS = """\
@@ -435,19 +414,10 @@ def test_it_is_sound(tmp_path: Path) -> None:
     assert len(load_study(tmp_path).cases) == 2
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_each_alone(tmp_path: Path, name: str) -> None:
-    part, written, lines = WRONG[name]
-    assert lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {part: written})) == lines
-
-
-@pytest.mark.parametrize("first", WRONG)
-@pytest.mark.parametrize("second", WRONG)
-def test_any_two_together(tmp_path: Path, first: str, second: str) -> None:
+@pytest.mark.parametrize(("first", "second"), combinations_with_replacement(WRONG, 2))
+def test_each_alone_and_any_two_together(tmp_path: Path, first: str, second: str) -> None:
     (one, text, lines), (other, text_too, lines_too) = WRONG[first], WRONG[second]
-    if one == other:
-        return
-    expected = [*lines, *lines_too]
+    expected = [*lines, *(lines_too if one != other else [])]
     if {"at", "group"} == {one, other}:
         expected.remove(9)  # the group that asks by the wrong scheme is broken itself
     told = lines_of(tmp_path, AT_ONCE.format(**AT_ONCE_SOUND | {one: text, other: text_too}))

@@ -334,11 +334,6 @@ def test_a_study_without_factors_is_one_case(tmp_path: Any) -> None:
     assert (request.method, request.endpoint, request.path) == ("GET", "http://web", (Text(text="/"),))
 
 
-def test_unknown_text_is_not_guessed(load: Callable[..., Lock]) -> None:
-    with pytest.raises(SvloadError, match="cannot be resolved"):
-        load(SMALL.replace("workers: 4", 'workers: "${zzz}"'))
-
-
 def test_a_named_request_may_be_its_method_and_url_alone(tmp_path: Any) -> None:
     (tmp_path / "study.yaml").write_text(
         "name: one\nlab: {web: {at: 'http://127.0.0.1:1'}}\nrequests: {read: 'HEAD http://web/a'}\n"

@@ -96,10 +96,7 @@ def test_the_sides_of_a_set_differ_in_the_compared_factor_alone(load: Callable[.
             ["old", "new"]
         ] * 2
         assert sorted(lock.case(of_set[0].case).levels["path"] for of_set in sets) == ["a", "b"]
-        assert [{one.whole_plot for one in of_set} for of_set in sets] == [
-            {2 * block - 2},
-            {2 * block - 1},
-        ]
+        assert [{one.whole_plot for one in of_set} for of_set in sets] == [{2 * block - 2}, {2 * block - 1}]
     assert [trial.restart for trial in batch.trials] == [False, False, *[True, False] * 5]
     assert "in turns" in batch.because
 
@@ -307,17 +304,9 @@ def test_trials_are_chosen_by_that_word(load: Callable[..., Lock]) -> None:
     ("old", "new", "why"),
     [
         ("{kit: stone,", "{kit: stone, port: 8080,", "only one of them can have this port (lab.web.port)"),
-        ("{kit: stone,", "{kit: stone, on: servers,", "on one machine"),
         ("traffic:", "faults: [{at: 1s, stop: web}]\ntraffic:", "a fault would meet"),
-        ("traffic:", "before_trial: [{drop_cache: [web]}]\ntraffic:", "the same page cache"),
-        ("traffic:", "profile: web\ntraffic:", "slow its side alone"),
-        ("vus: 4", 'vus: "${build.workers}"', "differ in the load itself"),
-        ("vus: 4,", "vus: 4, record: histogram,", "a histogram keeps none"),
-        ("metric: users.response.p50", "metric: web.cpu.mean", "moments of its own"),
-        ("lab:", 'sysctl: {fs.file-max: "${build.workers}"}\nlab:', "the machine has this setting once"),
         ("lab:", 'lab:\n  db: {at: "http://127.0.0.1:80"}', "db runs already"),
         ("factor: build, baseline: old", "factor: path, baseline: a", "path changes what is asked, and no server"),
-        ("replicates: 6", "replicates: 6, bring_ups: 2", "brings the servers up anyway"),
         ("{kit: stone,", "{kit: stone, memory: 5 GiB,", "2 sides declare 10 GiB of memory"),
         ("traffic:", "data: {things: {in: web, count: 1000, size: 5 MiB}}\ntraffic:", "2 sides declare 9.77 GiB of data"),
     ],
