@@ -181,9 +181,7 @@ PLANTED: dict[str, list[tuple[Plant, str, str] | tuple[Plant, str, str, str]]] =
         (counted("cache", "body_bytes_out", times(1.03)), "REFUSED", "body bytes"),
         (counted("cache", "status.200", times(0.95)), "REFUSED", "status 200"),
     ],
-    "steadiness": [
-        (drifting, "WEAK", "background.response"),
-    ],
+    "steadiness": [(drifting, "WEAK", "background.response")],
 }
 
 

@@ -22,15 +22,7 @@ from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.explored import told_of_success
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
-from svload.model.results import (
-    Belief,
-    CheckResult,
-    Claim,
-    Estimate,
-    Grade,
-    Harm,
-    TrialResult,
-)
+from svload.model.results import Belief, CheckResult, Claim, Estimate, Grade, Harm, TrialResult
 from svload.model.study import Comparison, Lock, Measure
 from svload.report.told.claimed import rules_out
 

@@ -229,11 +229,7 @@ def gone(
     count = int((table["ok"] - ok).sum())
     trial = with_table(with_table(trial, "samples", error=errors), "intervals", ok=ok, failed=failed)
     return with_group(
-        trial,
-        GROUP,
-        errors={error: count},
-        ok=lambda old: old - count,
-        failed=lambda old: old + count,
+        trial, GROUP, errors={error: count}, ok=lambda old: old - count, failed=lambda old: old + count
     )
 
 

@@ -383,8 +383,7 @@ def test_a_table_with_some_of_these_words_keeps_its_names(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["name,city\nAnn,Bonn\n", "id;when;what\n1;2026-01-01;login\n", "a\tb\n1\t2\n"],
+    "text", ["name,city\nAnn,Bonn\n", "id;when;what\n1;2026-01-01;login\n", "a\tb\n1\t2\n"]
 )
 def test_a_csv_without_results_is_refused_with_what_could_be_imported(text: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"

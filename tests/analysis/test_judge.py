@@ -64,12 +64,7 @@ def test_rows_and_histograms_agree(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
     nobody = with_table(trial, "samples", group=lambda table: np.full_like(table["group"], 9))
     by_rows, by_histogram = (judge_trial(one, closed.config(trial)).metrics for one in (trial, nobody))
-    for name in (
-        "probe.response.p50",
-        "probe.service.p50",
-        "probe.generator_lag.p50",
-        "probe.response.mean",
-    ):
+    for name in ("probe.response.p50", "probe.service.p50", "probe.generator_lag.p50", "probe.response.mean"):
         a, b = by_rows[name].value, by_histogram[name].value
         assert a is not None
         assert b == pytest.approx(a, rel=0.15)
@@ -246,12 +241,7 @@ def test_what_decides_is_the_code_and_never_the_words() -> None:
 
 
 def test_an_incomplete_run_says_so(closed: Bench) -> None:
-    found = judge_run(
-        closed.lock,
-        closed.configs,
-        closed.trials()[:5],
-        attempts=[{"attempt": "TC0.r1-1"}],
-    )
+    found = judge_run(closed.lock, closed.configs, closed.trials()[:5], attempts=[{"attempt": "TC0.r1-1"}])
     assert (found.complete, found.sealed_trials, found.planned_trials) == (False, 5, 12)
     assert found.attempts == ({"attempt": "TC0.r1-1"},)
     assert judge_run(closed.lock, closed.configs, []).cases[0].instrument is None

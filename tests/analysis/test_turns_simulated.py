@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benches.turns import (
-    ENDS,
-    Blocks,
-    Cell,
-    drawn_blocks,
-    ended,
-    judged,
-    shares,
-    simulated,
-)
+from benches.turns import ENDS, Blocks, Cell, drawn_blocks, ended, judged, shares, simulated
 from scipy import stats
 
 GATES = 20

@@ -199,9 +199,7 @@ def test_a_request_whose_variable_is_no_json_value_is_not_sent(server: Server) -
     server.heard.clear()
     server.values[:] = ["7", "seven", '"8"', "1,2"]
     tables = _native.run_share(
-        share(server.port, 4, asked, taken=True),
-        {"rows": {"v": ("utf8", ["x"])}},
-        lambda _: None,
+        share(server.port, 4, asked, taken=True), {"rows": {"v": ("utf8", ["x"])}}, lambda _: None
     )
     summary = json.loads(tables["summary"]["json"][1][0])["groups"][0]
     assert [body for _, body in server.heard] == [b'{"v": 7}', b'{"v": "8"}']

@@ -42,10 +42,7 @@ def test_fewest_places(rate_rps: float, timeout_s: float, generators: int, count
 
 def test_the_engine_takes_no_more_than_a_million() -> None:
     asked = group(ConstantArrivalRate(rate_rps=1e6))
-    assert places_of(asked, Room(descriptors=10**7, local_ports=10**7)) == (
-        VUS.most,
-        "what the engine takes",
-    )
+    assert places_of(asked, Room(descriptors=10**7, local_ports=10**7)) == (VUS.most, "what the engine takes")
 
 
 def test_stages_need_places_for_their_highest_rate() -> None:

@@ -14,10 +14,7 @@ def part(offset_ns: int, cpu_s: float, **last: int) -> dict[str, Any]:
 
 def test_counts_and_cpu_are_added_and_the_worst_percentile_is_shown() -> None:
     merged = merge_progress(
-        [
-            part(9, 0.25, ok=3, failed=1, response_p50_ns=7),
-            part(11, 0.5, ok=2, failed=0, response_p50_ns=5),
-        ]
+        [part(9, 0.25, ok=3, failed=1, response_p50_ns=7), part(11, 0.5, ok=2, failed=0, response_p50_ns=5)]
     )
     (group,) = merged["groups"]
     assert (merged["offset_ns"], merged["cpu_s"]) == (11, 0.75)

@@ -33,10 +33,7 @@ def order(agent: Agent, tmp_path: Path, needs: Callable[..., None]) -> MakeGroup
 
 def test_they_are_read_back_and_changed_in_place(agent: Agent, order: MakeGroup) -> None:
     [made] = agent.prepare([order])
-    assert made["found"] == {
-        "disk_read_bytes_per_s": 20 * MEGABYTE,
-        "disk_write_bytes_per_s": 10 * MEGABYTE,
-    }
+    assert made["found"] == {"disk_read_bytes_per_s": 20 * MEGABYTE, "disk_write_bytes_per_s": 10 * MEGABYTE}
     slower = MakeGroup(name="s", limits=GroupLimits(disk_read_bytes_per_s=MEGABYTE), folders=order.folders)
     assert agent.prepare([slower])[0]["found"]["disk_read_bytes_per_s"] == MEGABYTE
 

@@ -211,8 +211,7 @@ def test_no_other_place_starts_an_interpreter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
-    [(":/opt/lib", "/opt/lib"), (".", None), ("lib:/a:../b:/c", "/a:/c"), ("", None)],
+    ("given", "kept"), [(":/opt/lib", "/opt/lib"), (".", None), ("lib:/a:../b:/c", "/a:/c"), ("", None)]
 )
 def test_the_current_folder_is_skipped(given: str, kept: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", given)
@@ -250,11 +249,7 @@ def test_a_folder_of_a_stranger_runs_nothing(
     )
     changed = repr({} if path is None else {"PYTHONPATH": path})
     url = f"http://127.0.0.1:{serve_truth()['http_port']}/bytes/10"
-    for words in (
-        ("load", url, "-d", "0.2s"),
-        ("lab", "up", "study.yaml", "--for", "1min"),
-        ("lab", "down"),
-    ):
+    for words in (("load", url, "-d", "0.2s"), ("lab", "up", "study.yaml", "--for", "1min"), ("lab", "down")):
         done = subprocess.run(
             [sys.executable, "-P", "-c", starter, changed, *words],
             cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG_S, stdin=subprocess.DEVNULL, check=False,

@@ -34,9 +34,7 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.truth
-def test_a_run_is_made_once_and_again_when_the_journal_is_written_otherwise(
-    tmp_path: Path,
-) -> None:
+def test_a_run_is_made_once_and_again_when_the_journal_is_written_otherwise(tmp_path: Path) -> None:
     """What another writer writes must not be hidden by a run that the usual one made."""
     kept = tmp_path / "kept"
     runs = [shared_run(tmp_path / name, STUDY, kept=kept) for name in ("one", "two")]

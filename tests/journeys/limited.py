@@ -102,12 +102,7 @@ def write_study(folder: Path, phase_s: float, together: bool = False) -> Path:
     study = {
         "name": "limited",
         "lab": {
-            "site": {
-                "kit": "nginx",
-                "workers": "${workers}",
-                "files": {**files, "/small": "1 KiB"},
-                **given,
-            }
+            "site": {"kit": "nginx", "workers": "${workers}", "files": {**files, "/small": "1 KiB"}, **given}
         },
         "factors": {"workers": list(WORKERS)},
         "faults": faults,

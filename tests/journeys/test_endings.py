@@ -14,11 +14,7 @@ pytestmark = pytest.mark.truth
 
 @pytest.mark.parametrize(
     ("faults", "code", "outcomes"),
-    [
-        ({}, 0, {"passed"}),
-        ({"*": "errors"}, 1, {"failed"}),
-        ({"*": "no-hits"}, 4, {"refused"}),
-    ],
+    [({}, 0, {"passed"}), ({"*": "errors"}, 1, {"failed"}), ({"*": "no-hits"}, 4, {"refused"})],
     ids=["clean", "errors", "refused"],
 )
 def test_a_report_has_its_code(world: World, faults: dict[str, str], code: int, outcomes: set[str]) -> None:

@@ -136,11 +136,7 @@ def test_what_a_study_calls_itself_never_speaks_to_the_terminal(world: World) ->
         ("query", "latest", "from cases"),
         ("report", "latest"),
     ]
-    commands += [
-        ("query", "latest", "--json", "from cases"),
-        ("why", "case-0.r1"),
-        ("why", hostile),
-    ]
+    commands += [("query", "latest", "--json", "from cases"), ("why", "case-0.r1"), ("why", hostile)]
     commands += [
         ("export", "latest", "--format", "openmetrics"),
         ("plan", hostile),

@@ -19,7 +19,7 @@ FORKING = program(
     while os.fork() == 0:  # a worker of its own session, as servers have them
         os.setsid()
         time.sleep(600)
-    """,
+    """
 )
 
 
@@ -107,11 +107,7 @@ def test_each_replica_has_a_group_within_the_machines(make: Callable[..., Lab]) 
     lab = make(vm, spec(within="vm", cpus=0.5, replicas=2))
     facts = lab.up()["api"]
     groups = {group.name: group for group in facts.groups}
-    assert {name: group.cpus for name, group in groups.items()} == {
-        "api[1]": 0.5,
-        "vm": None,
-        "api[2]": 0.5,
-    }
+    assert {name: group.cpus for name, group in groups.items()} == {"api[1]": 0.5, "vm": None, "api[2]": 0.5}
     first, second = facts.processes
     for path in groups["api[1]"].paths.values():
         assert first.pid in procs(path)

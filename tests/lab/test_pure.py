@@ -18,13 +18,7 @@ from svload.lab.catalogue import all_kits, check_specs
 from svload.lab.graph import costs_of, reached, waves
 from svload.lab.kits import varnish
 from svload.lab.kits.truth import canonical, native_distribution
-from svload.lab.objects import (
-    content,
-    fill_key,
-    planned_accounts,
-    planned_containers,
-    planned_objects,
-)
+from svload.lab.objects import content, fill_key, planned_accounts, planned_containers, planned_objects
 from svload.model.costs import Costs
 from svload.model.study import ObjectSet
 from svload.study.tree import Node

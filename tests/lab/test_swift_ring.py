@@ -200,8 +200,7 @@ def test_a_listing_gets_what_it_missed_while_its_server_was_away(lab: Lab, tmp_p
 
 def test_each_updater_has_the_device_of_its_server_alone() -> None:
     text = _daemons(
-        SwiftOptions(object_servers=3, object_replicas=3, updater_interval="7s"),
-        Path("/devices/of-2"),
+        SwiftOptions(object_servers=3, object_replicas=3, updater_interval="7s"), Path("/devices/of-2")
     )
     assert "[object-updater]\ninterval = 7\ndevices = /devices/of-2\n" in text
 

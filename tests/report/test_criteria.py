@@ -193,10 +193,7 @@ def test_a_failed_threshold_on_success_still_leads(plain: Findings) -> None:
 
 
 def test_a_study_that_asks_for_its_numbers_alone_does_not_end_with_0(plain: Findings) -> None:
-    refused, clean = (
-        without_times(plain),
-        evolve(doubted(plain, {}), claims=(), thresholds=()),
-    )
+    refused, clean = (without_times(plain), evolve(doubted(plain, {}), claims=(), thresholds=()))
     assert api.verdict_exit(refused) == ExitCode.REFUSED
     assert (
         exit_line(refused, ExitCode.REFUSED)

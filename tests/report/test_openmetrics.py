@@ -131,12 +131,7 @@ def test_real_findings_are_valid(validator: Draft202012Validator, reported: Repo
 
 @pytest.mark.parametrize(
     "spoil",
-    [
-        {"format": Findings.FORMAT + 1},
-        {"complete": "yes"},
-        {"cases": [{"case": "TC0"}]},
-        {"extra": 1},
-    ],
+    [{"format": Findings.FORMAT + 1}, {"complete": "yes"}, {"cases": [{"case": "TC0"}]}, {"extra": 1}],
 )
 def test_what_is_no_finding_is_told(
     validator: Draft202012Validator, reported: Reporter, spoil: dict[str, Any]

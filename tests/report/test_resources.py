@@ -214,9 +214,7 @@ def test_a_trial_far_from_the_others_is_named_first(quiet: list[TrialDigest]) ->
     assert _named(quiet[1:], {name: medians_s[name] for name in ("A.r2", "A.r3", "A.r4")}) == []
 
 
-def test_failures_are_named_where_next_to_none_fail_and_not_where_many_do(
-    quiet: list[TrialDigest],
-) -> None:
+def test_failures_are_named_where_next_to_none_fail_and_not_where_many_do(quiet: list[TrialDigest]) -> None:
     def failing(trial: TrialDigest, rates: list[float]) -> TrialDigest:
         series = {**trial.groups["probe"].series, "failures": _series(rates)}
         return _spoilt(trial, series=series)

@@ -221,11 +221,7 @@ def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
     findings = reported("plain").findings
     first, *others = findings.cases
     refused = Estimate(value=None, why="refused", belief=Belief(grade="REFUSED", as_measured=30.0))
-    nothing = {
-        **first.metrics,
-        MEDIAN: refused,
-        TAIL: Estimate(value=None, why="time-out"),
-    }
+    nothing = {**first.metrics, MEDIAN: refused, TAIL: Estimate(value=None, why="time-out")}
 
     def with_first(**more: float) -> dict[str, list[str]]:
         case = evolve(first, metrics=nothing | {"probe.success_rate": Estimate(n=900, **more)})

@@ -152,10 +152,7 @@ def test_nothing_is_left_of_an_import_that_fails(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (["../x=a.jtl"], "is not a valid level name"),
-        (["=a.jtl"], "is not a valid level name"),
-    ],
+    [(["../x=a.jtl"], "is not a valid level name"), (["=a.jtl"], "is not a valid level name")],
 )
 def test_levels_that_are_none_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
     with pytest.raises(SvloadError, match=said):

@@ -30,11 +30,7 @@ def test_any_buffer_may_be_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "table",
-    [
-        {"a": ("u64", b"1234567")},
-        {"a": ("u64", bytes(8)), "b": ("u8", bytes(2))},
-        {"a": ("u128", bytes(16))},
-    ],
+    [{"a": ("u64", b"1234567")}, {"a": ("u64", bytes(8)), "b": ("u8", bytes(2))}, {"a": ("u128", bytes(16))}],
 )
 def test_a_torn_table_is_not_written(tmp_path: Path, table: dict[str, tuple[str, bytes]]) -> None:
     with pytest.raises(ValueError, match="a"):

@@ -210,11 +210,7 @@ def test_a_walk_through_the_list_is_in_order_over_its_end(rows: list[int], in_or
         for seq, row in enumerate(rows)
     ]
     [found] = made_up(
-        OF_DOWNLOADS,
-        "sent",
-        cases=[("vus-10", "vus-10")],
-        trials=[("t", "vus-10", 0, S_NS)],
-        samples=samples,
+        OF_DOWNLOADS, "sent", cases=[("vus-10", "vus-10")], trials=[("t", "vus-10", 0, S_NS)], samples=samples
     )
     assert (found["objects"], found["in_order"]) == (4, in_order)
 

@@ -72,11 +72,7 @@ def test_pairs_titles_pressure_disks_and_interfaces() -> None:
     names = (b"MemTotal:", b"Cached:", b"HugePages:", b"Name ", b"Last ", b"No ")
     assert proc.parse_pairs(
         b"MemTotal:   100 kB\nSwapCached: 7 kB\nHugePages:  3\nName x\nLast -2", names
-    ) == {
-        b"MemTotal:": 102400,
-        b"HugePages:": 3,
-        b"Last ": -2,
-    }
+    ) == {b"MemTotal:": 102400, b"HugePages:": 3, b"Last ": -2}
     assert proc.parse_pairs(b"a 1\nb 2\nab 3\n", (b"a ", b"ab ")) == {b"a ": 1, b"ab ": 3}
     text, wanted = b"TcpExt: A B\nTcpExt: 1 2\nIpExt: C\nIpExt: 3\n", ("IpExt.C", "TcpExt.B", "TcpExt.No")
     assert proc.parse_titled(text, wanted) == {"TcpExt.B": 2, "IpExt.C": 3}
