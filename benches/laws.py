@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from tests.support.queueing import Closed, Seen, Station, simulate_closed
 
-from benches.harness import arguments, page
+from benches.harness import arguments, markdown, page
 from svload.analysis.laws.every import Laws, laws_of
 from svload.analysis.laws.levels import Resource, Run
 
@@ -270,11 +270,12 @@ def table(rows: Sequence[Row]) -> str:
         f"- Limits: error ≤ {100 * WITHIN:.0f} %, coverage ≥ {100 * COVERAGE_MIN:.0f} % over all cells, not bracketed in all, no bound "
         "broken, no peak (no model has one).\n  They don't apply to cells in brackets.",
         "",
-        "| models | bracketed by the levels | median error, % | largest, % | covered | told | not bracketed | "
-        "bounds broken | N_break/N* | within 25 % |",
-        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    lines += [_line(row) for row in rows]
+    columns = (
+        "models|bracketed by the levels|median error, %|largest, %|covered|told|not bracketed|bounds broken|"
+        "N_break/N*|within 25 %"
+    )
+    lines += [markdown(columns.split("|"), [_cells(row) for row in rows]).rstrip()]
     held = [one for row in rows if row.cell.held for one in row.inside]
     lines += [
         "",
@@ -286,7 +287,7 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(row: Row) -> str:
+def _cells(row: Row) -> list[str]:
     name = row.cell.name if row.cell.held else f"({row.cell.name})"
     inside, outside = row.inside, row.outside
     cells = [name, f"{len(inside)} of {len(row.judged)}"]
@@ -313,7 +314,7 @@ def _line(row: Row) -> str:
     cells.append(f"{sum(one.state != 'bracketed' for one in outside)} of {len(outside)}" if outside else "–")
     cells.append(str(sum(one.bounds_broken for one in row.judged)))
     cells += [f"{np.median(breaks):.2f}", f"{len(near)} of {len(breaks)}"] if breaks else ["–", "–"]
-    return "| " + " | ".join(cells) + " |"
+    return cells
 
 
 def main() -> int:

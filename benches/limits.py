@@ -4,7 +4,7 @@ Runs nginx with 2 and with 4 workers. First every limit is lowered by a planned 
 has what the whole service used without it and with it, as counted by the kernel. Then all limits are lowered
 and restored repeatedly, and svload is killed (`--kills 20`, `--seed`): the command, one of its agent's two
 processes, or all of them. After the next command, the bench looks for what is left of the lab. The table goes
-to benches/limits.md (`--out`); the exit code is 1 if a limit did not hold or anything was left. Root.
+to benches/limits.md; the exit code is 1 if a limit did not hold or anything was left. Root.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_USED = 1.1
 
 def main(given: Sequence[str] | None = None) -> int:
     """Return 0 if every limit held and nothing was left, else 1."""
-    asked = arguments(__doc__, given, kills=20, seed=20_261_123, out=page(__file__))
+    asked = arguments(__doc__, given, kills=20, seed=20_261_123)
     with tempfile.TemporaryDirectory(prefix="svload-limits-") as folder:
         world = _world(Path(folder))
         seen = measure(world, write_study(world.root / "limited", PHASE_S))
@@ -55,8 +55,9 @@ def main(given: Sequence[str] | None = None) -> int:
                 play(world, write_study(world.root / "limited", KILLED_PHASE_S, together=True), moment)
             )
         print(f"kill {number}: {_round(rounds[-1])}", file=sys.stderr, flush=True)
-    asked.out.write_text(_page(seen, rounds, asked.seed), encoding="utf-8")
-    print(asked.out.read_text(encoding="utf-8"))
+    text = _page(seen, rounds, asked.seed)
+    page(__file__).write_text(text, encoding="utf-8")
+    print(text)
     return 0 if all(map(_held, seen)) and not any(one.after for one in rounds) else 1
 
 

@@ -80,9 +80,9 @@ def servers() -> Iterator[Server]:
     yield Server("in proportion, ±10 %, one trial in ten ×3", proportional, 0.1, slow=0.1)
 
 
-def searched(server: Server, rng: np.random.Generator, most_trials: int | None) -> tuple[Answer, int]:
+def searched(server: Server, rng: np.random.Generator) -> tuple[Answer, int]:
     """Run a whole search; return its answer and how many trials it made."""
-    search = Search(1, 1_000_000, 64, 0.05, Budget(most_trials=most_trials), int(rng.integers(2**32)))
+    search = Search(1, 1_000_000, 64, 0.05, Budget(), int(rng.integers(2**32)))
     seen: list[Reading] = []
     drift = rng.standard_normal()
     while not isinstance(step := next_step(search, seen), Answer):
@@ -95,10 +95,10 @@ def searched(server: Server, rng: np.random.Generator, most_trials: int | None) 
     return step, len(seen)
 
 
-def row(server: Server, runs: int, most_trials: int | None) -> tuple[tuple[str, ...], float]:
+def row(server: Server, runs: int) -> tuple[tuple[str, ...], float]:
     """Return the cells of a row, and the share of the answers that contain the limit."""
     rng = np.random.default_rng([20270115, *server.name.encode()])
-    found = [searched(server, rng, most_trials) for _ in range(runs)]
+    found = [searched(server, rng) for _ in range(runs)]
     limits = [one.limit for one, _ in found if one.state == "found" and one.limit is not None]
     late = LIMIT * exp(-server.trend)
     held = [one.low <= LIMIT * _TOLERANCE and one.high >= late / _TOLERANCE for one in limits]
@@ -119,18 +119,17 @@ def row(server: Server, runs: int, most_trials: int | None) -> tuple[tuple[str, 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Print the table."""
-    asked = arguments(__doc__, given, runs=0, trials=int)
+    runs = arguments(__doc__, given, runs=0).runs
     print(" | ".join(COLUMNS))
-    lines = []
-    missed = []
+    lines, missed = [], []
     for server in servers():
-        cells, share = row(server, asked.runs or 100, asked.trials)
+        cells, share = row(server, runs or 100)
         lines.append(cells)
         print(" | ".join(cells), flush=True)
         if server.judged and share < HOLDS:
             missed.append(f"\nMISSED {server.name}\n")
     print(*missed, sep="")
-    if not asked.runs and not asked.trials:
+    if not runs:
         head = "# The search on simulated servers\n\n`python -m benches.search`\n\n"
         page(__file__).write_text("".join([head, markdown(COLUMNS, lines), *missed]), encoding="utf-8")
     return 1 if missed else 0

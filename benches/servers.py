@@ -12,9 +12,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.servers import accepts
 
 from benches.measure import SERVER_CORE, Failed, pinned
 
@@ -262,23 +264,18 @@ def running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[byte
 
 def until_up(child: subprocess.Popen[bytes], ports: Sequence[int], log: Path) -> None:
     """Wait until it listens on all ports. Raise Failed if it does not."""
-    deadline = time.monotonic() + _UP_S
-    for port in ports:
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            if child.poll() is not None or time.monotonic() > deadline:
-                tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
-                raise Failed(f"{log.stem} did not come up: {tail.strip()}")
-            time.sleep(0.02)
+    _awaited(child, log, lambda: all(map(accepts, ports)))
 
 
 def _first_line(child: subprocess.Popen[bytes], out: Path) -> str:
+    _awaited(child, out, lambda: b"\n" in out.read_bytes())
+    return out.read_text(errors="replace").partition("\n")[0]
+
+
+def _awaited(child: subprocess.Popen[bytes], log: Path, is_up: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _UP_S
-    while True:
-        text = out.read_text(errors="replace")
-        if "\n" in text:
-            return text.split("\n", 1)[0]
+    while not is_up():
         if child.poll() is not None or time.monotonic() > deadline:
-            raise Failed(f"{out.stem} did not come up: {text[-300:]}")
+            tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
+            raise Failed(f"{log.stem} did not come up: {tail.strip()}")
         time.sleep(0.02)
