@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from tests.results import case_of
 
@@ -12,7 +14,7 @@ from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig, ServiceSpec
 from svload.model.traffic import Group, Request, Text
-from svload.run.targets import case_endpoints, named_targets, permitted_targets
+from svload.run.targets import case_endpoints, named_targets, permitted_targets, unasked_addresses
 
 OUTSIDE = "http://192.0.2.7:8080"
 
@@ -32,6 +34,22 @@ def test_a_server_that_a_study_names_needs_its_users_permission():
     assert "--authorise 192.0.2.7" in str(caught.value)
     found = permitted_targets([config(OUTSIDE)], ["192.0.2.7"])
     assert [(at.address, at.port) for at in found.values()] == [("192.0.2.7", 8080)]
+
+
+def test_a_name_with_several_addresses_is_told_with_the_one_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    addresses = ["2001:db8::7", "192.0.2.7", "192.0.2.8", "192.0.2.7"]
+
+    def known(host: str, port: int, *_words: object, **_more: object) -> list[tuple[object, ...]]:
+        mine = addresses if host == "shop.example" else addresses[1:2]
+        return [(socket.AF_INET6 if ":" in one else socket.AF_INET, 1, 6, "", (one, port)) for one in mine]
+
+    monkeypatch.setattr(socket, "getaddrinfo", known)
+    names = ("shop.example", "one.example", "127.0.0.1")
+    found = permitted_targets([config(f"http://{name}:8080") for name in names], names)
+    told = "shop.example has 3 addresses; all requests go to 192.0.2.7"
+    assert list(unasked_addresses(found)) == [told]
 
 
 def test_so_does_an_address_in_a_url():

@@ -111,6 +111,13 @@ def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, in
         raise fail("unauthorised-target", target=where, host=host)
     if host in LOOPBACK_NAMES:
         return address_of(host, port), port
+    return addresses_of(target)[0], port
+
+
+def addresses_of(target: Target) -> list[str]:
+    """Return all addresses of a target's host; IPv4 first, so that a run keeps to one family (docs/method.md
+    §3, localhost in two families). Raises SvloadError url-bad (unknown name)."""
+    host, port = target.connect_to or (target.host, target.port)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as why:
@@ -119,9 +126,8 @@ def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, in
             url=target.endpoint,
             reason=f"its host is not known ({getattr(why, 'strerror', None) or why})",
         ) from why
-    # IPv4 first if a name has both: one family for a whole run (docs/method.md §3, localhost in two families)
-    *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
-    return str(address[0]), port
+    ordered = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return list(dict.fromkeys(str(address[0]) for *_, address in ordered))
 
 
 def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:

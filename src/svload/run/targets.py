@@ -3,10 +3,18 @@ user has authorised them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from svload.drive.targets import Target, parse_connect_to, parse_url, resolve_target, system_authorities
+from svload.drive.targets import (
+    Target,
+    addresses_of,
+    parse_connect_to,
+    parse_url,
+    resolve_target,
+    system_authorities,
+)
+from svload.host.machine.loopback import LOOPBACK_NAMES
 from svload.model.errors import Problem, SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig
@@ -44,6 +52,15 @@ def permitted_targets(configs: Iterable[CaseConfig], authorised: Sequence[str]) 
     if problems:
         raise SvloadError(*(problem for several in problems.values() for problem in several))
     return found
+
+
+def unasked_addresses(permitted: Mapping[Target, Endpoint]) -> Iterator[str]:
+    """Return a sentence for each target whose name has several addresses: requests go to one of them only."""
+    for target, endpoint in permitted.items():
+        host, _ = target.connect_to or (target.host, target.port)
+        several = [] if target.socket or host in LOOPBACK_NAMES else addresses_of(target)
+        if len(several) > 1:
+            yield f"{host} has {len(several)} addresses; all requests go to {endpoint.address}"
 
 
 def named_endpoints(permitted: Mapping[Target, Endpoint]) -> dict[str, Endpoint]:
