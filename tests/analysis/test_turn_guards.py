@@ -14,6 +14,7 @@ from svload.analysis.claims.turned import (
     CPU,
     Control,
     Guard,
+    _within_and_between,
     defers,
     drift_of,
     growth_in_turn,
@@ -23,6 +24,7 @@ from svload.analysis.claims.turned import (
     waits,
 )
 from svload.analysis.claims.turns import Requests, Turns, measured
+from svload.analysis.readings import Series
 
 MS = 1_000_000
 BEGIN = np.arange(10) * 1040 * MS
@@ -179,6 +181,30 @@ def test_writes_that_are_put_off_may_cost_anything() -> None:
     nothing_else = defers([(0.0, 3e5)], "the disk")
     assert nothing_else is not None
     assert nothing_else.why.startswith("what it uses of the disk between its turns is all that it has")
+
+
+def written(within: float, at_end: float, between: float) -> tuple[float, float] | None:
+    """Read a counter every 100 ms and in the middle of each pause; it grows by so much in each turn, in the
+    10 ms after it, and then until the next one."""
+    at = np.sort(np.concatenate([np.arange(0, 10_400, 100) * MS, BEGIN + 510 * MS]))
+    turn, place = np.divmod(at, 1040 * MS)
+    grown = within * np.minimum(place / (500 * MS), 1)
+    grown += at_end * np.clip((place - 500 * MS) / (10 * MS), 0, 1)
+    grown += between * np.clip((place - 510 * MS) / (530 * MS), 0, 1)
+    return _within_and_between(Series(at, turn * (within + at_end + between) + grown), TURNS, 100_000.0)
+
+
+@pytest.mark.parametrize(
+    ("within", "at_end", "between", "put_off"),
+    [(0, 2e6, 0, 18e6), (1e6, 0, 0, 0), (1e6, 2e4, 0, 0), (1e6, 0, 1e6, 9e6), (0, 0, 2e4, 0)],
+)
+def test_what_is_written_at_once_as_a_turn_ends_was_put_off(
+    within: float, at_end: float, between: float, put_off: float
+) -> None:
+    """The first reading after a turn is as late as the middle of the pause."""
+    found = written(within, at_end, between)
+    assert found is not None
+    assert found == (pytest.approx(10 * within), pytest.approx(put_off, rel=0.1))
 
 
 def test_a_ratio_that_still_moves_is_not_warm() -> None:

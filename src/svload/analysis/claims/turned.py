@@ -152,8 +152,8 @@ def _used(trial: TrialData, config: CaseConfig) -> dict[str, tuple[float, float]
 
 def _within_and_between(series: Series, turns: Turns, idle: float) -> tuple[float, float] | None:
     """Return a counter's growth within the turns and between the first and the last, by the looks that lie
-    wholly on one side; None where no look does. Between turns a growth below `idle` a second counts as
-    zero."""
+    wholly on one side; None where no look does. What grows as a turn ends, faster than within it, was put off
+    as well. Between turns a growth below `idle` a second counts as zero."""
     at = series.at.astype(np.int64)
     turn = turns.of(at)
     between = (turn >= 0) & (at >= turns.end_ns[turn])
@@ -165,11 +165,11 @@ def _within_and_between(series: Series, turns: Turns, idle: float) -> tuple[floa
         return None
     within_ns = int((turns.end_ns - turns.begin_ns).sum())
     between_ns = int(turns.end_ns[-1] - turns.begin_ns[0]) - within_ns
-    rate = float(grown[outside].sum() / length[outside].sum())
-    return (
-        float(grown[inside].sum() / length[inside].sum()) * within_ns,
-        rate * between_ns if rate * 1e9 >= idle else 0.0,
-    )
+    rate, off_rate = (float(grown[some].sum() / length[some].sum()) for some in (inside, outside))
+    leaving = same & ~between[:-1] & between[1:] & (turn[1:] < len(turns.begin_ns) - 1)
+    at_once = max(float(grown[leaving].sum()) - rate * float(length[leaving].sum()), 0.0)
+    put_off = off_rate * between_ns + at_once
+    return rate * within_ns, put_off if put_off * 1e9 >= idle * between_ns else 0.0
 
 
 @dataclass(frozen=True)
