@@ -20,22 +20,16 @@ from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.model.traffic import (
     Body,
-    BodyCheck,
-    DigestCheck,
     Feeder,
     FeederPart,
     Group,
-    HeaderCheck,
     SizeLaw,
     TakenPart,
     Text,
-    TextTest,
     VarPart,
 )
 from svload.study import load_study, resolve
-from svload.study.checks import read_check
 from svload.study.feeders import read_file
-from svload.study.templates import Names
 
 S = 1_000_000_000
 STUDY = """\
@@ -369,34 +363,6 @@ def test_a_parquet_file_with_a_dictionary_is_read_as_it_is(tmp_path: Path) -> No
     columns = {**table, "value": pyarrow.array(table["value"]).dictionary_encode()}
     write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
     assert read_file("parquet", tmp_path / "rows.parquet") == table
-
-
-NAMES = Names(("web",), {"object": ("digest",)}, ("token",))
-
-
-@pytest.mark.parametrize(
-    ("text", "check"),
-    [
-        ("header.X-Cache present", HeaderCheck(name="header.X-Cache present", header="X-Cache", test=TextTest(present=True))),
-        ("header.ETag == ${object.digest}", HeaderCheck(name="header.ETag == ${object.digest}", header="ETag", test=TextTest(equals=(FeederPart(feeder="object", column="digest"),)))),
-        (r"body matches ^\d+$", BodyCheck(name=r"body matches ^\d+$", body=TextTest(matches=r"^\d+$"))),
-        ("body contains hi ${token}", BodyCheck(name="body contains hi ${token}", body=TextTest(contains=(Text(text="hi "), TakenPart(taken="token"))))),
-        ("md5 == ${object.digest}", DigestCheck(name="md5 == ${object.digest}", digest="md5", equals=(FeederPart(feeder="object", column="digest"),))),
-    ],
-)  # fmt: skip
-def test_checks_of_texts_and_digests(text: str, check: object) -> None:
-    assert read_check(text, NAMES) == check
-
-
-NO_TESTS, NO_DIGESTS = (
-    ["header.X present now", "header.X ==", "body present"],
-    ["sha256 == abc", "md5 > 1", "sha1 == 00"],
-)
-
-
-@pytest.mark.parametrize("text", [*NO_TESTS, *NO_DIGESTS])
-def test_a_check_that_is_none_is_told(text: str) -> None:
-    assert isinstance(read_check(text, NAMES), str)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,25 @@ import pytest
 from svload.model.errors import SvloadError
 from svload.model.executors import ConstantArrivalRate, ThinkTime
 from svload.model.study import ObjectSet
-from svload.model.traffic import FeederPart, Group, SizeCheck, StatusCheck, TakenPart, Text, VarPart
+from svload.model.traffic import (
+    BodyCheck,
+    DigestCheck,
+    FeederPart,
+    Group,
+    HeaderCheck,
+    SizeCheck,
+    StatusCheck,
+    TakenPart,
+    Text,
+    TextTest,
+    VarPart,
+)
 from svload.study import load_study, resolve
 from svload.study.checks import read_check
 from svload.study.references import COLUMNS
 from svload.study.templates import Names
 
-NAMES = Names(("web",), {"thing": COLUMNS})
+NAMES = Names(("web",), {"thing": COLUMNS, "object": ("digest",)}, ("token",))
 STUDY = """\
 name: t
 lab: {{web: {{kit: stone}}, api.v2: {{kit: stone}}}}
@@ -54,24 +66,24 @@ Made = Callable[..., tuple[Group, ObjectSet]]
         ("status >= 200", StatusCheck(name="status >= 200", status=(200, 599))),
         ("status > 199", StatusCheck(name="status > 199", status=(200, 599))),
         ("size_bytes == 10240", SizeCheck(name="size_bytes == 10240", size_bytes=10240)),
-        (
-            "size_bytes == ${thing.size_bytes}",
-            SizeCheck(
-                name="size_bytes == ${thing.size_bytes}",
-                size_bytes=FeederPart(feeder="thing", column="size_bytes"),
-            ),
-        ),
+        ("size_bytes == ${thing.size_bytes}", SizeCheck(name="size_bytes == ${thing.size_bytes}", size_bytes=FeederPart(feeder="thing", column="size_bytes"))),
+        ("header.X-Cache present", HeaderCheck(name="header.X-Cache present", header="X-Cache", test=TextTest(present=True))),
+        ("header.ETag == ${object.digest}", HeaderCheck(name="header.ETag == ${object.digest}", header="ETag", test=TextTest(equals=(FeederPart(feeder="object", column="digest"),)))),
+        (r"body matches ^\d+$", BodyCheck(name=r"body matches ^\d+$", body=TextTest(matches=r"^\d+$"))),
+        ("body contains hi ${token}", BodyCheck(name="body contains hi ${token}", body=TextTest(contains=(Text(text="hi "), TakenPart(taken="token"))))),
+        ("md5 == ${object.digest}", DigestCheck(name="md5 == ${object.digest}", digest="md5", equals=(FeederPart(feeder="object", column="digest"),))),
     ],
-)
+)  # fmt: skip
 def test_checks(text: str, check: object) -> None:
     assert read_check(text, NAMES) == check
 
 
 OF_NO_STATUS = ["", "status", "status == ok", "status == 20"]
 OF_NO_SIZE = ["size_bytes < 5", "size_bytes == big", "size == 5", "size_bytes == ${vu}"]
+OF_NO_TEXT = ["header.X present now", "header.X ==", "body present", "sha256 == abc", "md5 > 1", "sha1 == 00"]
 
 
-@pytest.mark.parametrize("text", [*OF_NO_STATUS, *OF_NO_SIZE])
+@pytest.mark.parametrize("text", [*OF_NO_STATUS, *OF_NO_SIZE, *OF_NO_TEXT])
 def test_no_checks(text: str) -> None:
     assert isinstance(read_check(text, NAMES), str)
 
