@@ -166,16 +166,6 @@ def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess
     assert not any(name.endswith(f" {own.pid}") for name in known | after)
 
 
-def test_a_server_that_ran_already_belongs_when_it_is_named(stranger: subprocess.Popen[bytes]) -> None:
-    burn(stranger)
-    table = proc.ProcessTable().renew().values()
-    theirs = [found for found in table if found.cpu_seconds >= 0.25 and found.parent != os.getpid()]
-    newest = max(theirs, key=lambda found: found.start_ticks)
-    monitor = OthersMonitor("", {"own": [os.getpid(), newest.pid]})
-    assert monitor.sample()
-    assert newest.pid in monitor._own
-
-
 def test_a_table_is_read_anew_when_asked() -> None:
     table = proc.ProcessTable(every_s=1000.0)
     first = table.all()
