@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from tests.servers import certified, completed, put
 
-from svload.drive.probe import VARIABLES, probe
+from svload.drive.probe import probe
+from svload.report.sheets.data import VARIABLES
 
 pytestmark = pytest.mark.truth
 TRANSFERS = 20

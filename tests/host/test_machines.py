@@ -9,7 +9,8 @@ import pytest
 
 from svload.host import Agent, LocalMachine, Machine
 from svload.host.agent.files import PART_BYTES
-from svload.host.machines.base import offset_by_agent, time_namespace
+from svload.host.machine import linux
+from svload.host.machines.base import offset_by_agent
 from svload.model.errors import SvloadError
 
 pytestmark = pytest.mark.truth
@@ -34,12 +35,12 @@ def test_its_clock_is_the_controllers_exactly(machine: LocalMachine) -> None:
     assert (found.offset_ns, found.bound_ns) == (0, 0)
     measured = offset_by_agent(machine.agent)
     assert abs(measured.offset_ns) <= measured.bound_ns
-    assert time_namespace() == time_namespace(machine.agent.pid) != ""
-    assert time_namespace(0) == ""
+    assert linux.namespace("time", "self") == linux.namespace("time", machine.agent.pid) != ""
+    assert linux.namespace("time", 0) == ""
 
 
 def test_another_time_namespace_is_measured(machine: LocalMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.host.machines.local.time_namespace", lambda pid="self": str(pid))
+    monkeypatch.setattr("svload.host.machine.linux.namespace", lambda kind, pid: str(pid))
     assert 0 < machine.offset().bound_ns < 1_000_000_000
 
 

@@ -32,7 +32,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     for module in (settings, journal):
         monkeypatch.setattr(module, "sysctl_path", path_of)
-    monkeypatch.setattr(linux, "network_namespace", lambda: "net:[1]")
+    monkeypatch.setattr(linux, "namespace", lambda kind: "net:[1]")
     root.mkdir()
     (root / NETWORK).write_text("60\n")
     (root / MACHINE).write_text("1000\n")
@@ -148,7 +148,7 @@ def test_whoever_dies_in_the_middle_leaves_a_journal_that_puts_back(
     monkeypatch.undo()
     for module in (settings, journal):
         monkeypatch.setattr(module, "sysctl_path", lambda name: proc / name)
-    monkeypatch.setattr(linux, "network_namespace", lambda: "net:[1]")
+    monkeypatch.setattr(linux, "namespace", lambda kind: "net:[1]")
     outcome = journal.undo(tmp_path / "lab")
     assert outcome.failures == []
     assert (proc / NETWORK).read_text().strip() == "60"
@@ -183,9 +183,9 @@ def test_a_labs_network_has_its_own_settings(tmp_path: Path, needs: Callable[...
 def test_settings_survive(proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent of a lab with a network of its own must leave it to its keeper."""
     ask(Settings(log, None), network="37")
-    monkeypatch.setattr(linux, "network_namespace", lambda: "net:[2]")
+    monkeypatch.setattr(linux, "namespace", lambda kind: "net:[2]")
     assert journal.undo(tmp_path / "lab").failures
-    monkeypatch.setattr(linux, "network_namespace", lambda: "net:[1]")
+    monkeypatch.setattr(linux, "namespace", lambda kind: "net:[1]")
     assert journal.undo(tmp_path / "lab").failures == []
     assert (proc / NETWORK).read_text() == "60"
     assert json.loads((tmp_path / "lab" / "journal.jsonl").read_text().splitlines()[0])["layer"] == "machine"

@@ -48,7 +48,7 @@ def in_a_network_of_nobody() -> Iterator[None]:
     """A fresh network namespace for this thread: what a kernel begins with."""
     child = subprocess.Popen(["unshare", "--net", "sleep", "60"])
     try:
-        here = linux.network_namespace()
+        here = linux.namespace("net")
         wait_until(lambda: os.readlink(f"/proc/{child.pid}/ns/net") != here)
         with linux.in_network(f"/proc/{child.pid}/ns/net"):
             yield

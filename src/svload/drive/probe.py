@@ -26,20 +26,6 @@ from svload.model.request_errors import ERRORS
 MOST_TRANSFERS = 100_000
 SECOND_NS = 1_000_000_000
 Connection = Literal["keep-alive", "new"]
-VARIABLES = (
-    "size_download",
-    "size_header",
-    "size_request",
-    "speed_download",
-    "time_namelookup",
-    "time_connect",
-    "time_appconnect",
-    "time_pretransfer",
-    "time_starttransfer",
-    "time_redirect",
-    "time_total",
-)
-"""curl's eleven variables, in the paper's words; times in s, sizes in bytes, speed in bytes/s."""
 
 
 def probe(
@@ -56,7 +42,7 @@ def probe(
     connect_to: str | None = None,
     http2: bool = False,
 ) -> list[dict[str, Any]]:
-    """Make `count` transfers of `url` in sequence: a dict of `VARIABLES` each, with `http_code` and `error`.
+    """Make `count` transfers of `url` in sequence: `curl_variables` of each.
     `connect_to`: host:port of the connections, if not the URL's own.
 
     Raises SvloadError: url-bad, unauthorised-target (before any packet), usage.
@@ -133,7 +119,8 @@ def rows_of(samples: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
 
 
 def curl_variables(row: dict[str, int]) -> dict[str, Any]:
-    """Return curl's eleven variables of a request (docs/method.md §6): times in s from its start."""
+    """Return curl's eleven variables of a request (docs/method.md §6), with `http_code` and `error`: times in
+    s from its start, sizes in bytes, speed in bytes/s."""
     begun, done = row["begun_ns"], row["done_ns"]
     total_s = max(done - begun, 0) / 1e9 if done >= 0 else 0.0
     first_byte = row["first_byte_ns"]

@@ -95,18 +95,18 @@ def install(
 
 def status(inventory: Path, step: Step) -> FleetResult:
     """Return what is installed and set on every machine."""
-    fleet = _fleet(inventory)
-    played = _play("status", fleet, inventory, step)
-    return FleetResult(
-        tuple(_told(member, played[member.name], "look at svload") for member in fleet.members)
-    )
+    return _plain_play("status", inventory, step, "look at svload")
 
 
 def clean(inventory: Path, step: Step) -> FleetResult:
     """End labs, restore settings and remove svload's folder on every machine."""
+    return _plain_play("clean", inventory, step, "clean")
+
+
+def _plain_play(name: str, inventory: Path, step: Step, last: str) -> FleetResult:
     fleet = _fleet(inventory)
-    played = _play("clean", fleet, inventory, step)
-    return FleetResult(tuple(_told(member, played[member.name], "clean") for member in fleet.members))
+    played = _play(name, fleet, inventory, step)
+    return FleetResult(tuple(_told(member, played[member.name], last) for member in fleet.members))
 
 
 def _fleet(inventory: Path) -> Fleet:

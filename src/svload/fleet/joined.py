@@ -7,7 +7,6 @@ known there.
 from __future__ import annotations
 
 import contextlib
-import logging
 import pkgutil
 import re
 import socket
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import svload
+from svload.host.machines.cluster import silence_dask
 from svload.host.machines.reach import Joined, Reach
 from svload.model.errors import Problem, SvloadError, fail
 
@@ -43,7 +43,9 @@ def workers_of(scheduler: str) -> tuple[Reach, ...]:
         hint = "pip install 'svload[fleet]'."
         raise fail("tool-missing", kit="svload run --scheduler", what="distributed", hint=hint) from None
     with contextlib.ExitStack() as stack:
-        _silent(stack)
+        silence_dask()
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
         try:
             client = Client(scheduler, timeout=_SCHEDULER_WITHIN_S, set_as_default=False)  # type: ignore[no-untyped-call]
         except Exception as why:  # Dask raises anything that its transports and its configuration raise
@@ -110,17 +112,6 @@ def _must_have_svload(client: Client, workers: tuple[Reach, ...]) -> None:
             problems.append(Problem("fleet-other-svload", told))
     if problems:
         raise SvloadError(*problems)
-
-
-def _silent(stack: contextlib.ExitStack) -> None:
-    """Silence Dask's loggers, since svload reports failures itself; importing Dask sets their levels."""
-    import distributed  # noqa: F401
-
-    for name in list(logging.root.manager.loggerDict):
-        if name.partition(".")[0] in ("asyncio", "distributed", "tornado"):
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    stack.enter_context(warnings.catch_warnings())
-    warnings.simplefilter("ignore")
 
 
 def _is_address(text: str) -> bool:

@@ -44,7 +44,7 @@ def check_needs(needs: Needs) -> list[Mistake]:
         for other in others
         if other not in needs
     ]
-    if not found and (circle := _left_over(needs)):
+    if not found and (circle := set(needs) - {name for wave in waves(needs) for name in wave}):
         reason = f"the services {', '.join(sorted(circle))} need each other in a circle"
         found.append(bad_value(("lab",), reason, "no order to start them in", "Break the circle."))
     return found
@@ -58,10 +58,6 @@ def waves(needs: Needs) -> list[list[str]]:
         order.append(wave)
         done |= set(wave)
     return order
-
-
-def _left_over(needs: Needs) -> set[str]:
-    return set(needs) - {name for wave in waves(needs) for name in wave}
 
 
 def reached(changed: set[str], needs: Needs) -> set[str]:

@@ -391,11 +391,9 @@ class Kit(ABC):
         """Install what `check` found, into `cache` or as root by apt; return a line for each thing done."""
         return []
 
-    @abstractmethod
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Start it. `neighbours` are the facts of the services it needs. Raises SvloadError."""
 
-    @abstractmethod
     def ready(self, timeout_s: float) -> None:
         """Wait until it answers. Raises SvloadError service-died or service-not-ready, with its log's end."""
 
@@ -453,6 +451,5 @@ class Kit(ABC):
         """Return service-died for each of its processes that has ended by itself. Quick."""
         return []
 
-    @abstractmethod
     def down(self) -> None:
         """Stop it and wipe its work folder. Never raises if the service is gone already."""

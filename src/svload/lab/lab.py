@@ -496,15 +496,11 @@ def death_of(facts: ServiceFacts, problems: Sequence[Problem], kills: int) -> De
 def limits_of(facts: ServiceFacts) -> dict[str, float]:
     """Return `group.limit` → the value in the kernel."""
     return {
-        f"{group.name}.{limit.name}": value
+        f"{group.name}.{limit.name}": float(limit.found)
         for group in facts.groups
         for limit in group.settings
-        if (value := _number(limit)) is not None
+        if limit.found is not None
     }
-
-
-def _number(limit: Setting) -> float | None:
-    return None if limit.found is None else float(limit.found)
 
 
 class KernelSettings:

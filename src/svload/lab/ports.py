@@ -8,6 +8,7 @@ import threading
 import time
 
 from svload.host.machine.owners import described, listening, owners
+from svload.lab.kit import LOOPBACK
 from svload.model.errors import SvloadError, fail
 
 LOWEST, HIGHEST = 20_000, 32_767
@@ -21,8 +22,7 @@ class Ports:
     """A source of free ports, each given once; the same (service, part) always gets the same port, so that
     its address survives a restart."""
 
-    def __init__(self, address: str = "127.0.0.1", seed: int | None = None) -> None:
-        self._address = address
+    def __init__(self, seed: int | None = None) -> None:
         self._next = LOWEST + random.Random(seed).randrange(HIGHEST - LOWEST)
         self._given: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Ports:
 
     def _check(self, service: str, port: int) -> int:
         others = {given for (owner, _), given in self._given.items() if owner != service}
-        if port in others or not is_free(self._address, port):
+        if port in others or not is_free(LOOPBACK, port):
             raise _taken(service, port)
         return port
 
@@ -56,7 +56,7 @@ class Ports:
         Closed connections at rest may prevent our probe from binding, but not a server with other socket
         options: what counts is that nobody listens."""
         deadline = time.monotonic() + FREE_WITHIN_S
-        while not is_free(self._address, port) and listening([port]):
+        while not is_free(LOOPBACK, port) and listening([port]):
             if time.monotonic() > deadline:
                 raise _taken(service, port)
             time.sleep(_POLL_S)
@@ -66,7 +66,7 @@ class Ports:
         for _ in range(LOWEST, HIGHEST + 1):
             port = self._next
             self._next = LOWEST + (self._next + 1 - LOWEST) % (HIGHEST + 1 - LOWEST)
-            if port not in given and is_free(self._address, port):
+            if port not in given and is_free(LOOPBACK, port):
                 return port
         raise fail(
             "port-taken", port=f"{LOWEST}–{HIGHEST}", service=service, holder="other processes, all of them"

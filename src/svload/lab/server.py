@@ -379,7 +379,7 @@ def tail(log: Path) -> str:
 
 def _open_files(limits: Limits, pid: int) -> Iterator[Setting]:
     """Yield the requested limits of open files, as the kernel has them for a process."""
-    found = _nofile_of(pid)
+    found = linux.open_file_limits(pid)
     for name, asked, held in zip(
         ("nofile", "nofile_hard"), (limits.nofile, limits.nofile_hard), found, strict=True
     ):
@@ -387,18 +387,6 @@ def _open_files(limits: Limits, pid: int) -> Iterator[Setting]:
             cut = held is not None and held.isdecimal() and int(held) < asked
             why = f"the hard limit here is {found[1]}, and may not be raised" if cut else ""
             yield Setting(name=name, asked=str(asked), found=held, layer="process", why=why)
-
-
-def _nofile_of(pid: int) -> tuple[str | None, str | None]:
-    """Return the soft and the hard limit; None if they can't be read."""
-    try:
-        for line in Path(f"/proc/{pid}/limits").read_text().splitlines():
-            if line.startswith("Max open files"):
-                soft, hard = line.split()[3:5]
-                return soft, hard
-    except OSError:
-        pass
-    return None, None
 
 
 def backlog_of(address: str, port: int) -> int | None:

@@ -137,16 +137,14 @@ class Starter:
 
     def stop(self, server: Standing) -> None:
         """Stop it; it is no error if it is gone already."""
-        if server.front:
+        name = server.spec.name
+        for part in reversed(server.parts):
             with suppress(SvloadError):
-                server.front.down()
-        with suppress(SvloadError):
-            server.kit.down()
-        with suppress(SvloadError):
-            self.groups.drop(server.spec.name)
-        with suppress(SvloadError):
-            self.links.drop(server.spec.name)
-        self.say("down", server.spec.name)
+                part.down()
+        for drop in (self.groups.drop, self.links.drop):
+            with suppress(SvloadError):
+                drop(name)
+        self.say("down", name)
 
     def say(self, state: str, service: str, **more: object) -> None:
         """Report that a service is `up`, `ready` or `down`."""

@@ -230,6 +230,17 @@ def error_line(why: Exception, file: object) -> dict[str, object]:
     return {"error": {"code": "generator-failed", "details": {"reason": f"{type(why).__name__}: {why}"}}}
 
 
+def refusal_line(why: SvloadError) -> dict[str, dict[str, object]]:
+    """Return the line with which an agent reports a failure to its controller."""
+    problem = why.problems[0]
+    return {
+        "error": {
+            "code": problem.code,
+            "details": {key: str(value) for key, value in problem.details.items()},
+        }
+    }
+
+
 def error_of(name: str, line: object) -> SvloadError:
     """Return the error in such a line of process `name`; for an unknown code generator-failed with the
     line."""

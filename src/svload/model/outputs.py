@@ -27,10 +27,10 @@ def output(path: Path, mode: int | None = None, *, synced: bool = False) -> Iter
         yield fresh
         fresh.chmod(_usual_mode() if mode is None else mode)
         if synced:
-            _sync(fresh)
+            sync(fresh)
         os.replace(fresh, path)
         if synced:
-            _sync(path.parent)
+            sync(path.parent)
     except OSError as why:
         if why.filename in (None, str(fresh), fresh):
             raise OSError(why.errno, why.strerror or str(why), str(path)) from why
@@ -52,7 +52,8 @@ def _usual_mode() -> int:
     return 0o666 & ~umask
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Write a file, or a folder's entries, to disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -109,7 +109,7 @@ class EarlyHands:
     def are_well(self) -> bool:
         """Return whether they have been started and answer."""
         try:
-            return self._made is not None and self._made.agent.clock().monotonic_ns > 0
+            return self._made is not None and self._made.agent.clock() > 0
         except SvloadError:
             return False
 

@@ -7,14 +7,3 @@ from svload.watch.control import Sampler
 from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors import load_monitors, monitors_for
 from svload.watch.series import SeriesReader
-
-__all__ = [
-    "Monitor",
-    "Reading",
-    "Sampler",
-    "SeriesReader",
-    "declarations",
-    "load_monitors",
-    "monitored_names",
-    "monitors_for",
-]

@@ -10,9 +10,10 @@ import functools
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
-from svload.host.machine.linux import TICKS_PER_S, ProcessStat, parse_stat
+from svload.host.machine.linux import TICKS_PER_S, ProcessStat, open_file_limits, parse_stat, read
 
 _PIECE_BYTES = 1 << 16
 _STAT_BYTES = 4096
@@ -58,21 +59,13 @@ class Bounds(NamedTuple):
 
 def read_bounds(pid: int, root: str = "/proc") -> Bounds:
     """Return a process's limits and cores; without bounds if it is gone or not readable for us."""
-    descriptors: int | None = None
+    soft, _ = open_file_limits(pid, root)
     cores: frozenset[int] = frozenset()
-    try:
-        with open(f"{root}/{pid}/limits", encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("Max open files"):
-                    soft = line.split()[3]
-                    descriptors = int(soft) if soft.isdigit() else None
-        with open(f"{root}/{pid}/status", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("Cpus_allowed_list:"):
-                    cores = parse_cores(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    return Bounds(descriptors, cores)
+    for line in read(f"{root}/{pid}/status").splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            with suppress(ValueError, IndexError):
+                cores = parse_cores(line.split()[1])
+    return Bounds(int(soft) if soft and soft.isdigit() else None, cores)
 
 
 def parse_cores(text: str) -> frozenset[int]:

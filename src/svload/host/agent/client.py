@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from svload.host.agent import journal
 from svload.host.agent.files import PART_BYTES
@@ -35,13 +35,6 @@ _SEND_BOUND_S = 30
 _END_BOUND_S = 20.0
 _LOCK_BOUND_S = 1.0
 _MORE_S = 10.0
-
-
-class Clock(NamedTuple):
-    """The agent's clocks at one moment: `monotonic_ns` (that of all loads and monitors) and seconds since the epoch."""
-
-    monotonic_ns: int
-    wall: float
 
 
 class Agent:
@@ -96,10 +89,10 @@ class Agent:
                 raise fail("agent-refused", reason=f"its network cannot be joined ({why})", hint="") from why
             yield
 
-    def clock(self) -> Clock:
-        """Return the current times of both clocks of the agent's machine."""
-        said = self.ask("CLOCK", _REPLY_BOUND_S)
-        return Clock(said["monotonic_ns"], said["wall"])
+    def clock(self) -> int:
+        """Return CLOCK_MONOTONIC of the agent's machine, that of all loads and monitors, in ns."""
+        now: int = self.ask("CLOCK", _REPLY_BOUND_S)["monotonic_ns"]
+        return now
 
     def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
         """Carry out the actions in order and return one result each. Stops at the first failure, without

@@ -23,6 +23,7 @@ from typing import Any
 from svload.host.agent.folders import JOURNAL
 from svload.host.machine import linux
 from svload.host.process import cgroups
+from svload.model.outputs import sync
 
 MARK, CHILD = "SVLOAD_LAB", "SVLOAD_CHILD"
 """Environment variables of all processes of a lab: the lab, and the child that they descend from."""
@@ -39,7 +40,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        _fsync_folder(folder)
+        sync(folder)
         text = (folder / JOURNAL).read_bytes()
         self._next = 1 + max((entry["entry"] for entry in read_entries(folder)), default=-1)
         self._torn = text != b"" and not text.endswith(b"\n")
@@ -207,12 +208,12 @@ def session_of(
     leader = linux.process_stat(pid)
     if leader is not None and leader.start_ticks != start_ticks:
         return []
-    here = linux.pid_namespace("self")
+    here = linux.namespace("pid", "self")
 
     def proven(member: int) -> bool:
         if leader is not None or _is_marked(member, mark):
             return True
-        return own_namespace and linux.pid_namespace(str(member)) == here
+        return own_namespace and linux.namespace("pid", member) == here
 
     return [
         found
@@ -243,7 +244,7 @@ def _undo_sysctl(entry: Entry) -> str | None:
     from within another namespace.
     """
     name = entry["name"]
-    if name.startswith("net.") and entry["network"] != linux.network_namespace():
+    if name.startswith("net.") and entry["network"] != linux.namespace("net"):
         if entry.get("layer") == "machine":
             raise OSError("it was set in another network namespace")
         return None
@@ -301,11 +302,3 @@ def sysctl_path(name: str) -> Path:
 def normal(value: str) -> str:
     """Return a system setting's value with normalised white space."""
     return " ".join(value.split())
-
-
-def _fsync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -30,7 +30,7 @@ from svload.host.agent.unix_socket import is_own, listen
 from svload.host.machine import linux
 from svload.host.process.interpreter import EXECUTABLE
 from svload.host.process.spawn import refused
-from svload.model.errors import SvloadError
+from svload.model.errors import SvloadError, refusal_line
 from svload.model.messages import Action, WriteFile, read_action
 from svload.model.outputs import write_output
 
@@ -183,20 +183,12 @@ class AgentServer:
             number = request.get("id")
             reply = await self._carry_out(request, connection)
         except SvloadError as why:
-            problem = why.problems[0]
-            reply = {
-                "error": {
-                    "code": problem.code,
-                    "details": {key: str(value) for key, value in problem.details.items()},
-                }
-            }
+            reply = refusal_line(why)
         except Exception as why:  # the agent outlives every request
             import traceback
 
             traceback.print_exc()
-            reply = {
-                "error": {"code": "agent-refused", "details": {"reason": f"{type(why).__name__}: {why}"}}
-            }
+            reply = refusal_line(refused(f"{type(why).__name__}: {why}"))
         await connection.send({"id": number, **reply})
 
     async def _carry_out(self, request: dict[str, Any], connection: _Connection) -> dict[str, Any]:
@@ -206,7 +198,7 @@ class AgentServer:
         if kind == "HELLO":
             return self._hello(request, connection)
         if kind == "CLOCK":
-            return {"kind": "CLOCK", "monotonic_ns": time.monotonic_ns(), "wall": time.time()}
+            return {"kind": "CLOCK", "monotonic_ns": time.monotonic_ns()}
         if kind == "PREPARE":
             return {"kind": "READY", "results": await self._prepare(request)}
         if kind == "START_AT":

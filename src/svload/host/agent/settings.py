@@ -83,7 +83,7 @@ class Settings:
     def _write(self, name: str, layer: KernelLayer, path: Path, now: str, value: str) -> dict[str, Any]:
         held = self._held.get(name)
         old = held.old if held else now
-        network = linux.network_namespace()
+        network = linux.namespace("net")
         entry = self._journal.announce(
             "sysctl", name=name, old=old, value=value, network=network, layer=layer
         )

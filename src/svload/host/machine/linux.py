@@ -234,19 +234,11 @@ def boot_id() -> str:
         return ""
 
 
-def network_namespace() -> str:
-    """Return the identity of this thread's network namespace; empty if it cannot be read."""
-    return _link("/proc/thread-self/ns/net")
-
-
-def pid_namespace(pid: str) -> str:
-    """Return the identity of the PID namespace of a machine pid or `self`; empty if it cannot be read."""
-    return _link(f"/proc/{pid}/ns/pid")
-
-
-def _link(path: str) -> str:
+def namespace(kind: str, pid: int | str = "thread-self") -> str:
+    """Return the identity of the namespace (net, pid, time) of a machine pid, `self` or this thread; empty if
+    it cannot be read."""
     try:
-        return os.readlink(path)
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
     except OSError:
         return ""
 
@@ -260,6 +252,15 @@ def descriptors(pid: int) -> set[str]:
             with contextlib.suppress(OSError):
                 found.add(os.readlink(f"{folder}/{name}"))
     return found
+
+
+def open_file_limits(pid: int, root: str = "/proc") -> tuple[str | None, str | None]:
+    """Return a process's soft and hard limit of open files as the kernel has them; None if unreadable."""
+    for line in read(f"{root}/{pid}/limits").splitlines():
+        if line.startswith("Max open files"):
+            soft, hard = line.split()[3:5]
+            return soft, hard
+    return None, None
 
 
 def most_open_files() -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
 from svload.host.clock.offset import Exchange, Offset, estimate
+from svload.host.machine import linux
 from svload.host.machine.cores import CoreSplit, split_cores
 
 if TYPE_CHECKING:
@@ -63,14 +63,27 @@ def offset_by_agent(agent: Agent) -> Offset:
     exchanges = []
     for _ in range(_ASKED):
         sent = time.monotonic_ns()
-        there = agent.clock().monotonic_ns
+        there = agent.clock()
         exchanges.append(Exchange(sent, there, there, time.monotonic_ns()))
     return estimate(exchanges)
 
 
-def time_namespace(pid: int | str = "self") -> str:
-    """Return the identity of a process's time namespace; empty if it cannot be read."""
-    try:
-        return os.readlink(f"/proc/{pid}/ns/time")
-    except OSError:
-        return ""
+class LocalMachine(Machine):
+    """The controller's machine, with an agent on a Unix socket."""
+
+    address = "127.0.0.1"
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(agent)
+        self.name = agent.machine
+
+    def room(self, wanted: int) -> Room:
+        from svload.host.machine.facts import connection_room
+
+        return connection_room(wanted)
+
+    def offset(self) -> Offset:
+        """Return 0, since both have one kernel clock; in another time namespace it is measured."""
+        if linux.namespace("time", "self") == linux.namespace("time", self.agent.pid):
+            return Offset(0, 0, time.monotonic_ns(), 0)
+        return offset_by_agent(self.agent)

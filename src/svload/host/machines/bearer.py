@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from svload.model.errors import SvloadError
+from svload.model.errors import SvloadError, refusal_line
 
 SILENCE_S = 4.0
 """After this time without a message the controller counts as gone: load ends within 5 s of its death."""
@@ -96,9 +96,7 @@ class Bearer:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, asked)
         except SvloadError as why:
-            problem = why.problems[0]
-            details = {name: str(value) for name, value in problem.details.items()}
-            return {"error": {"code": problem.code, "details": details}}
+            return refusal_line(why)
 
     async def hand(self, name: str, made_by: str, fields: dict[str, Any]) -> None:
         """Keep an object of a higher-level package: `made_by` (`module:class`), called with the agent."""

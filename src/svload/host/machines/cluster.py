@@ -64,7 +64,7 @@ def gathered(reaches: Sequence[Reach], owner: str, folder: Path) -> Iterator[lis
     import dask
 
     private_folder(folder)
-    _silence()
+    silence_dask()
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(SETTINGS))
         joined = reaches[0].joined
@@ -78,8 +78,8 @@ def gathered(reaches: Sequence[Reach], owner: str, folder: Path) -> Iterator[lis
         yield _machines(stack, client, reaches, owner)
 
 
-def _silence() -> None:
-    """Silence Dask's loggers, since the run reports losses; their levels are set at its import."""
+def silence_dask() -> None:
+    """Silence Dask's loggers, since svload reports failures; their levels are set at its import."""
     import distributed  # noqa: F401
 
     for name in ["asyncio", "tornado", *logging.root.manager.loggerDict]:

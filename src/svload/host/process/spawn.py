@@ -22,7 +22,7 @@ from svload.host.agent.journal import CHILD, MARK, Journal
 from svload.host.machine import linux
 from svload.host.process import cgroups
 from svload.host.process.readable import readable
-from svload.model.errors import fail
+from svload.model.errors import SvloadError, fail
 from svload.model.messages import Spawn
 
 _BOUND_S = 15.0
@@ -123,12 +123,7 @@ def start(
 
 
 def _fork_and_exec(
-    order: Spawn,
-    mark: str,
-    journal: Journal,
-    groups: Sequence[str],
-    network: str | None,
-    die_with_us: bool,
+    order: Spawn, mark: str, journal: Journal, groups: Sequence[str], network: str | None, die_with_us: bool
 ) -> Started:
     ends = _Ends(order)
     try:
@@ -283,5 +278,5 @@ def _tell(descriptor: int, what: dict[str, Any]) -> None:
         os.write(descriptor, json.dumps(what).encode() + b"\n")
 
 
-def refused(reason: str, hint: str = "") -> Exception:
+def refused(reason: str, hint: str = "") -> SvloadError:
     return fail("agent-refused", reason=reason, hint=hint)

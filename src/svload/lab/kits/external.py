@@ -164,9 +164,6 @@ class External(Kit):
     def _no_ca(self, reason: str, hint: str) -> SvloadError:
         return fail("lab-failed", place=f"lab.{self.context.service}.ca_file", reason=reason, hint=hint)
 
-    def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Do nothing, since it is up already."""
-
     def ready(self, timeout_s: float) -> None:
         """Check that a target on loopback accepts a connection; others get no packet before their load."""
         must_answer(self.context.service, self.options, timeout_s)
@@ -174,6 +171,3 @@ class External(Kit):
     def facts(self) -> ServiceFacts:
         """Return its endpoint as written; a host name is not resolved here."""
         return self.service_facts("", self._endpoint)
-
-    def down(self) -> None:
-        """Leave it unchanged."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from svload.lab.groups import MACHINE
 from svload.lab.kit import Kit, KitOptions, Permits, words
 from svload.model.facts import ServiceFacts
@@ -16,7 +14,10 @@ class MachineOptions(KitOptions):
 
 
 class Machine(Kit):
-    """Not a server, but a control group with limits, which contains the groups of the services within it."""
+    """Not a server, but a control group with limits, which contains the groups of the services within it.
+
+    Nothing starts or stops: the group is made before its services and removed after them.
+    """
 
     name = MACHINE
     summary = "limits that several services share (they say within: its name)"
@@ -29,15 +30,6 @@ class Machine(Kit):
     permits = Permits("nothing: it answers nobody")
     starts = False
 
-    def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Do nothing, since its group exists already."""
-
-    def ready(self, timeout_s: float) -> None:
-        """Return immediately."""
-
     def facts(self) -> ServiceFacts:
         """Return facts without endpoints and processes; its limits are added to them."""
         return self.service_facts("")
-
-    def down(self) -> None:
-        """Do nothing: its group is removed after the services within it."""
