@@ -15,7 +15,8 @@ from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.claims.decide import judge_claims, metrics_of_claims
-from svload.analysis.claims.pairs import Each, Known, in_turn, made_of, once
+from svload.analysis.claims.pairs import Each, Known, in_turn, once
+from svload.analysis.claims.turned import made_of, turned_of
 from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
 from svload.analysis.curves.curve import load_curves
 from svload.analysis.curves.trial_loads import group_loads, ramp_breaks, resources_used
@@ -315,8 +316,6 @@ def _read_turns(
     lock: Lock, configs: Mapping[str, CaseConfig], trials: Sequence[TrialData], each: Each, known: Known
 ) -> None:
     """Find the own cut of each trial that took turns, and what these showed, in one reading of its tables."""
-    from svload.analysis.claims.turned import turned_of
-
     claims = metrics_of_claims(lock, configs)
 
     def found(trial: TrialData) -> tuple[Cut, Any]:

@@ -113,7 +113,7 @@ class FinalVerdicts:
     def __call__(self, found: RunDir) -> Verdicts:
         """Return them; a search has no claims, and asks for verdicts alone."""
         from svload.analysis.claims.decide import metrics_of_claims, so_far
-        from svload.analysis.claims.pairs import made_of
+        from svload.analysis.claims.turned import made_of
         from svload.analysis.judge import judge_trials, sealed_at
         from svload.run.policies.base import Verdicts
         from svload.store import read_events

@@ -4,7 +4,7 @@ the generator's delays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log, log1p
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from svload.analysis import limits
 from svload.analysis.contrasts import Cell, Contrast
 from svload.analysis.criteria import metric_of
-from svload.model.metrics import MetricRef, is_timing
+from svload.model.metrics import is_timing
 from svload.model.pairs import LostPair, PairRatio
 from svload.model.results import Estimate, Grade, TrialResult
 from svload.model.study import CaseConfig, Lock
@@ -514,35 +514,6 @@ class Made:
     whole_plot: int | None = None
     started_s: float = 0.0
     turned: Mapping[str, Turned] = field(default_factory=dict)
-
-
-def made_of(
-    trials: Iterable[TrialData],
-    configs: Mapping[str, CaseConfig],
-    wanted: Mapping[str, Sequence[MetricRef]],
-    *,
-    each: Each = in_turn,
-    known: Known | None = None,
-) -> dict[str, Made]:
-    """Return how each trial was made, by trial. `wanted`: by case the numbers of its claims; `each` and
-    `known` as in `judge_trials`."""
-    trials = list(trials)
-    in_turns = [one for one in trials if one.summary.turns is not None and one.summary.case in configs]
-    kept: Known = {} if known is None else known
-
-    def turned(trial: TrialData) -> dict[str, Turned]:
-        from svload.analysis.claims.turned import turned_of
-
-        case = trial.summary.case
-        return once(kept, "turned", trial, lambda one: turned_of(one, configs[case], wanted.get(case, ())))
-
-    of_turns = dict(zip((one.summary.trial for one in in_turns), each(turned, in_turns), strict=True))
-    return {
-        one.summary.trial: Made(
-            one.lab.whole_plot, one.summary.started_wall, of_turns.get(one.summary.trial, {})
-        )
-        for one in trials
-    }
 
 
 def started_order(trials: Sequence[TrialResult], made: Mapping[str, Made]) -> list[TrialResult]:

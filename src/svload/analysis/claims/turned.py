@@ -8,7 +8,7 @@ margin for what may be hidden.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, exp, hypot, inf, isnan, log, log1p, nan
 from statistics import mean
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from svload.analysis import limits
-from svload.analysis.claims.pairs import Gathered, by_place
+from svload.analysis.claims.pairs import Each, Gathered, Known, Made, by_place, in_turn, once
 from svload.analysis.claims.statistic import Effect, effect_of, half_width, p_of
 from svload.analysis.claims.turns import (
     OTHERWISE,
@@ -461,3 +461,30 @@ class Control:
 
 def _signed(percent: float) -> str:
     return f"{percent:+.2g}".replace("-", "−")
+
+
+def made_of(
+    trials: Iterable[TrialData],
+    configs: Mapping[str, CaseConfig],
+    wanted: Mapping[str, Sequence[MetricRef]],
+    *,
+    each: Each = in_turn,
+    known: Known | None = None,
+) -> dict[str, Made]:
+    """Return how each trial was made, by trial. `wanted`: by case the numbers of its claims; `each` and
+    `known` as in `judge_trials`."""
+    trials = list(trials)
+    in_turns = [one for one in trials if one.summary.turns is not None and one.summary.case in configs]
+    kept: Known = {} if known is None else known
+
+    def turned(trial: TrialData) -> dict[str, Turned]:
+        case = trial.summary.case
+        return once(kept, "turned", trial, lambda one: turned_of(one, configs[case], wanted.get(case, ())))
+
+    of_turns = dict(zip((one.summary.trial for one in in_turns), each(turned, in_turns), strict=True))
+    return {
+        one.summary.trial: Made(
+            one.lab.whole_plot, one.summary.started_wall, of_turns.get(one.summary.trial, {})
+        )
+        for one in trials
+    }
