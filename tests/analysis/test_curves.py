@@ -117,7 +117,7 @@ def test_percentages_of_saturated_cases_are_told_as_their_range() -> None:
         cases.append(case_result(name, server="SATURATED"))
         trials.append(evolve(one, verdict=verdict))
     both, other = [found.sentence for found in _saturated(cases, trials, ())]
-    assert both == f"SATURATED in A, B, C: {told.format(1, '97 % to 100')}"
+    assert both == f"SATURATED in A, B, C: {told.format(1, '97 to 100')}"
     assert other == f"SATURATED in D: {told.format(2, '97')}"
 
 

@@ -198,10 +198,10 @@ _PERCENT = re.compile(r"[\d.]+ %")
 
 def _with_ranges(alike: Sequence[str]) -> str:
     """Return one of these sentences, which differ at most in their percentages, with the range of each:
-    `96 % to 99 %`."""
+    `96 to 99 %`."""
     columns = zip(*map(_PERCENT.findall, alike), strict=True)
     ends = [sorted(set(one), key=lambda percent: float(percent[:-2])) for one in columns]
-    ranges = iter(" to ".join(dict.fromkeys((one[0], one[-1]))) for one in ends)
+    ranges = iter(f"{one[0][:-2]} to {one[-1]}" if len(one) > 1 else one[0] for one in ends)
     return _PERCENT.sub(lambda _: next(ranges), alike[0])
 
 
