@@ -120,7 +120,7 @@ def test_objects_are_listed_fetched_and_cached(lab: Lab, agent: Agent, tmp_path:
     again = Lab(SPECS, agent, tmp_path / "again", cache)
     try:
         again.up()
-        assert again.fill(OBJECTS, seed=7) == table
+        assert again.stores.fill(OBJECTS, seed=7).table.columns() == table
         assert again.stores.filled()["objects"].reused
         assert fetch(again.endpoints()["http://backend"], path) == bodies[path]
     finally:
