@@ -30,6 +30,8 @@ class FakeAgent:
         self.told: list[dict[str, Any]] = []
         self.started_at: list[int] = []
         self.stopped = False
+        self.dir = Path("/there") / name
+        self.files: dict[str, bytes] = {}
         self._notices: list[Notice] = []
 
     def prepare(self, actions: Sequence[Any], timeout_s: float = 60.0) -> list[dict[str, Any]]:
@@ -37,6 +39,12 @@ class FakeAgent:
             raise fail("agent-lost", reason=f"{self.name} is lost")
         self.told += [action.message for action in actions if action.do == "tell"]
         return [{} for _ in actions]
+
+    def put(self, path: Any, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
+        self.files[str(path)] = data
+
+    def collect(self, path: Any) -> bytes:
+        return f"{self.name} {path}".encode()
 
     def start_at(self, children: Sequence[str], at_ns: int) -> None:
         self.started_at.append(at_ns)
@@ -70,17 +78,9 @@ class FakeMachine:
         self.name, self.site = name, "brno"
         self.agent = FakeAgent(name, fails)
         self.cores = SimpleNamespace(load=tuple(range(cores)), servers=(), pinned=False)
-        self.dir = Path("/there") / name
-        self.files: dict[str, bytes] = {}
 
     def offset(self) -> Offset:
         return Offset(AHEAD_NS, 1_000, time.monotonic_ns(), 2_000)
-
-    def put(self, path: Any, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
-        self.files[str(path)] = data
-
-    def collect(self, path: Any) -> bytes:
-        return f"{self.name} {path}".encode()
 
 
 def share(name: str, tables: tuple[str, ...] = ()) -> Any:
@@ -119,11 +119,11 @@ def test_each_machine_begins_by_its_own_clock_and_its_tables_come_here(fleet: An
         ("b", "h2", "brno"),
     ]
     assert load.results[1].tables.read_bytes() == b"h2 there"
-    assert list(machines[0].files.values()) == [b"path\n/a\n"]
-    assert machines[0].agent.told[0]["prepare"]["tables"]["objects"] in machines[0].files
+    assert list(machines[0].agent.files.values()) == [b"path\n/a\n"]
+    assert machines[0].agent.told[0]["prepare"]["tables"]["objects"] in machines[0].agent.files
     assert {clock.machine: clock.offset_ns for clock in made.clocks} == {"h1": AHEAD_NS, "h2": AHEAD_NS}
     made.load([share("a", ("objects",))], {"objects": rows}, tmp_path)
-    assert len(machines[0].files) == 1, "a table is put there once"
+    assert len(machines[0].agent.files) == 1, "a table is put there once"
 
 
 @pytest.mark.parametrize("fails", ["prepare", "load"])
