@@ -441,3 +441,21 @@ def test_range_of_a_late_settling_trial_reaches_the_level(long: tuple[str, Bench
     assert (p95.above, settled.grade, settled.harms) == (0.0, "VALID", ())
     level = float(np.mean(response_series(look(trial, config, kept_window(trial.summary))[0])[1]))
     assert p95.below == pytest.approx(1 - level / LATE_NS, rel=0.1)
+
+
+def test_times_of_zero_are_judged_in_a_trial_that_settles_late(long: tuple[str, Bench]) -> None:
+    """JMeter writes 0 ms for a response below its resolution."""
+    _, bench = long
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    zero = with_table(
+        trial,
+        "intervals",
+        response_sum_ns=lambda table: np.where(
+            (table["group"] == 0) & (table["interval"] < 357), 0, table["response_sum_ns"]
+        ),
+    )
+    found = check(zero, config, "warm-up")
+    assert (found.grade, "had not settled in its first half" in found.sentence) == ("WEAK", True)
+    (p95,) = [one for one in found.harms if one.number == "background.response.p95"]
+    assert p95.below == 0.0 and p95.above is not None and 0.1 < p95.above < np.inf

@@ -62,10 +62,12 @@ class WarmUp(Check):
 
 def _end_over_start(response: Floats) -> float:
     """Return the median of the last half of 30 bins over the first bin or over the mean of the first five,
-    whichever is further from 1; 1 for fewer than 30 values."""
-    if len(response) < _BINS:
+    whichever is further from 1; 1 for fewer than 30 values. A bin of 0, as other tools write for times below
+    their resolution, counts as the smallest that is not."""
+    if len(response) < _BINS or not (response > 0).any():
         return 1.0
     level = bin_means(response, _BINS)
+    level = np.maximum(level, level[level > 0].min())
     end = float(np.median(level[_BINS // 2 :]))
     ratios = [end / float(level[0]), end / float(level[: _BINS // 6].mean())]
     return max(ratios, key=lambda ratio: abs(log(ratio)))
