@@ -185,7 +185,7 @@ def test_time_outside_load_is_told_with_its_share(demo: Demo) -> None:
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.timing)])
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict: bool) -> None:
-    """And strictly in none else."""
+    """And strictly in none else: a clean trial may look unsettled by chance (WEAK), but is never refused for it."""
     name, grade = PLANTS[plant]
     cases = ("--only", "TC9,TC11", "--replicates", "2" if strict else "1")
     ended = world.svload("demo", "--plant", plant, *cases, "--out", str(world.runs))
@@ -197,7 +197,7 @@ def test_a_planted_fault_is_named_in_its_trials(world: World, plant: str, strict
         assert checks_of(trial)[name]["grade"] == grade, trial["checks"]
         assert "accounting" not in refusals(trial), "the engine did as it was asked"
     others = [trial for trial in found["trials"] if trial["case"] != "TC11"]
-    assert not strict or all(checks_of(trial)[name]["grade"] == "VALID" for trial in others), others
+    assert not strict or all(checks_of(trial)[name]["grade"] != grade for trial in others), others
 
 
 def refusals(trial: dict[str, Any]) -> set[str]:
