@@ -20,7 +20,7 @@ use peer::{Peer, Stage};
 /// How long a request may take in the faults; those that stall end with it.
 pub const TIMEOUT_NS: i64 = 300 * MS;
 /// No fault may hold a run of two users and four requests for longer: their timeouts, and a busy machine.
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(120);
 /// Peak memory that all faults together may add to the process, the hostile servers' own and what the allocator keeps
 /// for each thread included. A header or a body that was held would be a gigabyte.
 const MEMORY_KIB: u64 = 192 * 1024;
