@@ -357,6 +357,7 @@ REPORTS = {
     "Spanish": "Etiqueta;# Muestras;Media;Mediana;90% Line;Mín;Máx;% Error;Rendimiento",
     "Portuguese": "Rótulo;# Amostras;Média;Mediana;90% Line;Mín.;Máx.;% de Erro;Vazão",
     "Chinese": "Label,# 样本,平均值,中位数,90% 百分位,最小值,最大值,异常 %,吞吐量",
+    "Turkish": "Etiket;# Örnek;Ortalama;Ortalama;90% Line;En Az;En Çok;Hata %;Transfer Oranı",
     "Chinese of Taiwan": "Label,取樣數,平均值,中間值,90% Line,最小值,最大值,錯誤率,處理量",
 }
 
@@ -373,6 +374,7 @@ def test_a_saved_report_in_its_language(language: str, tmp_path: Path) -> None:
     assert table.quantity("requests") == [1200.0]
     assert table.quantity("response") == [0.02]
     assert table.quantity("throughput") == [12.5]
+    assert table.numbers("median_response_ms") == [18.0]
     assert table.numbers("p90_ms") == [31.0] and table.columns["label"] == ("Start 你好",)
 
 

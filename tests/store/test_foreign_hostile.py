@@ -174,6 +174,8 @@ def test_a_factor_that_is_no_name_is_refused(tmp_path: Path) -> None:
         ("a,=cmd()\n1,2\n", 1, "“=cmd()” is not a valid column name"),
         (",".join(f"c{n}" for n in range(300)) + "\n", 1, "more than 200 columns"),
         ('a,b\n"1,2\n', 2, "this is not CSV"),
+        ("Etiket,# Örnek,Ortalama,90% Line\na,1,2,3\n", 1, "“Ortalama” may be the mean or the median"),
+        ("Etiket,# Örnek,Ortalama,Ortalama,Ortalama\na,1,2,3,4\n", 1, "two columns have one name"),
     ],
 )
 def test_a_table_that_is_none_is_refused(content: str, line: int, said: str, tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ _HEADERS: Mapping[str, str] = {
 """Column → its names in saved reports of JMeter 5.6: in English, German, Spanish, French, Korean, Polish,
 Portuguese, Turkish and Chinese. JMeter's Japanese and Norwegian texts leave them in English."""
 _COLUMN = {header: column for column, headers in _HEADERS.items() for header in headers.split("|")}
+_ALSO_MEDIAN = "Ortalama"
+"""What JMeter calls both mean and median in Turkish; the mean is the column before."""
 _PERCENTILE = re.compile(r"(\d+(?:[.,]\d+)?) ?% ?(?:Line|centile|선|linii|百分位)")
 _HINT = "A table is a CSV file: one line of names, then a line a row with as many values."
 
@@ -53,7 +55,7 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
     delimiter = delimiter_of(path)
     rows = csv_rows(path, delimiter)
     line, names = next(rows, (1, []))
-    names = _plain_headers([name.strip() for name in names])
+    names = _plain_headers(path, line, [name.strip() for name in names])
     if not names or any(not _NAME.fullmatch(name) for name in names):
         odd = next((name for name in names if not _NAME.fullmatch(name)), "")
         raise unreadable(
@@ -90,16 +92,23 @@ def read_table_file(path: Path, given: Mapping[str, str] | None = None, decimal:
     return Table(path.stem, str(path), {**columns, **_derived(path, columns, about)}, tuple(lines), about)
 
 
-def _plain_headers(names: Sequence[str]) -> list[str]:
+def _plain_headers(path: Path, line: int, names: Sequence[str]) -> list[str]:
     """Return the columns of JMeter's saved Aggregate or Summary Report under plain names with their units;
-    those of any other table unchanged."""
+    those of any other table unchanged. Raises SvloadError import-unreadable for one that may be either of
+    two."""
     if not {"samples", "average_response_ms"} <= {_COLUMN.get(name) for name in names}:
         return list(names)
-    found = []
+    if names.count(_ALSO_MEDIAN) == 1 and any(map(_PERCENTILE.fullmatch, names)):
+        reason = f"“{_ALSO_MEDIAN}” may be the mean or the median: JMeter saves both, the mean first"
+        hint = "Save the report again with both columns."
+        raise unreadable(path, line, reason, hint)
+    found: list[str] = []
     for name in names:
         percentile = _PERCENTILE.fullmatch(name)
         plain = f"p{percentile[1].replace(',', '.')}_ms" if percentile else _COLUMN.get(name, name)
-        found.append(name if plain in found else plain)
+        if plain in found:
+            plain = "median_response_ms" if name == _ALSO_MEDIAN else name
+        found.append(plain)
     return found
 
 
