@@ -59,6 +59,7 @@ def test_the_study_is_sound_and_another_machines_kit_is_no_mistake_of_this_one(t
         ("workers: 4}", "workers: 4, tls: 5}", 3, "terminate TLS"),
         ("workers: 4}", "workers: 4, service_time: 2}", 3, "unit is missing"),
         ("workers: 4}", "workers: 4, memory: 1 GB/s}", 3, "does not fit"),
+        ("workers: 4}", "workers: 4, memory: 1 gb}", 3, "Write “1 GB” or “1 GiB”."),
         ("kit: truth, role: store", "kit: truht, role: store", 3, "“truth”"),
         ('run: "./server --port ${port}", ready: GET /health', "kit: external", 5, "needs “at”"),
         ("workers: 4}", "workers: 4, link: 10 Mbit/s}", 3, "lab.backend.link"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+from collections.abc import Callable
 from urllib.parse import quote, urljoin
 
 import pytest
@@ -10,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svload.model.typed_url import sent_as
-from svload.model.units import bytes_per_s, duration_ns, show_duration, show_rate, show_size, size_bytes
+from svload.model.units import (
+    Misread,
+    bytes_per_s,
+    duration_ns,
+    parse_quantity,
+    show_duration,
+    show_rate,
+    show_size,
+    size_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +107,30 @@ def test_what_is_no_rate_of_data(text: object) -> None:
 def test_a_mark_that_two_people_read_differently_is_refused(text: str, meant: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"write {meant}")):
         duration_ns(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "meant"),
+    [
+        (size_bytes, "100 KB", ["100 kB", "100 KiB"]),
+        (size_bytes, "1.5mb", ["1.5MB", "1.5MiB"]),
+        (size_bytes, "10k", ["10kB", "10KiB"]),
+        (size_bytes, "2 gib", ["2 GiB"]),
+        (size_bytes, "2 tb", ["2 TB", "2 TiB"]),
+        (size_bytes, "512 bytes", ["512 B"]),
+        (bytes_per_s, "20 mb/s", ["20 MB/s", "20 MiB/s"]),
+        (duration_ns, "5 sec", ["5 s"]),
+        (lambda text: parse_quantity(text, "rate_rps"), "5 req/s", ["5/s"]),
+    ],
+)
+def test_a_unit_in_other_letters_is_refused_with_what_was_meant(
+    read: Callable[[str], float], text: str, meant: list[str]
+) -> None:
+    with pytest.raises(Misread) as caught:
+        read(text)
+    assert caught.value.readings == meant and all(read(reading) > 0 for reading in meant)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert " or ".join(f"“{reading}”" for reading in meant) in str(caught.value)
 
 
 @pytest.mark.parametrize(

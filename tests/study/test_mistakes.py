@@ -59,7 +59,7 @@ SLIPS = (
     Slip("guest.success_rate >= 99 %", "guest.success_rate >= 99 ms", "study-bad-criterion", ("ms", "%")),
     Slip("front.requests == 0", "front.request == 0", "study-bad-criterion", ("request", "“requests”")),
     Slip("status == 200", "staus == 200", "study-bad-value", ("requests.fetch.check[0]", "“status”")),
-    Slip("size: 4 KiB", "size: 4 KiBs", "study-bad-value", ("data.things.size", "KiBs")),
+    Slip("size: 4 KiB", "size: 100 KB", "study-bad-value", ("data.things.size", "“100 kB” or “100 KiB”.")),
     Slip("kit: glass", "kid: glass", "study-bad-value", ("lab.front", "kit, run, at")),
     Slip("    measure: {duration: 0.5s}", "    measur: {duration: 0.5s}", "study-unknown-key", ("measur", "“measure”")),
     Slip("{vus: 4}", "{vus: four}", "study-bad-value", ("traffic.crowd.vus", "whole number", "four")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 Dimension = Literal["time_s", "size_bytes", "ratio", "rate_rps", "count"]
@@ -22,6 +23,7 @@ _UNITS: dict[str, tuple[Dimension, float]] = {
     "kB": ("size_bytes", 1e3),
     "MB": ("size_bytes", 1e6),
     "GB": ("size_bytes", 1e9),
+    "TB": ("size_bytes", 1e12),
     "KiB": ("size_bytes", 1024.0),
     "MiB": ("size_bytes", 1024.0**2),
     "GiB": ("size_bytes", 1024.0**3),
@@ -31,11 +33,43 @@ _UNITS: dict[str, tuple[Dimension, float]] = {
     "rps": ("rate_rps", 1.0),
     "/min": ("rate_rps", 1 / 60),
 }
+_MEANT = {
+    "kB KiB": "k kb kbyte kbytes",
+    "MB MiB": "m mb mbyte mbytes",
+    "GB GiB": "g gb gbyte gbytes",
+    "TB TiB": "t tb",
+    "KiB": "ki kib",
+    "MiB": "mi mib",
+    "GiB": "gi gib",
+    "TiB": "ti tib",
+    "B": "b byte bytes",
+    "us": "us usec microseconds",
+    "ms": "ms msec msecs millis milliseconds",
+    "s": "s sec secs second seconds",
+    "min": "m mins minute minutes",
+    "h": "h hr hrs hour hours",
+    "d": "d day days",
+    "/s": "/sec req/s requests/s r/s qps tps rps",
+    "/min": "/m req/min requests/min rpm",
+}
+"""Units, the likeliest first → other spellings that may mean them, in lower case."""
 _FINEST = 1e9
 """Times are counted in ns: a number that overflows in ns is not accepted."""
 _QUANTITY = re.compile(r"^\s*([-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\s*([^\d\s].*?)?\s*$")
 _MARKED = re.compile(r"^\s*[-+]?[0-9]+(?:[,_'’][0-9]+)+")
 """A number with a character that some read as a decimal point and others as a thousands separator."""
+
+
+class Misread(ValueError):
+    """A quantity that is refused although its likely readings are known. Its text names both."""
+
+    def __init__(self, reason: str, readings: Sequence[str]) -> None:
+        super().__init__(reason, readings)
+        self.reason, self.readings = reason, readings
+        self.meant = " or ".join(f"“{reading}”" for reading in readings)
+
+    def __str__(self) -> str:
+        return f"{self.reason}: write {self.meant}"
 
 
 def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
@@ -65,17 +99,28 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
     if unit is None:
         return parse_quantity(value, dimension)
     if unit not in _UNITS or _UNITS[unit][0] != dimension:
-        raise ValueError(f"the unit “{unit}” does not fit here ({', '.join(units_of(dimension)) or 'none'})")
+        raise _no_unit(text, unit, dimension)
     return value * _UNITS[unit][1]
 
 
+def _no_unit(text: str, unit: str, dimension: Dimension) -> ValueError:
+    """Return why `text` is refused, which ends in `unit`, with what was probably meant or the valid units."""
+    reason = f"the unit “{unit}” does not fit here"
+    number = text.strip().removesuffix(unit)
+    for units, spellings in _MEANT.items():
+        meant = units.split()
+        if _UNITS[meant[0]][0] == dimension and unit.lower() in spellings.split():
+            return Misread(reason, [(number.rstrip() if one[0] == "/" else number) + one for one in meant])
+    return ValueError(f"{reason} ({', '.join(units_of(dimension)) or 'none'})")
+
+
 def refuse_marks(text: str) -> None:
-    """Raise ValueError if `text` begins with a number that contains a separator other than a point."""
+    """Raise Misread if `text` begins with a number that contains a separator other than a point."""
     if marked := _MARKED.match(text):
-        raise ValueError(ambiguous(text, marked[0].strip()))
+        raise _ambiguous(text, marked[0].strip())
 
 
-def ambiguous(text: str, number: str) -> str:
+def _ambiguous(text: str, number: str) -> Misread:
     """Return why `text`, which begins with `number`, is refused, with both possible meanings."""
     whole = re.sub(r"[,_'’]", "", number)
     point = re.sub(r"[,_'’]", ".", number)
@@ -84,8 +129,8 @@ def ambiguous(text: str, number: str) -> str:
         *([point] if point.count(".") == 1 and not rest.startswith(".") else []),
         *([] if whole.lstrip("+-").startswith("0") else [whole]),
     ]
-    meant = " or ".join(f"“{reading}{rest}”" for reading in readings or [whole])
-    return f"“{text}” has a “,”, “_” or “'” in its number: write {meant}"
+    reason = f"“{text}” has a “,”, “_” or “'” in its number"
+    return Misread(reason, [f"{reading}{rest}" for reading in readings or [whole]])
 
 
 def written_dimension(text: str) -> Dimension | None:
@@ -121,7 +166,12 @@ def bytes_per_s(text: str | float | int) -> int:
         raise ValueError(told)
     amount = text.strip().removesuffix("/s").strip()
     of_bits = amount.endswith("bit")
-    found = size_bytes(amount.removesuffix("bit") + "B" if of_bits else amount)
+    try:
+        found = size_bytes(amount.removesuffix("bit") + "B" if of_bits else amount)
+    except Misread as why:
+        if of_bits:
+            raise ValueError(told) from why
+        raise Misread(why.reason, [f"{reading}/s" for reading in why.readings]) from None
     rate = found // 8 if of_bits else found
     if rate <= 0:
         raise ValueError(told)

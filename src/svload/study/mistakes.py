@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from svload.model.bounds import TOLD
 from svload.model.errors import Problem
 from svload.model.other_words import OTHER_WORDS
-from svload.model.units import refuse_marks
+from svload.model.units import Misread, refuse_marks
 from svload.study.tree import Node, Path, place_of
 
 UNKNOWN_KEY, MISSING_KEY, BAD_VALUE = "study-unknown-key", "study-missing-key", "study-bad-value"
@@ -159,6 +159,11 @@ def wrong(reason: str, hint: str = "", meant: str | None = None) -> PydanticCust
     return PydanticCustomError(BAD_VALUE, "{reason}", {"reason": reason, "hint": hint, "meant": meant})
 
 
+def not_read(why: object, hint: str = "") -> PydanticCustomError:
+    """Return the error for a value that a parser refused, with what was probably meant if it knows."""
+    return wrong(why.reason, f"Write {why.meant}.") if isinstance(why, Misread) else wrong(str(why), hint)
+
+
 @dataclass(frozen=True)
 class Gap:
     """A mistake in the combination of a mapping's keys; reported at `key`, which may be missing."""
@@ -228,12 +233,12 @@ def _explained(
     if kind == "greater_than_equal":
         return wrong(f"expected a number of at least {context['ge']}")
     if kind == "value_error":
-        return wrong(str(context.get("error", error["msg"])))
+        return not_read(context.get("error", error["msg"]))
     if kind in ("int_type", "float_type") and isinstance(error["input"], str):
         try:
             refuse_marks(error["input"])
         except ValueError as marked:
-            return wrong(str(marked))
+            return not_read(marked)
     return wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]))
 
 

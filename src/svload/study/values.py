@@ -33,7 +33,7 @@ from pydantic_core import CoreSchema, core_schema
 from svload.model.bounds import RATE_RPS, REDIRECTS, SIZE_BYTES, TIME_S, Bound
 from svload.model.units import bytes_per_s, duration_ns, parse_quantity, show_duration, size_bytes, units_of
 from svload.model.visible import marks_as_letters
-from svload.study.mistakes import Gap, in_our_words, wrong
+from svload.study.mistakes import Gap, in_our_words, not_read, wrong
 
 AS_WRITTEN = {"references": True}
 
@@ -246,7 +246,7 @@ def _measured(
         try:
             number = convert(value)
         except ValueError as why:
-            raise wrong(str(why), f"Write {_with_unit(value, unit) or example}.") from None
+            raise not_read(why, f"Write {_with_unit(value, unit) or example}.") from None
         if number > bound.most * unit:
             raise wrong(bound.told, f"Write {example}.")
         if number < least:

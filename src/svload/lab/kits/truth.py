@@ -20,7 +20,7 @@ from svload.lab.server import Server, missing, upstream_of
 from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import LINK_RATE, Counters, Endpoint, ServiceFacts, Setting
-from svload.model.units import duration_ns, size_bytes
+from svload.model.units import bytes_per_s, duration_ns
 
 Native = dict[str, Any]
 """A distribution in the server's format: {"constant_ns": n}, {"uniform_ns": [a, b]}, {"exponential_ns":
@@ -57,11 +57,7 @@ def _stall(written: Any) -> Any:
 
 
 def _rate(written: Any) -> Any:
-    if written is None:
-        return None
-    if not isinstance(written, str) or not written.endswith("/s"):
-        raise ValueError("write bytes per second, such as 10 MiB/s")
-    return size_bytes(written.removesuffix("/s").strip())
+    return None if written is None else bytes_per_s(written)
 
 
 def _share(value: float) -> float:
