@@ -14,7 +14,7 @@ from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig, ServiceSpec
 from svload.model.traffic import Group, Request, Text
-from svload.run.targets import case_endpoints, named_targets, permitted_targets, unasked_addresses
+from svload.run.targets import case_endpoints, named_targets, permitted_targets, several_addresses
 
 OUTSIDE = "http://192.0.2.7:8080"
 
@@ -36,20 +36,50 @@ def test_a_server_that_a_study_names_needs_its_users_permission():
     assert [(at.address, at.port) for at in found.values()] == [("192.0.2.7", 8080)]
 
 
-def test_a_name_with_several_addresses_is_told_with_the_one_that_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
+LISTENS, CLOSED, LISTENS_TOO = "127.0.0.7", "127.0.0.6", "127.0.0.8"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "told"),
+    [
+        (["::1", LISTENS, LISTENS_TOO], "3 addresses; all requests go to 127.0.0.7"),
+        (
+            ["::1", CLOSED, LISTENS, LISTENS_TOO, CLOSED],
+            "4 addresses; all requests go to 127.0.0.7, because 127.0.0.6 accepts no connection",
+        ),
+        ([CLOSED, "::1"], "2 addresses; all requests go to 127.0.0.6"),
+    ],
+)
+def test_of_several_addresses_all_requests_go_to_the_first_that_accepts_a_connection(
+    addresses: list[str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    addresses = ["2001:db8::7", "192.0.2.7", "192.0.2.8", "192.0.2.7"]
+    real = socket.getaddrinfo
 
-    def known(host: str, port: int, *_words: object, **_more: object) -> list[tuple[object, ...]]:
-        mine = addresses if host == "shop.example" else addresses[1:2]
-        return [(socket.AF_INET6 if ":" in one else socket.AF_INET, 1, 6, "", (one, port)) for one in mine]
+    def known(host: str, port: int, *words: object, **more: object) -> list[tuple[object, ...]]:
+        """Answer as a name server whose every answer begins with another address."""
+        if host != "shop.example":
+            return real(host, port, *words, **more)  # type: ignore[arg-type,return-value]
+        addresses.append(addresses.pop(0))
+        return [
+            (socket.AF_INET6 if one == "::1" else socket.AF_INET, 1, 6, "", (one, port)) for one in addresses
+        ]
 
+    addresses.insert(0, addresses.pop())
     monkeypatch.setattr(socket, "getaddrinfo", known)
-    names = ("shop.example", "one.example", "127.0.0.1")
-    found = permitted_targets([config(f"http://{name}:8080") for name in names], names)
-    told = "shop.example has 3 addresses; all requests go to 192.0.2.7"
-    assert list(unasked_addresses(found)) == [told]
+    looked_up: dict[str, list[str]] = {}
+    with socket.create_server((LISTENS, 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_server((LISTENS_TOO, port)):
+            cases = [
+                config(f"http://{host}:{port}{path}")
+                for host in ("shop.example", LISTENS)
+                for path in ("/a", "/b")
+            ]
+            found = permitted_targets(cases, ["shop.example"], looked_up)
+    assert list(several_addresses(found, looked_up)) == [f"shop.example has {told}"]
+    first, second, *others = (at.address for at in found.values())
+    assert first == second and f"go to {first}" in told
+    assert others == [LISTENS, LISTENS]
 
 
 def test_so_does_an_address_in_a_url():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from svload.host.machine.loopback import LOOPBACK_NAMES, address_of
+from svload.host.machine.loopback import LOOPBACK_NAMES, accepts, address_of
 from svload.model.errors import fail
 from svload.model.typed_url import sent_as
 from svload.model.unix_url import PREFIX, is_host, split_unix_url
@@ -50,6 +51,8 @@ class Target:
 
 
 _PORTS = {"http": 80, "https": 443}
+_TRIED_S = 3.0
+"""How long the addresses of a name are tried; one that drops packets takes a second of it."""
 RAW = ("tcp", "tls")
 """Schemes of raw dialogues; they have no default port."""
 
@@ -96,12 +99,14 @@ def parse_connect_to(text: str) -> tuple[str, int]:
     return host, port
 
 
-def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, int]:
-    """Return address and port of `target` (for a Unix socket `unix:` with its path, and 0), looked up once and
-    only if its host may be loaded.
+def find_target(
+    target: Target, authorised: Sequence[str] = (), looked_up: dict[str, list[str]] | None = None
+) -> tuple[str, int]:
+    """Return address and port of `target` (for a Unix socket `unix:` with its path, and 0), looked up only if
+    its host may be loaded and is not in `looked_up`, which gains its addresses. Of several it is the first
+    that accepts a connection, as for curl, or the first of all if none does within a few seconds.
 
-    Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name). If a name has two
-    families of which only one answers, this shows at the connection.
+    Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name).
     """
     if target.socket:
         return _local_socket(target, authorised)
@@ -111,10 +116,21 @@ def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, in
         raise fail("unauthorised-target", target=where, host=host)
     if host in LOOPBACK_NAMES:
         return address_of(host, port), port
-    return addresses_of(target)[0], port
+    known = {} if looked_up is None else looked_up
+    if host not in known:
+        known[host] = _addresses_of(target)
+    return _first_that_accepts(known[host], port), port
 
 
-def addresses_of(target: Target) -> list[str]:
+def _first_that_accepts(addresses: Sequence[str], port: int) -> str:
+    ends = time.monotonic() + _TRIED_S
+    for address in addresses if len(addresses) > 1 else ():
+        if time.monotonic() < ends and accepts(address, port):
+            return address
+    return addresses[0]
+
+
+def _addresses_of(target: Target) -> list[str]:
     """Return all addresses of a target's host; IPv4 first, so that a run keeps to one family (docs/method.md
     §3, localhost in two families). Raises SvloadError url-bad (unknown name)."""
     host, port = target.connect_to or (target.host, target.port)
@@ -130,11 +146,13 @@ def addresses_of(target: Target) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in ordered))
 
 
-def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
+def resolve_target(
+    target: Target, authorised: Sequence[str] = (), looked_up: dict[str, list[str]] | None = None
+) -> Endpoint:
     """Return `find_target` as an endpoint of the lab."""
     from svload.model.facts import Endpoint
 
-    address, port = find_target(target, authorised)
+    address, port = find_target(target, authorised, looked_up)
     scheme: str = target.scheme
     return Endpoint(
         scheme=scheme,  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ from svload.run.policies.base import Policy, Sealed, Verdicts
 from svload.run.policies.of_study import first_batch, is_bounded, policy_of, so_far_of
 from svload.run.sampled import what_is_lacking
 from svload.run.sides import SideBench, must_fit_beside, side_names
-from svload.run.targets import named_endpoints, permitted_targets, unasked_addresses
+from svload.run.targets import named_endpoints, permitted_targets, several_addresses
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.run.trust import allow
 from svload.store import Journal, RunDir, write_artefact
@@ -372,8 +372,9 @@ class _Execution:
     def _bring_up(self, stack: ExitStack) -> Bench:
         first = self._next()
         assert first is not None
-        permitted = permitted_targets(self.configs.values(), self.options.authorised)
-        for text in unasked_addresses(permitted):
+        looked_up: dict[str, list[str]] = {}
+        permitted = permitted_targets(self.configs.values(), self.options.authorised, looked_up)
+        for text in several_addresses(permitted, looked_up):
             self._notice(text)
         config = self._config(first[1])
         hands = self._hands(stack)

@@ -8,13 +8,11 @@ from dataclasses import replace
 
 from svload.drive.targets import (
     Target,
-    addresses_of,
     parse_connect_to,
     parse_url,
     resolve_target,
     system_authorities,
 )
-from svload.host.machine.loopback import LOOPBACK_NAMES
 from svload.model.errors import Problem, SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig
@@ -39,14 +37,21 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
     return known
 
 
-def permitted_targets(configs: Iterable[CaseConfig], authorised: Sequence[str]) -> dict[Target, Endpoint]:
-    """Return each named target's endpoint, looked up once. Raise SvloadError with every target that is not
-    authorised or not known."""
+def permitted_targets(
+    configs: Iterable[CaseConfig], authorised: Sequence[str], looked_up: dict[str, list[str]] | None = None
+) -> dict[Target, Endpoint]:
+    """Return each named target's endpoint, one for all that differ only in their path. Each host is looked up
+    once, and `looked_up` gains its addresses. Raise SvloadError with every target that is not authorised or
+    not known."""
     found: dict[Target, Endpoint] = {}
+    servers: dict[Target, Endpoint] = {}
     problems: dict[Target, tuple[Problem, ...]] = {}
+    known = {} if looked_up is None else looked_up
     for target in dict.fromkeys(target for config in configs for target in named_targets(config).values()):
+        server = replace(target, path="")
         try:
-            found[target] = resolve_target(target, authorised)
+            found[target] = servers.get(server) or resolve_target(server, authorised, known)
+            servers[server] = found[target]
         except SvloadError as error:
             problems[target] = error.problems
     if problems:
@@ -54,13 +59,18 @@ def permitted_targets(configs: Iterable[CaseConfig], authorised: Sequence[str]) 
     return found
 
 
-def unasked_addresses(permitted: Mapping[Target, Endpoint]) -> Iterator[str]:
-    """Return a sentence for each target whose name has several addresses: requests go to one of them only."""
-    for target, endpoint in permitted.items():
-        host, _ = target.connect_to or (target.host, target.port)
-        several = [] if target.socket or host in LOOPBACK_NAMES else addresses_of(target)
-        if len(several) > 1:
-            yield f"{host} has {len(several)} addresses; all requests go to {endpoint.address}"
+def several_addresses(
+    permitted: Mapping[Target, Endpoint], looked_up: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield a sentence for each name with several addresses, with the one that all requests go to."""
+    loaded = [((target.connect_to or (target.host, 0))[0], at.address) for target, at in permitted.items()]
+    for host, address in dict.fromkeys(loaded):
+        addresses = looked_up.get(host, ())
+        if len(addresses) > 1:
+            refused = addresses[: addresses.index(address)]
+            accept = "accepts" if len(refused) == 1 else "accept"
+            why = f", because {' and '.join(refused)} {accept} no connection" if refused else ""
+            yield f"{host} has {len(addresses)} addresses; all requests go to {address}{why}"
 
 
 def named_endpoints(permitted: Mapping[Target, Endpoint]) -> dict[str, Endpoint]:

@@ -19,10 +19,11 @@ def address_of(host: str, port: int) -> str:
 def localhost(port: int) -> str:
     """Return 127.0.0.1, or ::1 if only that accepts connections on `port`: one address for a whole run. The
     name is not resolved (RFC 6761 §6.3)."""
-    return "::1" if not _accepts("127.0.0.1", port) and _accepts("::1", port) else "127.0.0.1"
+    return "::1" if not accepts("127.0.0.1", port) and accepts("::1", port) else "127.0.0.1"
 
 
-def _accepts(address: str, port: int) -> bool:
+def accepts(address: str, port: int) -> bool:
+    """Return whether a connection is accepted there within a second."""
     try:
         socket.create_connection((address, port), timeout=_WITHIN_S).close()
     except OSError:
